@@ -35,7 +35,7 @@ from webcrawl.hosts.records import host_record
 from webcrawl.hosts.robots import robots_record
 from webcrawl.jobs.audit.log_line import parse
 from webcrawl.jobs.inspect.examination import doctor_lines
-from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.revisit.history import History, decode_history, encode_history
 from webcrawl.seen.snapshots import DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.storage.manifest import ManifestStore
@@ -260,7 +260,7 @@ CALLERS: dict[str, Reader] = {
     "ports": (_written("ports.json", ports_of), ()),
     "journal": (_written("logs/control.jsonl", lambda path: Journal(path).read()), (FatalError,)),
     "changes": (_written("logs/control.jsonl", lambda path: last_changes(path, 9)), ()),
-    "outcomes": (_written("logs/info.jsonl", lambda path: [*ends(path)]), ()),
+    "outcomes": (_written("logs/info.jsonl", lambda path: [*outcome_lines(path)]), ()),
     "doctor": (_written("logs/stats.jsonl", lambda path: [*doctor_lines(path)]), ()),
     "audit": (lambda data, _: parse(data.decode("latin-1"), log="a", line=1), ()),
     "log": (lambda data, _: in_plain_lines('{"time": ' + data.decode("latin-1") + "}"), ()),

@@ -15,7 +15,7 @@ import warm
 from linked_site import Answer, command_for, crawl, served
 from virtual_crawl import VirtualCrawl
 
-from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.jobs.search import search
 
 DAY = 86_400.0
@@ -139,7 +139,7 @@ async def test_what_robots_txt_denies_for_a_day_is_gone(tmp_path):
     crawl._world["restricting"] = 1.0
     crawl.run(2.5, **settings)
     denied = defaultdict(list)
-    for line in ends(crawl.job):
+    for line in outcome_lines(crawl.job):
         if line.outcome == "robots_denied":
             denied[line.url].append((line.visit, line.at))
     assert denied

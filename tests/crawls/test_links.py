@@ -7,7 +7,7 @@ from collections import Counter
 from fpdf import FPDF
 from linked_site import Answer, crawl, served
 
-from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.jobs.inspect.info_log import outcome_lines
 
 HTML = Answer(b"<p>nothing")
 
@@ -111,6 +111,6 @@ async def test_links_to_closed_ports_wait_behind_all_others_of_their_host(tmp_pa
     async with served(pages) as sites:
         await crawl(sites, tmp_path / "job", "a.test", REPUTATION_BASE_PAGES=100)
         assert len(sites.pages_asked) == 41
-        found = [line.outcome for line in ends(tmp_path / "job")]
+        found = [line.outcome for line in outcome_lines(tmp_path / "job")]
         assert found == ["http_200"] * 41 + ["connect_refused"] * (len(found) - 41)
         assert len(found) > 50

@@ -20,7 +20,7 @@ from redis_server import free_port
 
 from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.hive.membership.asking import HERE
-from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.seen.url_trace import read_trace
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -152,7 +152,7 @@ def visits(job):
 
 
 def lines_of(job):
-    return [line for log in job.glob("drones/*") for line in ends(log)]
+    return [line for log in job.glob("drones/*") for line in outcome_lines(log)]
 
 
 def answers_of_all_drones(job, path, *, pages):

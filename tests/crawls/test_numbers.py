@@ -22,7 +22,7 @@ from redis_server import free_port
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
 pytestmark = pytest.mark.long
@@ -45,7 +45,7 @@ class Truth:
 
     def __init__(self, job, hits):
         self.hits = hits
-        self.lines = lines = [line for jobdir in jobdirs_of(job) for line in ends(jobdir)]
+        self.lines = lines = [line for jobdir in jobdirs_of(job) for line in outcome_lines(jobdir)]
         # A URL whose end a kill has hidden ends once more.
         self.ends = {line.url: line for line in lines if not line.visit}
         self.visits = [line for line in lines if line.visit]

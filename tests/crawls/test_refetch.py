@@ -9,7 +9,7 @@ import warc_checks
 import warm
 from linked_site import Answer, crawl, served
 
-from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.jobs.inspect.info_log import outcome_lines
 
 TAG, DATE = 'ETag: W/"x y"', "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"
 PAGES = {
@@ -137,7 +137,7 @@ async def test_what_is_due_goes_by_age_pattern_and_list(tmp_path):
         await crawl(sites, job, "a.test", **SETTINGS)
         name, status = sites.statuses[-1]
         assert (name, status) in {("a.test/tag", 304), ("a.test/tag", 200)}  # one in ten
-        last = [*ends(job)][-1]
+        last = [*outcome_lines(job)][-1]
         assert (last.visit, last.etag, last.status) == ("unchanged", 'W/"x y"', status)
         code, _, said = await command(job, "--refetch", "older-than", "7 dogs")
         assert (code, said) == (2, "frontier: older-than needs an age, such as 7d, 12h or 30min.\n")

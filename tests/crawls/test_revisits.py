@@ -12,7 +12,7 @@ from faults import Episode
 from faulty_crawl import Fault
 from virtual_crawl import VirtualCrawl
 
-from webcrawl.jobs.inspect.info_log import ends, known_since
+from webcrawl.jobs.inspect.info_log import known_since, outcome_lines
 from webcrawl.sim.loop import BEGAN
 from webcrawl.simweb import fetchable_urls
 from webcrawl.storage.line_log import number_of, numbered
@@ -101,7 +101,7 @@ def test_logs_are_kept_for_days_and_readers_say_since_when_they_know(crawl):
     full = numbered(crawl.job / "logs/info.jsonl")
     assert len(full) == 1
     assert number_of(full[0]) > 2 * len(gaps(crawl))
-    told = {line.url for line in ends(crawl.job)}
+    told = {line.url for line in outcome_lines(crawl.job)}
     url = next(one for one in gaps(crawl) if one not in told)
     said = warm.scrapy("why", crawl.job, url).stdout
     assert "It was fetched before and will be visited again after 2027-01-" in said
@@ -117,7 +117,7 @@ def test_a_log_is_not_cut_without_a_sentence(crawl):
     assert known_since(crawl.job) is None
     files = numbered(crawl.job / "logs/info.jsonl")
     assert [number_of(one) for one in files] == [*range(1, len(files) + 1)]
-    lines = ends(crawl.job)
+    lines = outcome_lines(crawl.job)
     first = next(lines).url
     files[1].unlink()  # while the log is read
     assert [first, *(one.url for one in lines)]
@@ -131,7 +131,9 @@ def test_pages_that_robots_txt_denies_for_days_come_back(crawl):
     assert lost
     assert max(map(sum, lost.values())) < 2
     assert f"them again: {len(lost)} of {name}\n" in crawl.said
-    visits = [line.at for line in ends(crawl.job) if line.url in lost and line.visit == "gone"]
+    visits = [
+        line.at for line in outcome_lines(crawl.job) if line.url in lost and line.visit == "gone"
+    ]
     assert len(lost) < len(visits) < 5 * len(lost)  # ever more rarely
     crawl.run(23, script=script, **REVISIT)
     assert all(sum(days) > 20 for url, days in gaps(crawl).items() if url in lost)

@@ -30,7 +30,7 @@ from crawling import (
 from reading_report import crawl_of
 from simweb_client import whole_log
 
-from webcrawl.jobs.inspect.info_log import ends
+from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.seen.url_trace import read_trace
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -128,7 +128,7 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert totals.pages == len(fetched)
     assert crawl.servers.number == len({urlsplit(url).hostname for url in asked})
     assert totals.duplicates == stats["content/duplicates"]
-    again = sum(one.bytes * (one.tries - 1) for one in ends(clean.job))
+    again = sum(one.bytes * (one.tries - 1) for one in outcome_lines(clean.job))
     assert totals.bytes + again == stats["fetch/bytes"]
     assert warm.scrapy("report", clean.job).returncode == 0
     assert "=== crawl summary ===" in output

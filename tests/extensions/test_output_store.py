@@ -14,7 +14,7 @@ from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
 from webcrawl.extensions.output_store import FileMover, OutputFiles, OutputStore
-from webcrawl.storage.object_store import ObjectStore, moved
+from webcrawl.storage.object_store import ObjectStore, moved_file_notices
 
 LOGGER = "webcrawl.extensions.output_store"
 AT = "20261122000000000-00000"
@@ -67,7 +67,7 @@ def test_finished_files_are_moved_and_no_others(jobdir):
         *(f"{B}.open", "graph/edges/part-2.parquet.open", "graph/edges/part-2.spool.open"),
         *("shards/00/x.parquet", "stats.json", "graph/hosts.parquet", "words/words.parquet"),
     }
-    (said,) = moved([jobdir / "warc", jobdir / "graph"])
+    (said,) = moved_file_notices([jobdir / "warc", jobdir / "graph"])
     assert said.startswith(f"files of {jobdir}/warc were moved to memory://crawl (OUTPUT_STORE)")
     assert mover.counts() == {
         "output_store/files": 2,

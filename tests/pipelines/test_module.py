@@ -417,7 +417,8 @@ async def test_a_score_that_cannot_be_is_logged_and_counted_and_is_0(jobdir, cap
     assert given == [70, 0, 0, 0, 0]
     assert run.stats["score_errors"] == 4
     said = [record.getMessage() for record in caplog.records]
-    assert "The module scoring scored http://a.test/far as 101, not as 0 to 100" in said
+    bad_score = "The module scoring gave http://a.test/far a score of 101, which is not between"
+    assert f"{bad_score} 0 and 100" in said
     assert "The module scoring could not score http://a.test/bad" in said
 
 

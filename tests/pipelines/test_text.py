@@ -218,10 +218,10 @@ def test_a_page_is_read_once_for_all_modules_and_then_forgotten(monkeypatch):
     assert main_text(other, max_chars=100).text == "two"
     monkeypatch.setattr(module, "_read", None)
     assert main_text(page, max_chars=100) is first
-    before = len(module._read_before)
+    before = len(module._results)
     del page, other
     gc.collect()
-    assert len(module._read_before) <= before - 2
+    assert len(module._results) <= before - 2
 
 
 WORDS = "".join(

@@ -14,7 +14,7 @@ class FifoPart:
         shard = job.shard("00")
         saved = shard.saved("queue")
         snapshot = None if saved is None else msgspec.msgpack.decode(saved, type=FifoSnapshot)
-        self.queue = DiskFifo(path=shard.path / "queue", chunk=2, segment_bytes=100)
+        self.queue = DiskFifo(path=shard.path / "queue", chunk_items=2, segment_bytes=100)
         self.queue.open(snapshot)
         self.written = self.queue.written
         self.forget = self.queue.forget

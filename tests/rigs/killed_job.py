@@ -18,7 +18,7 @@ from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import decode_snapshot
 from webcrawl.hosts.records.database import FILE, checksum
 from webcrawl.hosts.records.records_reader import SCAN, RecordsReader
-from webcrawl.jobs.inspect.job_view import viewed
+from webcrawl.jobs.inspect.job_view import open_view
 from webcrawl.seen.levels import run_path
 from webcrawl.seen.runs import Run
 from webcrawl.simweb import preset
@@ -108,7 +108,7 @@ def meaning(job):
     """All that the crawl would take from the job's files, read as its own readers read them."""
     checkpoint = read_checkpoint(job)
     own, shard = checkpoint.own, checkpoint.shards["00"]
-    with viewed(job, [job]) as whole:
+    with open_view(job, [job]) as whole:
         (view,) = whole.shards
         done = view.frontier.finished_keys()
         entries = [(found.queue.where, found.entry) for found in view.frontier.entries(done)]

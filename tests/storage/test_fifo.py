@@ -71,19 +71,19 @@ def names(path):
 
 
 def test_a_short_queue_never_touches_the_disk(tmp_path):
-    queue = opened(tmp_path / "queue", chunk=4)
+    queue = opened(tmp_path / "queue", chunk_items=4)
     for n in range(50):
         queue.push(item(n))
         if n >= 3:
             assert queue.pop() == item(n - 3)
     assert not queue.path.exists()
     assert queue.written() == []
-    reopened = opened(tmp_path / "queue", queue.snapshot(), chunk=4)
+    reopened = opened(tmp_path / "queue", queue.snapshot(), chunk_items=4)
     assert drain(reopened) == [item(47), item(48), item(49)]
 
 
 def test_only_head_and_tail_are_in_memory(tmp_path):
-    queue = opened(tmp_path / "queue", chunk=4)
+    queue = opened(tmp_path / "queue", chunk_items=4)
     queue.push_many(items(1000))
     snapshot = queue.snapshot()
     assert len(snapshot.head) + len(snapshot.tail) == 4
@@ -91,7 +91,7 @@ def test_only_head_and_tail_are_in_memory(tmp_path):
 
 
 def test_segments_that_were_read_to_their_end_go_with_the_next_checkpoint(tmp_path):
-    queue = opened(tmp_path / "queue", chunk=1, segment_bytes=1)
+    queue = opened(tmp_path / "queue", chunk_items=1, segment_bytes=1)
     queue.push_many(items(6))
     assert names(queue.path) == [f"0000000{n}.log" for n in range(5)]
     for _ in range(4):
@@ -105,32 +105,32 @@ def test_segments_that_were_read_to_their_end_go_with_the_next_checkpoint(tmp_pa
 
 
 def test_files_that_the_snapshot_does_not_name_are_deleted_by_open(tmp_path):
-    queue = opened(tmp_path / "queue", chunk=1, segment_bytes=1)
+    queue = opened(tmp_path / "queue", chunk_items=1, segment_bytes=1)
     queue.push_many(items(5))
     saved = queue.snapshot()
     queue.push_many(items(5, 9))
     (queue.path / "00000077.log").write_bytes(b"of another time")
-    reopened = opened(queue.path, saved, chunk=1, segment_bytes=1)
+    reopened = opened(queue.path, saved, chunk_items=1, segment_bytes=1)
     assert names(queue.path) == [f"0000000{n}.log" for n in range(4)]
     assert drain(reopened) == items(5)
 
 
 def test_a_queue_saved_with_nothing_on_disk_needs_no_file_and_keeps_none(tmp_path):
-    queue = opened(tmp_path / "queue", chunk=2)
+    queue = opened(tmp_path / "queue", chunk_items=2)
     queue.push_many(items(9))
     drain(queue)
     queue.push(b"waits")
     saved = queue.snapshot()
     assert names(queue.path) == ["00000000.log"]
-    assert list(opened(queue.path, saved, chunk=2).path.iterdir()) == []
+    assert list(opened(queue.path, saved, chunk_items=2).path.iterdir()) == []
     shutil.rmtree(queue.path)
-    reopened = opened(queue.path, saved, chunk=2)
+    reopened = opened(queue.path, saved, chunk_items=2)
     reopened.push_many(items(9))
     assert drain(reopened) == [b"waits", *items(9)]
 
 
 def test_written_names_each_new_file_and_directory_once(tmp_path):
-    queue = opened(tmp_path / "level" / "queue", chunk=1, segment_bytes=1)
+    queue = opened(tmp_path / "level" / "queue", chunk_items=1, segment_bytes=1)
     queue.push_many(items(3))
     logs = [queue.path / f"0000000{n}.log" for n in range(3)]
     assert sorted(queue.written()) == [tmp_path, tmp_path / "level", queue.path, *logs[:2]]
@@ -146,7 +146,7 @@ def test_written_names_each_new_file_and_directory_once(tmp_path):
 @pytest.fixture
 def saved(tmp_path):
     """Nine items in four segments of two frames of one item; the first is in memory."""
-    queue = opened(tmp_path / "queue", chunk=1, segment_bytes=segment_bytes(2, 1))
+    queue = opened(tmp_path / "queue", chunk_items=1, segment_bytes=segment_bytes(2, 1))
     queue.push_many(items(9))
     assert len(names(queue.path)) == 4
     return queue.path, queue.snapshot()
@@ -187,7 +187,9 @@ def test_a_frame_that_holds_no_packed_items_is_damage(tmp_path, bad):
 
 def test_a_snapshot_that_promises_more_items_than_there_are_is_noticed(saved):
     path, snapshot = saved
-    queue = opened(path, msgspec.structs.replace(snapshot, overflow=snapshot.overflow + 1), chunk=1)
+    queue = opened(
+        path, msgspec.structs.replace(snapshot, overflow=snapshot.overflow + 1), chunk_items=1
+    )
     assert [queue.pop() for _ in range(9)] == items(9)
     with pytest.raises(CorruptRecordError):
         queue.pop()
@@ -197,7 +199,7 @@ def test_a_snapshot_that_promises_more_items_than_there_are_is_noticed(saved):
 
 
 def test_a_full_disk_loses_no_item_and_the_queue_resumes_with_room(tmp_path):
-    queue = opened(tmp_path / "queue", chunk=2, segment_bytes=segment_bytes(2, 2))
+    queue = opened(tmp_path / "queue", chunk_items=2, segment_bytes=segment_bytes(2, 2))
     queue.push_many(items(4))
     number = 4
     for limit in range(0, 400, 23):
@@ -209,7 +211,7 @@ def test_a_full_disk_loses_no_item_and_the_queue_resumes_with_room(tmp_path):
                     assert limit < 330
                 number += 1
         assert len(queue) == number
-        queue = opened(queue.path, through_msgpack(queue.snapshot()), chunk=2,
+        queue = opened(queue.path, through_msgpack(queue.snapshot()), chunk_items=2,
                        segment_bytes=segment_bytes(2, 2))  # fmt: skip
     assert drain(queue) == items(number)
 
@@ -224,7 +226,7 @@ class FifoMachine(RuleBasedStateMachine):
     @initialize(chunk=st.integers(1, 4), segment=st.sampled_from([1, 200, 400, 1 << 20]))
     def begin(self, chunk, segment):
         self.directory = Path(tempfile.mkdtemp(prefix="fifo-"))
-        self.settings = {"chunk": chunk, "segment_bytes": segment}
+        self.settings = {"chunk_items": chunk, "segment_bytes": segment}
         self.queue = opened(self.directory / "queue", **self.settings)
         self.model: deque[bytes] = deque()
         self.published: tuple[FifoSnapshot | None, list[bytes]] = (None, [])
@@ -293,7 +295,7 @@ TestFifoMachine.settings = examples(60, stateful_step_count=40)
 
 def test_many_segments_are_deleted_some_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_DELETED_BYTES", 4)
-    queue = opened(tmp_path / "queue", chunk=1, segment_bytes=1)
+    queue = opened(tmp_path / "queue", chunk_items=1, segment_bytes=1)
     queue.push_many([b"x"] * 60)
     for _ in range(40):
         queue.pop()
@@ -303,5 +305,5 @@ def test_many_segments_are_deleted_some_at_a_time(tmp_path, monkeypatch):
         assert queue.forget()
         assert len(names(queue.path)) == before - 4 * call
     # What is left over goes when the queue is opened again.
-    opened(queue.path, kept, chunk=1, segment_bytes=1)
+    opened(queue.path, kept, chunk_items=1, segment_bytes=1)
     assert len(names(queue.path)) <= 20 + 1  # the one that was read last

@@ -54,7 +54,7 @@ def test_names_are_those_of_one_folder_as_they_are_now(store):
     store.delete(["a/x"])
     assert store.names("a") == {"y"}
     store.copy({"a/y": "a/v", "b/z": "a/w"})
-    store.settle("a")
+    store.sync_folder("a")
     assert {name: store.read(f"a/{name}") for name in store.names("a")} == {
         "y": b"a/y",
         "v": b"a/y",
@@ -128,7 +128,7 @@ def test_a_name_that_may_lead_elsewhere_is_refused_by_each_call(store, tmp_path,
         lambda: store.delete([name]),
         lambda: store.copy({"a/x": name}),
         lambda: store.copy({name: "a/y"}),
-        *([lambda: store.settle(name)] if store.directory else []),
+        *([lambda: store.sync_folder(name)] if store.directory else []),
         *([lambda: store.link_in(file, name)] if store.directory else []),
         *([lambda: store.link_out(name, tmp_path / "out")] if store.directory else []),
     ):

@@ -170,7 +170,7 @@ def test_a_last_record_with_a_damaged_length_is_no_torn_end(path):
 
 @pytest.fixture
 def fifo(tmp_path):
-    queue = DiskFifo(path=tmp_path / "q", chunk=2, segment_bytes=60)
+    queue = DiskFifo(path=tmp_path / "q", chunk_items=2, segment_bytes=60)
     queue.open(None)
     queue.push_many(b"item %02d" % n for n in range(40))
     for _ in range(5):
@@ -192,7 +192,7 @@ def test_a_sound_queue_is_its_body(fifo):
     found = list(scan_fifo(fifo.path, snapshot))
     assert items_of(found) == [b"item %02d" % n for n in range(40)][6 : 6 + snapshot.overflow]
     assert not any(isinstance(piece, Gap) for _, piece in found)
-    empty = DiskFifo(path=fifo.path, chunk=2)
+    empty = DiskFifo(path=fifo.path, chunk_items=2)
     assert list(scan_fifo(fifo.path, empty.snapshot())) == []
 
 

@@ -45,7 +45,7 @@ def _options(group: Group) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.errors import require_package
-    from webcrawl.jobs.inspect.delta import delta, since, write_json, write_parquet
+    from webcrawl.jobs.inspect.delta import delta, parse_since, write_json, write_parquet
     from webcrawl.storage.atomic import replacing
 
     take_job(args, settings, alone=True)
@@ -55,7 +55,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         require_package("pyarrow", feature="A Parquet file")
         write = write_parquet
     with progress("lines") as on_progress, ExitStack() as stack:
-        begin = since(opts.since)
+        begin = parse_since(opts.since)
         changes, token = delta(Path(settings["JOBDIR"]), begin, on_progress=on_progress)
         path = sys.stdout.fileno() if output is None else stack.enter_context(replacing(output))
         count = write(changes, stack.enter_context(open(path, "wb", closefd=output is not None)))

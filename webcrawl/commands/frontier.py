@@ -173,15 +173,15 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
     from webcrawl.control.sending import visit
     from webcrawl.crawl.job.control_journal import Request
     from webcrawl.hive.launch.job_directories import is_hive
-    from webcrawl.jobs.inspect.info_log import beginning, known_since
+    from webcrawl.jobs.inspect.info_log import known_since, log_start_notice
     from webcrawl.jobs.inspect.job_view import running
-    from webcrawl.jobs.inspect.requeueing import UrlList, answered, given_up_with, put_back
+    from webcrawl.jobs.inspect.requeueing import UrlList, answered_filter, given_up_filter, put_back
 
     jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
     if opts.outcomes is not None:
-        selection = given_up_with(opts.outcomes)
+        selection = given_up_filter(opts.outcomes)
     elif refetch:
-        selection, request = answered(refetch), Request("refetch", {"what": refetch})
+        selection, request = answered_filter(refetch), Request("refetch", {"what": refetch})
     else:
         with _lines_of(opts.due) as lines:
             selection = UrlList(lines)
@@ -192,7 +192,7 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
         else:
             crawler = crawler_for_job(settings)
             done = put_back(crawler, selection, visits=visits, on_progress=on_progress)
-    since = beginning(known_since(jobdir))
+    since = log_start_notice(known_since(jobdir))
     return done, f"{done.in_words}\n" + (since and f"{since}\n")
 
 

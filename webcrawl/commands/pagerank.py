@@ -51,7 +51,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
     from webcrawl.pipelines.link_graph import DIRECTORY
-    from webcrawl.storage.object_store import moved
+    from webcrawl.storage.object_store import moved_file_notices
     from webcrawl.storage.record_log import CorruptRecordError
     from webcrawl.urls import host_of
 
@@ -60,7 +60,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     directories = edge_directories(Path(jobdir))
     directory = Path(jobdir) / DIRECTORY
     output = opts.output or directory / f"{prefix}ranks.csv"
-    for sentence in moved(directories):
+    for sentence in moved_file_notices(directories):
         sys.stderr.write(f"pagerank: {sentence}\n")
     try:
         directory.mkdir(exist_ok=True)

@@ -91,7 +91,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.commands.frontier import crawler_for_job
     from webcrawl.configuration.values import number
     from webcrawl.crawl.figures.counts import elapsed
-    from webcrawl.jobs.inspect.stopped_job import opened
+    from webcrawl.jobs.inspect.stopped_job import open_stopped_job
     from webcrawl.jobs.replay.sources import source_bytes
     from webcrawl.jobs.replay.spider import ReplaySpider
 
@@ -137,7 +137,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     files = [(path, 0 if place else opts.start) for place, path in enumerate(paths)]
     values: dict[str, Any] = {"files": files, "on_progress": on_progress}
-    with opened(crawler_for_job(job, with_rules=True)) if opts.submit else nullcontext() as stopped:
+    with (
+        open_stopped_job(crawler_for_job(job, with_rules=True))
+        if opts.submit
+        else nullcontext() as stopped
+    ):
         values["submit_found"] = stopped and stopped.state.links.submit_page
         code = crawl_to_end(process, crawler, **values)
     if code:

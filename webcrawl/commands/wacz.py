@@ -52,11 +52,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("usage: scrapy wacz [JOBDIR|WARC...] -o FILE.wacz")
     require_package("surt", feature="An index of WARC files")
     from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
-    from webcrawl.storage.object_store import moved
+    from webcrawl.storage.object_store import moved_file_notices
 
     paths = [*map(Path, sources_or_job(args, settings))]
     directories = [(path, path / "warc", *path.glob("drones/*/warc")) for path in paths]
-    for sentence in moved(chain.from_iterable(directories)):
+    for sentence in moved_file_notices(chain.from_iterable(directories)):
         sys.stderr.write(f"wacz: {sentence}\n")
     warcs = warc_files(paths)
     with progress_of(bytes_of(warcs, output)) as on_progress:

@@ -26,7 +26,7 @@ from webcrawl.hive.launch.job_directories import is_hive
 from webcrawl.hive.membership.asking import ask_hive, hive_name
 from webcrawl.hive.membership.connection import check, client_of, close
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
-from webcrawl.jobs.inspect.requeueing import PutBack, UrlList, answered, push
+from webcrawl.jobs.inspect.requeueing import PutBack, UrlList, answered_filter, push
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +53,9 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     except CommandError as error:
         raise FatalError(str(error)) from error
     if isinstance(command, Refetch | Due):
-        selects = answered(command.what) if isinstance(command, Refetch) else UrlList(command.urls)
+        selects = (
+            answered_filter(command.what) if isinstance(command, Refetch) else UrlList(command.urls)
+        )
         done = visit(settings, request, selects, on_progress=lambda *_: None)
         return [CommandAnswer(f"{request.name}: {done.in_words}")]
     if not (settings.get("HIVE") or is_hive(Path(settings["JOBDIR"]))):

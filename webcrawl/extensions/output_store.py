@@ -28,7 +28,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.storage.growing_files import is_whole
+from webcrawl.storage.growing_files import is_complete_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +121,7 @@ class OutputFiles:
         """Yield (file, its name in the store) for each finished file, oldest first by name."""
         if self.warc is not None:
             for path in sorted(self.warc.glob("*.warc.gz")):
-                if is_whole(path):
+                if is_complete_file(path):
                     yield path, f"{self.folder}warc/{path.name}"
         if self.jobdir is None:
             return
@@ -129,7 +129,7 @@ class OutputFiles:
         for directory in sorted(self.jobdir.iterdir()):
             if directory.is_dir() and directory.name not in _OTHER_DIRECTORIES:
                 for path in sorted(directory.rglob("*.parquet")):
-                    if is_whole(path):
+                    if is_complete_file(path):
                         yield path, f"{self.folder}{path.relative_to(self.jobdir).as_posix()}"
 
 

@@ -91,7 +91,7 @@ class LevelQueues:
         """
         levels_on_disk = [int(path.name) for path in self.path.glob("*/")]
         for index in range(max([levels, len(snapshots), *levels_on_disk])):
-            fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk=CHUNK)
+            fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk_items=CHUNK)
             fifo.open(snapshots[index] if index < len(snapshots) else None)
             self._fifos.append(fifo)
 

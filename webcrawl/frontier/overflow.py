@@ -117,17 +117,17 @@ class Overflows:
         """Return a new object for overflow *number*; it does not touch the disk yet."""
         return DiskFifo(
             path=overflow_path(self.path, number),
-            first=number << _SEGMENT_BITS,
-            chunk=CHUNK,
+            first_segment=number << _SEGMENT_BITS,
+            chunk_items=CHUNK,
             segment_bytes=SEGMENT_BYTES,
-            written=self._written,
-            used_up=self._used_up,
+            unsynced=self._written,
+            with_garbage=self._used_up,
         )
 
 
 def number_of(overflow: DiskFifo) -> int:
     """Return the number by which a snapshot names *overflow*."""
-    return overflow.first >> _SEGMENT_BITS
+    return overflow.first_segment >> _SEGMENT_BITS
 
 
 def overflow_path(path: Path, number: int) -> Path:

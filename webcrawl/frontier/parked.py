@@ -90,7 +90,7 @@ class Parked:
 
     def _queue(self, reason: str) -> DiskFifo:
         """Create and return the queue of *reason*, which is not open yet."""
-        fifo = self._fifos[reason] = DiskFifo(path=self.path / reason, chunk=self._chunk)
+        fifo = self._fifos[reason] = DiskFifo(path=self.path / reason, chunk_items=self._chunk)
         return fifo
 
     def begin_pass(self, reasons: Iterable[str]) -> None:

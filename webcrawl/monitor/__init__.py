@@ -2,10 +2,11 @@
 
     access.py    who may read and who may send commands: token, Host and Origin
     site.py      the routes and their answers
-    watch.py     the current page, questions to the job, and commands to the crawl
+    watch.py     the current page, queries to the job, and commands to the crawl
     launch.py    starting and stopping the process
     process.py   the process itself
 
-The monitor reads the files of the job and sends the same commands as ``scrapy control``. So it
-costs the crawl only one more process. It works the same for a hive, whose supervisor starts it.
+The monitor reads the files of the job and sends the same commands as ``scrapy control``. The only
+cost to the crawl is one more process. It works in the same way for a hive, whose supervisor starts
+it.
 """

@@ -1,11 +1,11 @@
 """Access control of the monitor: what a request may read and what it may change.
 
 Not every request comes from the user. Other users of the machine can reach the port, and so can any
-page that is open in the user's browser. So changes need a token, sent as ``Authorization: Bearer``
-or as the password of ``Authorization: Basic``. Browsers remember the latter and send it only to
-this scheme, host and port, while cookies go to all ports of a host. A form also carries a value
-that only our own page can know. Requests from other sites are recognized by Host (against DNS
-rebinding), Origin and Sec-Fetch-Site.
+page that is open in the user's browser. Changes therefore need a token, sent as ``Authorization:
+Bearer`` or as the password of ``Authorization: Basic``. Browsers remember the password and send it
+only to this scheme, host and port, while cookies go to all ports of a host. A form also contains a
+hidden value that only our own page can know. Requests from other sites are recognized by Host
+(against DNS rebinding), Origin and Sec-Fetch-Site.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
 
 _MIN_TOKEN_CHARS = 16
-# Limits for requests without the token, per address: requests per second, and the largest burst.
+# Limits of requests without the token, per address: requests per second, and the largest burst.
 _RATE, _BURST = 20.0, 100.0
-# A request with a wrong token counts as this many.
+# A request with a wrong token counts as this many requests.
 _WRONG_TOKEN_COST = 20.0
-# Requests are counted for this many addresses, those seen last.
-_ADDRESSES = 1024
+# Requests are counted for this many addresses, the ones seen last.
+_MAX_ADDRESSES = 1024
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether *host*, a name or an address without brackets, is this machine only."""
+    """Return whether *host*, a name or an address without brackets, is a loopback address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def token_in(path: Path, *, is_made: bool) -> str:
-    """Return the token in the file *path*; with *is_made*, create the file if it is missing.
+def read_token(path: Path, *, may_create: bool) -> str:
+    """Return the token in the file *path*; with *may_create*, create the file if it is missing.
 
-    Raises FatalError or OSError.
+    Raises FatalError if the file can be read by others or the token is too short, and OSError.
     """
-    if is_made:
+    if may_create:
         with suppress(FileExistsError):
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "w") as stream:
@@ -66,7 +66,7 @@ def token_in(path: Path, *, is_made: bool) -> str:
 
 
 class RequestTimeout:
-    """Timeout that closes connections which send no complete request head for *secs*."""
+    """Closes connections that do not send a complete request head within *secs* seconds."""
 
     def __init__(self, secs: float) -> None:
         self._secs = secs
@@ -89,7 +89,7 @@ class RequestTimeout:
 
 
 class Access:
-    """Access control with a *token*.
+    """Decides what requests may do, based on a *token*.
 
     With *is_open*, on a loopback address, anyone may read. *clock* returns monotonic seconds.
     """
@@ -98,45 +98,49 @@ class Access:
         self._token = token.encode()
         self._is_open = is_open
         self._clock = clock
-        # By address: how many requests it may send now, and the time of that count.
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        #: The value of the hidden field of a form.
+        # By address: how many more requests it may send, and the time of that count.
+        self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        #: Value of the hidden field in the forms of our page.
         self.form = hmac.new(self._token, b"form", "sha256").hexdigest()
 
     def is_within_rate(self, request: BaseRequest) -> bool:
         """Count *request*, which has no valid token; return whether its address may send it."""
         now, address = self._clock(), request.remote or ""
-        left, at = self._left.pop(address, (_BURST, now))
-        left = min(_BURST, left + _RATE * (now - at))
-        is_within = left >= 1
+        allowance, counted_at = self._allowances.pop(address, (_BURST, now))
+        allowance = min(_BURST, allowance + _RATE * (now - counted_at))
+        is_within = allowance >= 1
         cost = _WRONG_TOKEN_COST if "Authorization" in request.headers else 1.0
-        self._left[address] = max(0.0, left - cost * is_within), now
-        if len(self._left) > _ADDRESSES:
-            self._left.popitem(last=False)
+        self._allowances[address] = max(0.0, allowance - cost * is_within), now
+        if len(self._allowances) > _MAX_ADDRESSES:
+            self._allowances.popitem(last=False)
         return is_within
 
     def is_same_site(self, request: BaseRequest) -> bool:
-        """Return whether *request* does not come from a page of another site."""
+        """Return whether *request* may be served because no other site's page sent it.
+
+        A link from another site to this page is allowed, too.
+        """
         fields = request.headers
         host, origin = fields.get("Host", ""), fields.get("Origin")
-        is_near = fields.get("Sec-Fetch-Site", "none") in {"none", "same-origin"}
+        is_own = fields.get("Sec-Fetch-Site", "none") in {"none", "same-origin"}
         # Another site may link to this page, but may not load anything from it.
         is_link = fields.get("Sec-Fetch-Dest") == "document" and request.method == "GET"
         try:
             name = urlsplit(f"//{host}").hostname or ""
-            is_same = origin is None or urlsplit(origin).netloc == host
+            is_own_origin = origin is None or urlsplit(origin).netloc == host
         except ValueError:
             return False
-        return (is_near or is_link) and is_same and (not self._is_open or is_loopback(name))
+        # Without a token, a DNS rebinding attack is only recognized by the name of the host.
+        return (is_own or is_link) and is_own_origin and (not self._is_open or is_loopback(name))
 
     def is_form_value(self, value: object) -> bool:
-        """Return whether *value* is the hidden field of our own page's forms."""
+        """Return whether *value* is that of the hidden field in the forms of our own page."""
         return hmac.compare_digest(str(value).encode("utf-8", "replace"), self.form.encode())
 
     def has_token(self, request: BaseRequest) -> bool:
         """Return whether *request* carries the token."""
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        token = given.strip().encode("utf-8", "replace")
+        scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
+        token = credentials.strip().encode("utf-8", "replace")
         if scheme.lower() == "basic":
             try:
                 token = b64decode(token).partition(b":")[2]
@@ -147,5 +151,5 @@ class Access:
         return hmac.compare_digest(token, self._token)
 
     def may_read(self, request: BaseRequest) -> bool:
-        """Return whether *request* may read, which changes nothing."""
+        """Return whether *request* may read pages and data; changes need the token."""
         return self._is_open or self.has_token(request)

@@ -1,4 +1,4 @@
-"""Start and end of the monitor process (process.py), by a crawl or a hive's supervisor."""
+"""Starts and ends the monitor process (process.py), for a crawl or a hive's supervisor."""
 
 from __future__ import annotations
 
@@ -23,19 +23,26 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _END_SECS = 5.0
-_LONGEST = 400
-_SOURCES = {at: name for name, at in SETTINGS_PRIORITIES.items()}
+# Number of characters of a setting's value that are shown.
+_MAX_SHOWN_CHARS = 400
+_SOURCES = {priority: name for name, priority in SETTINGS_PRIORITIES.items()}
 
 
 class MonitorOrder(msgspec.Struct):
-    """Input of the process: the settings of the crawl, and *shown*, the rows for the page."""
+    """Input of the process: the settings of the crawl, and those that the page shows.
+
+    *values* has the settings by name. Each of *shown* is a name, a value and its origin.
+    """
 
     values: dict[str, Any]
     shown: list[tuple[str, str, str]]
 
 
 class MonitorAddress(msgspec.Struct):
-    """Output of the process: its address and token file, or the *error* that stopped it."""
+    """Output of the process: its address and token file, or the *error* that stopped it.
+
+    *token* is the path of the token file.
+    """
 
     host: str = ""
     port: int = 0
@@ -47,7 +54,7 @@ _decode = json_decoder(MonitorAddress)
 
 
 class MonitorProcess:
-    """Monitor of the crawl with *settings*, in a separate process."""
+    """Process with the monitor of the crawl that has these *settings*."""
 
     def __init__(self, settings: BaseSettings) -> None:
         self._settings = settings
@@ -59,7 +66,7 @@ class MonitorProcess:
 
         Raises FatalError or OSError.
         """
-        settings, wanted = self._settings, port_number(self._settings, "MONITOR_PORT")
+        settings, wanted_port = self._settings, port_number(self._settings, "MONITOR_PORT")
         log = self._jobdir / "logs" / "monitor.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as errors:
@@ -71,10 +78,11 @@ class MonitorProcess:
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 start_new_session=True,  # Ctrl-C is for the crawl
             )
+
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(BrokenPipeError):
-            process.stdin.write(msgspec.json.encode(_order(settings)) + b"\n")
+            process.stdin.write(msgspec.json.encode(_order_of(settings)) + b"\n")
             process.stdin.flush()
         line = process.stdout.readline() or b'{"error": "it exited immediately"}'
         try:
@@ -84,11 +92,13 @@ class MonitorProcess:
         if address.error:
             self.end()
             raise FatalError(f"The monitor did not start: {address.error} (see {log})")
+
         note_port(self._jobdir, "monitor", address.port)
         host = f"[{address.host}]" if ":" in address.host else address.host
-        why = f", because MONITOR_PORT {wanted} is not available" if address.port != wanted else ""
-        at = f"http://{host}:{address.port}/{why}"
-        return f"The monitor is at {at}; its token is in {address.token}"
+        is_wanted = address.port == wanted_port
+        why = "" if is_wanted else f", because MONITOR_PORT {wanted_port} is not available"
+        url = f"http://{host}:{address.port}/{why}"
+        return f"The monitor is at {url}; its token is in {address.token}"
 
     def end(self) -> None:
         """End the process immediately. Idempotent."""
@@ -106,7 +116,8 @@ class MonitorProcess:
             process.wait()
 
 
-def _order(settings: BaseSettings) -> MonitorOrder:
+def _order_of(settings: BaseSettings) -> MonitorOrder:
+    """Return the input of the process for a crawl with *settings*."""
     values, shown = {}, []
     for name, value in settings.items():
         priority = settings.getpriority(name) or 0
@@ -115,6 +126,6 @@ def _order(settings: BaseSettings) -> MonitorOrder:
         if is_plain(value):
             values[name] = value
         source = _SOURCES.get(priority, "the crawl")
-        shown.append((priority, name, str(masked(name, value))[:_LONGEST], source))
+        shown.append((priority, name, str(masked(name, value))[:_MAX_SHOWN_CHARS], source))
     shown.sort(key=lambda row: (-row[0], row[1]))
     return MonitorOrder(values, [row[1:] for row in shown])

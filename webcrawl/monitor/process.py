@@ -1,8 +1,8 @@
 """Monitor process: ``python -m webcrawl.monitor.process``, started by launch.py.
 
-It reads one line from standard input, a ``MonitorOrder``, and writes one line to standard output, a
-``MonitorAddress``. It ends when standard input is closed, so also when the process that started it
-is killed. Later errors are written to ``JOBDIR/logs/monitor.log``.
+The process reads one line from standard input, a ``MonitorOrder``, and writes one line to standard
+output, a ``MonitorAddress``. It ends when standard input is closed, which also happens when the
+process that started it is killed. Later errors are written to ``JOBDIR/logs/monitor.log``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scrapy.utils.project import get_project_settings
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import json_decoder
 from webcrawl.errors import FatalError
-from webcrawl.monitor.access import Access, is_loopback, token_in
+from webcrawl.monitor.access import Access, is_loopback, read_token
 from webcrawl.monitor.launch import MonitorAddress, MonitorOrder
 from webcrawl.monitor.site import LOG, UNREADABLE, Site
 from webcrawl.monitor.watch import Watch
@@ -31,27 +31,31 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-_TOKEN = "monitor.token"  # noqa: S105  # a file's name
+_TOKEN_FILE = "monitor.token"  # noqa: S105  # this is a file name
 _NICE = 10
 _MAX_LOGGED = 100
 _records = itertools.count()
 _decode = json_decoder(MonitorOrder)
 
 
-def _access_of(settings: Settings, path: Path) -> Access:
-    """Return the access control for the token in *path*. Raises FatalError or OSError."""
-    is_made = not settings["MONITOR_TOKEN_FILE"]
+def _access_of(settings: Settings, token_file: Path) -> Access:
+    """Return the access control that uses the token in *token_file*.
+
+    Raises FatalError or OSError.
+    """
+    may_create = not settings["MONITOR_TOKEN_FILE"]
     is_open = is_loopback(settings["MONITOR_HOST"])
-    if is_made and not is_open:
+    if may_create and not is_open:
         raise FatalError("MONITOR_HOST is not a loopback address: set MONITOR_TOKEN_FILE")
-    return Access(token_in(path, is_made=is_made), is_open=is_open, clock=now)
+    return Access(read_token(token_file, may_create=may_create), is_open=is_open, clock=now)
 
 
 async def _serve(order: MonitorOrder) -> None:
+    """Serve the monitor that *order* describes until standard input is closed."""
     settings = get_project_settings()
     settings.setdict(order.values, priority="cmdline")
-    token = Path(settings["MONITOR_TOKEN_FILE"] or Path(settings["JOBDIR"], _TOKEN))
-    access = _access_of(settings, token)
+    token_file = Path(settings["MONITOR_TOKEN_FILE"] or Path(settings["JOBDIR"], _TOKEN_FILE))
+    access = _access_of(settings, token_file)
     host, port = str(settings["MONITOR_HOST"]), int(settings["MONITOR_PORT"])
     LOG.addFilter(_should_log)
     site = Site(Watch(settings, order.shown), access)
@@ -60,24 +64,24 @@ async def _serve(order: MonitorOrder) -> None:
     server = runner.server
     assert server is not None
 
-    def connected() -> asyncio.Protocol:
+    def make_connection() -> asyncio.Protocol:
         connection = server()
         site.timeout.wait(connection)
         return connection
 
     loop = asyncio.get_running_loop()
     try:
-        listening = await loop.create_server(connected, host, port)
+        listening = await loop.create_server(make_connection, host, port)
     except (OSError, OverflowError):
-        listening = await loop.create_server(connected, host, 0)
-    _report(MonitorAddress(host, listening.sockets[0].getsockname()[1], str(token)))
-    await asyncio.to_thread(sys.stdin.buffer.read)  # until it is closed
+        listening = await loop.create_server(make_connection, host, 0)  # any free port
+    _report(MonitorAddress(host, listening.sockets[0].getsockname()[1], str(token_file)))
+    await asyncio.to_thread(sys.stdin.buffer.read)  # returns when standard input is closed
     listening.close()
     await runner.cleanup()
 
 
 def _should_log(record: logging.LogRecord) -> bool:
-    """Return whether *record* is among the first hundred; shorten it to one line.
+    """Return whether *record* is among the first hundred; shorten it if it is about bad requests.
 
     Without a limit, anyone could fill the disk with unreadable requests.
     """
@@ -89,6 +93,7 @@ def _should_log(record: logging.LogRecord) -> bool:
 
 
 def _report(address: MonitorAddress) -> None:
+    """Write *address* to standard output, for the process that started this one."""
     sys.stdout.buffer.write(msgspec.json.encode(address) + b"\n")
     sys.stdout.flush()
 

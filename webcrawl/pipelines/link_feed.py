@@ -1,4 +1,4 @@
-"""The feed format ``links``: links of Pages as CSV, a row per link (``-O links.csv:links``)."""
+"""Feed format ``links``: the links of Pages as CSV, one row per link (``-O links.csv:links``)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ COLUMNS = ("source", "target", "kind", "text", "rel")
 
 
 class LinksExporter(CsvItemExporter):
-    """Exporter of the links of each Page, followed or not.
+    """Exporter of the links of each Page, whether or not they are followed.
 
-    When it appends to a file, the header is not repeated.
+    The header is not repeated when it appends to a file.
     """
 
     def __init__(self, file: Any, **options: Any) -> None:
-        super().__init__(file, errors="replace", **options)  # for lone surrogates
+        super().__init__(file, errors="replace", **options)  # because of lone surrogates
         self._has_header = file.seekable() and file.tell() > 0
 
     def start_exporting(self) -> None:
-        """Write the column names."""
+        """Write the column names, unless the file has them."""
         if self.include_headers_line and not self._has_header:
             self.csv_writer.writerow(COLUMNS)
 

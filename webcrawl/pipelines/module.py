@@ -1,9 +1,9 @@
 """Base class of processing modules: an item pipeline for Pages of some content types.
 
 A module states which pages it wants and what it does with a page. This class does the rest: it
-selects the pages, moves heavy work off the event loop, counts, and saves the module's state with
-the crawl. docs/howto/write-a-module.md shows how to write one; ``scrapy genpipeline NAME`` makes a
-skeleton.
+selects the pages, moves heavy work off the event loop, keeps counts, and saves the module's state
+with the crawl. docs/howto/write-a-module.md shows how to write one; ``scrapy genpipeline NAME``
+makes a skeleton.
 
 The life of a page in a module::
 
@@ -12,7 +12,7 @@ The life of a page in a module::
                                                                  other, returned when it is done
     checkpoint ─► state() ─► sync() ─► published                 in that order
 
-After ``kill -9``, state that is only in memory is that of the last checkpoint.
+After ``kill -9``, a module's state in memory is restored as of the last checkpoint.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The event loop waits this long for a module's thread to finish a page.
+# The event loop waits at most this long for a module's thread to finish a page.
 _STATE_WAIT_SECS = 0.02
-# A thread returns its pages after this time, or after one page that takes longer.
+# A thread returns its results after this time, or after one page if that takes longer.
 _BATCH_SECS = 0.1
-#: How many failed pages of a module are remembered; the upper limit of MODULE_MAX_FAILURES.
+#: Number of failed pages of a module that are remembered; the upper limit of MODULE_MAX_FAILURES.
 STREAK_LIMIT = 1000
-# Statuses that say what a URL has: a document, one elsewhere, or none.
+# Statuses that say whether a URL has a document, has moved, or has no document.
 _CONCLUSIVE = frozenset({200, 301, 302, 303, 307, 308, 404, 410})
 _MAX_LINKS = 50_000
 _MAX_SCORE = 100
@@ -70,27 +70,27 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class ProcessingModule:
-    """Base class of a processing module. Subclasses must write ``process``.
+    """Base class of a processing module. Subclasses must define ``process``.
 
-    content_types: of the pages it wants: ``text/html``, ``image/*``, ``*/*``. The setting
-        MODULE_CONTENT_TYPES, a dictionary of class paths and lists, overrides it.
+    content_types: content types of the pages it wants: ``text/html``, ``image/*``, ``*/*``. The
+        setting MODULE_CONTENT_TYPES, a dictionary of class paths and lists, overrides it.
     statuses: the statuses of the pages it wants; empty means any.
     off_loop: whether ``open``, ``process``, ``sync`` and ``close`` run in a thread of this module,
         one call at a time. Otherwise they run in the event loop, where 50 ms is a noticeable delay.
         Any of them may be a coroutine; coroutines always run in the event loop.
     output: for a module that writes files: the setting that names its directory (or ""), and the
-        directory below JOBDIR if that is not set. An OSError of ``process`` then means that no page
-        can be stored: it ends the crawl, and the page is fetched again.
+        directory below JOBDIR that is used if the setting is empty. An OSError of ``process`` then
+        means that no page can be stored: it ends the crawl, and the page is fetched again.
     packages: the packages of requirements-modules.txt that it needs.
     reads_repeats: whether it needs ``Page.repeats``.
     takes_flagged: whether it gets pages with ``flags``, which may not be documents. With
         FLAGGED_PAGES all modules do.
     name: the name in its stats, ``modules/<name>/...``. The default is made from the class name.
-    jobdir: the job's directory; None if there is none, and then nothing is kept.
+    jobdir: the job's directory, or None if there is none; then no state is kept.
     directory: the directory of ``output``; it exists when ``open`` runs.
     stats: the counts of this module.
     has_processed: whether it has processed at least one page.
-    failure_streak: URLs of the pages it has failed on since its last success, at most 1,000.
+    failure_streak: URLs of the pages on which it has failed since its last success, at most 1,000.
     """
 
     content_types: ClassVar[tuple[str, ...]] = ("*/*",)
@@ -120,10 +120,10 @@ class ProcessingModule:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
-        """Make the module with *values*.
+        """Make the module; *values* are the arguments of ``__init__``.
 
-        Override it to read settings, and pass on what ``__init__`` takes. Raise FatalError with one
-        sentence for a setting that is not valid.
+        Override it to read settings, and pass the arguments of ``__init__`` to this method. Raise
+        FatalError with one sentence for a setting that is not valid.
         """
         path = f"{cls.__module__}.{cls.__qualname__}"
         name = cls.name or _WORD.sub("_", cls.__name__).lower()
@@ -135,17 +135,20 @@ class ProcessingModule:
                 f"Two processing modules are called {name}: give {path} another name in its "
                 "attribute name."
             )
+
         module = cls(**values)
         module._crawler = crawler
         module._sync_lock = asyncio.Lock()
         module.failure_streak = deque(maxlen=STREAK_LIMIT)
-        types = _types_of(path, crawler.settings) or cls.content_types
-        names = [
+
+        types = _configured_types(path, crawler.settings) or cls.content_types
+        patterns = [
             fnmatch.translate("*" if media_type == "*/*" else media_type) for media_type in types
         ]
-        module._is_wanted = re.compile("|".join(names)).match
+        module._is_wanted = re.compile("|".join(patterns)).match
         module.takes_flagged = flag(crawler.settings, "FLAGGED_PAGES") or cls.takes_flagged
         module.stats = ModuleStats(crawler.stats, name)
+
         directory = crawler.settings["JOBDIR"]
         module.jobdir = Path(directory) if directory else None
         if cls.output is not None:
@@ -178,23 +181,24 @@ class ProcessingModule:
         """
 
     def batch_done(self) -> Any:
-        """Finish a batch; for costly work such as a commit.
+        """Finish a batch of pages, for costly work such as a commit.
 
-        With ``off_loop`` it is called in the thread after each batch: the pages of 0.1 s, at least
-        one. An exception counts as a failure of each page of the batch.
+        With ``off_loop`` it is called in the thread after each batch, which consists of the pages
+        processed in 0.1 s, at least one. An exception counts as a failure of each page of the
+        batch.
         """
 
     def sync(self) -> Any:
         """fsync what ``process`` has written so far. An OSError makes the checkpoint fail."""
 
     def close(self) -> Any:
-        """Finish the files at the end of the crawl.
+        """Complete the files at the end of the crawl.
 
-        An OSError makes the last checkpoint fail, which comes after it.
+        An OSError makes the last checkpoint fail, which is made after this call.
         """
 
     def state(self) -> bytes | None:
-        """Return state to save with the crawl, or None.
+        """Return the state to be saved with the crawl, or None.
 
         Called in the event loop, between two pages.
         """
@@ -203,13 +207,13 @@ class ProcessingModule:
         """Restore *saved*, which ``state`` of an earlier run returned."""
 
     def score(self, page: Page) -> int:
-        """Return a score of *page*, 0 to 100.
+        """Return a score of *page* from 0 to 100.
 
-        It becomes ``Entry.score`` of the pages it links to, which a prioritizer may use. Only one
-        module may define this method.
+        The score becomes ``Entry.score`` of the pages that *page* links to, which a prioritizer may
+        use. Only one module may define this method.
 
         Called in the event loop for new documents that the module wants, before their links are
-        submitted: it must be fast. An exception or an invalid value is logged and counted
+        submitted, so it must be fast. An exception or an invalid value is logged and counted
         (``modules/<name>/score_errors``), and the score is 0.
         """
         raise NotImplementedError
@@ -219,23 +223,24 @@ class ProcessingModule:
     def submit(self, page: Page, links: str | Link | Iterable[str | Link]) -> None:
         """Submit *links*, which ``process`` found in *page*.
 
-        They are Links, or URLs, which may be relative to the page. They are treated like the page's
-        own links, one level deeper: filters, scope and budgets apply.
+        Each of them is a Link or a URL, which may be relative to the page. They are treated like
+        the page's own links, one level deeper: filters, scope and budgets apply.
 
-        Call it before ``process`` returns, also from the module's thread. The links are then on
-        disk before the page is finished. Values that are not URLs of this crawl are counted
-        (``modules/<name>/links_bad``). Raises ValueError for more than 50,000 links, or for links
-        of a redirect.
+        This must be called before ``process`` returns, and may be called in the module's thread.
+        The links are then on disk before the page is finished. Values that are not URLs of this
+        crawl are counted (``modules/<name>/links_bad``). Raises ValueError for more than 50,000
+        links, or for links of a redirect.
         """
         links = [links] if isinstance(links, (str, Link)) else links
-        given = [*islice(links, _MAX_LINKS + 1)]
-        if len(given) > _MAX_LINKS or page.redirect_target:
+        values = [*islice(links, _MAX_LINKS + 1)]
+        if len(values) > _MAX_LINKS or page.redirect_target:
             raise ValueError(f"a page may submit {_MAX_LINKS:,} links at most, and a redirect none")
-        found = [link for value in given if (link := _link_of(value, page)) is not None]
+        valid_links = [link for value in values if (link := _as_link(value, page)) is not None]
         if threading.get_ident() == self._loop_thread:
-            self._submit(page, found, len(given))
-        else:  # the loop learns of the processed page only after this
-            self._loop.call_soon_threadsafe(self._submit, page, found, len(given))
+            self._submit(page, valid_links, len(values))
+        else:
+            # The loop runs this before the page counts as processed, as it was queued earlier.
+            self._loop.call_soon_threadsafe(self._submit, page, valid_links, len(values))
 
     # --- Scrapy's interface
 
@@ -261,32 +266,32 @@ class ProcessingModule:
             if not isinstance(error, (OSError, LockedError)):
                 raise
             why = getattr(error, "strerror", None) or error
-            setting, directory = self._place or ("JOBDIR", self.jobdir or Path())
+            setting, directory = self._output_place or ("JOBDIR", self.jobdir or Path())
             sentence = f"The module {self.stats.name} cannot be opened: {error}."
-            if self._place is not None:
+            if self._output_place is not None:
                 sentence = f"{setting} {directory} cannot be used: {why}; choose another {setting}."
             raise refusal(error, directory, sentence, name=setting) from error
 
     async def process_item(self, item: Any) -> Any:
-        """Return *item*, or what ``process`` made of it.
+        """Return the result of ``process`` for *item*, or *item* itself if that is None.
 
-        Items that are not wanted Pages pass unchanged.
+        Items that are not wanted Pages are returned unchanged.
         """
-        call = self._call_for(item) if isinstance(item, Page) else None
-        if call is None:
+        method = self._method_for(item) if isinstance(item, Page) else None
+        if method is None:
             return item
         try:
-            result = await self.work(partial(call, item))
+            result = await self.work(partial(method, item))
         except DropItem:
-            self._succeed()
+            self._record_success()
             raise
-        except BaseException:  # also CancelledError, when the page ran out of time
+        except BaseException:  # including CancelledError, when the page exceeded its time
             self.failure_streak.append(item.url)
             raise
-        self._succeed()
+        self._record_success()
         return item if result is None else result
 
-    def _succeed(self) -> None:
+    def _record_success(self) -> None:
         self.has_processed = True
         self.failure_streak.clear()
 
@@ -302,13 +307,13 @@ class ProcessingModule:
                 result = await self._worker.process(call)
             return await result if result is not None and inspect.isawaitable(result) else result
         except OSError as error:
-            refused = self._as_store_error(error)
-            if refused is error:
+            store_error = self._as_store_error(error)
+            if store_error is error:
                 raise
-            raise refused from error
+            raise store_error from error
 
     async def close_spider(self) -> None:
-        """Close the module, after a ``sync`` in progress."""
+        """Close the module, once a ``sync`` in progress has ended."""
         self._is_closed = True
         try:
             async with self._sync_lock:
@@ -321,9 +326,9 @@ class ProcessingModule:
                 self._worker.shutdown()
 
     async def _on_checkpoint(self) -> OSError | None:
-        """Handle ``checkpoint``.
+        """Handle the signal ``checkpoint`` by calling ``sync``; return its error, if any.
 
-        The last one comes after the module is closed, and fails if closing failed.
+        The last checkpoint is made after the module is closed, and fails if closing failed.
         """
         if self._is_closed:
             return self._close_error
@@ -335,6 +340,7 @@ class ProcessingModule:
         return None
 
     async def _call(self, method: Callable[[], Any]) -> None:
+        """Call *method* in the module's thread, or in the event loop if it is a coroutine."""
         if self._worker is None or inspect.iscoroutinefunction(method):
             result = method()
         else:
@@ -343,43 +349,48 @@ class ProcessingModule:
             await result
 
     def _restore_state(self) -> None:
+        """Restore the saved state, and register this module to have its state saved."""
         attach = getattr(self._crawler.engine.scheduler, "attach", None)
         if attach is None:
             return  # only the Mercator frontier saves state
-        part = _State()
-        part.last = attach(f"module:{self.stats.name}", part) or b""
+        saved = _SavedState()
+        saved.last = attach(f"module:{self.stats.name}", saved) or b""
         try:
-            if part.last:
-                self.restore(part.last)
+            if saved.last:
+                self.restore(saved.last)
         except Exception as error:
             raise FatalError(
                 f"The module {self.stats.name} cannot read its saved state ({error!r}): use the "
                 "version that saved it, give this one another name, or start in another JOBDIR."
             ) from error
-        part.module = self
+        saved.module = self
 
     @property
-    def _place(self) -> tuple[str, Path] | None:
-        """The setting that names ``directory``, and ``directory``."""
+    def _output_place(self) -> tuple[str, Path] | None:
+        """The setting that names ``directory``, and ``directory``; None without ``output``."""
         return None if self.output is None else (self.output[0] or "JOBDIR", self.directory)
 
     def _as_store_error(self, error: OSError) -> OSError:
-        """Return *error* as a StoreError that names ``directory``, if this module has one."""
-        if self._place is None:
+        """Return *error* as a StoreError that names ``directory``, if the module has a directory.
+
+        An error that concerns only one page is returned unchanged.
+        """
+        if self._output_place is None:
             return error
         if not isinstance(error, StoreError):
-            # None: the error is not from a system call.
-            is_of_page = error.errno in (None, errno.ENAMETOOLONG)
-            if is_of_page or isinstance(error, (ConnectionError, TimeoutError)):
+            # errno is None if the error does not come from a system call.
+            is_about_page = error.errno in (None, errno.ENAMETOOLONG)
+            if is_about_page or isinstance(error, (ConnectionError, TimeoutError)):
                 return error
             error = StoreError(error.errno, error.strerror, error.filename)
-        error.place = error.place or self._place
+        error.place = error.place or self._output_place
         return error
 
-    def _submit(self, page: Page, found: list[Link], given: int) -> None:
+    def _submit(self, page: Page, links: list[Link], value_count: int) -> None:
+        """Submit *links*, the valid ones of *value_count* values, in the event loop."""
         submit = getattr(self._crawler.engine.scheduler, "submit_found", None)
         if submit is not None:
-            submit(page, found)
+            submit(page, links)
         elif not self._has_warned:
             self._has_warned = True
             logger.warning(
@@ -387,39 +398,49 @@ class ProcessingModule:
                 "scrapy replay --submit to collect them",
                 self.stats.name,
             )
-        self.stats.inc("links" if submit else "links_not_submitted", len(found))
-        self.stats.inc("links_bad", given - len(found))
+        self.stats.inc("links" if submit else "links_not_submitted", len(links))
+        self.stats.inc("links_bad", value_count - len(links))
 
     def _score(self, page: Page) -> int:
+        """Return the score of *page*, 0 if it is not wanted or has no valid score."""
         if not self._wants(page):
             return 0
         try:
             score = self.score(page)
-            if type(score) is int and 0 <= score <= _MAX_SCORE:  # entries are read as this type
+            # Not isinstance, which accepts a bool: stored scores are read back as int.
+            if type(score) is int and 0 <= score <= _MAX_SCORE:
                 return score
             logger.error(
-                "The module %s scored %s as %r, not as 0 to 100", self.stats.name, page.url, score
+                "The module %s gave %s a score of %r, which is not between 0 and 100",
+                self.stats.name,
+                page.url,
+                score,
             )
         except Exception:
             logger.exception("The module %s could not score %s", self.stats.name, page.url)
         self.stats.inc("score_errors")
         return 0
 
-    def _call_for(self, page: Page) -> Callable[[Page], Any] | None:
+    def _method_for(self, page: Page) -> Callable[[Page], Any] | None:
+        """Return ``process`` or ``gone``, whichever must handle *page*, or None."""
         if self._wants(page):
             return self.process
         handles_gone = type(self).gone is not ProcessingModule.gone
         return self.gone if handles_gone and page.status in _CONCLUSIVE else None
 
     def _wants(self, page: Page) -> bool:
-        is_status = not self.statuses or page.status in self.statuses
+        """Return whether this module wants to process *page*."""
+        has_wanted_status = not self.statuses or page.status in self.statuses
         if page.flags and not self.takes_flagged:
             return False
-        return is_status and self._is_wanted(page.content_type) is not None
+        return has_wanted_status and self._is_wanted(page.content_type) is not None
 
 
-def _link_of(value: object, page: Page) -> Link | None:
-    """Return *value* normalized, or None if it is not a URL of this crawl."""
+def _as_link(value: object, page: Page) -> Link | None:
+    """Return *value* as a Link with a normalized URL, or None if the crawl cannot follow it.
+
+    A relative URL is resolved against the URL of *page*.
+    """
     link = Link(value, kind="module") if isinstance(value, str) else value
     if not (isinstance(link, Link) and isinstance(link.url, str) and isinstance(link.kind, str)):
         return None
@@ -428,7 +449,7 @@ def _link_of(value: object, page: Page) -> Link | None:
 
 
 class ModuleStats:
-    """The stats of one module in this run: ``modules/<name>/...``."""
+    """Stats of the module *name* in this run, called ``modules/<name>/...``."""
 
     def __init__(self, stats: StatsCollector, name: str) -> None:
         self.name = name
@@ -442,23 +463,29 @@ class ModuleStats:
         self._stats.set_value(key, self._stats.get_value(key, 0) + by)
 
     def set(self, name: str, value: Any) -> None:
-        """Set the stat *name*."""
+        """Set the stat *name* to *value*."""
         self._stats.set_value(self._prefix + name, value)
 
     def worked(self, pages: int, cpu_secs: float) -> None:
-        """Add *pages* that took *cpu_secs*."""
+        """Count *pages* processed pages, which took *cpu_secs* seconds of CPU time."""
         self.inc("pages", pages)
         self.inc("cpu_seconds", cpu_secs)
 
     def waited(self, secs: float, *, for_disk: bool) -> None:
-        """Add *secs* in which the thread worked on pages without using the CPU."""
+        """Add *secs* during which the thread was busy with pages but did not use the CPU.
+
+        *for_disk* says whether it probably waited for a disk.
+        """
         self.inc("disk_wait_seconds" if for_disk else "wait_seconds", secs)
 
 
-def _types_of(path: str, settings: BaseSettings) -> list[str]:
-    """Return MODULE_CONTENT_TYPES of the class *path*, empty if it is not in there."""
-    given = dictionary(settings, "MODULE_CONTENT_TYPES").get(path, [])
-    types = [given] if isinstance(given, str) else list(given)
+def _configured_types(path: str, settings: BaseSettings) -> list[str]:
+    """Return the content types in MODULE_CONTENT_TYPES for the class *path*, or [].
+
+    Raises FatalError if they are not valid.
+    """
+    value = dictionary(settings, "MODULE_CONTENT_TYPES").get(path, [])
+    types = [value] if isinstance(value, str) else list(value)
     for media_type in types:
         if not isinstance(media_type, str) or _TYPE.fullmatch(media_type) is None:
             raise FatalError(
@@ -469,19 +496,19 @@ def _types_of(path: str, settings: BaseSettings) -> list[str]:
 
 
 def output_directory(settings: BaseSettings, setting: str, folder: str) -> Path:
-    """Return the directory that *setting* names, or else *folder* below JOBDIR.
+    """Return the directory that *setting* names, or *folder* below JOBDIR if it is empty.
 
-    Raises FatalError if neither is set.
+    Raises FatalError if neither *setting* nor JOBDIR is set.
     """
-    given = setting and settings[setting]
-    if not given and not settings["JOBDIR"]:
+    directory = setting and settings[setting]
+    if not directory and not settings["JOBDIR"]:
         unset = f"Neither {setting} nor JOBDIR is set" if setting else "JOBDIR is not set"
         raise FatalError(f"{unset}: there is no directory for {folder}.")
-    return Path(given) if given else Path(settings["JOBDIR"]) / folder
+    return Path(directory) if directory else Path(settings["JOBDIR"]) / folder
 
 
 class _Worker:
-    """The thread of a module, which runs one call at a time and processes pages in batches."""
+    """The thread of a *module*, which runs one call at a time and processes pages in batches."""
 
     def __init__(self, module: ProcessingModule) -> None:
         self._stats = module.stats
@@ -490,50 +517,57 @@ class _Worker:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=module.stats.name)
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._is_busy = False
-        self._page = threading.Lock()  # held while a page is processed
-        self._next = threading.Lock()  # held by the thread that is next to get _page
+        self._page_lock = threading.Lock()  # held while a page is processed
+        # Held by the thread that is next to get _page_lock. It lets the event loop get that lock
+        # between two pages, although the module's thread takes it again immediately.
+        self._turn_lock = threading.Lock()
 
     async def call(self, method: Callable[[], Any]) -> Any:
-        """Return the result of *method*, called between two batches of pages."""
+        """Call *method* in the thread, between two batches of pages, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, method)
 
     async def process(self, call: Callable[[], Any]) -> Any:
-        """Return the result of *call*, run in its turn.
+        """Run *call* in the thread when its turn comes, and return its result.
 
-        It is not run if it is cancelled before that.
+        It is not run if this coroutine is cancelled before that.
         """
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append((call, done))
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((call, future))
         if not self._is_busy:
             self._start_batch()
-        return await done
+        return await future
 
     @contextmanager
     def between_pages(self) -> Iterator[bool]:
-        """Whether no page is being processed in this context. Waits briefly for the end of one."""
-        with self._next:
-            is_between = self._page.acquire(timeout=_STATE_WAIT_SECS)
+        """Stop the processing of pages for the block, if that is possible within 20 ms.
+
+        Yields whether no page is being processed.
+        """
+        with self._turn_lock:
+            is_between = self._page_lock.acquire(timeout=_STATE_WAIT_SECS)
         try:
             yield is_between
         finally:
             if is_between:
-                self._page.release()
+                self._page_lock.release()
 
     def shutdown(self) -> None:
-        """End the thread, without waiting for it: a disk that hangs would block the event loop."""
+        """End the thread without waiting for it: a disk that hangs would block the event loop."""
         self._executor.shutdown(wait=False)
 
     def _start_batch(self) -> None:
+        """Let the thread process a batch of the waiting pages."""
         try:
             work = asyncio.get_running_loop().run_in_executor(self._executor, self._process_batch)
-        except RuntimeError as error:  # closed, or no thread can be started
-            self._return_results([(done, error) for _, done in self._waiting])
+        except RuntimeError as error:  # the executor is closed, or cannot start a thread
+            self._return_results([(future, error) for _, future in self._waiting])
             self._waiting.clear()
             return
         self._is_busy = True
         work.add_done_callback(self._on_processed)
 
     def _on_processed(self, work: asyncio.Future[tuple[_Batch, float, float]]) -> None:
+        """Start the next batch, then count and return the results of the last one, *work*."""
         self._is_busy = False
         if self._waiting:
             self._start_batch()
@@ -544,70 +578,79 @@ class _Worker:
 
     @staticmethod
     def _return_results(batch: _Batch) -> None:
-        for waiter, result in batch:
-            if waiter.cancelled():
-                continue  # it exceeded ITEM_TIMEOUT_SECS, though the page was processed
+        """Give each result in *batch* to the coroutine that waits for it."""
+        for future, result in batch:
+            # Cancelled if the page exceeded ITEM_TIMEOUT_SECS, although it was then processed.
+            if future.cancelled():
+                continue
             if isinstance(result, Exception):
-                waiter.set_exception(result)
+                future.set_exception(result)
             else:
-                waiter.set_result(result)
+                future.set_result(result)
 
     def _process_batch(self) -> tuple[_Batch, float, float]:
-        """Process the next batch of waiting pages, in the thread.
+        """Process the next batch of waiting pages. Runs in the thread.
 
-        Returns the results, the seconds of CPU, and the seconds without CPU. Cancelled pages are
-        skipped.
+        Returns the results, the seconds of CPU time, and the seconds spent waiting. Pages that were
+        cancelled are skipped.
         """
-        started, started_at = cpu_time(), now()
+        cpu_started, started_at = cpu_time(), now()
         batch: _Batch = []
         while self._waiting and (not batch or now() - started_at < _BATCH_SECS):
-            call, done = self._waiting.popleft()
-            if done.cancelled():
+            call, future = self._waiting.popleft()
+            if future.cancelled():
                 continue
-            with self._next:
-                self._page.acquire()
+            with self._turn_lock:
+                self._page_lock.acquire()
             try:
-                batch.append((done, call()))
-            except BaseException as error:  # noqa: BLE001  # process_item raises it
-                batch.append((done, _raisable(error)))
+                batch.append((future, call()))
+            except BaseException as error:  # noqa: BLE001  # process_item raises it in the event loop
+                batch.append((future, _raisable(error)))
             finally:
-                self._page.release()
+                self._page_lock.release()
+
         try:
             if batch:
                 self._batch_done()
         except Exception as error:  # noqa: BLE001  # as above
-            batch = [(done, _raisable(error)) for done, _ in batch]
-        cpu_secs = cpu_time() - started
+            batch = [(future, _raisable(error)) for future, _ in batch]
+
+        cpu_secs = cpu_time() - cpu_started
         return batch, cpu_secs, max(0.0, now() - started_at - cpu_secs)
 
 
 def _raisable(error: BaseException) -> Exception:
-    """Return *error*, or a replacement if a coroutine cannot raise it or the process would end."""
+    """Return *error*, or a replacement if it must not be raised in the event loop.
+
+    A coroutine cannot raise StopIteration, and others, such as SystemExit, would end the process.
+    """
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"a processing module raised {error!r}")
 
 
-class _State:
-    """The saved state of a module within the crawl's state."""
+class _SavedState:
+    """Saves the state of a module as a part of the crawl's state."""
 
     module: ProcessingModule | None = None
     last = b""
 
     def snapshot(self) -> bytes:
-        """Return ``state()``, or the previous one if the module's thread is busy with a long page.
+        """Return ``state()`` of the module, or the previous one if its thread is busy with a page.
 
-        The event loop must not wait for it.
+        The event loop must not wait for a page that takes long.
         """
         if self.module is None:
-            return self.last  # restore failed, so it is kept as it is
+            return self.last  # restoring failed, so the saved state is kept as it is
         worker = self.module._worker
         with nullcontext(True) if worker is None else worker.between_pages() as is_between:
             if is_between:
                 state: object = self.module.state() or b""
                 if not isinstance(state, bytes):
-                    who, kind = path_of(self.module), type(state).__name__
-                    raise TypeError(f"state of the module {who} must return bytes, not {kind}")
+                    path, type_name = path_of(self.module), type(state).__name__
+                    raise TypeError(
+                        f"state of the module {path} must return bytes, not {type_name}"
+                    )
                 self.last = state
         return self.last
 

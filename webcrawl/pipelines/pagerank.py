@@ -1,4 +1,4 @@
-"""PageRank of a graph whose links are arrays in memory, 8 bytes each."""
+"""Computes the PageRank of a graph whose links are arrays in memory, 8 bytes each."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 # The probability of following a link (Brin and Page).
 _DAMPING = 0.85
-# The rounds end when all shares, which add up to 1, change by less than this in total.
+# The rounds end when the shares, which add up to 1, change by less than this in total.
 _TOLERANCE = 1e-9
 _MAX_ROUNDS = 200
-# Links that are added up in one step, in 24 bytes each.
+# Number of links that are added up in one step, which takes 24 bytes each.
 _LINKS_PER_STEP = 1 << 24
 
 
 class Ranking(NamedTuple):
-    """PageRank and degrees, indexed by node."""
+    """PageRank and degrees of all nodes, indexed by node."""
 
     pagerank: Shares
     in_degree: Ids
@@ -28,10 +28,10 @@ class Ranking(NamedTuple):
 
 
 def rank(sources: Ids, targets: Ids, number: int) -> Ranking:
-    """Return the ranking of *number* nodes with links from *sources* to *targets*, each listed
-    once.
+    """Rank *number* nodes by their links, which go from *sources* to *targets*.
 
-    PageRank adds up to 1; a node without links passes its share to all nodes equally.
+    Each link must be listed once. The values of PageRank add up to 1; a node without links passes
+    its share to all nodes equally.
     """
     out_degree = _sums(sources, number).astype(np.int64)
     is_dangling = out_degree == 0
@@ -51,14 +51,17 @@ def rank(sources: Ids, targets: Ids, number: int) -> Ranking:
     return Ranking(shares, _sums(targets, number).astype(np.int64), out_degree)
 
 
-def _sums(nodes: Ids, number: int, others: Ids | None = None, of: Shares | None = None) -> Shares:
-    """Return for each of *number* nodes how often it is in *nodes*.
+def _sums(
+    nodes: Ids, number: int, others: Ids | None = None, values: Shares | None = None
+) -> Shares:
+    """Return for each of *number* nodes how often it occurs in *nodes*.
 
-    With *others*, the nodes at the same positions, return the sum of their values in *of* instead.
+    With *others*, the nodes at the same positions as in *nodes*, return instead the sum of the
+    values that these have in *values*.
     """
     sums = np.zeros(number)
     for start in range(0, len(nodes), _LINKS_PER_STEP):
         part = slice(start, start + _LINKS_PER_STEP)
-        weights = None if others is None or of is None else of[others[part]]
+        weights = None if others is None or values is None else values[others[part]]
         sums += np.bincount(nodes[part], weights, number)
     return sums

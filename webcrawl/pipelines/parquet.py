@@ -1,17 +1,17 @@
-"""Parquet files that grow: rows go to a spool, and full spools become Parquet files.
+"""Writes Parquet files row by row: rows go to a spool, and full spools become Parquet files.
 
-An incomplete Parquet file cannot be read. So rows are appended to a spool, which survives ``kill
--9`` row by row. A thread turns the spool into a Parquet file when it is full or when the crawl
-ends::
+An incomplete Parquet file cannot be read. Rows are therefore appended to a spool, where each row
+survives ``kill -9``. A thread turns the spool into a Parquet file when the spool is full or the
+crawl ends::
 
-    part-<time>-<serial>.spool.open     rows as they come: a record log (storage/record_log.py);
-                                        the schema, then msgpack arrays of rows
-    part-<time>-<serial>.parquet.open   the Parquet file being made from it; disposable
+    part-<time>-<serial>.spool.open     the spool, a record log (storage/record_log.py): the schema,
+                                        then msgpack arrays of rows
+    part-<time>-<serial>.parquet.open   the Parquet file that is being made from it; disposable
     part-<time>-<serial>.parquet        complete and fsynced; then the spool is deleted
 
 Invariant: each row passed to ``write`` is in one spool or in one Parquet file under its final name.
 After a crash between the rename and the deletion it is in both, and ``open`` deletes the spool.
-Spools of a running process are locked and left alone, so several processes may share a directory.
+Spools of a running process are locked and left alone, so several processes can share a directory.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SUFFIXES = (_SPOOL := ".spool.open", ".parquet")
-# Rows and bytes converted to Arrow arrays in one step, while other threads cannot run.
+# Limits of the rows and bytes converted to Arrow arrays in one step, as other threads cannot run
+# meanwhile.
 _STEP_ROWS = 1 << 12
 _STEP_BYTES = 1 << 21
-# Size of the row groups of a Parquet file; each is held in memory.
+# Size of the row groups of a Parquet file, each of which is built in memory.
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 1 << 25
 
@@ -52,10 +53,10 @@ _decode = msgpack_decoder(list[list[Any]])
 
 
 class ParquetFiles:
-    """Writer of rows into Parquet files in *directory*. Not thread-safe.
+    """Writes rows to Parquet files in *directory*. Not thread-safe.
 
-    A spool is full at *max_rows* or *max_bytes*. *executor* provides the thread that turns spools
-    into Parquet files; by default one is started. Needs pyarrow.
+    A spool is full when it has *max_rows* or *max_bytes*. *executor* provides the thread that turns
+    spools into Parquet files; by default one is started. Needs pyarrow.
     """
 
     def __init__(
@@ -82,19 +83,19 @@ class ParquetFiles:
         self._conversion: Future[None] | None = None
 
     def open(self, schema: pa.Schema) -> None:
-        """Make the directory, and turn spools of dead processes into Parquet files.
+        """Make the directory, and turn the spools of dead processes into Parquet files.
 
-        Each row has the columns of *schema*, in its order. Blocks: a full spool takes seconds.
+        Rows must have the columns of *schema*, in its order. Blocks: a full spool takes seconds.
         """
         self._schema = schema.serialize().to_pybytes()
         for path, lock in self._files.open():
             self._convert(path, lock)
 
     def write(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Append *rows*, all or none of them, in one write.
+        """Append *rows* with one write: all of them, or none on an error.
 
-        From here on they survive ``kill -9``, and after ``sync`` a power failure. Raises OSError if
-        the disk is full.
+        From then on they survive ``kill -9``, and after ``sync`` also a power failure. Raises
+        OSError if the disk is full.
         """
         if not rows:
             return
@@ -107,16 +108,16 @@ class ParquetFiles:
             self._finish()
 
     def sync(self) -> None:
-        """fsync what was written."""
+        """fsync everything that was written."""
         if self._spool is not None and not self._is_synced:
             self._spool.sync()
             sync_path(self._directory)
             self._is_synced = True
 
     def close(self) -> None:
-        """Turn the remaining rows into a last Parquet file. Blocks until it is written.
+        """Turn the remaining rows into a last Parquet file, and wait until it is written.
 
-        On an OSError, the next run writes it.
+        If this raises OSError, the next run writes the file.
         """
         with self._executor:
             self._finish()
@@ -124,6 +125,7 @@ class ParquetFiles:
                 self._conversion.result()
 
     def _begin(self) -> RecordLog:
+        """Create a locked spool that contains the schema."""
         path, lock = self._files.begin()
         try:
             spool = RecordLog.open(path, size=0)
@@ -135,23 +137,24 @@ class ParquetFiles:
         return spool
 
     def _finish(self) -> None:
-        """Hand the spool to the thread, once that has finished the previous one."""
+        """Hand the spool to the thread, once it has finished the previous spool."""
         if self._spool is None:
             return
         self.sync()
-        self._wait()
+        self._wait_for_conversion()
         path = self._spool.path
         self._spool.close()
         self._spool = None
         self._conversion = self._executor.submit(self._convert, path, self._lock)
 
-    def _wait(self) -> None:
+    def _wait_for_conversion(self) -> None:
+        """Wait until the thread has finished its spool, and log its error, if any."""
         if self._conversion is not None:
             conversion, self._conversion = self._conversion, None
             try:
                 conversion.result()
             except OSError as error:
-                logger.error(  # noqa: TRY400  # the disk is full, or gone
+                logger.error(  # noqa: TRY400  # the message says enough
                     "Cannot write a Parquet file in %s (%s): the next run makes it from the spool",
                     self._directory,
                     error,
@@ -160,43 +163,50 @@ class ParquetFiles:
     def _convert(self, path: Path, lock: int) -> None:
         """Turn the spool *path*, whose *lock* is held, into a Parquet file."""
         try:
-            final = _final(path)
-            aside = final.with_name(final.name + ".open")
+            final = _final_path(path)
+            temporary = final.with_name(final.name + ".open")
             try:
-                if not final.exists() and _write_parquet(path, aside):
-                    aside.replace(final)
+                if not final.exists() and _write_parquet(path, temporary):
+                    temporary.replace(final)
                     sync_path(self._directory)
             except BaseException:
-                with suppress(OSError):  # frees space on a full disk
-                    aside.unlink()
+                with suppress(OSError):  # free its space: the disk may be full
+                    temporary.unlink()
                 raise
             path.unlink()
         finally:
             os.close(lock)
 
 
-def schema_of(names: str, **others: str) -> pa.Schema:
-    """Return a schema of text columns; *others* gives the Arrow types of the other columns."""
-    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
+def schema_of(names: str, **types: str) -> pa.Schema:
+    """Return the Arrow schema of the columns *names*, which are separated by spaces.
 
-    types = {"time": pa.timestamp("us", tz="UTC"), "strings": pa.list_(pa.string())}
-    kinds = [(name, others.get(name, "string")) for name in names.split()]
-    return pa.schema([(name, types.get(kind) or getattr(pa, kind)()) for name, kind in kinds])
+    Columns are text unless *types* gives another type: the name of a function of pyarrow, "time" or
+    "strings".
+    """
+    import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
+
+    special_types = {"time": pa.timestamp("us", tz="UTC"), "strings": pa.list_(pa.string())}
+    columns = [(name, types.get(name, "string")) for name in names.split()]
+    return pa.schema(
+        [(name, special_types.get(kind) or getattr(pa, kind)()) for name, kind in columns]
+    )
 
 
 def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in *directory* with these *columns*.
+    """Yield these *columns* of all rows in *directory*, in batches.
 
-    They come from Parquet files, and from spools up to the last whole record. A process may be
-    writing there. Raises OSError or CorruptRecordError.
+    The rows come from Parquet files, and from spools up to their last complete record. A process
+    may be writing to the directory. Raises OSError or CorruptRecordError.
     """
-    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
-    import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
+    import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
+    import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
-    spools = [_final(path) for path in directory.glob(f"*{_SPOOL}")]
+    spools = [_final_path(path) for path in directory.glob(f"*{_SPOOL}")]
     for path in sorted({*spools, *directory.glob("*.parquet")}):
         if not path.exists():
-            with suppress(FileNotFoundError), closing(_batches(_spool(path))) as batches:
+            # If the spool has just been replaced by its Parquet file, that is read below.
+            with suppress(FileNotFoundError), closing(_batches(_spool_path(path))) as batches:
                 for batch in batches:
                     yield batch.select(columns)
                 continue
@@ -207,27 +217,29 @@ def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordB
             raise CorruptRecordError(path, 0, str(error)) from error
 
 
-def _final(spool: Path) -> Path:
+def _final_path(spool: Path) -> Path:
+    """Return the path of the Parquet file that is made from *spool*."""
     return spool.with_name(spool.name.removesuffix(_SPOOL) + ".parquet")
 
 
-def _spool(final: Path) -> Path:
+def _spool_path(final: Path) -> Path:
+    """Return the path of the spool from which the Parquet file *final* is made."""
     return final.with_name(final.stem + _SPOOL)
 
 
-def _write_parquet(spool: Path, to: Path) -> bool:
-    """Write the complete rows of *spool* to the Parquet file *to*, and fsync it.
+def _write_parquet(spool: Path, path: Path) -> bool:
+    """Write the complete rows of *spool* to the Parquet file *path*, and fsync it.
 
-    Returns False, and makes no file, if there are none.
+    Returns False, and makes no file, if there are no such rows.
     """
-    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
-    import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
+    import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
+    import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
     with closing(_batches(spool)) as batches:
         first = next(batches, None)
         if first is None:
             return False
-        with pq.ParquetWriter(to, first.schema, compression="zstd") as writer:
+        with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
             group: list[pa.RecordBatch] = []
             rows = size = 0
             for batch in itertools.chain((first,), batches):
@@ -239,19 +251,19 @@ def _write_parquet(spool: Path, to: Path) -> bool:
                     group, rows, size = [], 0, 0
             if group:
                 writer.write_table(pa.Table.from_batches(group))
-    sync_path(to)
+    sync_path(path)
     return True
 
 
 def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of *spool*, as many at a time as are converted within a few milliseconds."""
-    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
+    """Yield the rows of *spool* in batches that are converted within a few milliseconds."""
+    import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
 
     with closing(read_records(spool)) as records:
-        _, head = next(records, (0, b""))
-        if not head:
+        _, schema_data = next(records, (0, b""))
+        if not schema_data:
             return
-        schema = pa.ipc.read_schema(pa.py_buffer(head))
+        schema = pa.ipc.read_schema(pa.py_buffer(schema_data))
         for rows in _row_batches(payload for _, payload in records):
             columns = zip(*rows, strict=True)
             arrays = [
@@ -261,6 +273,7 @@ def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
 
 
 def _row_batches(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
+    """Decode the rows in *payloads* and yield them in batches of limited size."""
     rows: list[list[Any]] = []
     size = 0
     for payload in payloads:

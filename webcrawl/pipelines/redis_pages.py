@@ -1,12 +1,12 @@
-"""Pages in a Redis list, by scrapy-redis' RedisPipeline, for programs on other machines.
+"""Appends pages to a Redis list, with scrapy-redis' RedisPipeline, for other programs.
 
-Settings: REDIS_URL, and REDIS_ITEMS_KEY and REDIS_ITEMS_SERIALIZER of scrapy-redis. A page is a
-JSON object of its fields, with ``body`` in base64 and ``headers`` as pairs.
+Settings: REDIS_URL, and REDIS_ITEMS_KEY and REDIS_ITEMS_SERIALIZER of scrapy-redis. A page becomes
+a JSON object of its fields, with ``body`` in base64 and ``headers`` as pairs.
 
-While the list has 5,000 pages the crawl pauses, as for a full disk; downloads in progress are added
-on top. So no page waits in this module, where ITEM_TIMEOUT_SECS would end it. With another
-scheduler, as in a replay, it does wait. If Redis is down or full, the crawl ends and the next run
-fetches the page again. A page may come twice, but is never lost.
+While the list has 5,000 pages or more, the crawl pauses, as it does for a full disk; downloads in
+progress are still added. Pages therefore do not wait in this module, where ITEM_TIMEOUT_SECS would
+end them. With another scheduler, as in a replay, they do wait. If Redis is down or full, the crawl
+ends, and the next run fetches the page again. A page may be added twice, but is never lost.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ logger = logging.getLogger(__name__)
 
 
 _WATCH_EVERY_SECS = 0.2
-# Pages in the list from which on the crawl pauses: 200 MB.
+# The crawl pauses when the list has this many pages, about 200 MB.
 _MAX_WAITING = 5000
 _PAUSE = "redis"
-# The raw bytes of the exchange are left out: they are for archives.
+# The raw bytes of the exchange are left out, as only archives need them.
 _FIELDS = {
     field.name: field.metadata.get("serializer", lambda value: value)
     for field in dataclasses.fields(Page)
@@ -47,7 +47,7 @@ _FIELDS = {
 
 
 def as_json(item: Any) -> bytes:
-    """Return a Page as JSON; other items as scrapy-redis writes them."""
+    """Return *item* as JSON if it is a Page, otherwise as scrapy-redis serializes it."""
     if not isinstance(item, Page):
         return str(default_serialize(item)).encode()
     return msgspec.json.encode(
@@ -56,7 +56,7 @@ def as_json(item: Any) -> bytes:
 
 
 class RedisPages(ProcessingModule):
-    """Processing module that appends each Page to the list of *pipeline*."""
+    """Processing module that appends each Page to the Redis list of *pipeline*."""
 
     name = "redis"
 
@@ -67,10 +67,11 @@ class RedisPages(ProcessingModule):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
+        """Make the module with a pipeline of scrapy-redis. Raises FatalError for bad settings."""
         settings = crawler.settings
         try:
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-                # scrapy-redis itself passes a deprecated parameter.
+                # scrapy-redis itself passes a deprecated parameter, so warnings are ignored.
                 pipeline = RedisPipeline.from_settings(settings)
         except (TypeError, ValueError) as error:
             why = masked_error(error, settings.get("REDIS_URL"))
@@ -80,10 +81,10 @@ class RedisPages(ProcessingModule):
         return super().from_crawler(crawler, pipeline=pipeline)
 
     async def open(self) -> None:
-        """Check how long the list is. Raises FatalError if Redis does not answer."""
+        """Get the length of the list. Raises FatalError if Redis does not answer."""
         self._key = self._pipeline.item_key(None, self._crawler.spidercls)
         try:
-            length = await self._ask("llen", self._key)
+            length = await self._run_command("llen", self._key)
         except RemoteStoreError as error:
             raise FatalError(f"{error}: start Redis, or correct REDIS_URL.") from error
         self._hold_if_full(length)
@@ -98,21 +99,24 @@ class RedisPages(ProcessingModule):
         await asyncio.to_thread(self._pipeline.server.close)
 
     async def _push(self, data: bytes) -> None:
-        self._hold_if_full(await self._ask("rpush", self._key, data))
+        """Append *data*; if the list is full and the crawl cannot pause, wait for consumers."""
+        self._hold_if_full(await self._run_command("rpush", self._key, data))
         if self._pauses is None and self._watching is not None:
             await asyncio.shield(self._watching)
 
-    async def _ask(self, command: str, *arguments: Any) -> int:
-        """Return the answer of Redis.
+    async def _run_command(self, command: str, *arguments: Any) -> int:
+        """Run the Redis *command* with *arguments* and return its result.
 
-        Asks from a thread, as the client blocks. Raises RemoteStoreError.
+        Runs in a thread, because the client blocks. Raises RemoteStoreError.
         """
         try:
             return int(await asyncio.to_thread(getattr(self._pipeline.server, command), *arguments))
-        except (RedisError, OSError, TypeError) as error:  # TypeError: bad REDIS_PARAMS
+        # A TypeError is raised if REDIS_PARAMS is not valid.
+        except (RedisError, OSError, TypeError) as error:
             raise RemoteStoreError(f"Redis at REDIS_URL does not accept pages ({error})") from error
 
     def _hold_if_full(self, length: int) -> None:
+        """If the list, which has *length* pages, is full, pause the crawl until it is shorter."""
         self.stats.set("waiting", length)
         if length < _MAX_WAITING or self._watching is not None:
             return
@@ -126,15 +130,15 @@ class RedisPages(ProcessingModule):
         self._watching = asyncio.ensure_future(self._watch())
 
     async def _watch(self) -> None:
-        """Check the list until it is shorter by a tenth, then let the crawl continue."""
+        """Check the list until it is 10 % below its limit, then let the crawl continue."""
         length = _MAX_WAITING
         while length > _MAX_WAITING * 9 // 10:
             await asyncio.sleep(_WATCH_EVERY_SECS)
             try:
-                length = await self._ask("llen", self._key)
+                length = await self._run_command("llen", self._key)
             except RemoteStoreError as error:
                 logger.warning("%s", error)
-                break  # if this persists, the next page ends the crawl
+                break  # if Redis stays down, the next page ends the crawl
         self._watching = None
         self.stats.set("waiting", length)
         if self._pauses is not None:
@@ -143,7 +147,7 @@ class RedisPages(ProcessingModule):
 
     @property
     def _pauses(self) -> Any:
-        """Return the pauses of the crawl; None with another scheduler."""
+        """The pauses of the crawl; None with another scheduler."""
         assert self._crawler.engine is not None
         process = getattr(self._crawler.engine.scheduler, "process", None)
         return None if process is None else process.pauses

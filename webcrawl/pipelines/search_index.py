@@ -1,15 +1,17 @@
-"""Full-text index of the pages, by Tantivy, for ``scrapy search``, also while the crawl runs.
+"""Full-text index of the pages for ``scrapy search``, made with Tantivy.
+
+It can be searched while the crawl runs.
 
 Files, in SEARCH_DIR (default: JOBDIR/search)::
 
     meta.json, *.idx, *.store, ...    the index, which Tantivy reads and writes
     uncommitted.log                   pages since the last commit (storage/record_log.py)
 
-There is a commit with each checkpoint, and when the log is full. Invariant: each page passed to
-``process`` is in the index or in the log; ``open`` adds those in the log again. A page replaces
-what the index has for its URL, so adding it twice does no harm. Pages with ``robots.noindex`` or
-flags are left out, and pages that moved or are gone are removed. Tantivy writes in one thread of
-its own, without holding the interpreter lock.
+The index is committed with each checkpoint, and when the log is full. Invariant: each page passed
+to ``process`` is in the index or in the log; ``open`` adds the pages in the log again. A page
+replaces the previous entry of its URL in the index, so adding it twice does no harm. Pages with
+``robots.noindex`` or flags are left out, and pages that have moved or are gone are removed. Tantivy
+writes in its own thread, without holding the interpreter lock.
 """
 
 from __future__ import annotations
@@ -40,16 +42,16 @@ if TYPE_CHECKING:
     from webcrawl.pipelines.main_text import MainText
 
 PACKAGE = "tantivy"
-# Memory for pages that are not in a file yet; Tantivy needs at least 15 MB.
+# Memory for pages that are not yet in a file; Tantivy needs at least 15 MB.
 _HEAP_BYTES = 32 << 20
 MAX_LOG_BYTES = 64 << 20
 _LOG = "uncommitted.log"
-# How Tantivy writes an error of the operating system.
+# How an error of the operating system appears in the messages of Tantivy.
 _ERRNO = re.compile(r"(?:os error |code: )(\d+)")
 
 
 class IndexedPage(msgspec.Struct, array_like=True):
-    """Fields of a page in the index; a page that is left out has only its URL."""
+    """Fields of a page in the index; a page that is *left_out* has only its URL."""
 
     url: str
     host: str = ""
@@ -84,16 +86,17 @@ class SearchIndex(ProcessingModule):
         return super().from_crawler(crawler, read=reader(crawler.settings), **values)
 
     def open(self) -> None:
-        """Open the index, and add pages that were not committed when the last process died."""
-        import tantivy  # noqa: PLC0415  # of `make modules`
+        """Open the index, and add the pages that were not committed when the last process died."""
+        import tantivy  # noqa: PLC0415  # installed by `make modules`
 
         sync_paths(make_directory(self.directory))
-        with _as_store_errors(errno.EEXIST):  # another process has it, or its schema differs
+        with _as_store_errors(errno.EEXIST):  # it is in use, or its schema differs
             try:
                 index = tantivy.Index(_schema(), path=str(self.directory))
             except ValueError:  # an older index, without the field "truncated"
-                index = tantivy.Index(_schema(marks=False), path=str(self.directory))
+                index = tantivy.Index(_schema(with_truncated=False), path=str(self.directory))
             self._writer = index.writer(_HEAP_BYTES, 1)
+
         try:
             self._log = RecordLog.open(self.directory / _LOG)
         except CorruptRecordError as error:
@@ -109,34 +112,37 @@ class SearchIndex(ProcessingModule):
             raise
 
     def process(self, page: Page) -> None:
+        """Add *page* to the index, unless its robots directives forbid indexing."""
         if page.robots.noindex:
             self.stats.inc("left_out")
             self.gone(page)
             return
-        found = self._read(page)
+        main_text = self._read(page)
         self._log_and_add(
             IndexedPage(
                 url=page.url,
                 host=host_of(page.url),
-                title=found.title,
-                text=found.text,
-                language=found.language,
+                title=main_text.title,
+                text=main_text.text,
+                language=main_text.language,
                 fetched_at=page.fetched_at,
-                truncated=found.truncated,
+                truncated=main_text.truncated,
             )
         )
 
     def gone(self, page: Page) -> None:
+        """Remove *page* from the index."""
         self._log_and_add(IndexedPage(page.url, left_out=True))
 
     def _log_and_add(self, page: IndexedPage) -> None:
+        """Write *page* to the log, then add it to the index; commit if the log is full."""
         self._log.append(msgspec.msgpack.encode(page))
         self._add(page)
         if self._log.size >= MAX_LOG_BYTES:
             self.sync()
 
     def sync(self) -> None:
-        """Commit, which fsyncs, and start a new log."""
+        """Commit the index, which fsyncs it, and start a new log."""
         if self._log.size > HEADER_SIZE:
             with _as_store_errors():
                 self._writer.commit()
@@ -151,7 +157,8 @@ class SearchIndex(ProcessingModule):
         self._log.close()
 
     def _add(self, page: IndexedPage) -> None:
-        import tantivy  # noqa: PLC0415  # of `make modules`
+        """Replace the entry of *page* in the index, or delete it if the page is left out."""
+        import tantivy  # noqa: PLC0415  # installed by `make modules`
 
         with _as_store_errors():
             self._writer.delete_documents_by_term("url", page.url)
@@ -169,21 +176,23 @@ class SearchIndex(ProcessingModule):
 
 
 @contextmanager
-def _as_store_errors(otherwise: int = errno.EIO) -> Iterator[None]:
+def _as_store_errors(default_errno: int = errno.EIO) -> Iterator[None]:
     """Turn errors of Tantivy into StoreErrors.
 
-    After an error its writer cannot be used; the pages are in the log. *otherwise* is the errno if
-    the error has none, such as that of the writer's thread, which a disk error ends.
+    After an error, Tantivy's writer cannot be used any more, but the pages are in the log.
+    *default_errno* is used if the error has no errno, for example because a disk error has ended
+    the writer's thread.
     """
     try:
         yield
     except ValueError as error:
         match = _ERRNO.search(str(error))
-        raise StoreError(int(match[1]) if match else otherwise, str(error)) from error
+        raise StoreError(int(match[1]) if match else default_errno, str(error)) from error
 
 
-def _schema(*, marks: bool = True) -> tantivy.Schema:
-    import tantivy  # noqa: PLC0415  # of `make modules`
+def _schema(*, with_truncated: bool = True) -> tantivy.Schema:
+    """Return the schema of the index; older ones have no field ``truncated``."""
+    import tantivy  # noqa: PLC0415  # installed by `make modules`
 
     builder = tantivy.SchemaBuilder()
     for name in ("url", "host", "language"):
@@ -191,6 +200,6 @@ def _schema(*, marks: bool = True) -> tantivy.Schema:
     for name in ("title", "text"):
         builder.add_text_field(name, stored=True)
     builder.add_date_field("date", stored=True, indexed=True, fast=True)
-    if marks:
+    if with_truncated:
         builder.add_boolean_field("truncated", stored=True, indexed=True)
     return builder.build()

@@ -1,14 +1,14 @@
-"""Statistics of documents: content types and sizes, HTML tags, images (Mercator).
+"""Statistics about documents: content types and sizes, HTML tags, images (Mercator).
 
-Each is a table of counts with a row per name. It is saved with the crawl, and written as JSON to
-JOBDIR/statistics at each checkpoint and at the end. Only new documents are counted: copies of a
+Each is a table of counts with one row per name. It is saved with the crawl, and written as JSON to
+JOBDIR/statistics at each checkpoint and at the end. Only new documents are counted: duplicates of a
 known document do not reach processing modules. After ``kill -9`` the counts since the last
 checkpoint are missing.
 
-Files: ``{"<name>": {"<count>": n, "<histogram>": {"<size>": n}}}``, the most common name first. A
-histogram counts each value at the largest power of two that is not greater, or at 0. A hostile
-server can make up any number of names. So when there are twice MAX_NAMES, the rarer half are added
-up as ``REST``.
+Format: ``{"<name>": {"<count>": n, "<histogram>": {"<size>": n}}}``, with the most common name
+first. A histogram counts each value at the largest power of two that is not greater than it, or at
+0. A hostile server can make up any number of names, so when there are twice MAX_NAMES, the rarer
+half is added up as ``REST``.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ if TYPE_CHECKING:
 
 #: Mercator found 3,173 content types in 725 million documents.
 MAX_NAMES = 1000
-#: The row of all names that are not listed; no real name can be equal to it.
+#: Name of the row for all names that are not listed; no real name can be equal to it.
 REST = "(rest)"
 
 _DIRECTORY = "statistics"
 _MAX_NAME_CHARS = 64
-# Bins of a histogram: up to 512 GiB.
+# Number of bins of a histogram, enough for 512 GiB.
 _BINS = 40
 
-# The names of start tags, and nothing for a comment. Scripts and styles contain no tags.
+# Group 1 is the name of a start tag, and empty for a comment. The content of scripts and styles is
+# skipped.
 _TAGS = re.compile(
     rb"<(?:([a-z][^\s/>]*+)(?:(?:(?<=<script)|(?<=<style))(?:[^<]++|<(?!/s(?:cript|tyle)))*+)?"
     rb"|!--(?:[^-]++|-(?!->))*+)"
 )
 
-# The expression holds the interpreter lock: up to 34 ms for this many bytes, 0.4 s for 5 MB.
+# The regular expression holds the interpreter lock: up to 34 ms for this many bytes, 0.4 s for 5
+# MB.
 _MAX_TAGGED_BYTES = 1 << 19
 
 # Image formats of the web that can be recognized by their header.
@@ -57,7 +59,7 @@ _decode = json_decoder(dict[str, list[Count]])
 
 
 class Statistics(ProcessingModule):
-    """Base class of tables of counts by name, with *columns*, and *histograms* of sizes."""
+    """Base class of tables of counts by name, with *columns* and with *histograms* of sizes."""
 
     columns: ClassVar[tuple[str, ...]]
     histograms: ClassVar[tuple[str, ...]] = ()
@@ -70,10 +72,10 @@ class Statistics(ProcessingModule):
             make_directory(self.jobdir / _DIRECTORY)
 
     def add(self, name: str, counts: Iterable[int], sizes: Iterable[int] = ()) -> None:
-        """Add *counts* to the columns of *name*, and each of *sizes* to a histogram."""
+        """Add *counts* to the columns of the row *name*, and each of *sizes* to its histogram."""
         row = self._row(name[:_MAX_NAME_CHARS])
-        for place, count in enumerate(counts):
-            row[place] += count
+        for column, count in enumerate(counts):
+            row[column] += count
         start = len(self.columns)
         for size in sizes:
             row[start + min(size.bit_length(), _BINS - 1)] += 1
@@ -86,18 +88,19 @@ class Statistics(ProcessingModule):
         self._rows = _decode(saved)
 
     def sync(self) -> Coroutine[Any, Any, None] | None:
-        """Write the file again, in another thread, with the counts as of now."""
+        """Write the file again, in another thread, with the present counts."""
         if self.jobdir is None:
             return None
         rows = sorted(self._rows.items(), key=lambda item: (-item[1][0], item[0]))
-        shown = msgspec.json.encode({name: self._as_dict(row) for name, row in rows})
+        data = msgspec.json.encode({name: self._as_dict(row) for name, row in rows})
         path = self.jobdir / _DIRECTORY / f"{self.name}.json"
-        return asyncio.to_thread(write_atomic, path, msgspec.json.format(shown, indent=1))
+        return asyncio.to_thread(write_atomic, path, msgspec.json.format(data, indent=1))
 
     def close(self) -> Coroutine[Any, Any, None] | None:
         return self.sync()
 
     def _row(self, name: str) -> list[int]:
+        """Return the row *name*, making it if necessary."""
         row = self._rows.get(name)
         if row is None:
             if len(self._rows) >= 2 * MAX_NAMES:
@@ -107,6 +110,7 @@ class Statistics(ProcessingModule):
         return row
 
     def _merge_rare_rows(self) -> None:
+        """Keep the MAX_NAMES most common names, and add up the other rows as ``REST``."""
         rows = [item for item in self._rows.items() if item[0] != REST]
         rows.sort(key=lambda item: -item[1][0])
         rare = [row for _, row in rows[MAX_NAMES:]] + [self._rows.get(REST, [])]
@@ -114,20 +118,21 @@ class Statistics(ProcessingModule):
         self._rows[REST] = [sum(column) for column in zip(*filter(None, rare), strict=True)]
 
     def _as_dict(self, row: list[int]) -> dict[str, Any]:
+        """Return *row* as it is written to the file."""
         start = len(self.columns)
-        shown: dict[str, Any] = dict(zip(self.columns, row, strict=False))
+        fields: dict[str, Any] = dict(zip(self.columns, row, strict=False))
         for histogram in self.histograms:
-            places = enumerate(row[start : start + _BINS])
-            shown[histogram] = {str(1 << n >> 1): count for n, count in places if count}
+            bins = enumerate(row[start : start + _BINS])
+            fields[histogram] = {str(1 << bits >> 1): count for bits, count in bins if count}
             start += _BINS
-        return shown
+        return fields
 
 
 class ContentTypes(Statistics):
     """Documents and bytes by content type, with histograms of sizes (Mercator, figures 7 and 8).
 
-    ``bytes`` are those of decoded documents, ``wire_bytes`` as received. ``cut`` counts documents
-    that are not complete. Takes 5 us per page.
+    ``bytes`` is the size of the decoded documents, ``wire_bytes`` their size as received. ``cut``
+    counts documents that are not complete. Takes 5 us per page.
     """
 
     name = "content_types"
@@ -136,17 +141,17 @@ class ContentTypes(Statistics):
 
     def process(self, page: Page) -> None:
         size = len(page.body)
-        cut = bool(page.truncated or page.body_cut)
-        counts = (1, size, len(page.wire_body), cut)
+        is_cut = bool(page.truncated or page.body_cut)
+        counts = (1, size, len(page.wire_body), is_cut)
         self.add(page.content_type or "(none)", counts, (size,))
 
 
 class TagCounter(Statistics):
     """HTML start tags by name: how many there are, and on how many pages.
 
-    This is an example of Mercator, section 3. One expression finds the tags in the first 512 KiB,
-    in 0.2 us per tag. Tags in comments, scripts and styles are not counted, nor are tags that a
-    browser would add.
+    This is one of the examples in Mercator, section 3. A regular expression finds the tags in the
+    first 512 KiB, in 0.2 us per tag. Tags in comments, scripts and styles are not counted, nor are
+    tags that a browser would add.
     """
 
     content_types = ("text/html", "application/xhtml+xml")
@@ -161,7 +166,7 @@ class TagCounter(Statistics):
 
 
 class ImageStatistics(Statistics):
-    """Images by format: number, bytes, animated ones, histograms of bytes, width and height.
+    """Images by format: how many, their bytes, how many are animated, and histograms of sizes.
 
     Pillow reads only the header. An image with more pixels than its limit, twice
     ``Image.MAX_IMAGE_PIXELS``, counts as unreadable.
@@ -180,7 +185,7 @@ class ImageStatistics(Statistics):
         size = len(page.body)
         try:
             with Image.open(io.BytesIO(page.body), formats=_IMAGE_FORMATS) as image:
-                animated = bool(getattr(image, "is_animated", False))
-                self.add(image.format or "", (1, size, animated), (size, *image.size))
-        except Exception:  # noqa: BLE001  # Pillow raises many kinds for broken images
+                is_animated = bool(getattr(image, "is_animated", False))
+                self.add(image.format or "", (1, size, is_animated), (size, *image.size))
+        except Exception:  # noqa: BLE001  # Pillow raises many kinds of exceptions for broken images
             self.add(_UNREADABLE, (1, size, 0), (size,))

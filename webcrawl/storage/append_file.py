@@ -1,4 +1,4 @@
-"""Append file: after an error it ends where it ended before, so it has only complete appends."""
+"""Append-only file from which incomplete writes are removed after an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AppendFile:
-    """The file *path*, created if it does not exist. Not thread-safe."""
+    """Writer that appends to the file *path*, creating it if necessary. Not thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -22,7 +22,7 @@ class AppendFile:
     def append(self, data: bytes) -> None:
         """Append *data* with one write, so that it survives ``kill -9``.
 
-        On an OSError nothing was appended, unless the file cannot be cut back either.
+        On an OSError nothing was appended, unless the file could not be truncated either.
         """
         try:
             write_all(self._fd, data)
@@ -32,7 +32,7 @@ class AppendFile:
         self.size += len(data)
 
     def cut(self, size: int) -> None:
-        """Cut the file to *size*. Raises OSError."""
+        """Truncate the file to *size* bytes. Raises OSError."""
         os.ftruncate(self._fd, size)
         self.size = size
 

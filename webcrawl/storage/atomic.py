@@ -18,9 +18,11 @@ _OWNER_ONLY = 0o600
 
 
 def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp", is_secret: bool = False) -> None:
-    """Replace *path* by *data*: after a crash or power failure it has its old content or the new.
+    """Replace the content of the file *path* with *data*, completely or not at all.
 
-    Other rules as in ``replacing``. A secret can only be read by its owner.
+    This also holds after a crash or power failure. The new file is first written under the name
+    with the suffix *aside*. If the data *is_secret*, only the owner of the file can read it. On an
+    error the file stays as it was.
     """
     with replacing(path, aside=aside) as new, new.open("wb", buffering=0) as file:
         if is_secret:
@@ -29,7 +31,10 @@ def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp", is_secret: boo
 
 
 def restrict(path: Path) -> bool:
-    """Let only the owner read the file *path*, if that is us; return whether others could."""
+    """Make the file *path* readable only by its owner; return whether others could read it.
+
+    Nothing is changed if the file belongs to another user.
+    """
     is_open = bool(path.stat().st_mode & ~_OWNER_ONLY & 0o777)
     if is_open:
         with suppress(PermissionError):
@@ -38,9 +43,9 @@ def restrict(path: Path) -> bool:
 
 
 def unshare(path: Path) -> None:
-    """Replace the file *path* by a copy, so that its other names keep their content.
+    """Replace the file *path* with a copy, so that changing it leaves its other hard links alone.
 
-    Durable: after a crash or power failure *path* is one or the other. On an OSError nothing was
+    After a crash or power failure *path* is the old file or the copy. On an OSError nothing was
     changed.
     """
     with replacing(path) as new:
@@ -49,10 +54,10 @@ def unshare(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path, *, aside: str = ".tmp") -> Iterator[Path]:
-    """Yield the name of a new file next to *path*, with the suffix *aside*.
+    """Yield the path of a new file next to *path*, named with the suffix *aside*.
 
-    On success it is fsynced and replaces *path*. On an error it is deleted, and *path* stays as it
-    was.
+    On success the new file is fsynced and replaces *path*. On an error it is deleted, and *path*
+    stays as it was.
     """
     new = path.with_name(path.name + aside)
     try:
@@ -66,10 +71,13 @@ def replacing(path: Path, *, aside: str = ".tmp") -> Iterator[Path]:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of *data*: ``os.write`` may stop early at a full disk or a signal."""
-    done = os.write(fd, data)
-    while done < len(data):
-        done += os.write(fd, memoryview(data)[done:])
+    """Write all of *data* to the descriptor *fd*.
+
+    ``os.write`` alone may write only a part of it, when the disk is full or a signal arrives.
+    """
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, memoryview(data)[written:])
 
 
 def sync_path(path: Path) -> None:
@@ -85,14 +93,14 @@ def sync_path(path: Path) -> None:
 
 
 def sync_paths(paths: Iterable[Path]) -> None:
-    """fsync each of *paths* once, files before directories, so that contents come before names."""
+    """fsync each of *paths* once: first the files, then the directories with their names."""
     unique = dict.fromkeys(paths)
     for path in sorted(unique, key=lambda path: path.is_dir()):
         sync_path(path)
 
 
 def make_directory(path: Path) -> list[Path]:
-    """Make *path* with its parents; return the directories in which an entry was added."""
+    """Make the directory *path* and its parents; return the directories that got a new entry."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -103,10 +111,10 @@ def make_directory(path: Path) -> list[Path]:
 
 
 def remove_new(path: Path, before: frozenset[str] | None) -> None:
-    """Remove what was added to the directory *path* since it had the names *before*.
+    """Remove all entries of the directory *path* that are not among the names *before*.
 
-    If *before* is None, the directory did not exist, and is removed, too. What cannot be removed is
-    left.
+    If *before* is None, the directory did not exist before, and is removed as well. Entries that
+    cannot be removed are left.
     """
     with suppress(OSError):
         for entry in path.iterdir():

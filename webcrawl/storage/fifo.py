@@ -1,4 +1,4 @@
-"""Disk FIFO: a queue of byte strings that keeps only its head and tail in memory.
+"""Disk FIFO: a queue of byte strings of which only the head and the tail are in memory.
 
 Mercator, section 3.1: "each of the FIFO queues stores the bulk of its URLs on disk, and buffers
 only a fixed number of the URLs at its head and tail in memory". The front-end queues are disk
@@ -8,15 +8,18 @@ Order of the items: ``head`` (memory), then the overflow (disk), then ``tail`` (
 
     pop <- head  <-  000003.log 000004.log ... 000007.log  <-  tail <- push
 
-A full tail is written as one frame of ``chunk`` items. An empty head takes the next frame, or the
-tail itself if nothing is on disk, so a short queue never uses the disk. Segments are record logs
-(record_log.py) whose payloads are ``pack_many``, compressed. An empty record ends a full segment; a
-segment without one has lost its last frames.
+A full tail is written to disk as one frame of ``chunk_items`` items. An empty head is filled with
+the next frame, or with the tail itself if nothing is on disk, so a short queue never uses the disk.
 
-Restart: ``snapshot()`` has head and tail, and the range of the overflow by segment and offset.
-``open(snapshot)`` cuts off what was written after it. Segments that were read to their end after
-the snapshot still exist: ``forget()`` deletes them only once a newer snapshot has been published.
-No file is open between calls, so a million queues use no file descriptors.
+Segments are record logs (record_log.py). Their payloads are made by ``pack_many`` and
+compressed. An empty record ends a full segment; a full segment without one has lost its last
+frames.
+
+Restart: ``snapshot()`` returns the head, the tail, and the segments and offsets between which the
+overflow is. ``open(snapshot)`` cuts off what was written after the snapshot. Segments that were
+read to their end after the snapshot still exist: ``forget()`` deletes them only once a newer
+snapshot has been published. No file is open between calls, so a million queues use no file
+descriptors.
 """
 
 from __future__ import annotations
@@ -48,18 +51,18 @@ if TYPE_CHECKING:
 #: The record that ends a full segment.
 SEGMENT_END = b""
 _SUFFIX = ".log"
-# Bytes of segments that one ``forget`` deletes, as that takes 0.2 ms per megabyte.
+# Bytes of segments that one call of ``forget`` deletes; that takes 0.2 ms per megabyte.
 _DELETED_BYTES = 64 << 20
 # zlib's format at ISA-L's lowest level reduces URLs to a third or a sixth, in 0.2 to 0.5 us each
 # (docs/why/decisions.md, 2026-11-25).
 _LEVEL = 0
 _COMPRESSED = b"\x78"
-#: The end of a full segment: its end record, wherever that is.
+#: Stands for the offset at which a full segment ends, which only its end record marks.
 TO_SEGMENT_END = sys.maxsize
 
 
 class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """State of a ``DiskFifo``: the items in memory, and the range of those on disk.
+    """State of a ``DiskFifo``: the items in memory, and where those on disk begin and end.
 
     The overflow is from ``head_offset`` in segment ``head_segment`` to ``tail_offset`` in segment
     ``tail_segment``, and has ``overflow`` items. A ``tail_offset`` of 0 means that the tail segment
@@ -76,12 +79,13 @@ class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 def unpack_frame(payload: bytes) -> list[bytes]:
-    """Return the items of a frame. Raises ValueError if it is not valid."""
+    """Return the items of a frame. Raises ValueError if *payload* is not a valid frame."""
     return unpack_many(_decompressed(payload))
 
 
 def _decompressed(payload: bytes) -> bytes:
-    # Older frames are not compressed. They begin with their count, 256 or 16.
+    """Return the items of a frame as ``pack_many`` made them. Raises ValueError."""
+    # Frames of older versions are not compressed. They begin with their item count, 256 or 16.
     if not payload.startswith(_COMPRESSED):
         return payload
     try:
@@ -91,36 +95,37 @@ def _decompressed(payload: bytes) -> bytes:
 
 
 class DiskFifo:
-    """A FIFO queue on disk. Not thread-safe; uses the disk once per *chunk* items.
+    """A FIFO queue on disk. Not thread-safe; uses the disk once per *chunk_items* items.
 
-    *path* is the directory of its segments, whose numbers begin at *first*; queues may share a
-    directory. The owner of many queues also passes two sets that they share. *written* collects the
-    files to be fsynced, so that ``written`` of one queue answers for all. *used_up* collects the
-    queues for which ``forget`` has work.
+    *path* is the directory of its segments, which are numbered from *first_segment* on; queues may
+    share a directory. An owner of many queues passes two sets that all of them share. *unsynced*
+    collects the files to be fsynced, so that ``written`` of one queue returns those of all.
+    *with_garbage* collects the queues that have segments for ``forget`` to delete.
     """
 
     def __init__(
         self,
         *,
         path: Path,
-        first: int = 0,
-        chunk: int = 256,
+        first_segment: int = 0,
+        chunk_items: int = 256,
         segment_bytes: int = 16 << 20,
-        written: set[Path] | None = None,
-        used_up: set[DiskFifo] | None = None,
+        unsynced: set[Path] | None = None,
+        with_garbage: set[DiskFifo] | None = None,
     ) -> None:
         self.path = path
-        self.first = first
-        self._chunk = chunk
+        self.first_segment = first_segment
+        self._chunk_items = chunk_items
         self._segment_bytes = segment_bytes
-        self._written: set[Path] = set() if written is None else written
-        self._used_up = used_up
+        self._unsynced: set[Path] = set() if unsynced is None else unsynced
+        self._with_garbage = with_garbage
         self._restore(self._empty_state())
 
     def _empty_state(self) -> FifoSnapshot:
-        return FifoSnapshot([], [], self.first, HEADER_SIZE, self.first, 0, 0)
+        return FifoSnapshot([], [], self.first_segment, HEADER_SIZE, self.first_segment, 0, 0)
 
     def _restore(self, state: FifoSnapshot) -> None:
+        """Replace the state in memory with *state*; reads and deletes no file."""
         self._head, self._tail = deque(state.head), list(state.tail)
         self._overflow = state.overflow
         self._head_segment, self._head_offset = state.head_segment, state.head_offset
@@ -129,15 +134,16 @@ class DiskFifo:
             # No file is needed, so none is kept: writing starts over at the tail segment.
             self._head_segment, self._head_offset = self._tail_segment, HEADER_SIZE
             self._tail_offset = 0
-        # Segments exist from the first number on. The newest snapshot does not name those below the
-        # second one.
-        self._kept_from = self._snapshot_from = self._head_segment
+        # Segments exist from ``_first_kept`` on. The newest snapshot needs those from
+        # ``_first_needed`` on.
+        self._first_kept = self._first_needed = self._head_segment
 
     def open(self, snapshot: FifoSnapshot | None, found: Iterable[int] | None = None) -> None:
-        """Restore the state of *snapshot* (None: an empty queue), and delete all other files.
+        """Restore the state of *snapshot* (None: an empty queue), and delete all other segments.
 
-        *found* are the existing segments, None if all in the directory belong to this queue. Raises
-        CorruptRecordError if one is missing or too short. Does not read items.
+        *found* has the numbers of this queue's existing segments, or is None if all segments in the
+        directory belong to it. Raises CorruptRecordError if a segment is missing or too short. Does
+        not read items.
         """
         self._restore(self._empty_state() if snapshot is None else snapshot)
         live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
@@ -156,17 +162,17 @@ class DiskFifo:
     def push(self, item: bytes) -> None:
         """Append *item*. It stays in memory until the tail is full, and also on an OSError."""
         self._tail.append(item)
-        if len(self._tail) >= self._chunk:
+        if len(self._tail) >= self._chunk_items:
             self._spill()
 
     def push_many(self, items: Iterable[bytes]) -> None:
         """Append all *items* in their order."""
         self._tail.extend(items)
-        while len(self._tail) >= self._chunk:
+        while len(self._tail) >= self._chunk_items:
             self._spill()
 
     def push_front(self, item: bytes) -> None:
-        """Put *item* before all others: for an item that was popped and comes back."""
+        """Put *item* in front of all others, for example to put back an item that was popped."""
         self._head.appendleft(item)
 
     def pop(self) -> bytes:
@@ -176,8 +182,8 @@ class DiskFifo:
         return self._head.popleft()
 
     def snapshot(self) -> FifoSnapshot:
-        """Return the current state. Takes time for the items in memory, not for those on disk."""
-        self._snapshot_from = self._head_segment
+        """Return the current state, in time proportional to the number of items in memory."""
+        self._first_needed = self._head_segment
         return FifoSnapshot(
             list(self._head),
             list(self._tail),
@@ -189,59 +195,61 @@ class DiskFifo:
         )
 
     def written(self) -> list[Path]:
-        """Return what was written since the last call, to be fsynced before publishing.
+        """Return the files and directories that were written since the last call.
 
-        These are files and directories.
+        They must be fsynced before a snapshot is published.
         """
-        paths = [*self._written]
-        self._written.clear()
+        paths = [*self._unsynced]
+        self._unsynced.clear()
         return paths
 
     def forget(self) -> bool:
-        """Delete segments that only snapshots before the last one name, once that one is published.
+        """Delete the segments that the last snapshot no longer needs; call it once published.
 
-        If there are many, some are left to later calls, or to ``open``. Returns False if nothing is
-        left.
+        If there are many, some are left to later calls, or to ``open``. Returns False if no
+        segments are left to delete, now or after the next snapshot.
         """
-        end = min(self._snapshot_from, self._kept_from + _DELETED_BYTES // self._segment_bytes)
-        for segment in range(self._kept_from, end):
+        end = min(self._first_needed, self._first_kept + _DELETED_BYTES // self._segment_bytes)
+        for segment in range(self._first_kept, end):
             self._file(segment).unlink(missing_ok=True)
-        self._kept_from = end
-        return self._kept_from < self._head_segment
+        self._first_kept = end
+        return self._first_kept < self._head_segment
 
     def clear(self) -> None:
         """Delete all segments. The queue is empty afterwards."""
-        for segment in range(self._kept_from, self._tail_segment + 1):
+        for segment in range(self._first_kept, self._tail_segment + 1):
             self._file(segment).unlink(missing_ok=True)
         self._restore(self._empty_state())
 
     def _spill(self) -> None:
-        """Write the oldest *chunk* items of the tail as one frame."""
+        """Write the oldest ``chunk_items`` items of the tail to disk as one frame."""
         if not self._overflow and not self._head:
-            # Nothing is before them, so they become the head, and the disk is not needed.
-            self._head.extend(self._tail[: self._chunk])
-            del self._tail[: self._chunk]
+            # The queue has no older items, so these become its head without using the disk.
+            self._head.extend(self._tail[: self._chunk_items])
+            del self._tail[: self._chunk_items]
             return
+
         if self._tail_offset >= self._segment_bytes:
             self._append(SEGMENT_END)
             self._tail_segment += 1
             self._tail_offset = 0
         if not self._tail_offset:
-            self._written.update(make_directory(self.path))
-            self._written.add(self.path)
-        frame = pack_many(self._tail[: self._chunk])
+            self._unsynced.update(make_directory(self.path))
+            self._unsynced.add(self.path)
+
+        frame = pack_many(self._tail[: self._chunk_items])
         self._tail_offset = self._append(isal_zlib.compress(frame, _LEVEL))
-        self._overflow += self._chunk
-        del self._tail[: self._chunk]
+        self._overflow += self._chunk_items
+        del self._tail[: self._chunk_items]
 
     def _append(self, payload: bytes) -> int:
         """Write *payload* at the end of the tail segment; return the offset after it."""
         path = self._file(self._tail_segment)
-        # Names added since ``open`` belong to checkpoints, which ignore bytes after their own end.
-        # Copying a segment for each checkpoint would delay the crawl.
+        # Hard links made since ``open`` belong to checkpoints, which ignore bytes after their own
+        # end. Copying a segment for each checkpoint would delay the crawl.
         with RecordLog.open(path, size=self._tail_offset, shares=True) as log:
             offset = log.append(payload)
-        self._written.add(path)
+        self._unsynced.add(path)
         return offset
 
     def _refill(self) -> None:
@@ -258,8 +266,8 @@ class DiskFifo:
                 break
             self._head_segment += 1
             self._head_offset = HEADER_SIZE
-            if self._used_up is not None:
-                self._used_up.add(self)
+            if self._with_garbage is not None:
+                self._with_garbage.add(self)
         try:
             items = unpack_frame(payload)
         except ValueError as error:
@@ -269,7 +277,7 @@ class DiskFifo:
         self._overflow -= len(items)
 
     def _end(self, segment: int) -> int:
-        """Return the offset at which *segment* ends."""
+        """Return the offset at which *segment* ends, TO_SEGMENT_END for a full one."""
         return self._tail_offset if segment == self._tail_segment else TO_SEGMENT_END
 
     def _file(self, segment: int) -> Path:
@@ -283,10 +291,10 @@ def read_fifo(
 ) -> Iterator[bytes]:
     """Yield the items of the queue at *path* as of *snapshot*, the oldest first.
 
-    They come in pieces as made by ``pack_many``. For readers other than the queue's owner: changes
-    nothing on disk. Raises CorruptRecordError for damage, and if the owner has deleted a segment
-    since, as it may after publishing a newer snapshot. With *on_damage*, that is called instead,
-    and the next segment is read.
+    Each yielded value contains many items, packed by ``pack_many``. For readers other than the
+    queue's owner: changes nothing on disk. Raises CorruptRecordError for damage, or if the owner
+    has since deleted a segment, as it may after publishing a newer snapshot. If *on_damage* is
+    given, it is called instead of raising, and the next segment is read.
     """
     if snapshot.head:
         yield pack_many(snapshot.head)
@@ -302,21 +310,24 @@ def read_fifo(
 
 
 def _frames(file: Path, start: int, end: int) -> Iterator[bytes]:
-    """Yield the records of one segment that have items."""
-    for at, payload in read_records(file, start=start, end=end):
+    """Yield the decompressed records of a segment, from byte *start* to byte *end*.
+
+    The record that ends a full segment is left out.
+    """
+    for offset, payload in read_records(file, start=start, end=end):
         if payload == SEGMENT_END:
             break
         try:
             yield _decompressed(payload)
         except ValueError as error:
-            raise CorruptRecordError(file, at, str(error)) from error
+            raise CorruptRecordError(file, offset, str(error)) from error
 
 
 def segments_of(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, int, int]]:
-    """Yield the segments of the queue at *path* that have items as of *snapshot*.
+    """Yield the segments of the queue at *path* that contain items as of *snapshot*.
 
-    Each comes with the offset of its first record and its end, which is TO_SEGMENT_END if a record
-    marks it.
+    They are tuples of the file, the offset of the first record, and the offset of the end, which is
+    TO_SEGMENT_END if a record marks it.
     """
     first, last = snapshot.head_segment, snapshot.tail_segment
     for segment in range(first, last + bool(snapshot.tail_offset)) if snapshot.overflow else ():
@@ -326,13 +337,13 @@ def segments_of(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, int,
 
 
 def length_of(snapshot: FifoSnapshot) -> int:
-    """Return the number of items in the queue."""
+    """Return the number of items in the queue as of *snapshot*."""
     return len(snapshot.head) + snapshot.overflow + len(snapshot.tail)
 
 
 def segments_in(path: Path) -> set[int]:
-    """Return the numbers of the segments in the directory *path*, none if it does not exist."""
-    # Not glob, which makes a Path for each: at a restart there may be 100,000.
+    """Return the numbers of the segments in the directory *path*, which need not exist."""
+    # glob would make a Path for each of what may be 100,000 segments at a restart.
     try:
         names = os.listdir(path)  # noqa: PTH208  # see above
     except FileNotFoundError:
@@ -341,5 +352,5 @@ def segments_in(path: Path) -> set[int]:
 
 
 def segment_file(path: Path, segment: int) -> Path:
-    """Return the file of a segment of the queue at *path*."""
+    """Return the path of the file with number *segment* of the queue at *path*."""
     return path / f"{segment:08d}{_SUFFIX}"

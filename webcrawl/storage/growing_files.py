@@ -1,10 +1,10 @@
-"""Growing files: files with a temporary name until they are complete.
+"""Growing files: files that have a temporary name until they are complete.
 
     <prefix>-<time>-<serial><growing>    locked by the process that writes it
     <prefix>-<time>-<serial><whole>      complete
 
-The name has the time when the file was started, in UTC with milliseconds. A growing file without a
-lock was left by a process that died. Several processes may share a directory.
+The name contains the time when the file was started, in UTC with milliseconds. A growing file that
+is not locked was left behind by a process that died. Several processes may share a directory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_WHOLE = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
+_COMPLETE_NAME = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
 
 
 class GrowingFiles:
-    """Names and locks of the growing files in *directory*. Not thread-safe, except for ``whole``.
+    """Creates and locks the growing files in *directory*.
 
-    *suffixes* are those of growing files and of complete ones.
+    *suffixes* are the suffix of growing files and that of complete ones. Not thread-safe, except
+    for ``complete_path``.
     """
 
     def __init__(
@@ -42,44 +43,48 @@ class GrowingFiles:
     ) -> None:
         self._directory = directory
         self._prefix = prefix
-        self._growing, self._whole = suffixes
+        self._growing_suffix, self._complete_suffix = suffixes
         self._clock = clock
         self._serial = 0
 
     def open(self) -> Iterator[tuple[Path, int]]:
-        """Make the directory, and yield the files that dead processes left, oldest first.
+        """Make the directory, and yield the files that dead processes left behind, oldest first.
 
-        Each comes with its lock, a file descriptor that the caller must close. Raises OSError if
-        nothing can be written there.
+        Each file comes with a locked descriptor, which the caller must close. Raises OSError if
+        nothing can be written to the directory.
         """
-        # The parent, too: the process that made the directory may have died before syncing it.
+        # Sync the parent as well: the process that made the directory may have died before doing
+        # so.
         sync_paths([*make_directory(self._directory), self._directory.parent])
         if not self._directory.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(self._directory))
         if not os.access(self._directory, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, "Permission denied", str(self._directory))
-        for path in sorted(self._directory.glob(f"*{self._growing}")):
+        for path in sorted(self._directory.glob(f"*{self._growing_suffix}")):
             fd = lock_existing(path)
             if fd is not None:
                 yield path, fd
 
     def begin(self) -> tuple[Path, int]:
-        """Create a growing file; return it with a descriptor that appends to it and holds its lock.
+        """Create a growing file; return its path and a locked descriptor that appends to it.
 
         Raises OSError.
         """
         while True:
-            moment = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d%H%M%S%f")[:17]
-            path = self._directory / f"{self._prefix}-{moment}-{self._serial:05d}{self._growing}"
+            started = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+            name = f"{self._prefix}-{started}-{self._serial:05d}{self._growing_suffix}"
+            path = self._directory / name
             self._serial += 1
-            if not self.whole(path).exists() and (fd := create_locked(path)) is not None:
+            if not self.complete_path(path).exists() and (fd := create_locked(path)) is not None:
                 return path, fd
 
-    def whole(self, growing: Path) -> Path:
-        """Return the path of *growing* when it is complete."""
-        return growing.with_name(growing.name.removesuffix(self._growing) + self._whole)
+    def complete_path(self, growing: Path) -> Path:
+        """Return the path that the file *growing* gets when it is complete."""
+        return growing.with_name(
+            growing.name.removesuffix(self._growing_suffix) + self._complete_suffix
+        )
 
 
-def is_whole(path: Path) -> bool:
-    """Return whether *path* is, by its name, a growing file that is complete."""
-    return _WHOLE.fullmatch(path.name) is not None
+def is_complete_file(path: Path) -> bool:
+    """Return whether *path* has the name of a growing file that is complete."""
+    return _COMPLETE_NAME.fullmatch(path.name) is not None

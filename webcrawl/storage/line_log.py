@@ -1,12 +1,11 @@
-"""Line log: lines of text in files of limited size, readable while they are written.
+"""Line log: lines of text in files of limited size, which can be read while they are written.
 
-It is for what the crawl reports about itself; the crawl's state is in record logs. Invariant: a
-line is in a file completely, including its end, or it is the torn last one, which the next ``open``
-cuts off.
+Line logs are for what the crawl reports about itself; the crawl's state is in record logs.
+Invariant: every line in a file is complete, including its line end, except for a torn last one,
+which the next ``open`` cuts off.
 
-    <name>.jsonl             the file that is appended to
-    <name>-NNNNNN.jsonl      full files, the oldest first. The crawl never reads them, so they may
-    be
+    <name>.jsonl             the file that is appended to <name>-NNNNNN.jsonl      full files, the
+    oldest first. The crawl never reads them, so they may be
                              compressed (``.jsonl.gz``). Only ``remove_before`` deletes them.
 """
 
@@ -27,19 +26,20 @@ from webcrawl.storage.atomic import make_directory, sync_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Bytes of a file that are searched in one step for the end of its last complete line.
+# Number of bytes searched in one step for the end of the last complete line.
 _STEP_BYTES = 1 << 16
-# Bytes at the beginning of a file that are searched for the time of a line. Quotes in strings are
-# escaped, so they do not match.
+# Number of bytes at the beginning of a file in which the time of a line is searched. Quotes in
+# strings are escaped, so they do not match.
 _HEAD_BYTES = 1 << 17
-_AT = re.compile(rb'"at":(\d{1,15}(?:\.\d+)?)')
+_TIME_FIELD = re.compile(rb'"at":(\d{1,15}(?:\.\d+)?)')
 
 
 class LineLog:
-    """The writer of a line log. *path* is the file that is appended to, *max_bytes* its full size.
+    """Writer of a line log, which appends to the file *path* until it is full.
 
-    If the lines have times, it is also full *max_secs* after its first line, by *clock*. ``append``
-    and ``sync`` may run in two threads at the same time; everything else belongs to one thread.
+    The file is full when it has *max_bytes* or, if its lines have times, *max_secs* after its first
+    line, by *clock*. ``append`` and ``sync`` may run in two threads at the same time; all other
+    methods must be called in one thread.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class LineLog:
         self._unsynced: list[Path] = []
 
     def open(self) -> None:
-        """Make the directory if necessary, cut off a torn last line, and continue after it.
+        """Make the directory if necessary, cut off a torn last line, and open the file to append.
 
-        Full files may have a torn line, too: a power failure loses what was not synced.
+        Full files may end in a torn line as well: a power failure loses what was not synced.
         """
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
         for path in [*numbered(self.path), self.path]:
@@ -70,7 +70,7 @@ class LineLog:
         self._file = AppendFile(self.path)
 
     def append(self, line: bytes) -> None:
-        """Append *line*, without a line end, with one write, so that it survives ``kill -9``.
+        """Append *line* and a line end with a single write, so that it survives ``kill -9``.
 
         On an OSError (disk full) nothing was appended, and the log stays usable.
         """
@@ -83,53 +83,55 @@ class LineLog:
         self._file.append(line + b"\n")
 
     def append_once(self, line: bytes) -> None:
-        """Open the log, append *line* and close it, for logs that are never synced."""
+        """Open the log, append *line* and close the log, without syncing it."""
         with closing(self):
             self.open()
             self.append(line)
         self._unsynced.clear()
 
     def _rotated(self, old: AppendFile) -> AppendFile:
-        """Give the full file its final name, and return a new one."""
-        full = numbered(self.path, packed=True)
-        final = numbered_path(self.path, number_of(full[-1]) + 1 if full else 1)
-        self.path.rename(final)
+        """Rename the full file *old* to its final name, and return a new file to append to."""
+        full_files = numbered(self.path, packed=True)
+        final_path = numbered_path(self.path, number_of(full_files[-1]) + 1 if full_files else 1)
+        self.path.rename(final_path)
         try:
             new = AppendFile(self.path)
         except BaseException:
-            final.rename(self.path)
+            final_path.rename(self.path)
             raise
-        self._unsynced += [final, self.path.parent]
+        self._unsynced += [final_path, self.path.parent]
         old.close()
         return new
 
     def sync(self) -> None:
-        """fsync what was appended; blocks.
+        """fsync everything that was appended; blocks.
 
         After an OSError the next call tries everything again.
         """
-        more = True
-        while more:
+        has_more = True
+        while has_more:
             paths, self._unsynced = self._unsynced, []
             try:
                 sync_path(self.path)
                 for path in dict.fromkeys(paths):
-                    with suppress(FileNotFoundError):  # it was compressed or deleted meanwhile
+                    with suppress(
+                        FileNotFoundError
+                    ):  # the file was compressed or deleted meanwhile
                         sync_path(path)
             except OSError:
                 self._unsynced += paths
                 raise
-            more = bool(self._unsynced)  # a file became full meanwhile
+            has_more = bool(self._unsynced)  # another file became full meanwhile
 
     def close(self) -> None:
-        """Close without fsync. Idempotent."""
+        """Close the file without fsync. Idempotent."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def cut_torn_line(path: Path) -> int:
-    """Cut what follows the last line end in the file *path*; return its length then.
+    """Truncate the file *path* after its last line end, and return its new length in bytes.
 
     Creates the file if it does not exist.
     """
@@ -144,67 +146,70 @@ def cut_torn_line(path: Path) -> int:
     return size
 
 
-def whole_bytes(path: Path) -> int:
-    """Return the length of the file *path* without a torn last line."""
+def complete_lines_size(path: Path) -> int:
+    """Return the length of the file *path* in bytes, without a torn last line."""
     with path.open("rb") as file:
         return _end_of_lines(file.fileno(), os.fstat(file.fileno()).st_size)
 
 
 def numbered(path: Path, *, packed: bool = False) -> list[Path]:
-    """Return the full files of the log that is appended to at *path*, the oldest first.
+    """Return the full files of the log whose current file is *path*, the oldest first.
 
-    With *packed* also those that exist only as ``.gz``.
+    With *packed*, files that exist only in compressed form (``.gz``) are included.
     """
-    end = r"(?:\.gz)?" if packed else ""
-    pattern = re.compile(rf"{re.escape(path.stem)}-(\d{{6,}}){re.escape(path.suffix)}{end}")
+    packed_suffix = r"(?:\.gz)?" if packed else ""
+    pattern = re.compile(
+        rf"{re.escape(path.stem)}-(\d{{6,}}){re.escape(path.suffix)}{packed_suffix}"
+    )
     names = sorted((file.name for file in path.parent.glob(f"{path.stem}-*")), reverse=True)
     files = {int(found[1]): name for name in names if (found := pattern.fullmatch(name))}
     return [path.with_name(files[number]) for number in sorted(files)]
 
 
 def numbered_path(path: Path, number: int) -> Path:
-    """Return the path of the full file *number* of the log that is appended to at *path*."""
+    """Return the path of full file *number* of the log whose current file is *path*."""
     return path.with_name(f"{path.stem}-{number:06d}{path.suffix}")
 
 
 def number_of(path: Path) -> int:
-    """Return the number of a full file."""
+    """Return the number in the name of *path*, a full file of a log."""
     return int(path.name.partition(".")[0].rpartition("-")[2])
 
 
 def begins_at(path: Path) -> float:
-    """Return the time of the first line of the file *path*, which may be compressed.
+    """Return the time of the first line of the file *path*, in epoch seconds.
 
-    It is the field ``at``, in epoch seconds. Infinite if no line at its beginning has one, or the
-    file cannot be read.
+    It is read from the field ``at``; the file may be compressed. Returns infinity if no line at the
+    beginning of the file has this field, or if the file cannot be read.
     """
     with suppress(OSError, EOFError, zlib.error):
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            match = _AT.search(file.read(_HEAD_BYTES))
+            match = _TIME_FIELD.search(file.read(_HEAD_BYTES))
         return float(match[1]) if match else math.inf
     return math.inf
 
 
 def remove_before(path: Path, at: float) -> int:
-    """Delete the full files of the log at *path* with only lines from before *at*; return how many.
+    """Delete the full files that have only lines older than *at*, and return their number.
 
-    *at* is in epoch seconds. The last full file always stays, as its number says how many there
-    were. Raises OSError.
+    *path* is the current file of the log, and *at* is in epoch seconds. The last full file is
+    always kept, because its number is needed to name the next one. Raises OSError.
     """
     files = numbered(path, packed=True)
-    last = max((number for number, file in enumerate(files) if begins_at(file) < at), default=0)
-    for file in files[:last]:
+    # A file has only older lines if the file after it begins before that time.
+    count = max((index for index, file in enumerate(files) if begins_at(file) < at), default=0)
+    for file in files[:count]:
         file.unlink(missing_ok=True)
-    return last
+    return count
 
 
 def _end_of_lines(fd: int, length: int) -> int:
-    """Return the offset after the last complete line of the file *fd* of *length* bytes."""
+    """Return the offset after the last complete line in the *length* bytes of the file *fd*."""
     end = length
     while end:
         start = max(0, end - _STEP_BYTES)
-        found = os.pread(fd, end - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        line_end = os.pread(fd, end - start, start).rfind(b"\n")
+        if line_end >= 0:
+            return start + line_end + 1
         end = start
     return 0

@@ -1,4 +1,4 @@
-"""Advisory locks of directories and of growing files, which end with their process."""
+"""Advisory locks on directories and on growing files; the kernel releases them with the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LockedError(Exception):
-    """The error of a lock that another process holds; *holder* is the text in the lock file."""
+    """Another process holds the lock; *holder* is the text in the lock file."""
 
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(f"{path} is held by {holder}")
@@ -24,7 +24,7 @@ class LockedError(Exception):
 
 
 class DirectoryLock:
-    """A lock by ``flock`` on a file.
+    """A lock that uses ``flock`` on the file *path*.
 
     The kernel releases it when the process ends, however it ends.
     """
@@ -34,9 +34,10 @@ class DirectoryLock:
         self._fd = -1
 
     def acquire(self) -> None:
-        """Take the lock and write our process ID into the file, or raise LockedError.
+        """Take the lock and write our process ID into the file.
 
-        Any other OSError, for example of a full disk, leaves the lock free.
+        Raises LockedError if another process holds the lock. After any other OSError, for example
+        because the disk is full, the lock is free.
         """
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -53,7 +54,7 @@ class DirectoryLock:
         self._fd = fd
 
     def release(self) -> None:
-        """Release the lock; the file stays. Does nothing if it is not held."""
+        """Release the lock but keep the file. Does nothing if the lock is not held."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -61,10 +62,10 @@ class DirectoryLock:
 
 @contextmanager
 def work_directory(path: Path, *, activity: str) -> Iterator[Path]:
-    """Yield the directory *path*, for one process at a time; it is deleted on success.
+    """Lock the directory *path* for one process, yield it, and delete it on success.
 
-    On failure it stays for the next run. Raises FatalError if another process has it; *activity*
-    says what it is used for. Raises OSError.
+    On failure the directory stays for the next run. Raises FatalError if another process uses it;
+    *activity* says what the directory is used for. Raises OSError.
     """
     path.mkdir(parents=True, exist_ok=True)
     lock = DirectoryLock(path=path / "lock")
@@ -80,33 +81,35 @@ def work_directory(path: Path, *, activity: str) -> Iterator[Path]:
 
 
 def create_locked(path: Path) -> int | None:
-    """Create the file *path*; return a locked descriptor, None if another process has the name."""
+    """Create and lock the file *path*; return its descriptor, or None if the file exists."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
     except FileExistsError:
         return None
-    return _locked(path, fd)
+    return _lock_open_file(path, fd)
 
 
 def lock_existing(path: Path) -> int | None:
-    """Lock the file *path* and return a descriptor.
+    """Lock the file *path* and return its descriptor.
 
-    None if another process has locked or finished it.
+    Returns None if another process has locked the file, or has completed and renamed it.
     """
     try:
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return None
-    return _locked(path, fd)
+    return _lock_open_file(path, fd)
 
 
-def _locked(path: Path, fd: int) -> int | None:
-    """Lock *fd* and return it; if another process was first to lock or finish *path*, close it.
+def _lock_open_file(path: Path, fd: int) -> int | None:
+    """Lock *fd*, a descriptor of the file *path*, and return it.
 
-    Returns None then.
+    If another process has locked the file, or has renamed it since it was opened, *fd* is closed
+    and None is returned.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The inodes differ if the file was renamed and *path* now names another one.
         if path.stat().st_ino == os.fstat(fd).st_ino:
             return fd
     except (BlockingIOError, FileNotFoundError):

@@ -4,13 +4,13 @@
     manifest-NNNNNN.json     {"format": 2, "sequence": NNNNNN, ...the content,
                               "crc32": checksum}
 
-*checksum* is the CRC-32 (zlib) of the other members as compact JSON. It may be removed to edit a
-manifest by hand. Only its owner can read a manifest, which contains the seed of the job's
-fingerprints.
+*checksum* is the CRC-32 (zlib) of the other members as compact JSON. Remove it if you edit a
+manifest by hand. Only the owner of a manifest can read it, because it contains the seed of the
+job's fingerprints.
 
 As in LevelDB's ``SetCurrentFile``, a manifest is written and fsynced under a new name, then CURRENT
-is replaced by rename. A crash at any point leaves the old state live or the new one. Files that the
-live manifest does not name are disposable.
+is replaced by a rename. After a crash at any point, either the old state or the new one is live.
+Files that the live manifest does not name are disposable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Format 1 is from before the first release, when a job and its shard had one manifest.
+# Format 1 was used before the first release, when a job and its shard shared one manifest.
 FORMAT = 2
 _NAME = re.compile(r"manifest-(\d{6,})\.json")
 _decode = json_decoder(dict[str, Any])
@@ -42,10 +42,10 @@ class ManifestStore:
         self._sequence = 0
 
     def load(self) -> dict[str, Any] | None:
-        """Return the live manifest, or None if none was ever published here.
+        """Return the live manifest, or None if no manifest was ever published here.
 
-        Changes nothing on disk. Raises CorruptRecordError if CURRENT names something unreadable,
-        and NewerFormatError if a later webcrawl wrote it.
+        Changes nothing on disk. Raises CorruptRecordError if the manifest that CURRENT names cannot
+        be read, and NewerFormatError if a later webcrawl wrote it.
         """
         current = self._path / "CURRENT"
         try:
@@ -57,17 +57,19 @@ class ManifestStore:
         match = _NAME.fullmatch(name)
         if match is None:
             raise CorruptRecordError(current, 0, "does not name a manifest")
+
         path = self._path / name
         try:
             manifest = _decode(path.read_bytes())
         except (OSError, UndecodableError) as error:
             raise CorruptRecordError(path, 0, f"not a readable manifest ({error})") from error
+
         checksum = manifest.pop("crc32", None)
         if not isinstance(manifest.get("format"), int):
             raise CorruptRecordError(path, 0, "the manifest has no format number")
+        # With a right checksum for FORMAT, only the format number is damaged.
         if manifest["format"] > FORMAT and checksum != _checksum({**manifest, "format": FORMAT}):
             raise NewerFormatError(path, manifest["format"], FORMAT)
-        # Either just the number of the format is damaged, or it really is another format.
         if checksum is not None and checksum != _checksum(manifest):
             raise CorruptRecordError(path, 0, "checksum mismatch")
         if manifest["format"] < FORMAT:
@@ -76,20 +78,20 @@ class ManifestStore:
         return manifest
 
     def continue_after(self, sequence: int) -> None:
-        """Make the next number larger than *sequence*, which may have been used."""
+        """Number the next manifest *sequence* + 1, because *sequence* may have been used."""
         self._sequence = sequence
 
     def next_sequence(self) -> int:
-        """Return the number of the next manifest; it may also be used in names of its files."""
+        """Return the number of the next manifest, which may be part of the names of its files."""
         return self._sequence + 1
 
     def publish(self, content: dict[str, Any]) -> None:
         """Make *content* the live manifest, then delete older ones.
 
-        Everything that *content* names must have been fsynced before. On an OSError the old
-        manifest stays live. Only if the last fsync of the directory failed, the new one may be
-        live. So a number is used only once, and a second attempt cannot overwrite files of the
-        first.
+        All files that *content* names must have been fsynced before. On an OSError the old manifest
+        stays live, unless only the last fsync of the directory failed: then the new one may be
+        live. Each attempt therefore uses a new number, so that a second attempt cannot overwrite
+        files of the first.
         """
         self._sequence = sequence = self._sequence + 1
         name = f"manifest-{sequence:06d}.json"

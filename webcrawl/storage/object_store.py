@@ -1,23 +1,24 @@
-"""Object stores: named bytes in a local directory, or at any URL that fsspec supports.
+"""Object stores: named objects in a local directory, or at any URL that fsspec supports.
 
-The promise of all of them: when ``write``, ``create`` or ``move`` has returned, the object is
-there, complete, for all readers. In a directory it also survives a power failure. Names must be as
-in ``is_plain``: all calls except ``move`` reject others, as names may come from a file in the
-store, or from Redis.
+Every store promises this: once ``write``, ``create`` or ``move`` has returned, all readers find the
+complete object. In a directory it also survives a power failure. Names must pass ``is_plain``: all
+calls except ``move`` reject other names, because names may come from a file in the store, or from
+Redis.
 
-webcrawl itself writes to a directory, as fsspec neither syncs nor links. Files of the same file
-system are stored and retrieved as hard links. Only their owner can read what ``write`` and
-``create`` make. At a URL, an object store (S3, Google, Azure) makes each object completely or not
-at all. Other protocols may leave an incomplete object when the process dies. So a name on which
-others rely is written only after everything it refers to.
+In a directory, webcrawl writes the files itself, because fsspec neither syncs nor links. Files on
+the same file system are stored and retrieved as hard links. Only the owner can read the files that
+``write`` and ``create`` make. At a URL, an object store (S3, Google, Azure) makes each object
+completely or not at all. Other protocols may leave an incomplete object when the process dies. An
+object that refers to others is therefore written last.
 
 ``create`` lets the first caller win. In a directory it uses link(2), at a URL
 ``pipe_file(mode="create")``, which s3fs and gcsfs turn into conditional requests (If-None-Match,
 ifGenerationMatch). Clients without such requests, such as obstore, check for the object and then
-write it. Two processes may then both believe to have won, so start a hive on such a store with one
-drone.
+write it. Two processes may then both believe that they were first, so start a hive on such a store
+with one drone.
 
-All calls block, so use threads. Apart from FileNotFoundError they raise ObjectStoreError.
+All calls block, so make them in threads. They raise ObjectStoreError and, if documented,
+FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -48,17 +49,18 @@ if TYPE_CHECKING:
 _LOCAL = {"file", "local"}
 _MAX_REASON = 200
 _MAX_NAME = 255
-# The file in a directory whose files were moved that says where they are.
+# When files are moved out of a directory, this file in it says where they are.
 _MOVED = "MOVED"
-# Holds 32 MB of a file in memory, and 32 MB more while sending; the default of s3fs would take 500.
-_IN_PARTS = {"chunksize": 1 << 23, "max_concurrency": 4}
+# With these options an upload takes 32 MB of memory, and 32 MB more while sending; with the
+# defaults of s3fs it would take 500 MB.
+_MULTIPART_OPTIONS = {"chunksize": 1 << 23, "max_concurrency": 4}
 _PLAIN = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 
 
 def is_plain(name: str) -> bool:
-    """Return whether *name* is a relative path of words, dots and dashes that stays below its root.
+    """Return whether *name* is a relative path of letters, digits, ``_``, dots and dashes.
 
-    Each part of it begins with a word.
+    Each part must begin with a letter, digit or ``_``, so the path cannot leave its root.
 
     >>> [is_plain(name) for name in ("shards/00/1-a.json", "a/../b", "/a", "a//b", ".a", "")]
     [True, False, False, False, False, False]
@@ -67,11 +69,11 @@ def is_plain(name: str) -> bool:
 
 
 class ObjectStore:
-    """The store at *url*, which may also be the name of a directory.
+    """The object store at *url*, which may also be the name of a directory.
 
-    The directory may be mounted and shared by many machines. A URL needs the package of fsspec
-    (s3fs, gcsfs, adlfs ...), which gets *options*. Nothing is read or made yet. Errors name
-    *setting*. A *folder* is the part of a name before its last ``/``.
+    The directory may be mounted and shared by many machines. A URL needs the matching fsspec
+    package (s3fs, gcsfs, adlfs ...), which gets *options*. The constructor reads and creates
+    nothing. Error messages name *setting*. A *folder* is the part of a name before its last ``/``.
     """
 
     def __init__(
@@ -84,18 +86,18 @@ class ObjectStore:
         self.directory: Path | None = None
         self._setting = setting
         self._fs: Any
-        scheme, mark, rest = url.partition("://")
-        if not mark or scheme in _LOCAL:
-            self.directory = Path(rest if mark else url).absolute()
+        scheme, separator, location = url.partition("://")
+        if not separator or scheme in _LOCAL:
+            self.directory = Path(location if separator else url).absolute()
             self.name = str(self.directory)
             self._fs, self._root = fsspec.filesystem("file"), self.name
         else:
             with self._translating_errors():
                 self._fs, self._root = fsspec.url_to_fs(url, **(options or {}))
-        self._parts = _IN_PARTS if scheme in {"s3", "s3a"} else {}
+        self._upload_options = _MULTIPART_OPTIONS if scheme in {"s3", "s3a"} else {}
 
     def write(self, name: str, data: bytes) -> None:
-        """Make or replace an object."""
+        """Store *data* as the object *name*, replacing any existing object."""
         with self._translating_errors(may_be_gone=False):
             if self.directory is None:
                 self._pipe(name, data)
@@ -104,36 +106,40 @@ class ObjectStore:
                 write_atomic(self._durable_path(name), data, aside=_unique_suffix(), is_secret=True)
 
     def create(self, name: str, data: bytes) -> None:
-        """Make an object if there is none with that name."""
+        """Store *data* as the object *name*, unless that object already exists."""
         with self._translating_errors(may_be_gone=False), suppress(FileExistsError):
             if self.directory is None:
                 self._create(name, data)
                 return
-            place = self._durable_path(name)
-            aside = place.with_name(place.name + _unique_suffix())
-            write_atomic(aside, data, is_secret=True)
+            path = self._durable_path(name)
+            temporary = path.with_name(path.name + _unique_suffix())
+            write_atomic(temporary, data, is_secret=True)
             try:
-                os.link(aside, place)
+                os.link(temporary, path)
             finally:
-                aside.unlink()
-                sync_path(place.parent)
+                temporary.unlink()
+                sync_path(path.parent)
 
     def move(self, path: Path, name: str) -> int:
-        """Store the file *path* as *name*, delete it, leave a note of that, and return its size.
+        """Store the file *path* as the object *name*, then delete the file; return its size.
 
-        The file may be of any size. An object with that *name* is replaced; the caller must have
-        checked the name. Raises FileNotFoundError if there is no such file.
+        The file may be of any size. A file ``MOVED`` next to it says where it went. An existing
+        object *name* is replaced; the caller must have checked the name. Raises FileNotFoundError
+        if *path* does not exist.
         """
-        size, place = path.stat().st_size, f"{self._root.rstrip('/')}/{name}"
+        size, target = path.stat().st_size, f"{self._root.rstrip('/')}/{name}"
         with self._translating_errors(may_be_gone=False):
             if self.directory is None:
-                self._make(place, lambda: self._fs.put_file(str(path), place, **self._parts))
-                self._fs.invalidate_cache(place.rpartition("/")[0])
+                self._make(
+                    target, lambda: self._fs.put_file(str(path), target, **self._upload_options)
+                )
+                self._fs.invalidate_cache(target.rpartition("/")[0])
             else:
-                _copy(path, Path(place))
-            stored = self._fs.info(place)["size"]
-            if stored != size:
-                raise OSError(f"only {stored} of the {size} bytes of {name} were stored")
+                _copy(path, Path(target))
+            stored_size = self._fs.info(target)["size"]
+            if stored_size != size:
+                raise OSError(f"only {stored_size} of the {size} bytes of {name} were stored")
+
         note = path.with_name(_MOVED)
         if not note.exists():
             note.write_text(f"{self.name}\n", encoding="utf-8")
@@ -141,35 +147,36 @@ class ObjectStore:
         return size
 
     def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
-        """Return *size* bytes, or all, from *start* on; fewer at the end.
+        """Return *size* bytes of the object *name* from byte *start* on.
 
-        Raises FileNotFoundError.
+        Without *size*, returns everything from there. Returns fewer bytes if the object ends
+        before. Raises FileNotFoundError.
         """
-        # Both ends or none, as obstore does not accept other ranges.
-        part = {} if size is None else {"start": start, "end": start + size}
+        # obstore accepts a range only with both ends.
+        byte_range = {} if size is None else {"start": start, "end": start + size}
         with self._translating_errors():
-            return bytes(self._fs.cat_file(self._path(name), **part))
+            return bytes(self._fs.cat_file(self._path(name), **byte_range))
 
     def names(self, folder: str) -> set[str]:
-        """Return the last parts of the names in *folder*; none if it does not exist."""
+        """Return the names of the objects in *folder*, without the folder; it need not exist."""
         path = self._path(folder)
         with self._translating_errors(), suppress(FileNotFoundError):
             self._fs.invalidate_cache(path)
-            found = self._fs.ls(path, detail=False)
-            return {name.rstrip("/").rpartition("/")[2] for name in found}
+            paths = self._fs.ls(path, detail=False)
+            return {path.rstrip("/").rpartition("/")[2] for path in paths}
         return set()
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; missing ones are ignored."""
+        """Delete the objects *names*; missing ones are ignored."""
         with self._translating_errors():
             for name in names:
                 with suppress(FileNotFoundError):
                     self._fs.rm_file(self._path(name))
 
     def copy(self, names: Mapping[str, str]) -> None:
-        """Copy objects from the keys to the values of *names*, within the store if possible.
+        """Copy each object named by a key of *names* to the name that is its value.
 
-        Raises FileNotFoundError.
+        The store itself makes the copies if possible. Raises FileNotFoundError.
         """
         if self.directory is None:
             with self._translating_errors():
@@ -179,26 +186,27 @@ class ObjectStore:
             if not self.link_in(Path(self._path(old)), new):
                 self.write(new, self.read(old))
 
-    def settle(self, folder: str) -> None:
-        """Return when what was linked into *folder* survives a power failure."""
+    def sync_folder(self, folder: str) -> None:
+        """Sync *folder*, so that all objects linked into it survive a power failure."""
         if self.directory is not None:
             with self._translating_errors():
                 sync_path(Path(self._path(folder)))
 
     def link_in(self, path: Path, name: str) -> int:
-        """Make the file *path* an object by a hard link; return the number of its inode.
+        """Store the file *path* as the object *name* with a hard link; return its inode number.
 
-        0 if the store cannot have links to it. Raises FileNotFoundError if the file does not exist.
+        Returns 0 if the store cannot contain hard links to the file. Raises FileNotFoundError if
+        *path* does not exist.
         """
         if self.directory is None:
             return 0
         with self._translating_errors(may_be_gone=False):
-            place = self._durable_path(name)
+            target = self._durable_path(name)
         with self._translating_errors():
-            return place.stat().st_ino if _link(path, place) else 0
+            return target.stat().st_ino if _link(path, target) else 0
 
     def link_out(self, name: str, path: Path) -> bool:
-        """Link the object *name* to the file *path*; return whether that was possible.
+        """Make the file *path* a hard link to the object *name*; return whether that was possible.
 
         Raises FileNotFoundError if the object does not exist.
         """
@@ -206,10 +214,11 @@ class ObjectStore:
             return self.directory is not None and _link(Path(self._path(name)), path)
 
     def damaged(self, name: str, why: str) -> ObjectStoreError:
-        """Return the error for a damaged object *name*, without which the store cannot be used."""
+        """Return the error to raise if the object *name* is damaged; *why* is the reason."""
         return ObjectStoreError(f"{self._setting} {self.name}: {name} is damaged: {why}")
 
     def _path(self, name: str) -> str:
+        """Return the path of the object *name*. Raises ObjectStoreError for an invalid name."""
         if not is_plain(name):
             raise ObjectStoreError(
                 f"{self._setting} {self.name}: {name[:80]!r} is not a valid object name"
@@ -217,13 +226,15 @@ class ObjectStore:
         return f"{self._root.rstrip('/')}/{name}"
 
     def _durable_path(self, name: str) -> Path:
-        """Return the file *name*, whose directory is made durable."""
-        place = Path(self._path(name))
-        sync_paths(make_directory(place.parent))
-        return place
+        """Return the path of the object *name*, after making and syncing its directory."""
+        path = Path(self._path(name))
+        sync_paths(make_directory(path.parent))
+        return path
 
     def _create(self, name: str, data: bytes) -> None:
-        # obstore overwrites without checking; s3fs raises an error of its own for existing objects.
+        """Store *data* at a URL as the object *name*, unless that object already exists."""
+        # Checked before, because obstore would overwrite an existing object, and again after an
+        # error, because s3fs raises its own kind of error if the object exists.
         if self._exists(name):
             return
         try:
@@ -238,24 +249,29 @@ class ObjectStore:
         return bool(self._fs.exists(path))
 
     def _pipe(self, name: str, data: bytes, **options: str) -> None:
+        """Write *data* to the object *name* with fsspec."""
         path = self._path(name)
         self._make(path, lambda: self._fs.pipe_file(path, data, **options))
 
     def _make(self, path: str, make: Callable[[], object]) -> None:
+        """Call *make*, which writes the object at *path*; make its directory first if needed."""
         try:
             make()
-        except FileNotFoundError:  # a protocol that has directories
+        except FileNotFoundError:  # the protocol has directories
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
             make()
 
     @contextmanager
     def _translating_errors(self, *, may_be_gone: bool = True) -> Iterator[None]:
-        """Turn exceptions of a store into ObjectStoreError, with one sentence."""
+        """Turn exceptions of the store into ObjectStoreError with one sentence.
+
+        If the object *may_be_gone*, FileNotFoundError is passed on as it is.
+        """
         try:
             yield
         except ObjectStoreError:
             raise
-        except Exception as error:  # each client library has its own
+        except Exception as error:  # each client library raises its own exceptions
             if isinstance(error, FileNotFoundError) and may_be_gone:
                 raise
             reason = getattr(error, "strerror", None) or masked_error(error, self._url)
@@ -265,34 +281,35 @@ class ObjectStore:
             ) from error
 
 
-def moved(directories: Iterable[Path]) -> Iterator[str]:
+def moved_file_notices(directories: Iterable[Path]) -> Iterator[str]:
     """Yield a sentence for each of *directories* from which files were moved."""
     for directory in directories:
         note = directory / _MOVED
         if note.is_file():
-            where = note.read_text(encoding="utf-8", errors="replace").strip()
-            yield f"files of {directory} were moved to {where} (OUTPUT_STORE) and are not included."
+            store = note.read_text(encoding="utf-8", errors="replace").strip()
+            yield f"files of {directory} were moved to {store} (OUTPUT_STORE) and are not included."
 
 
 def _unique_suffix() -> str:
-    """Return a suffix for names that no other process writes to."""
+    """Return a file name suffix that no other process uses."""
     return f".{random_hex('objects', 4)}.tmp"
 
 
 def _link(old: Path, new: Path) -> bool:
+    """Make *new* a hard link to the file *old*; return whether that was possible."""
     try:
         os.link(old, new)
     except FileNotFoundError:
         raise
-    except OSError:  # another file system, or one without links
+    except OSError:  # on another file system, or on one without hard links
         return False
     return True
 
 
-def _copy(path: Path, place: Path) -> None:
-    """Copy the file *path* to *place*, which then has all of it, or else its old content."""
-    if place.exists() and place.samefile(path):
+def _copy(path: Path, target: Path) -> None:
+    """Copy the file *path* to *target*; on an error, *target* keeps its old content."""
+    if target.exists() and target.samefile(path):
         raise OSError("a file cannot be moved to where it already is")
-    sync_paths(make_directory(place.parent))
-    with replacing(place) as aside:
-        shutil.copyfile(path, aside)
+    sync_paths(make_directory(target.parent))
+    with replacing(target) as temporary:
+        shutil.copyfile(path, temporary)

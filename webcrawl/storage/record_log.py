@@ -1,7 +1,7 @@
 """Record log: an append-only file of framed records, the basic format of the crawl's state.
 
-Used by the frontier's queues and done log, the eliminator's URL log and the snapshots. Invariant: a
-record is completely readable with a matching checksum, or it belongs to the torn tail.
+Used by the frontier's queues and done log, the eliminator's URL log and the snapshots. Invariant:
+either a record can be read completely and its checksum matches, or it belongs to the torn tail.
 
 Format, little-endian::
 
@@ -12,9 +12,9 @@ Format, little-endian::
 A crash can only tear the frame that was being written; a power failure can tear everything after
 the last fsync. A reader that knows how far the file was synced (``end``, from a manifest) treats
 damage before it as corruption. Without an ``end`` the log ends at the first bad frame. A power
-failure often leaves zeros in blocks that were never synced. So the checksum includes the magic, to
-keep eight zero bytes from being a valid empty record. A header that ends early or in zeros was
-never synced.
+failure often leaves zeros in blocks that were never synced. The checksum therefore includes the
+magic, so that eight zero bytes are not a valid empty record. A header that ends early or in zeros
+was never synced.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ assert FRAME.size == 8
 _HEADER_BYTES = HEADER.pack(MAGIC, VERSION, 0)
 # ISA-L's CRC takes a thirtieth of the time of zlib's for the links of a page.
 _CRC_START = isal_zlib.crc32(MAGIC)
-# Writers do not make larger frames. A larger length means damage, and must not make the reader
-# allocate that much memory.
+# Writers never make larger frames. A larger length is a sign of damage, and must not make the
+# reader allocate that much memory.
 MAX_PAYLOAD = 1 << 28
 _READ_BYTES = 1 << 18
 
 
 class CorruptRecordError(Exception):
-    """The error of a damaged or missing record: *path*, *offset* in bytes and *why*."""
+    """A record of *path* at the byte *offset* is damaged or missing; *why* is the reason."""
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
         super().__init__(f"{path}: damaged at byte {offset}: {why}")
@@ -63,7 +63,10 @@ DISK_ERRORS = (OSError, CorruptRecordError)
 
 
 class NewerFormatError(Exception):
-    """The error of *what* a later version of webcrawl wrote; nothing was changed."""
+    """A later version of webcrawl wrote *what*, in format *found*; nothing was changed.
+
+    *known* is the newest format that this version can read.
+    """
 
     def __init__(self, what: object, found: int, known: int) -> None:
         super().__init__(
@@ -84,19 +87,20 @@ class RecordLog:
     def open(cls, path: Path, *, size: int | None = None, shares: bool = False) -> Self:
         """Open *path* for appending, and create it if necessary.
 
-        With *size*, from a manifest, the file is cut to it. Without, the file is read, and a torn
-        tail is cut. A file with other names, for example in a checkpoint, is copied first, so that
-        these keep their content. With *shares* it is not copied, and they get the appended data,
-        too.
+        With *size*, from a manifest, the file is truncated to that size. Without *size*, the file
+        is read, and a torn tail is cut off. If other hard links to the file exist, for example in a
+        checkpoint, it is copied first, so that they keep their content. With *shares* it is not
+        copied, and the appended data also appears under the other names.
 
-        Raises CorruptRecordError if the file is shorter than *size* or not a record log, and
+        Raises CorruptRecordError if the file is shorter than *size* or is not a record log, and
         NewerFormatError if a later webcrawl wrote it. In both cases nothing is changed. With a
         *size* of 0 any file is overwritten.
         """
         if size is None:
             records = read_records(path) if path.exists() else iter(())
             size = max((offset for offset, _ in records), default=HEADER_SIZE)
-        # A file that must have records is not created.
+
+        # If the file must already contain records, a missing one is an error.
         create_flag = 0 if size > HEADER_SIZE else os.O_CREAT
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | create_flag, 0o644)
@@ -104,18 +108,21 @@ class RecordLog:
             if create_flag:
                 raise
             raise CorruptRecordError(path, 0, f"{size} bytes expected") from None
-        found = os.fstat(fd)
-        if found.st_nlink > 1 and not shares:
+
+        status = os.fstat(fd)
+        if status.st_nlink > 1 and not shares:
             os.close(fd)
             unshare(path)
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        length = found.st_size
-        if size > max(length, HEADER_SIZE):
+
+        file_size = status.st_size
+        if size > max(file_size, HEADER_SIZE):
             os.close(fd)
-            raise CorruptRecordError(path, length, f"{size} bytes expected")
+            raise CorruptRecordError(path, file_size, f"{size} bytes expected")
+
         try:
             if size == HEADER_SIZE and os.pread(fd, HEADER_SIZE, 0) == _HEADER_BYTES:
-                # The header must stay, too: the file is never without one.
+                # The header is not rewritten, so that the file has one at all times.
                 os.ftruncate(fd, HEADER_SIZE)
             elif size <= HEADER_SIZE:
                 os.ftruncate(fd, 0)
@@ -123,7 +130,7 @@ class RecordLog:
                 size = HEADER_SIZE
             else:
                 check_header(path, os.pread(fd, HEADER_SIZE, 0))
-                if length > size:
+                if file_size > size:
                     os.ftruncate(fd, size)
             os.lseek(fd, size, os.SEEK_SET)
         except BaseException:
@@ -134,9 +141,9 @@ class RecordLog:
     def append(self, payload: bytes) -> int:
         """Append one record with one write and return the offset after it.
 
-        From here on it survives ``kill -9``, and after ``sync()`` a power failure. On an OSError
-        (disk full) the incomplete frame is cut off again, so the log stays usable. Raises
-        ValueError for more than MAX_PAYLOAD bytes, which readers reject.
+        From then on the record survives ``kill -9``, and after ``sync()`` also a power failure. On
+        an OSError (disk full) the incomplete frame is cut off again, so the log stays usable.
+        Raises ValueError for more than MAX_PAYLOAD bytes, which readers reject.
         """
         length = len(payload)
         if length > MAX_PAYLOAD:
@@ -145,7 +152,7 @@ class RecordLog:
         try:
             write_all(self._fd, data)
         except BaseException:
-            # In this order: if the cut fails, too, the next append overwrites the torn frame.
+            # Seek first: if truncating fails as well, the next append overwrites the torn frame.
             os.lseek(self._fd, self.size, os.SEEK_SET)
             os.ftruncate(self._fd, self.size)
             raise
@@ -153,11 +160,11 @@ class RecordLog:
         return self.size
 
     def sync(self) -> None:
-        """fsync; blocks for milliseconds to seconds."""
+        """fsync the file; blocks for milliseconds to seconds."""
         os.fsync(self._fd)
 
     def close(self) -> None:
-        """Close without fsync. Idempotent."""
+        """Close the file without fsync. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -176,12 +183,12 @@ def read_records(
     end: int | None = None,
     buffering: int = _READ_BYTES,
 ) -> Generator[tuple[int, bytes], None, None]:
-    """Yield ``(offset after the frame, payload)`` from *start*.
+    """Yield ``(offset after the frame, payload)`` for each record of *path* from byte *start* on.
 
-    With *end* the records up to that offset must exist: damage before it, or a missing file, raises
-    CorruptRecordError, and nothing after it is read. Without *end*, reading stops at the first bad
-    frame. In both cases a file with another header raises CorruptRecordError, and one of a later
-    version NewerFormatError.
+    With *end*, the records up to that offset must exist: damage before *end*, or a missing file,
+    raises CorruptRecordError, and nothing after *end* is read. Without *end*, reading stops at the
+    first bad frame. In both cases a file with another header raises CorruptRecordError, and a file
+    of a later version raises NewerFormatError.
     """
     try:
         opened = path.open("rb", buffering=buffering)
@@ -210,7 +217,10 @@ def read_records(
 
 
 def read_payload(file: BinaryIO) -> bytes:
-    """Return the payload of the next frame; raise ValueError with the reason if there is none."""
+    """Read the next frame of *file* and return its payload.
+
+    Raises ValueError, with the reason, if there is no valid frame.
+    """
     frame = file.read(FRAME.size)
     if len(frame) < FRAME.size:
         raise ValueError("the file ends within a frame" if frame else "the file ends here")
@@ -226,22 +236,26 @@ def read_payload(file: BinaryIO) -> bytes:
 
 
 def read_record(path: Path, offset: int, end: int) -> tuple[int, bytes]:
-    """Return the record at *offset* of a file that must be good up to *end*; as ``read_records``.
+    """Return ``(offset after the frame, payload)`` of the record of *path* at *offset*.
 
-    Unbuffered: reads only this record.
+    Reads only this record, without a buffer. Raises CorruptRecordError if there is no good record
+    at *offset*, or if it does not end by *end*.
     """
-    for found in read_records(path, start=offset, end=end, buffering=0):
-        return found
+    for record in read_records(path, start=offset, end=end, buffering=0):
+        return record
     raise CorruptRecordError(path, offset, "no record here")
 
 
 def _is_torn(header: bytes) -> bool:
-    """Return whether *header* is the beginning of a header, and the rest is missing or zeros."""
+    """Return whether *header* was written only in part: its last bytes are missing or zeros."""
     return header != _HEADER_BYTES and _HEADER_BYTES.startswith(header.rstrip(b"\0"))
 
 
 def check_header(path: Path, header: bytes) -> None:
-    """Raise CorruptRecordError or NewerFormatError if *header* is not that of a record log."""
+    """Raise CorruptRecordError if *header* is not that of a record log.
+
+    Raises NewerFormatError if a later version of webcrawl wrote the file *path*.
+    """
     magic, version, _ = HEADER.unpack(header.ljust(HEADER_SIZE, b"\0"))
     if magic != MAGIC or not version:
         raise CorruptRecordError(path, 0, "not a record log header")
@@ -252,9 +266,10 @@ def check_header(path: Path, header: bytes) -> None:
 def header_fields(
     path: Path, header: bytes, layout: struct.Struct, magic: bytes, newest: int, *, what: str
 ) -> list[Any]:
-    """Return the fields of *header* after *magic*, version and flags: *layout*, then its crc32.
+    """Return the fields of *header* that follow *magic*, version and flags.
 
-    Raises CorruptRecordError, which says *what* the header belongs to, or NewerFormatError.
+    *header* is a *layout*, followed by the crc32 of it. Raises CorruptRecordError, which says
+    *what* kind of file the header belongs to, and NewerFormatError for a version after *newest*.
     """
     size = layout.size
     if len(header) < size + 4 or not header.startswith(magic):
@@ -268,13 +283,16 @@ def header_fields(
 
 
 def pack_many(items: Sequence[bytes]) -> bytes:
-    """Return many items as one payload: ``count u32 | length u32 * count | bytes``."""
+    """Pack *items* into one payload: ``count u32 | length u32 * count | bytes``."""
     count = len(items)
     return struct.pack(f"<I{count}I", count, *map(len, items)) + b"".join(items)
 
 
 def unpack_many(payload: bytes) -> list[bytes]:
-    """Return the items of ``pack_many``. Raises ValueError if the lengths do not add up."""
+    """Return the items in a *payload* made by ``pack_many``.
+
+    Raises ValueError if the lengths do not add up.
+    """
     try:
         (count,) = struct.unpack_from("<I", payload)
         lengths = struct.unpack_from(f"<{count}I", payload, 4)
@@ -287,9 +305,9 @@ def unpack_many(payload: bytes) -> list[bytes]:
 
 
 def unpacked(path: Path, offset: int, payload: bytes) -> list[bytes]:
-    """Return ``unpack_many`` of the record at *offset* of *path*.
+    """Return the items in *payload*, the record of *path* at *offset*.
 
-    Raises CorruptRecordError if it is invalid.
+    Raises CorruptRecordError if ``pack_many`` did not make it.
     """
     try:
         return unpack_many(payload)
@@ -300,7 +318,7 @@ def unpacked(path: Path, offset: int, payload: bytes) -> list[bytes]:
 def count_packed(payload: bytes) -> int:
     """Return the number of items in *payload*, made by ``pack_many``.
 
-    Raises ValueError if it was not made by it.
+    Raises ValueError if *payload* is too short for that.
     """
     if len(payload) < 4:
         raise ValueError("not packed items: no count")

@@ -1,12 +1,13 @@
-"""Scan of damaged record logs: every good record, and the gaps between them.
+"""Scans damaged record logs for every good record and for the gaps between them.
 
-For checking a job; the crawl itself stops at damage (record_log.py). Invariant: each byte of a file
-from *start* on is in exactly one of the pieces, in order, and the payload of a ``FoundRecord`` has
-a matching checksum.
+Used to check a job; the crawl itself stops at damage (record_log.py). Invariant: each byte of a
+file from *start* on is in exactly one of the records and gaps, which are yielded in order, and the
+payload of a ``FoundRecord`` has a matching checksum.
 
-After damage the next good record is usually where the damaged one ends. If none is there, every
-byte is tried. Text cannot be mistaken for a length field, as four bytes of text are a number beyond
-``MAX_PAYLOAD``. Among fingerprints one in 4,000 may be, which costs the checksum of a megabyte.
+After damage, the next good record usually begins where the damaged one ends. If it does not, every
+byte offset is tried. Text cannot be mistaken for a length field, because four bytes of text are a
+number beyond ``MAX_PAYLOAD``. One in 4,000 fingerprints may look like a length, which costs the
+checksum of a megabyte.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
 _CRC_START = isal_zlib.crc32(MAGIC)
 _READ_BYTES = 1 << 20
 _PAGE = 4096
-# After damage only records up to _MAX_FOUND are found again, as no queue or log writes larger ones.
-# One that is larger than _MAX_ALONE is accepted only if another one, or the end, follows it.
+# After damage, only records up to _MAX_FOUND bytes are searched for, because no queue or log writes
+# larger ones. A record larger than _MAX_ALONE is accepted only if another record or the end
+# follows.
 _MAX_FOUND = 1 << 24
 _MAX_ALONE = 1 << 20
-# At least this many zeros at the end, on a separate page, are typical of a power failure.
+# At least this many zeros at the end, on a page of their own, are typical of a power failure.
 _LOST_ZEROS = 16
 
 
@@ -56,8 +58,8 @@ class FoundRecord(NamedTuple):
 class Gap(NamedTuple):
     """An unreadable range from byte *start* to byte *end*.
 
-    *is_torn*: whether it is the end of the file and looks like a record that was being written when
-    the process or the machine died.
+    *is_torn* is true if the gap is the end of the file and looks like a record that was being
+    written when the process or the machine died.
     """
 
     start: int
@@ -71,8 +73,8 @@ def scan_records(
 ) -> Iterator[FoundRecord | Gap]:
     """Yield the records and gaps of *path* from byte *start* to *end*, or to the end of the file.
 
-    With *end* the log cannot have a torn end. A missing file is one gap. Raises OSError, and
-    NewerFormatError if a later webcrawl wrote it.
+    If *end* is given, the log cannot have a torn end. A missing file is reported as one gap. Raises
+    OSError, and NewerFormatError if a later webcrawl wrote it.
     """
     try:
         opened = path.open("rb", buffering=0)
@@ -80,11 +82,11 @@ def scan_records(
         yield Gap(start, max(start, end or 0), "the file is gone", is_torn=False)
         return
     with opened as file:
-        yield from _Scan(path, file, end).pieces(start)
+        yield from _Scan(path, file, end).records_and_gaps(start)
 
 
 class _Scan:
-    """The state of one scan."""
+    """A scan of one *file*, opened from *path*, to byte *end* or to its end."""
 
     def __init__(self, path: Path, file: BinaryIO, end: int | None) -> None:
         self._path = path
@@ -94,7 +96,8 @@ class _Scan:
         self._end = end
         self._limit = self._size if end is None else min(end, self._size)
 
-    def pieces(self, start: int) -> Iterator[FoundRecord | Gap]:
+    def records_and_gaps(self, start: int) -> Iterator[FoundRecord | Gap]:
+        """Yield the records and gaps from byte *start* on, in order."""
         header = os.pread(self._fd, HEADER_SIZE, 0)
         if self._end is None and not header.strip(b"\0"):
             if header:
@@ -105,23 +108,25 @@ class _Scan:
         except CorruptRecordError as error:
             is_torn = self._end is None and len(header) < HEADER_SIZE
             yield Gap(0, min(HEADER_SIZE, self._size), error.why, is_torn=is_torn)
+
         offset = start
         while offset < self._limit:
-            frame = self._frame(offset)
-            if isinstance(frame, FoundRecord):
-                yield frame
-                offset = frame.end
+            record = self._record_at(offset)
+            if isinstance(record, FoundRecord):
+                yield record
+                offset = record.end
                 continue
-            found = self._next_frame(offset)
-            if found is None:
+            next_offset = self._next_record(offset)
+            if next_offset is None:
                 break
-            yield Gap(offset, found, frame, is_torn=False)
-            offset = found
+            yield Gap(offset, next_offset, record, is_torn=False)
+            offset = next_offset
+
         if offset < self._limit or (self._end is not None and offset < self._end):
             yield self._last_gap(offset)
 
-    def _frame(self, offset: int) -> FoundRecord | str:
-        """Return the record at *offset*, or why there is none."""
+    def _record_at(self, offset: int) -> FoundRecord | str:
+        """Return the record at *offset*, or the reason why there is none."""
         self._file.seek(offset)
         try:
             payload = read_payload(self._file)
@@ -132,38 +137,44 @@ class _Scan:
             return "the file ends within a record"
         return FoundRecord(offset, end, payload)
 
-    def _next_frame(self, bad: int) -> int | None:
-        """Return the offset of the next good record after the bad one at *bad*."""
-        head = os.pread(self._fd, FRAME.size, bad)
-        if len(head) == FRAME.size:
-            at: int = bad + FRAME.size + FRAME.unpack(head)[0]
-            if at < self._limit and isinstance(self._frame(at), FoundRecord):
-                return at
-        at = bad + 1  # the length itself is damaged
-        while at + FRAME.size <= self._limit:
-            data = os.pread(self._fd, _READ_BYTES + FRAME.size - 1, at)
-            for offset in self._candidates(data, at):
-                if self._is_plausible(offset) and isinstance(self._frame(offset), FoundRecord):
+    def _next_record(self, bad_offset: int) -> int | None:
+        """Return the offset of the next good record after the bad one at *bad_offset*."""
+        frame_header = os.pread(self._fd, FRAME.size, bad_offset)
+        if len(frame_header) == FRAME.size:
+            frame_end: int = bad_offset + FRAME.size + FRAME.unpack(frame_header)[0]
+            if frame_end < self._limit and isinstance(self._record_at(frame_end), FoundRecord):
+                return frame_end
+
+        # The length field itself is damaged, so try every byte.
+        position = bad_offset + 1
+        while position + FRAME.size <= self._limit:
+            data = os.pread(self._fd, _READ_BYTES + FRAME.size - 1, position)
+            for offset in self._candidates(data, position):
+                if self._is_plausible(offset) and isinstance(self._record_at(offset), FoundRecord):
                     return offset
-            at += _READ_BYTES
+            position += _READ_BYTES
         return None
 
-    def _candidates(self, data: bytes, at: int) -> list[int]:
-        """Return the offsets in *data*, read at byte *at*, where a record that fits may begin."""
+    def _candidates(self, data: bytes, position: int) -> list[int]:
+        """Return the file offsets where a record that fits into the file may begin.
+
+        Only offsets in *data*, which was read at byte *position*, are considered.
+        """
         raw = np.frombuffer(data, np.uint8).astype(np.uint32)
         if len(raw) < FRAME.size:
             return []
+        # The little-endian number of four bytes at each offset.
         words = raw[:-3] | raw[1:-2] << 8 | raw[2:-1] << 16 | raw[3:] << 24
-        lengths, sums = words[:-4], words[4:]
-        offsets = at + np.arange(len(lengths))
-        room = np.minimum(self._limit - offsets - FRAME.size, _MAX_FOUND)
+        lengths, checksums = words[:-4], words[4:]
+        offsets = position + np.arange(len(lengths))
+        max_lengths = np.minimum(self._limit - offsets - FRAME.size, _MAX_FOUND)
         # Zeros are not a record, and there may be megabytes of them.
-        fits = (lengths <= room) & ((lengths > 0) | (sums == _CRC_START))
-        found: list[int] = offsets[fits].tolist()
-        return found
+        may_begin = (lengths <= max_lengths) & ((lengths > 0) | (checksums == _CRC_START))
+        candidates: list[int] = offsets[may_begin].tolist()
+        return candidates
 
     def _is_plausible(self, offset: int) -> bool:
-        """Return whether the possible record at *offset* is worth reading."""
+        """Return whether a record that may begin at *offset* is worth reading."""
         length, _ = FRAME.unpack(os.pread(self._fd, FRAME.size, offset))
         end = offset + FRAME.size + length
         if length <= _MAX_ALONE or end == self._limit:
@@ -172,29 +183,35 @@ class _Scan:
         return len(following) == FRAME.size and FRAME.unpack(following)[0] <= MAX_PAYLOAD
 
     def _last_gap(self, offset: int) -> Gap:
-        """Return the rest of the file after the last record."""
+        """Return the gap from *offset*, where the last record ends, to the end of the file."""
         if self._end is not None:
-            why = self._frame(offset)
-            what = why if isinstance(why, str) and offset < self._limit else "the file ends here"
-            return Gap(offset, self._end, what, is_torn=False)
-        is_torn, why = self._is_torn(offset)
+            error = self._record_at(offset)
+            why = error if isinstance(error, str) and offset < self._limit else "the file ends here"
+            return Gap(offset, self._end, why, is_torn=False)
+        is_torn, why = self._judge_end(offset)
         return Gap(offset, self._size, why, is_torn=is_torn)
 
-    def _is_torn(self, offset: int) -> tuple[bool, str]:
-        why = self._frame(offset)
+    def _judge_end(self, offset: int) -> tuple[bool, str]:
+        """Return whether the unreadable end from *offset* on is a torn record, and the error."""
+        why = self._record_at(offset)
         assert isinstance(why, str)
-        left = self._size - offset
-        page = (self._size - 1) // _PAGE * _PAGE
-        lost = os.pread(self._fd, _PAGE, max(page, offset))
-        if not any(lost) and (page <= offset or len(lost) >= _LOST_ZEROS):
+        remaining = self._size - offset
+
+        # After a power failure, the pages that were not synced are zeros.
+        last_page = (self._size - 1) // _PAGE * _PAGE
+        tail = os.pread(self._fd, _PAGE, max(last_page, offset))
+        if not any(tail) and (last_page <= offset or len(tail) >= _LOST_ZEROS):
             return True, why
-        if left < FRAME.size:
+
+        if remaining < FRAME.size:
             return True, why
         length, crc = FRAME.unpack(os.pread(self._fd, FRAME.size, offset))
-        if length > MAX_PAYLOAD or length <= left - FRAME.size:
+        if length > MAX_PAYLOAD or length <= remaining - FRAME.size:
             return False, why
-        if left <= _MAX_FOUND:
-            payload = os.pread(self._fd, left, offset + FRAME.size)
+
+        # If the checksum matches the bytes that are there, only the length is damaged.
+        if remaining <= _MAX_FOUND:
+            payload = os.pread(self._fd, remaining, offset + FRAME.size)
             if isal_zlib.crc32(payload, _CRC_START) == crc:
                 return False, "damaged record length"
         return True, why
@@ -203,18 +220,22 @@ class _Scan:
 def scan_fifo(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, FoundRecord | Gap]]:
     """Yield the records and gaps of the queue at *path* as of *snapshot*, with their files.
 
-    Only items on disk are included. Each record has many items (``unpack_frame``).
+    Only items on disk are included. Each record contains many items (``unpack_frame``).
     """
     for file, start, end in segments_of(path, snapshot):
-        at, has_ended = start, end != TO_SEGMENT_END
-        for piece in scan_records(file, start=start, end=end if has_ended else None):
-            at = piece.end
-            if isinstance(piece, Gap):
-                yield file, piece._replace(is_torn=False)
-            elif piece.payload == SEGMENT_END:
+        # The end of a full segment is not known; its last record marks it.
+        offset, has_ended = start, end != TO_SEGMENT_END
+        for part in scan_records(file, start=start, end=end if has_ended else None):
+            offset = part.end
+            if isinstance(part, Gap):
+                yield file, part._replace(is_torn=False)
+            elif part.payload == SEGMENT_END:
                 has_ended = True
                 break
             else:
-                yield file, piece
+                yield file, part
         if not has_ended:
-            yield file, Gap(at, at, "the record that ends the segment is missing", is_torn=False)
+            yield (
+                file,
+                Gap(offset, offset, "the record that ends the segment is missing", is_torn=False),
+            )

@@ -1,4 +1,4 @@
-"""Sorting of files of lines with coreutils' sort, in limited memory, whatever their size."""
+"""Sorts the lines of files of any size with coreutils' ``sort``, in limited memory."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ _MEMORY = "64M"
 def sorted_lines(
     paths: Iterable[Path], *options: str, directory: Path, feature: str, memory: str = _MEMORY
 ) -> Iterator[bytes]:
-    """Yield the lines of the files *paths*, with their ends, sorted by bytes.
+    """Yield the lines of the files *paths* in byte order, with their line ends.
 
-    *options* are those of sort. It uses *directory* for what does not fit in memory.
-    Raises FatalError if there is no sort command, or it fails; *feature* says what needs it.
+    *options* are passed to ``sort``, which puts what does not fit in *memory* into temporary files
+    in *directory*. Raises FatalError if there is no ``sort`` command or if it fails; *feature*
+    names what needs it.
     """
-    where = (f"--temporary-directory={directory}", f"--buffer-size={memory}", "--files0-from=-")
+    storage_options = (
+        f"--temporary-directory={directory}",
+        f"--buffer-size={memory}",
+        "--files0-from=-",
+    )
     try:
         sorting = subprocess.Popen(  # noqa: S603  # all arguments are ours
-            ["sort", *options, *where],  # noqa: S607  # it is found in PATH
+            ["sort", *options, *storage_options],  # noqa: S607  # it is found in PATH
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -42,6 +47,6 @@ def sorted_lines(
         sorting.stdin.write(b"\0".join(os.fsencode(path) for path in paths))
         sorting.stdin.close()
         yield from sorting.stdout
-        why = "; ".join(sorting.stderr.read().decode("utf-8", "replace").splitlines())
+        error_text = "; ".join(sorting.stderr.read().decode("utf-8", "replace").splitlines())
     if sorting.returncode:
-        raise FatalError(f"{feature} could not be sorted: {why}.")
+        raise FatalError(f"{feature} could not be sorted: {error_text}.")

@@ -1,11 +1,12 @@
-"""Watched rules: a file with one rule per line, read again when it changes during the crawl.
+"""Watched rules: a file with one rule per line that is read again when it changes.
 
 Used for the exclusion file, the trap exceptions and the ranks of hosts. ``reload_if_changed`` is
-called in every slice of background work; the file is read in a thread. control/ sets ``on_change``
-to be told of changes, and then reads the file like its command ``reload``.
+called in every slice of background work; the file is read in a thread. The package control sets
+``on_change`` to be notified of changes, and then reads the file in the same way as for its command
+``reload``.
 
-Invariant: ``rules`` are one complete version of the file, the newest that could be read. If the
-file disappears or cannot be read, its rules stay. Nothing survives a restart.
+Invariant: ``rules`` always comes from one complete version of the file, the newest that could be
+read. If the file disappears or cannot be read, its rules stay in force. Nothing survives a restart.
 """
 
 from __future__ import annotations
@@ -28,23 +29,25 @@ logger = logging.getLogger(__name__)
 
 # Seconds between two checks of the file, however often ``reload_if_changed`` is called.
 _CHECK_EVERY = 0.9
-# Seconds until the next check after the file could not be read, as each attempt is in the journal.
+# Seconds until the next check after the file could not be read, because each attempt is recorded in
+# the journal.
 _CHECK_AFTER_ERROR = 60.0
 _LOGGED_BAD_LINES = 10
-# A thread that releases the interpreter lock every few lines gets it back before another one can
-# take it: with buffers of 8 kB the event loop stopped for 0.5 s, with these for 15 ms.
+# Small buffers would make the thread release the interpreter lock every few lines, and get it back
+# before another thread can take it: with buffers of 8 kB the event loop stopped for 0.5 s, with
+# these for 15 ms.
 _READ_BYTES = 1 << 20
 
 
 class Rules(Protocol):
-    """The rules of one version of a file."""
+    """The rules in one version of a rules file."""
 
     def __len__(self) -> int: ...
 
     def add(self, line: str) -> None:
-        """Add the rule in *line*, if there is one.
+        """Add the rule in *line*, if the line contains one.
 
-        ValueError, with the end of a sentence, for a bad one, which changes nothing.
+        For a bad rule, raises ValueError with a clause that says why, and changes nothing.
         """
 
 
@@ -52,18 +55,19 @@ R = TypeVar("R", bound=Rules)
 
 
 class Reading(Protocol):
-    """The reading of a file, by a thread or as a command."""
+    """A pending read of a rules file, done by a thread or by a control command."""
 
     def done(self) -> bool: ...
 
 
 class RulesFile(Generic[R]):
-    """The rules in the file *path*, none if it is None or empty.
+    """The rules in the file *path*; there are none if *path* is None or empty.
 
-    With *is_whole* a bad line invalidates the whole version, else only itself. *make* returns an
-    empty set of rules, each time the file is read, and *complete* is called with it when all rules
-    were added. *setting* is the setting that names the file. *idle* is the effect of a bad line or
-    an empty file, for messages ("excludes nobody").
+    A bad line is ignored, or makes the whole version of the file invalid if *bad_line_is_fatal*.
+    Each time the file is read, *make* is called to get an empty set of rules, and *complete* is
+    called with that set once all rules have been added. *setting* is the setting that names the
+    file. *idle* describes the effect of a bad line or an empty file in messages ("excludes
+    nobody").
     """
 
     def __init__(
@@ -75,14 +79,14 @@ class RulesFile(Generic[R]):
         make: Callable[[], R],
         clock: TimeSource,
         complete: Callable[[R], object] = lambda rules: rules,
-        is_whole: bool = False,
+        bad_line_is_fatal: bool = False,
     ) -> None:
         self._path = Path(path) if path else None
         self.setting = setting
         self._idle = idle
         self._make = make
         self._complete = complete
-        self._is_whole = is_whole
+        self._bad_line_is_fatal = bad_line_is_fatal
         self._clock = clock
         self.rules = make()
         self.reloads = 0
@@ -91,15 +95,15 @@ class RulesFile(Generic[R]):
         self._seen: tuple[int, int, int] | None = None  # at the last check
         self._checked_at = -_CHECK_EVERY
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
-        #: Called when the file has changed; its result is done when it has been read.
+        #: Called when the file has changed; starts to read it and returns that pending read.
         self.on_change: Callable[[], Reading] = self.read_again
         self.reading: Reading | None = None
         self._has_reported = False
 
     def open(self) -> None:
-        """Read the file, in the calling thread.
+        """Read the file in the calling thread.
 
-        Raises FatalError with one sentence if it cannot be read.
+        Raises FatalError with one sentence if the file cannot be read.
         """
         if self._path is None:
             return
@@ -112,15 +116,16 @@ class RulesFile(Generic[R]):
             ) from e
 
     def close(self) -> None:
-        """Stop watching, and reading, without waiting for it. Idempotent."""
+        """Stop watching the file, without waiting for a pending read to end. Idempotent."""
         self._path = None
         self._executor.shutdown(wait=False)
 
     def reload_if_changed(self) -> None:
-        """Start to read the file again, in a thread, if it has changed.
+        """If the file has changed, start to read it again in a thread.
 
-        Takes one stat per second; raises nothing. A changed file is read once two checks have found
-        it unchanged: many editors empty a file before they write it.
+        Takes one stat per second; raises nothing. A changed file is only read once two successive
+        checks have found it in the same state, because many editors empty a file before they write
+        it.
         """
         now = self._clock()
         if self._path is None or now - self._checked_at < _CHECK_EVERY:
@@ -128,7 +133,7 @@ class RulesFile(Generic[R]):
         if self.reading is not None and not self.reading.done():
             return
         self._checked_at = now
-        before = self._seen
+        previous = self._seen
         try:
             self._seen = _version_of(self._path.stat())
         except OSError as e:
@@ -136,11 +141,11 @@ class RulesFile(Generic[R]):
             return
         if self._seen == self._version:
             self._has_reported = False
-        elif self._seen == before:
+        elif self._seen == previous:
             self.reading = self.on_change()
 
     def read_again(self) -> Future[str]:
-        """Start to read the file, in a thread; the result says why it cannot be used, or is empty.
+        """Start to read the file in a thread; the result is the error message, or "" on success.
 
         Raises FatalError if there is no file.
         """
@@ -149,11 +154,11 @@ class RulesFile(Generic[R]):
         return self._executor.submit(self._read_again, self._path)
 
     def stats(self) -> dict[str, int]:
-        """Return the number of rules in force, of bad lines, and of reloads."""
+        """Return the numbers of rules in force, of bad lines, and of reloads."""
         return {"rules": len(self.rules), "bad_lines": self._bad_lines, "reloads": self.reloads}
 
     def _read_again(self, path: Path) -> str:
-        """Read the file in the executor's thread, and return the error or ""."""
+        """Read the file in the executor's thread; return the error message, or "" on success."""
         try:
             self._read(path)
         except OSError as e:
@@ -169,38 +174,44 @@ class RulesFile(Generic[R]):
             self.reloads += 1
             self._has_reported = False
             return ""
-        self._version = self._seen  # it is not read again before it changes
+        self._version = self._seen  # do not read the file again until it changes
         return error
 
     def _read(self, path: Path) -> None:
+        """Read the rules in the file *path* and put them in force.
+
+        Raises OSError, and FatalError if a bad line makes the file invalid.
+        """
         with path.open("rb", buffering=_READ_BYTES) as file:
-            # Before the content, so that a change while it is being read is noticed later.
+            # Get the version first, so that a change during the read is noticed at the next check.
             version = _version_of(os.fstat(file.fileno()))
             rules = self._make()
             bad_lines = 0
             for number, line in enumerate(file, 1):
-                if self._path is None:
+                if self._path is None:  # closed meanwhile
                     return
                 try:
                     rules.add(line.rstrip(b"\r\n").decode("utf-8-sig"))
-                except ValueError as e:  # UnicodeDecodeError is one
-                    if self._is_whole:
+                except ValueError as e:  # including UnicodeDecodeError
+                    if self._bad_line_is_fatal:
                         raise FatalError(
                             f"{self.setting} {path} cannot be used: line {number}: {e}."
                         ) from e
                     bad_lines += 1
-                    self._report(path, number, e, bad_lines)
+                    self._report_bad_line(path, number, e, bad_lines)
         self._complete(rules)
         self.rules, self._version, self._bad_lines = rules, version, bad_lines
         logger.info("%s %s: rules in force: %d", self.setting, path, len(rules))
 
-    def _report(self, path: Path, number: int, error: ValueError, bad_lines: int) -> None:
+    def _report_bad_line(self, path: Path, number: int, error: ValueError, bad_lines: int) -> None:
+        """Log a bad line, but only the first of many."""
         if bad_lines <= _LOGGED_BAD_LINES:
             last = bad_lines == _LOGGED_BAD_LINES
             more = "; further bad lines are only counted" if last else ""
             logger.warning("%s, line %d %s: %s%s", path, number, self._idle, error, more)
 
     def _report_unreadable(self, error: OSError) -> str:
+        """Log that the file cannot be read, unless it was already logged; return the message."""
         message = (
             f"{self.setting} {self._path} cannot be read ({error.strerror}): its previous rules "
             f"({len(self.rules)}) stay in force"
@@ -212,5 +223,5 @@ class RulesFile(Generic[R]):
 
 
 def _version_of(stat: os.stat_result) -> tuple[int, int, int]:
-    """Return the identity of a state of a file; another file at its path has another inode."""
+    """Return values that differ if the file has been changed or replaced (another inode)."""
     return stat.st_mtime_ns, stat.st_size, stat.st_ino

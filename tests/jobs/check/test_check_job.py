@@ -270,7 +270,7 @@ def test_an_invalid_snapshot_is_damage(tmp_path, check):
 
 
 def test_entries_and_segments_of_the_frontier_are_checked(tmp_path):
-    queue = DiskFifo(path=tmp_path / "front/01", chunk=2)
+    queue = DiskFifo(path=tmp_path / "front/01", chunk_items=2)
     queue.open(None)
     queue.push_many([b"none"] * 9)
     state = FrontierSnapshot(levels=[queue.snapshot()])

@@ -15,7 +15,7 @@ from text_tables import lines, table
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
-from webcrawl.jobs.inspect.delta import delta, since
+from webcrawl.jobs.inspect.delta import delta, parse_since
 from webcrawl.storage.line_log import LineLog, numbered, numbered_path
 
 NOON = 1_795_694_400.0  # 2026-11-26T12:00Z
@@ -42,7 +42,7 @@ def line(name, at, visit="", **facts):
 
 def changes(jobdir, text="0"):
     """By the paths of the URLs, and the token."""
-    found, token = delta(jobdir, since(text), on_progress=lambda *_: None)
+    found, token = delta(jobdir, parse_since(text), on_progress=lambda *_: None)
     by_path = [(one.url.removeprefix("http://a.test/"), one) for one in found]
     assert len({name for name, _ in by_path}) == len(by_path)
     return dict(by_path), token
@@ -124,7 +124,7 @@ def test_a_token_continues_where_the_delta_ended(tmp_path):
     assert kinds(tmp_path, later) == {"a": "changed"}
     assert kinds(tmp_path, token).keys() == found.keys() | {"a"}
     # Turned over, and not gone on, while it is read.
-    changing, _ = delta(tmp_path, since("0"), on_progress=lambda *_: None)
+    changing, _ = delta(tmp_path, parse_since("0"), on_progress=lambda *_: None)
     number = len(numbered(tmp_path / INFO_LOG, packed=True)) + 1
     (tmp_path / INFO_LOG).rename(numbered_path(tmp_path / INFO_LOG, number))
     assert len([*changing]) == 11
@@ -141,7 +141,7 @@ def test_the_logs_of_a_hive_are_read_each_from_its_position(tmp_path):
     assert kinds(tmp_path, token) == {"b": "changed", "c": "added"}
     assert changes(tmp_path)[0]["b"].fetched_at == NOON + 4
     # While one delta is read the hive goes on.
-    changing, token = delta(tmp_path, since("0"), on_progress=lambda *_: None)
+    changing, token = delta(tmp_path, parse_since("0"), on_progress=lambda *_: None)
     first = next(changing)
     write(tmp_path / "drones/1", line("d", 6), line("a", 6, "changed"))
     assert {first.url, *(one.url for one in changing)} == {f"http://a.test/{n}" for n in "abc"}
@@ -153,8 +153,8 @@ def test_since_takes_times_and_ages():
         ("2026-11-26T12:00Z", 0), ("2026-11-26", -43_200), ("20261126T120001.5", 1.5),
         ("1795694400", 0), ("2026-11-26T12:00+01:00", -3600),
     ):  # fmt: skip
-        assert since(text) == (NOON + begins, ())
-    assert since("7d").at + 7 * 86_400 == pytest.approx(since("0s").at, abs=5)
+        assert parse_since(text) == (NOON + begins, ())
+    assert parse_since("7d").at + 7 * 86_400 == pytest.approx(parse_since("0s").at, abs=5)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_since_takes_times_and_ages():
 )
 def test_an_invalid_time_or_token_is_refused(text):
     with pytest.raises(FatalError, match=r"^--since must be a date .* or the token that the last"):
-        since(text)
+        parse_since(text)
 
 
 @pytest.mark.parametrize("places", ["1:99999", "2:0", "0:0", "1:-5", "1:0,1:0"])

@@ -350,7 +350,7 @@ def test_readable_urls_of_a_damaged_job_are_exported(stored, tmp_path):
     assert run.returncode == 2
     for path in (segment, log):
         assert f"frontier: {path}: damaged at byte " in run.stderr
-    assert run.stderr.count("; the rest of that file is missing in the list.\n") == 2
+    assert run.stderr.count("; the rest of that file is missing from the list.\n") == 2
     urls = {line.partition(",")[2] for line in file.read_text().splitlines()[1:]}
     assert f" {len(urls) // 1000}," in f" {run.stdout}"
     assert "http://p.test/1" in urls

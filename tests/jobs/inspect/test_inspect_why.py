@@ -37,7 +37,7 @@ from webcrawl.jobs.inspect import job_view
 from webcrawl.jobs.inspect.explanation import explain
 from webcrawl.jobs.inspect.info_log import find_outcomes
 from webcrawl.jobs.inspect.job_view import ask, process_of
-from webcrawl.jobs.inspect.stopped_job import opened
+from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 from webcrawl.jobs.inspect.why_text import moment, why_text
 from webcrawl.simweb import allowed_urls, preset, start_in_process
 from webcrawl.spiders.web import WebSpider
@@ -263,7 +263,7 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
     own = settings().copy()
     own.set("JOBDIR", str(tmp_path))
     urls = [f"http://a.test/{number}" for number in range(4)]
-    with opened(Crawler(WebSpider, own)) as (state, *_):
+    with open_stopped_job(Crawler(WebSpider, own)) as (state, *_):
         (shard,) = state.shards
         state.links.submit_seeds([Seed(url, 1, "list", 1) for url in urls[:3]])
         while shard.eliminator.waiting:

@@ -22,7 +22,7 @@ from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
 from webcrawl.jobs.inspect.importing import import_seeds
 from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.requeueing import PutBack, answered, given_up_with, put_back
+from webcrawl.jobs.inspect.requeueing import PutBack, answered_filter, given_up_filter, put_back
 from webcrawl.spiders.web import WebSpider
 
 
@@ -39,7 +39,7 @@ def crawler_of(jobdir):
 
 
 def retry_here(jobdir, *outcomes, on_progress=lambda count, what: None):
-    takes = given_up_with(",".join(outcomes))
+    takes = given_up_filter(",".join(outcomes))
     return put_back(crawler_of(jobdir), takes, visits=False, on_progress=on_progress)
 
 
@@ -130,10 +130,10 @@ def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):
 @pytest.mark.parametrize("name", ["dns_faild", "http_200", "http_301", "http_4xx", "", "replaced"])
 def test_an_outcome_of_urls_not_given_up_is_refused(name):
     with pytest.raises(FatalError) as error:
-        given_up_with(f"dns_failed,{name}")
+        given_up_filter(f"dns_failed,{name}")
     assert f"{name!r} is not an outcome of URLs that are given up; choose from " in str(error.value)
     assert "dns_not_found" in str(error.value)
-    given_up_with("http_404, dns_failed")
+    given_up_filter("http_404, dns_failed")
 
 
 @pytest.mark.parametrize("what", ["yesterday", "2026-11-26", "www.a.test/*", "ALL", ""])
@@ -141,12 +141,12 @@ def test_an_invalid_url_or_age_is_refused(what):
     with pytest.raises(
         FatalError, match=r"is not a URL: use all, older-than AGE \(such as 7d\), or"
     ):
-        answered([what])
+        answered_filter([what])
 
 
 @pytest.mark.parametrize("what", ["*", "http*", "http://a.test/", "?ttp://a.test/*"])
 def test_patterns_take_whole_urls(what):
-    assert answered([what])(OutcomeLine(1.0, "http://a.test/", "", "http_200", ""))
+    assert answered_filter([what])(OutcomeLine(1.0, "http://a.test/", "", "http_200", ""))
 
 
 def test_a_job_in_use_and_none_at_all_are_refused_in_a_sentence(stored, tmp_path):

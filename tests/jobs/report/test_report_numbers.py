@@ -21,7 +21,7 @@ from reading_report import crawl_of, figure, line, report_of, write_log
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.record import Line, Record, encode_line
 from webcrawl.doctor.states import State
-from webcrawl.jobs.inspect.info_log import pieces
+from webcrawl.jobs.inspect.info_log import line_chunks
 from webcrawl.jobs.report import chart, figures, host_totals, log_totals
 from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
@@ -100,7 +100,7 @@ def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
         twice = [line("http://c.com/", "http_410", T0, via="http://z.com/")] * 2
         totals.add(msgspec.json.Encoder().encode_lines(twice + once))
         assert len(totals.dead) <= 20_000
-        assert totals.worst(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
+        assert totals.most_dead_links(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
 
 
 @pytest.mark.parametrize("stats", [{}, STATS | {"crawl/job/cut_off": 1}])
@@ -153,7 +153,7 @@ def test_one_of_a_thousand_log_files_is_open_at_a_time(tmp_path):
     for number in range(1, 1001):
         path.with_name(f"info-{number:06d}.jsonl").write_bytes(path.read_bytes())
     files = open_files()
-    assert max(open_files() for _ in pieces(path)) <= files + 3
+    assert max(open_files() for _ in line_chunks(path)) <= files + 3
 
 
 def test_a_file_compressed_while_the_log_is_read_is_still_read(tmp_path):
@@ -162,7 +162,7 @@ def test_a_file_compressed_while_the_log_is_read_is_still_read(tmp_path):
     for number, one in enumerate(full, 1):
         one.write_bytes(b"%d\n" % number)
     found = []
-    for lines in pieces(path):
+    for lines in line_chunks(path):
         found.append(lines)
         if full[1].exists():
             full[1].with_suffix(".jsonl.gz").write_bytes(gzip.compress(full[1].read_bytes()))
@@ -174,7 +174,7 @@ def test_full_files_are_read_where_the_next_one_is_not_made_yet(tmp_path):
     path = write_log(tmp_path, KNOWN)
     told = path.read_bytes()
     path.rename(path.with_name("info-000001.jsonl"))
-    assert [*pieces(path)] == [told]
+    assert [*line_chunks(path)] == [told]
 
 
 def open_files():

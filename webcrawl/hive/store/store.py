@@ -228,7 +228,7 @@ class CheckpointStore:
         upload.flush()
         files |= upload.publish_files(directory, state.passing, None)
         upload.flush()
-        self._objects.settle(folder_of(shard))
+        self._objects.sync_folder(folder_of(shard))
 
         published = Published(
             format=FORMAT,

@@ -202,7 +202,7 @@ def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile
         path=path,
         setting=SETTING,
         idle="changes nothing",
-        is_whole=True,
+        bad_line_is_fatal=True,
         make=HostTables,
         clock=clock,
         complete=partial(_complete, path=path, limits=limits),

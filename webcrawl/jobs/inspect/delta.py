@@ -1,13 +1,13 @@
-"""Changes in the pages of a crawl since a time or a token: ``scrapy delta``.
+"""Lists the changes in the pages of a crawl since a time or a token, for ``scrapy delta``.
 
-They are read from the logs of finished URLs. A line there is a change if a document was fetched for
-the first time, or if a visit found that it has changed, moved or gone. The last line of each URL
-counts.
+The changes are read from the logs of finished URLs. A line of a log is a change if a document was
+fetched for the first time, or if a visit found that it has changed, moved or gone. The last line of
+each URL counts.
 
-A token consists of the time of its delta, for people, and for each log the position up to which it
-was read: ``2026-11-26T10:15:00Z@3:48210,1:977`` is from two drones. Everything before a position
-was fsynced. So clocks do not matter, and a line is in exactly one delta if each starts from the
-previous token.
+A token consists of the time of its delta, for people, and for each log the position up to which the
+log was read. For example, ``2026-11-26T10:15:00Z@3:48210,1:977`` is from two drones. Everything
+before a position was fsynced. Clocks therefore do not matter, and each line is in exactly one delta
+if every delta starts from the previous token.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADDED = "added"
-# Rows of a Parquet group, which is built in memory.
+# Number of rows of a Parquet group, which is built in memory.
 _GROUP_ROWS = 1 << 16
 
 
 class Since(NamedTuple):
-    """Start of a delta: a time in epoch seconds, or *positions* in the logs."""
+    """Start of a delta: the time *at*, in epoch seconds, or *positions* in the logs."""
 
     at: float
     positions: tuple[Position, ...] = ()
@@ -53,10 +53,10 @@ _ALL = Since(0.0)
 class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """Latest state of a URL in a delta.
 
-    change: ``added`` or ``changed``: the URL has a document; ``moved`` or ``gone``: it has none.
-    fetched_at: when it was requested, epoch seconds; for a document the time of its WARC record.
+    change: ``added`` or ``changed`` if the URL has a document; ``moved`` or ``gone`` if not.
+    fetched_at: when the URL was requested, epoch seconds; the time of the WARC record, if any.
     reason: the outcome, if there is no document.
-    target: the new URL of a moved one, if it is shorter than 2,048 bytes.
+    target: the new URL if the document has moved, unless it has 2,048 bytes or more.
     content: fingerprint of the document, 16 hex digits; equal for equal bytes in this job.
     content_type: its media type.
     duplicate: whether another URL's document has the same bytes.
@@ -72,12 +72,16 @@ class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
     duplicate: bool = False
 
 
-def since(text: str) -> Since:
+def parse_since(text: str) -> Since:
     """Parse the value of ``--since``: a time, an age or a token. Raises FatalError."""
-    moment, is_token, places = text.partition("@")
+    time_text, separator, positions_text = text.partition("@")
     try:
-        found = [Position(*map(int, one.split(":"))) for one in places.split(",") if is_token]
-        return Since(_time_of(moment), tuple(found))
+        positions = [
+            Position(*map(int, position.split(":")))
+            for position in positions_text.split(",")
+            if separator
+        ]
+        return Since(_parse_time(time_text), tuple(positions))
     except (ValueError, TypeError):
         raise FatalError(
             "--since must be a date or time (2026-11-26T10:15Z), epoch seconds, an age (7d), 0 for "
@@ -85,62 +89,71 @@ def since(text: str) -> Since:
         ) from None
 
 
-def _time_of(text: str) -> float:
+def _parse_time(text: str) -> float:
+    """Return the epoch second for *text*, a time or an age. Raises ValueError."""
     age = measured("AGE_SECS", text)
     if isinstance(age, int | float):
         return wall_time() - age
     with suppress(ValueError):
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        parsed = datetime.fromisoformat(text)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
     if not 0 <= float(text) < 1e11:
         raise ValueError
     return float(text)
 
 
-def _text_of(at: float) -> str:
+def _format_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def delta(
     jobdir: Path, since: Since, *, on_progress: OnProgress
 ) -> tuple[Iterator[DocumentChange], str]:
-    """Return the changes in the crawl in *jobdir*, which may be running, and the next token.
+    """Return the changes in the crawl in *jobdir* after *since*, and the token for the next delta.
 
-    *on_progress* is called with a count and its unit. Raises FatalError with one sentence.
+    The crawl may be running. *on_progress* is called with a count and its unit. Raises FatalError
+    with one sentence.
     """
     logs = logs_of(jobdir, since.positions)
-    are_ours = all(BEGINNING <= log.start <= log.end for log in logs)
-    if not are_ours or len(since.positions) > len(logs):
+    are_valid = all(BEGINNING <= log.start <= log.end for log in logs)
+    if not are_valid or len(since.positions) > len(logs):
         raise FatalError(f"The token in --since belongs to another job, not to {jobdir}.")
-    _refuse_lost(jobdir, logs, since)
+    _check_not_deleted(jobdir, logs, since)
+
+    # Sync the logs, so that what is before the positions of the token cannot get lost.
     paths = [log.jobdir / INFO_LOG for log in logs]
-    sync_paths(one for path in paths for one in (*log_files(path), path.parent))
-    places = ",".join(f"{log.end.file}:{log.end.offset}" for log in logs)
-    return _changes(logs, since, on_progress), f"{_text_of(wall_time())}@{places}"
+    sync_paths(file for path in paths for file in (*log_files(path), path.parent))
+    positions = ",".join(f"{log.end.file}:{log.end.offset}" for log in logs)
+    return _changes(logs, since, on_progress), f"{_format_time(wall_time())}@{positions}"
 
 
-def _refuse_lost(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
-    """Raise FatalError, with the earliest possible time, if lines *since* then were deleted."""
+def _check_not_deleted(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
+    """Raise FatalError, with the earliest possible time, if lines after *since* were deleted."""
     first = known_since(jobdir)
-    full = [numbered(log.jobdir / INFO_LOG, packed=True) for log in logs]
-    are_lost = any(
+    full_files = [numbered(log.jobdir / INFO_LOG, packed=True) for log in logs]
+    are_deleted = any(
         log.start.file < min(map(number_of, files), default=1)
-        for log, files in zip(logs, full, strict=True)
+        for log, files in zip(logs, full_files, strict=True)
     )
-    if first is not None and are_lost and (since.positions or since.at < first):
+    if first is not None and are_deleted and (since.positions or since.at < first):
         raise FatalError(
             "--since goes back too far, because older logs were deleted. The earliest possible is "
-            f"--since {_text_of(first)}."
+            f"--since {_format_time(first)}."
         )
 
 
 def _changes(
     logs: Sequence[Log], since: Since, on_progress: OnProgress
 ) -> Iterator[DocumentChange]:
-    def is_new(line: OutcomeLine) -> bool:
-        return (bool(since.positions) or line.at >= since.at) and _change_in(line) is not None
+    """Yield the last change of each URL in *logs* after *since*."""
 
-    for numbers, _ in last_lines(logs, lambda _: True, among=is_new, on_progress=on_progress):
+    def is_new_change(line: OutcomeLine) -> bool:
+        is_new = bool(since.positions) or line.at >= since.at
+        return is_new and _change_in(line) is not None
+
+    for numbers, _ in last_lines(
+        logs, lambda _: True, among=is_new_change, on_progress=on_progress
+    ):
         for line in lines_at(logs, numbers):
             change = _change_in(line, changed=_ADDED if since == _ALL else CHANGED)
             if change is not None:
@@ -148,18 +161,18 @@ def _changes(
 
 
 def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange | None:
-    """Return the change in *line*; None if its document is unchanged or it has none.
+    """Return the change that *line* reports, or None if it reports no change of a document.
 
-    *changed* is the word for a document that replaces an older one of the URL.
+    *changed* is the name of the change if a document replaces an older one of the URL.
     """
     at, visit = line.sent or line.at, line.visit
     if len(line.url) >= MAX_URL:
         return None
-    if visit in (MOVED, GONE) and line.stored:  # otherwise it never had a document
+    if visit in (MOVED, GONE) and line.stored:  # without *stored* it never had a document
         target = line.redirect if len(line.redirect) < MAX_OTHER_URL else ""
         return DocumentChange(line.url, at, visit, line.outcome, target)
-    is_new = is_document(line.outcome) and line.content and not line.flags
-    if not is_new or visit not in ("", CHANGED):
+    has_content = is_document(line.outcome) and line.content and not line.flags
+    if not has_content or visit not in ("", CHANGED):
         return None
     kind = changed if visit else _ADDED
     return DocumentChange(line.url, at, kind, "", "", line.content, line.type, line.duplicate)
@@ -167,19 +180,19 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange |
 
 def write_json(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
     """Write *changes* to *file* as one JSON object per line; return their number."""
-    return sum(bool(file.write(msgspec.json.encode(one) + b"\n")) for one in changes)
+    return sum(bool(file.write(msgspec.json.encode(change) + b"\n")) for change in changes)
 
 
 def write_parquet(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
     """Write *changes* to *file* in Parquet format; return their number. Needs pyarrow."""
-    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
-    import pyarrow.parquet as pq  # noqa: PLC0415  # of `make modules`
+    import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
+    import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
     names = " ".join(DocumentChange.__struct_fields__)
     schema, count = schema_of(names, fetched_at="time", duplicate="bool_"), 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while group := [msgspec.structs.asdict(one) for one in islice(changes, _GROUP_ROWS)]:
-            rows = [one | {"fetched_at": round(one["fetched_at"] * 1e6)} for one in group]
+        while group := [msgspec.structs.asdict(change) for change in islice(changes, _GROUP_ROWS)]:
+            rows = [row | {"fetched_at": round(row["fetched_at"] * 1e6)} for row in group]
             writer.write_table(pa.Table.from_pylist(rows, schema))
             count += len(rows)
     return count

@@ -1,6 +1,7 @@
-"""Examination of a crawl from the recorded diagnoses: ``scrapy doctor``.
+"""Examines a crawl from its recorded diagnoses, for ``scrapy doctor``.
 
-For a running crawl the last record is used, with its age; for one that has ended, all of them.
+For a running crawl the last record is used, and its age is shown. For a crawl that has ended, all
+records are used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from webcrawl.doctor.states import CrawlState, State
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.jobs.inspect.info_log import pieces
+from webcrawl.jobs.inspect.info_log import line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.wording import counted
@@ -31,19 +32,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BUSY = 0.9
-# Lines of the doctor contain this mark among their first characters.
+# The doctor's lines contain this text among their first _PREFIX_LENGTH bytes.
 _MARK = b'"doctor":'
-_HEAD = 48
+_PREFIX_LENGTH = 48
 
 
 class Examination(msgspec.Struct, frozen=True):
     """Diagnosis of one process of a crawl, such as a drone.
 
-    record: the last one.
-    at: its time, epoch seconds.
+    name: the name of the drone, or "".
+    state: the state of the crawl.
+    at: the time of the last record, epoch seconds.
+    record: the last record.
     diagnosis: what limits the crawl, or what limited it longest if it has ended.
-    shares: each cause's share of the time, in words.
-    secs: that time.
+    shares: each cause's share of the running time, in words.
+    secs: the running time in seconds.
     busy: the largest number of workers that had a request at the same time.
     changes: effects of control commands that are still in force.
     """
@@ -62,18 +65,19 @@ class Examination(msgspec.Struct, frozen=True):
 def examinations(path: Path) -> list[Examination]:
     """Examine each process of the crawl in *path*.
 
-    Raises FatalError if there is no crawl, or no record.
+    Raises FatalError if there is no crawl, or no diagnosis yet.
     """
-    found = [one for jobdir in jobdirs_of(path) if (one := _examined(path, jobdir))]
-    if not found:
+    results = [result for jobdir in jobdirs_of(path) if (result := _examine(path, jobdir))]
+    if not results:
         raise FatalError(
             f"There is no diagnosis of {path} yet. A crawl of this version writes one every "
             "STATISTICS_INTERVAL_SECS."
         )
-    return found
+    return results
 
 
-def _examined(path: Path, jobdir: Path) -> Examination | None:
+def _examine(path: Path, jobdir: Path) -> Examination | None:
+    """Examine the process of *jobdir*, which is *path* or a drone of it; None without records."""
     last, busy = Line(0.0), 0
     by_cause: dict[Cause, Diagnosis] = {}
     for line in doctor_lines(jobdir):
@@ -82,6 +86,7 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
         by_cause[line.doctor.diagnosis.cause] = line.doctor.diagnosis
     if last.doctor is None:
         return None
+
     stats = stats_of(jobdir)
     record, state = last.doctor, last.doctor.state
     diagnosis = record.diagnosis
@@ -90,10 +95,11 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
         is_finished = reason == "finished"
         state = State(CrawlState.STOPPED, reason or "killed; it can be resumed")
         if is_finished:
-            words = finished(record.parked).removeprefix("finished")
-            state = State(CrawlState.FINISHED, words.lstrip(":; "))
-        longest = max(by_cause, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
-        diagnosis = by_cause[longest]
+            details = finished(record.parked).removeprefix("finished")
+            state = State(CrawlState.FINISHED, details.lstrip(":; "))
+        main_cause = max(by_cause, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
+        diagnosis = by_cause[main_cause]
+
     return Examination(
         name="" if jobdir == path else f"drone {jobdir.name}",
         state=state,
@@ -109,40 +115,41 @@ def _examined(path: Path, jobdir: Path) -> Examination | None:
 
 def doctor_lines(jobdir: Path) -> Iterator[Line]:
     """Yield the recorded diagnoses of *jobdir*, the oldest first; damaged lines are skipped."""
-    for piece in pieces(jobdir / "logs" / "stats.jsonl", on_damage=lambda _: None):
-        for line in piece.splitlines():
-            if _MARK in line[:_HEAD]:
+    for lines in line_chunks(jobdir / "logs" / "stats.jsonl", on_damage=lambda _: None):
+        for line in lines.splitlines():
+            if _MARK in line[:_PREFIX_LENGTH]:
                 with suppress(UndecodableError):
                     yield decode_line(line)
 
 
-def examination_text(found: Examination, *, now: float) -> str:
-    """Return *found* as lines of text."""
-    record, diagnosis = found.record, found.diagnosis
-    rows = [("state", found.state.in_words(moment(found.state.until, now)))]
-    ended = found.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
+def examination_text(examination: Examination, *, now: float) -> str:
+    """Format *examination* as lines of text; *now* is in epoch seconds."""
+    record, diagnosis = examination.record, examination.diagnosis
+    rows = [("state", examination.state.in_words(moment(examination.state.until, now)))]
+    has_ended = examination.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
     rows.append(("limited by", str(diagnosis)))
-    if found.shares:
-        rows.append(("time", f"{found.shares} of {elapsed(found.secs)}"))
-    rows.append(("workers", _workers(found.busy, record.workers)))
-    if not ended:
+    if examination.shares:
+        rows.append(("time", f"{examination.shares} of {elapsed(examination.secs)}"))
+    rows.append(("workers", _workers(examination.busy, record.workers)))
+    if not has_ended:
         hosts = f"{record.ready:,} ready, {record.resting:,} resting"
         rows.append(("hosts", f"{hosts}; {record.in_process:,} requests and pages in process"))
     due = f", {record.due:,} for their next visit" if record.due else ""
     rows.append(("waiting", counted(record.waiting, "URL") + due))
     rows += [("parked", line) for line in parked(record.parked)]
-    if record.projection and found.state.name != CrawlState.FINISHED:
+    if record.projection and examination.state.name != CrawlState.FINISHED:
         rows.append(("projected", record.projection))
-    rows += [("control", change) for change in found.changes]
+    rows += [("control", change) for change in examination.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())
         rows.append(("shards", shards))
-    rows.append(("as of", moment(found.at, now)))
-    head = f"{found.name}\n" if found.name else ""
-    return head + "".join(f"{name:>11}  {value}\n" for name, value in rows)
+    rows.append(("as of", moment(examination.at, now)))
+    heading = f"{examination.name}\n" if examination.name else ""
+    return heading + "".join(f"{name:>11}  {value}\n" for name, value in rows)
 
 
 def _workers(busy: int, workers: int) -> str:
+    """Say how many workers were *busy* at most, and how many would be enough."""
     if busy >= _BUSY * workers:
         return f"all {workers:,} were busy"
     return f"at most {busy:,} of {workers:,} were busy, so {busy:,} would be enough"

@@ -1,8 +1,8 @@
-"""Explanation of one URL: its comparison form, filters, queue position and outcomes.
+"""Explains what happened to a URL: comparison form, filters, queue position and outcomes.
 
 For ``scrapy why``. The result is data (``Explanation``), which why_text.py turns into text. Rules
-and filters come from the present settings, and from those given to the crawl with ``-s``, which are
-saved in its checkpoints.
+and filters come from the present settings, and from those that were given to the crawl with ``-s``,
+which are saved in its checkpoints.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from webcrawl.frontier.view import Found
     from webcrawl.jobs.inspect.job_view import JobView, ShardView
 
-# Number of outcomes shown of one URL, the last ones. A URL ends once, or again after a crash.
+# Number of outcomes shown for a URL, the last ones. It has one, but more after a crash.
 _OUTCOMES = 20
-# Number of places shown of one URL. It waits in one, except for ordinary Requests.
+# Number of places shown for a URL. It waits in one, except for ordinary Requests.
 _PLACES = 20
 # Number of characters of an invalid URL that an error repeats.
 _SHOWN_CHARS = 200
@@ -70,10 +70,11 @@ _SHOWN_CHARS = 200
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     """Place where a URL waits.
 
-    *where* is a value of ``Where`` or "eliminator", and *queue* the level, host or reason.
-    *position* is 1 for the first of *length*; neither counts URLs that have been finished since the
-    checkpoint. The other fields come from the entry: its last *visits*, at most 64, found
-    *changes*, and *visited_at* is the time of the last successful one.
+    *where* is a value of ``Where`` or "eliminator", and *queue* the level, host or reason for
+    parking. *position* is 1 for the first of *length* URLs in the queue; neither counts URLs that
+    were finished after the checkpoint. The other fields come from the entry. Of its last *visits*,
+    at most 64, *changes* found a change, and *visited_at* is the time of the last successful one,
+    in epoch seconds.
     """
 
     where: str
@@ -92,9 +93,10 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """Time of an answer: the checkpoint, and the logs up to now.
+    """What an answer is based on: a checkpoint, and the logs since then.
 
-    *process* is the process that runs the crawl, or None if it is not running.
+    *checkpoint* is its number and *written_at* its time. *process* is the ID of the process that
+    runs the crawl, or None if it is not running.
     """
 
     jobdir: str
@@ -104,21 +106,25 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Facts about a URL, with the moment of the answer.
+    """Facts about a URL, and the checkpoint and logs that they come from.
 
-    state, reason, until: one of ``doctor.states.UrlState``, why, and until when (epoch seconds).
+    state: one of ``doctor.states.UrlState``.
+    reason: why the URL is in this state.
+    until: when the state will end, in epoch seconds.
     form: the comparison form of the URL.
     rules: the equivalences that made it from *normalized*.
     refused_by: the filter that would refuse the URL today, or why a redirect to it was not
         followed.
-    judged_as: how the URL was found, which filters take into account.
-    outcomes: the last ones, the newest last.
+    judged_as: how the URL was found, as filters take this into account.
+    places: where it waits.
+    outcomes: its last outcomes, the newest last.
     duplicate_of: the URL that had the same content first.
     redirects: the last outcomes of URLs that redirect to it, if nothing else is known.
-    known_since: see the function of that name.
+    known_since: the time from which on the log is complete, or None if it is complete
+        (``info_log.known_since``).
     excluded: the source of the rule that excludes it.
     table: the table of HOSTS_POLICY_FILE that applies.
-    changes: effects of control commands to the running crawl.
+    changes: effects of control commands that are in force.
     """
 
     url: str
@@ -147,37 +153,48 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     """Explain *url*, as the user typed it, with *settings* and those given to the crawl.
 
-    Raises FatalError if it is not a URL.
+    Raises FatalError if *url* is not a URL that can be crawled.
     """
     settings = with_saved(settings, view.own.facts)
     normalized = normalize_seed(url)
     if normalized is None:
         raise FatalError(f"{url[:_SHOWN_CHARS]!r} is not a URL that this crawler can fetch.")
+
     form = equivalence_of(settings).comparison_form(normalized)
     fp = fingerprint(form)
     fps = {fp, forwarded(normalized, fp, {fp})}
     places = _places(view, settings, normalized, form, fps)
-    outcomes = _lines(view, lambda one: find_outcomes(one, form=hexadecimal(fp)))
-    known = bool(places or outcomes)
-    redirects = [] if known else _lines(view, lambda one: find_redirects(one, target=normalized))
+    outcomes = _last_lines(view, lambda jobdir: find_outcomes(jobdir, form=hexadecimal(fp)))
+    is_known = bool(places or outcomes)
+    redirects = (
+        []
+        if is_known
+        else _last_lines(view, lambda jobdir: find_redirects(jobdir, target=normalized))
+    )
     latest = places[0] if places else outcomes[-1] if outcomes else None
-    key = POLITENESS_KEYS[view.politeness_key](host_of(normalized))
+
+    hostname = host_of(normalized)
+    key = POLITENESS_KEYS[view.politeness_key](hostname)
     shard = view.shard_of(key)
     refused_by, judged_as = _refusal(shard, settings, normalized, latest, redirects)
-    hostname, changes = host_of(normalized), in_force(view.jobdirs)
+
+    changes = in_force(view.jobdirs)
     host_rules = HostRules.from_settings(settings)
     host_rules.open()
     apply_host_rules(host_rules, changes)
     parts = host_rules.parts_of(hostname)
+
     robots = robots_state(shard, normalized, settings=settings)
     host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=robots.crawl_delay)
     excluded = host_rules.excluded_by(hostname, normalized) or next(
         filter(None, map(host_rules.excluded_by, host.addresses)), ""
     )
+
     state = _state(view, places, outcomes, fps, refused_by)
     budget = host_rules.host_policy(hostname).budget
     budget = whole(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
+
     return Explanation(
         url=url,
         normalized=normalized,
@@ -200,29 +217,32 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         duplicate_of=_original(view, outcomes),
         known_since=info_log.known_since(view.path),
         changes=[
-            *(one.as_sentence for one in changes if one.name == "pause"),
+            *(change.as_sentence for change in changes if change.name == "pause"),
             *host_rules.commands_for(hostname),
         ],
     )
 
 
 def as_of(view: JobView) -> AsOf:
-    """Return the time of the answers of *view*."""
+    """Return what the answers of *view* are based on."""
     process = next(iter(running(view.jobdirs)), None)
     return AsOf(str(view.path), view.own.sequence, view.own.written_at, process)
 
 
-def _lines(view: JobView, find: Callable[[Path], Iterable[OutcomeLine]]) -> list[OutcomeLine]:
-    """Return the last lines that *find* finds in the logs of all processes, the oldest first."""
+def _last_lines(view: JobView, find: Callable[[Path], Iterable[OutcomeLine]]) -> list[OutcomeLine]:
+    """Return the last log lines that *find* returns for all processes, the oldest first.
+
+    *find* is called with each job directory.
+    """
     lines = chain.from_iterable(map(find, view.jobdirs))
-    return sorted(lines, key=lambda one: one.at)[-_OUTCOMES:]
+    return sorted(lines, key=lambda line: line.at)[-_OUTCOMES:]
 
 
 def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
-    """Return the equivalences that turned *normalized* into *form*.
+    """Return the names of the equivalences that turned *normalized* into its comparison *form*.
 
-    They are those without which the result would differ or, where one can replace another, those
-    that change something by themselves.
+    These are the equivalences without which the form would differ. If there are none, because one
+    can replace another, they are those that change the URL by themselves.
     """
     if form == normalized:
         return []
@@ -240,9 +260,13 @@ def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
 def _places(
     view: JobView, settings: BaseSettings, url: str, form: str, fps: set[int]
 ) -> list[Place]:
+    """Return where *url*, or another URL with the same comparison *form*, waits.
+
+    The eliminator is searched for the fingerprints *fps*, if no queue contains the URL.
+    """
     form_of = equivalence_of(settings).comparison_form
 
-    def wanted(entry: Entry) -> bool:
+    def is_wanted(entry: Entry) -> bool:
         return entry.kind not in NO_URLS and (entry.url == url or form_of(entry.url) == form)
 
     # With host rules, a URL of another host may have the same comparison form.
@@ -250,29 +274,31 @@ def _places(
     places: list[Place] = []
     for shard in view.shards:
         finished = shard.frontier.finished_keys()
-        queued = shard.frontier.find(wanted, finished, containing=host)
-        places += map(_place, islice(queued, _PLACES - len(places)))
+        queued = shard.frontier.find(is_wanted, finished, containing=host)
+        places += map(_queue_place, islice(queued, _PLACES - len(places)))
         if not places:
             entries = (decode(submitted.payload) for submitted in shard.seen.undecided(fps))
             places += [
-                _place_of(entry, where="eliminator")
+                _entry_place(entry, where="eliminator")
                 for entry in entries
                 if not finished.hides_entry(entry)
             ]
     return places
 
 
-def _place(found: Found) -> Place:
+def _queue_place(found: Found) -> Place:
+    """Return the place of an entry *found* in a queue."""
     queue = found.queue
     return msgspec.structs.replace(
-        _place_of(found.entry, where=queue.where.value),
+        _entry_place(found.entry, where=queue.where.value),
         queue=queue.name,
         position=found.position,
         length=queue.length - found.gone,
     )
 
 
-def _place_of(entry: Entry, *, where: str) -> Place:
+def _entry_place(entry: Entry, *, where: str) -> Place:
+    """Return a place with the fields of *entry*; the queue and the position are left out."""
     history = history_of(entry) or History()
     return Place(
         where=where,
@@ -295,9 +321,10 @@ def _refusal(
     found: Place | OutcomeLine | None,
     redirects: list[OutcomeLine],
 ) -> tuple[str, str]:
-    """Return the filter that refuses *url*, and how *url* was found, in words.
+    """Return the name of the filter that refuses *url*, or "", and how *url* was found, in words.
 
-    It is judged as it was *found*, as the target of the last of *redirects*, or else as a seed.
+    *found* is the place or outcome of *url*, if it is known. Otherwise *url* is judged as the
+    target of the last of *redirects*, or as a seed if there are none.
     """
     scope = scope_of(settings)
     table = shard.table("domains") if scope != OPEN else None
@@ -324,11 +351,12 @@ def _refusal(
 
 
 def _original(view: JobView, outcomes: list[OutcomeLine]) -> str:
+    """If the last outcome is a duplicate, return the URL that had its content first, else ""."""
     if not outcomes or not outcomes[-1].duplicate:
         return ""
     content = outcomes[-1].content
-    found = [find_original(jobdir, content=content) for jobdir in view.jobdirs]
-    return min(filter(None, found), key=lambda one: one.at).url if any(found) else ""
+    originals = [find_original(jobdir, content=content) for jobdir in view.jobdirs]
+    return min(filter(None, originals), key=lambda line: line.at).url if any(originals) else ""
 
 
 _STATES = {
@@ -343,14 +371,18 @@ def _state(
     view: JobView,
     places: list[Place],
     outcomes: list[OutcomeLine],
-    names: set[int],
+    fps: set[int],
     refused_by: str,
 ) -> UrlState:
+    """Return the state of a URL that waits in *places* or has ended with *outcomes*.
+
+    *fps* are its fingerprints in the eliminator, and *refused_by* is the filter that refuses it.
+    """
     if places:
         return _STATES.get(places[0].where, UrlState.WAITING)
     if outcomes:
         return UrlState.FINISHED
-    if any(shard.seen.holds(name) for shard in view.shards for name in names):
+    if any(shard.seen.holds(fp) for shard in view.shards for fp in fps):
         return UrlState.SEEN
     return UrlState.REFUSED if refused_by else UrlState.UNKNOWN
 
@@ -358,9 +390,9 @@ def _state(
 def _reason(
     state: UrlState, places: list[Place], host: HostReport, budget: int
 ) -> tuple[str, float]:
-    """Return why a URL in *places* is in *state*, and until when, epoch seconds.
+    """Return why a URL that waits in *places* is in *state*, and until when, in epoch seconds.
 
-    "" and 0.0 if the places do not say. *budget* is that of its host, in pages.
+    Returns "" and 0.0 if the places do not say. *budget* is the page budget of *host*, or 0.
     """
     if state == UrlState.PARKED:
         gate = places[0].queue
@@ -369,10 +401,10 @@ def _reason(
     if state == UrlState.DUE:
         place, visits = places[0], counted(places[0].visits, "visit")
         changed = f"changed in {place.changes} of {visits}"
-        found = changed if place.changes else f"unchanged in {visits}"
-        return found if place.visits else "", due_at(place.queue)
+        history = changed if place.changes else f"unchanged in {visits}"
+        return history if place.visits else "", due_at(place.queue)
     if state == UrlState.WAITING:
-        rests = host.state == HostState.RESTING
-        why = f"its host is resting ({host.because})" if rests else f"its host is {host.state}"
-        return why, host.ready_at if rests else 0.0
+        is_resting = host.state == HostState.RESTING
+        why = f"its host is resting ({host.because})" if is_resting else f"its host is {host.state}"
+        return why, host.ready_at if is_resting else 0.0
     return "", 0.0

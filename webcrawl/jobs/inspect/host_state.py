@@ -1,4 +1,4 @@
-"""State of a host, its robots.txt and its traps, for explanations. Times are in epoch seconds."""
+"""Finds the state of a host, its robots.txt and its traps. Times are in epoch seconds."""
 
 from __future__ import annotations
 
@@ -32,13 +32,17 @@ class HostReport(msgspec.Struct, frozen=True):
     """Why a host is or is not ready for its next request.
 
     state: one of ``doctor.states.HostState``.
+    ready_at: when its pause ends.
     because: the reason for its pause.
     waiting: URLs in its back-end queue.
+    contact_since: when the request began that is in progress, or 0.
+    pages: number of downloads.
     begun: URLs whose download has begun.
-    failures: requests that failed in a row, those of the URL's origin if it has any.
+    failures: number of requests in a row that failed; those to the URL's origin, if there are any.
     penalty_until: when a host that has failed too often is tried again.
-    walls: numbers of answers that were blocks instead of documents, by outcome.
-    slowed: how often these have doubled the host's pause.
+    took: how long its last requests took, in seconds.
+    walls: numbers of answers that blocked the crawler instead of being documents, by outcome.
+    slowed: how often such answers have doubled the host's pause.
     """
 
     name: str
@@ -58,10 +62,10 @@ class HostReport(msgspec.Struct, frozen=True):
 
 
 class RobotsState(msgspec.Struct, frozen=True):
-    """Result of robots.txt for a URL.
+    """What robots.txt says about a URL.
 
     *verdict* is "allowed", "denied", "unreachable", "unknown" or "not asked". *line* is the line of
-    robots.txt that decides, or empty if there is none.
+    robots.txt that decides, or empty if there is none. *status* is the HTTP status of robots.txt.
     """
 
     origin: str
@@ -74,11 +78,11 @@ class RobotsState(msgspec.Struct, frozen=True):
 
 
 class TrapState(msgspec.Struct, frozen=True):
-    """Patterns of the URL, and counts of its host.
+    """What is known about traps at a URL and its host.
 
-    *patterns* are the URL's own and the wider one, if there is one. *excepted* says that one of
-    them is in the exceptions. Of the host, *fresh* pages had new content and *fruitless* answers
-    had none.
+    *patterns* has the pattern of the URL and, if there is one, the wider pattern. *excepted* is
+    true if one of them is in TRAP_EXCEPTIONS_FILE. *fresh* pages of the host had new content, and
+    *fruitless* answers had none.
     """
 
     patterns: list[str]
@@ -92,57 +96,71 @@ def host_state(
 ) -> HostReport:
     """Return the present state of *host*, to which *url* belongs.
 
-    If the host has *parts*, it is the state of the part of *url*. *crawl_delay* is that of its
-    robots.txt, in seconds.
+    If the host is divided into *parts*, the state is that of the part to which *url* belongs.
+    *crawl_delay* is the Crawl-delay of its robots.txt, in seconds.
     """
+    # The records of the politeness key, of the URL's origin, and of its host name may differ.
     record = shard.records.record(host) or HostRecord(host)
     origin = shard.records.record(origin_of(url)) or HostRecord(host)
     failing = origin if origin.failures else record
-    own = shard.records.record(host_of(url)) or HostRecord(host)
+    name_record = shard.records.record(host_of(url)) or HostRecord(host)
+
     key = politeness_key(host, url, parts)
-    times = clock_of(shard, key)
-    held = clock_of(shard, host) if key != host else times
-    times = times._replace(ready_at=max(times.ready_at, held.ready_at))
-    at = wall_time()
-    penalty = max(record.penalty_until, origin.penalty_until)
-    state = state_of(times, now=at)
+    times = times_of(shard, key)
+    # A pause of the whole host also applies to its parts.
+    whole_times = times_of(shard, host) if key != host else times
+    times = times._replace(ready_at=max(times.ready_at, whole_times.ready_at))
+
+    wall_now = wall_time()
+    penalty_until = max(record.penalty_until, origin.penalty_until)
+    state = state_of(times, now=wall_now)
     return HostReport(
         name=key,
         state=state,
         ready_at=times.ready_at,
-        because=_because(times, failing, crawl_delay) if state == states.HostState.RESTING else "",
+        because=_pause_reason(times, failing, crawl_delay)
+        if state == states.HostState.RESTING
+        else "",
         waiting=times.length,
         contact_since=times.contact,
         pages=record.pages,
         failures=failing.failures,
-        begun=own.begun,
-        penalty_until=penalty if penalty > at else 0.0,
+        begun=name_record.begun,
+        penalty_until=penalty_until if penalty_until > wall_now else 0.0,
         addresses=record.addresses,
         took=record.took,
-        walls={name: n for name, n in zip(WALLS, own.walled, strict=False) if n},
+        walls={
+            outcome: count
+            for outcome, count in zip(WALLS, name_record.walled, strict=False)
+            if count
+        },
         slowed=record.slowed,
     )
 
 
-def clock_of(shard: ShardView, host: str) -> HostTimes:
-    """Return when *host* may be contacted, from the frontier's files and its store of pauses."""
+def times_of(shard: ShardView, host: str) -> HostTimes:
+    """Return when *host* may be contacted, from the frontier's files and its stored pauses."""
     times = shard.frontier.times(host)
     if times.ready_at <= shard.frontier.quiet and not times.contact:
-        data = shard.records.rest(host)
-        if data is not None:
-            until, min_rest = stored_rest(data)
+        stored = shard.records.rest(host)
+        if stored is not None:
+            until, min_rest = stored_rest(stored)
             return times._replace(ready_at=max(until, times.ready_at), min_rest=min_rest)
     return times
 
 
 def state_of(times: HostTimes, *, now: float) -> states.HostState:
-    """Return the state of a host with these *times*."""
+    """Return the state at the time *now* of a host with these *times*."""
     if times.contact:
         return states.HostState.IN_PROCESS
     return states.HostState.RESTING if times.ready_at > now else states.HostState.READY
 
 
-def _because(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:
+def _pause_reason(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:
+    """Return the reason for the pause of a host with these *times*, in words.
+
+    *failing* is the record that counts its failures.
+    """
     if failing.failures:
         text = f"{counted(failing.failures, 'request')} in a row failed"
         if failing.failed_alike:
@@ -156,7 +174,7 @@ def _because(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:
 
 
 def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> RobotsState:
-    """Return the result of the stored robots.txt for *url*."""
+    """Return what the stored robots.txt says about *url*, without fetching it."""
     origin = origin_of(url)
     if not flag(settings, "ROBOTSTXT_OBEY") or not url.startswith(_WITH_ROBOTS):
         return RobotsState(origin, "not asked")
@@ -178,9 +196,10 @@ def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> Robot
 
 
 def trap_state(shard: ShardView, url: str, *, settings: BaseSettings) -> TrapState:
-    """Return the traps of the normalized *url*.
+    """Return what is known about traps at the normalized *url*.
 
-    Raises FatalError if the exceptions cannot be read, and CorruptRecordError.
+    Raises FatalError if TRAP_EXCEPTIONS_FILE cannot be read, and CorruptRecordError if the host's
+    record is damaged.
     """
     host = host_of(url)
     exceptions = exceptions_in(settings.get("TRAP_EXCEPTIONS_FILE"), clock=now)

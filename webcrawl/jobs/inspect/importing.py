@@ -1,11 +1,11 @@
-"""Import of a seed list into a job that is not running, as if its crawl had read it.
+"""Imports a seed list into a job that is not running, as if its crawl had read the list.
 
-For ``scrapy frontier --import``. The seeds pass through filters and eliminator (stopped_job.py
-opens the job and makes the checkpoint). The new URLs stay in the eliminator, already found to be
-new, and the crawl's next run takes them out first.
+For ``scrapy frontier --import``. The seeds pass through filters and the eliminator; stopped_job.py
+opens the job and makes the checkpoint. The eliminator decides which URLs are new and keeps them.
+The next run of the crawl takes them from there first.
 
 If the process dies, the seeds submitted until then are in the job. Importing the same list again is
-safe, because the eliminator has seen them.
+safe, because the eliminator recognizes these seeds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.jobs.inspect.stopped_job import opened
+from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class Imported(msgspec.Struct, frozen=True):
     """Counts of an import.
 
-    *read* seeds and *bad* lines are in the list. Filters *refused* some, and of the others these
-    are *new*. *damaged* has a clause for each list that could not be read to its end.
+    *read* is the number of seeds in the lists, and *bad* the number of bad lines. Filters *refused*
+    some seeds, and *new* others had not been seen before. *damaged* has a clause for each list that
+    could not be read to its end.
     """
 
     read: int
@@ -41,15 +42,15 @@ def import_seeds(
 ) -> Imported:
     """Submit the seeds in *sources* to the job of *crawler*'s settings; create it if necessary.
 
-    *on_progress* is called with the number so far. Raises FatalError with one sentence.
+    *on_progress* is called with the number of seeds so far. Raises FatalError with one sentence.
     """
-    with opened(crawler) as stopped, stopped.seeds_of(sources) as seeds:
+    with open_stopped_job(crawler) as stopped, stopped.seeds_of(sources) as seeds:
         own, state = stopped.job.own, stopped.state
         if not own.resumed:
-            # A crawl started with the same list then knows that it was read.
+            # This makes a crawl that is started with the same list know that it was already read.
             own.attach("seeds", seeds)
         stopped.decide()
-        waiting = state.facts()["in_eliminator"]
+        new_before = state.facts()["in_eliminator"]
         for count in stopped.submit(seeds):
             on_progress(count)
         stopped.decide()
@@ -57,6 +58,6 @@ def import_seeds(
             read=seeds.seeds_read,
             bad=seeds.seeds_bad,
             refused=state.links.refused.total(),
-            new=state.facts()["in_eliminator"] - waiting,
+            new=state.facts()["in_eliminator"] - new_before,
             damaged=seeds.damaged,
         )

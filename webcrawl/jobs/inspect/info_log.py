@@ -1,9 +1,9 @@
-"""Search in the log of finished URLs (crawl/lease/outcome_log.py describes its lines).
+"""Searches the log of finished URLs (crawl/lease/outcome_log.py describes its lines).
 
-Invariant: every line that was in the log when the search began is found, except in files deleted by
-KEEP_DAYS, even if lines are appended or files are rotated meanwhile. Only lines that contain the
-searched text are parsed: a million of them take a third of a second. A position in a log stays
-valid when files are rotated and compressed.
+Invariant: every line that was in the log when the search began is found, even if lines are appended
+or files are rotated meanwhile, except in files deleted because of KEEP_DAYS. Searching a million
+lines takes a third of a second, because only lines that contain the searched text are parsed. A
+position in a log stays valid when files are rotated and compressed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from isal.igzip_lib import IsalError
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.storage.line_log import begins_at, number_of, numbered, numbered_path, whole_bytes
+from webcrawl.storage.line_log import (
+    begins_at,
+    complete_lines_size,
+    number_of,
+    numbered,
+    numbered_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +40,8 @@ _decode = json_decoder(OutcomeLine)
 class Position(NamedTuple):
     """Position between two lines of a log.
 
-    file: number of a file; the file that is being appended to has the next number.
-    offset: number of uncompressed bytes before the position in that file.
+    file: number of the file; the file that is being appended to has the next unused number.
+    offset: number of uncompressed bytes in that file before the position.
     """
 
     file: int
@@ -48,33 +54,33 @@ BEGINNING = Position(1, 0)
 def end_of(path: Path) -> Position:
     """Return the present end of the line log at *path*, without a torn last line."""
     while True:
-        full = numbered(path, packed=True)[-1:]
+        last_full = numbered(path, packed=True)[-1:]
         size = 0
-        with contextlib.suppress(FileNotFoundError):  # it was renamed just now
-            size = whole_bytes(path)
-        if numbered(path, packed=True)[-1:] == full:
-            return Position(number_of(full[0]) + 1 if full else 1, size)
+        with contextlib.suppress(FileNotFoundError):  # the file was renamed just now
+            size = complete_lines_size(path)
+        if numbered(path, packed=True)[-1:] == last_full:  # not rotated meanwhile
+            return Position(number_of(last_full[0]) + 1 if last_full else 1, size)
 
 
-def ends(
+def outcome_lines(
     jobdir: Path, *, start: Position = BEGINNING, end: Position | None = None
 ) -> Iterator[OutcomeLine]:
-    """Yield the lines from *start* to *end*, or to the present end, the oldest first."""
-    for lines in pieces(jobdir / INFO_LOG, start=start, end=end):
+    """Yield the log lines of *jobdir* from *start* to *end*, or to the present end, in order."""
+    for lines in line_chunks(jobdir / INFO_LOG, start=start, end=end):
         for line in lines.splitlines():
             with contextlib.suppress(UndecodableError):
                 yield _decode(line)
 
 
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
-    """Yield the lines of all URLs whose comparison form has the fingerprint *form*, in order."""
+    """Yield the log lines of all URLs whose comparison form has the fingerprint *form*."""
     return _lines_with(jobdir, b'"form":"%s"' % form.encode("ascii"))
 
 
 def find_redirects(jobdir: Path, *, target: str) -> Iterator[OutcomeLine]:
-    """Yield the lines of the URLs that redirect to the normalized *target*, the oldest first.
+    """Yield the log lines of URLs that redirect to the normalized URL *target*, the oldest first.
 
-    There are none if *target* is too long to be complete in the log.
+    Yields nothing if *target* is so long that the log cannot contain it completely.
     """
     if len(target) >= MAX_OTHER_URL:
         return iter(())
@@ -82,38 +88,39 @@ def find_redirects(jobdir: Path, *, target: str) -> Iterator[OutcomeLine]:
 
 
 def find_original(jobdir: Path, *, content: str) -> OutcomeLine | None:
-    """Return the line of the first document with the fingerprint *content*, or None."""
-    found = _lines_with(jobdir, b'"content":"%s"' % content.encode("ascii"))
-    return next((outcome for outcome in found if not outcome.duplicate), None)
+    """Return the log line of the first document with the fingerprint *content*, or None."""
+    lines = _lines_with(jobdir, b'"content":"%s"' % content.encode("ascii"))
+    return next((line for line in lines if not line.duplicate), None)
 
 
 def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
-    """Yield the parsed lines that contain *wanted*.
+    """Parse and yield the log lines of *jobdir* that contain *wanted*.
 
-    It begins with a quote, which JSON escapes in strings, so it is never found inside one.
+    *wanted* must begin with a quote: JSON escapes quotes in strings, so it cannot match in one.
     """
-    for lines in pieces(jobdir / INFO_LOG):
-        at = lines.find(wanted)
-        while at >= 0:
-            start, end = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at)
+    for lines in line_chunks(jobdir / INFO_LOG):
+        offset = lines.find(wanted)
+        while offset >= 0:
+            start, end = lines.rfind(b"\n", 0, offset) + 1, lines.find(b"\n", offset)
             with contextlib.suppress(UndecodableError):
                 yield _decode(lines[start:end])
-            at = lines.find(wanted, end)
+            offset = lines.find(wanted, end)
 
 
 def known_since(jobdir: Path) -> float | None:
-    """Return the time of the first line, epoch seconds, if older files of the log were deleted.
+    """Return the epoch second from which on the log of finished URLs in *jobdir* is complete.
 
-    Some URLs of the crawl in *jobdir* that ended before are then unknown. None if all are known.
-    Raises FatalError if there is no crawl.
+    URLs finished before it may be missing, because older files of the log were deleted. Returns
+    None if no file was deleted. Raises FatalError if there is no crawl.
     """
-    logs = [log_files(one / INFO_LOG) for one in jobdirs_of(jobdir)]
-    firsts = [min(map(begins_at, log)) for log in logs if log[1:] and number_of(log[0]) > 1]
-    return max((at for at in firsts if at < math.inf), default=None)
+    logs = [log_files(path / INFO_LOG) for path in jobdirs_of(jobdir)]
+    # Files were deleted from a log if the number of its first file is not 1.
+    starts = [min(map(begins_at, log)) for log in logs if log[1:] and number_of(log[0]) > 1]
+    return max((start for start in starts if start < math.inf), default=None)
 
 
-def beginning(since: float | None) -> str:
-    """Return a sentence about ``known_since``, or "" if all is known."""
+def log_start_notice(since: float | None) -> str:
+    """Say since when the log has all URLs; *since* is in epoch seconds. "" if it is None."""
     if since is None:
         return ""
     day = time.strftime("%Y-%m-%d", time.gmtime(since))
@@ -121,21 +128,22 @@ def beginning(since: float | None) -> str:
 
 
 def log_files(path: Path) -> list[Path]:
-    """Return the files of the line log at *path*, the oldest first; full ones may be compressed."""
+    """Return the files of the line log at *path*, the oldest first; some may be compressed."""
     return [*numbered(path, packed=True), path]
 
 
-def pieces(
+def line_chunks(
     path: Path,
     *,
     start: Position = BEGINNING,
     end: Position | None = None,
     on_damage: Callable[[str], object] | None = None,
 ) -> Iterator[bytes]:
-    """Yield the line log at *path* in large pieces of complete lines, the oldest first.
+    """Yield the line log at *path* in large chunks of complete lines, the oldest first.
 
-    *start* and *end* are as in ``ends``. If a file cannot be read to its end, *on_damage* is called
-    with the reason and the next file follows; without *on_damage*, OSError is raised.
+    Reads from *start* to *end*, or to the present end. If a file cannot be read to its end,
+    *on_damage* is called with the reason, and the next file is read; without *on_damage*, OSError
+    is raised.
     """
     end = end or end_of(path)
     numbers = {*map(number_of, numbered(path, packed=True)), end.file}
@@ -143,49 +151,50 @@ def pieces(
         is_last = number == end.file
         if not start.file <= number <= end.file or (is_last and not end.offset):
             continue
-        name = numbered_path(path, number)
+        file_path = numbered_path(path, number)
         try:
             with (
-                contextlib.suppress(FileNotFoundError),  # deleted meanwhile
-                _opened(path, name, is_last=is_last) as file,
+                contextlib.suppress(FileNotFoundError),  # the file was deleted meanwhile
+                _open_renamed(path, file_path, is_last=is_last) as file,
             ):
-                name = name.with_name(Path(file.name).name)
-                is_packed = name.suffix == ".gz"
+                file_path = file_path.with_name(Path(file.name).name)
+                is_packed = file_path.suffix == ".gz"
                 data = cast("BinaryIO", igzip.open(file)) if is_packed else file  # type: ignore[no-untyped-call]  # isal has no types
                 offset = data.seek(start.offset if number == start.file else 0)
                 yield from _whole_lines(data, end.offset - offset if is_last else None)
         except (OSError, EOFError, IsalError) as error:  # type: ignore[misc]  # of its stub
             if on_damage is None:
-                raise OSError(f"{name}: {error}") from error
-            on_damage(f"{name}: {error}")
+                raise OSError(f"{file_path}: {error}") from error
+            on_damage(f"{file_path}: {error}")
 
 
-def _opened(path: Path, full: Path, *, is_last: bool) -> BinaryIO:
-    """Open the file of the log at *path* that is called *full*, or will be if it *is_last*.
+def _open_renamed(path: Path, full: Path, *, is_last: bool) -> BinaryIO:
+    """Open the log file *full*, which may have been compressed meanwhile.
 
-    It may have been compressed.
+    If it *is_last*, it may still have the name *path*, because it is renamed when it is full.
     """
-    names = [path] * is_last + [full.with_name(f"{full.name}.gz"), full]
-    found: list[BinaryIO] = []
-    for name in names:  # in this order, because each is renamed to the next
+    candidates = [path] * is_last + [full.with_name(f"{full.name}.gz"), full]
+    opened: list[BinaryIO] = []
+    # Another file may take the name *path* at any time, so the last file that can be opened counts.
+    for candidate in candidates:
         with contextlib.suppress(FileNotFoundError):
-            found.append(name.open("rb", buffering=0))
-    for file in found[:-1]:
+            opened.append(candidate.open("rb", buffering=0))
+    for file in opened[:-1]:
         file.close()
-    return found[-1] if found else full.open("rb", buffering=0)  # raises FileNotFoundError
+    return opened[-1] if opened else full.open("rb", buffering=0)  # raises FileNotFoundError
 
 
 def _whole_lines(file: BinaryIO, size: int | None) -> Iterator[bytes]:
-    """Yield the next *size* bytes, or all, in large pieces of complete lines.
+    """Yield the next *size* bytes of *file*, or all, in large chunks of complete lines.
 
     A torn last line is left out.
     """
-    rest = b""
+    torn = b""
     while data := file.read(_READ_BYTES if size is None else min(_READ_BYTES, size)):
         size = None if size is None else size - len(data)
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            yield rest + data[:cut]
-            rest = data[cut:]
-        elif len(rest) <= MAX_LINE_BYTES:
-            rest += data
+        end = data.rfind(b"\n") + 1
+        if end:
+            yield torn + data[:end]
+            torn = data[end:]
+        elif len(torn) <= MAX_LINE_BYTES:
+            torn += data

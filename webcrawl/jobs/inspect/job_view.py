@@ -1,6 +1,6 @@
-"""Read-only view of a job, and queries that work even if a checkpoint is made meanwhile.
+"""Read-only view of a job, which may be running in another process.
 
-``ask`` reads the files of a job, which may be running in another process.
+``ask`` runs a query on it, which also works if a checkpoint is made meanwhile.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOCKS = "/proc/locks"
-# How often a question is repeated because a checkpoint was published meanwhile.
+# How often a query is repeated because a checkpoint was published meanwhile.
 _TRIES = 10
 
 
 class ShardView:
     """Read-only view of the shard in the directory *path* as of *state*.
 
-    Its parts are opened when first used, and closed by the owner of *stack*.
+    Parts of the shard are opened when first used; the owner of *stack* closes them.
     """
 
     def __init__(self, *, path: Path, state: SavedState, stack: ExitStack) -> None:
@@ -58,24 +58,24 @@ class ShardView:
 
     @functools.cached_property
     def seen(self) -> SeenView:
-        """The eliminator."""
+        """Read-only view of the eliminator."""
         view = SeenView(path=self.path / "seen", snapshot=self._saved("seen"))
         self._stack.callback(view.close)
         return view
 
     @functools.cached_property
     def records(self) -> RecordsReader:
-        """The host records."""
+        """Reader of the host records."""
         return self._stack.enter_context(RecordsReader(path=self.path / "hosts"))
 
     def table(self, name: str) -> HostRanks:
-        """Read the table of the seeds' ``ranks`` or ``domains``: 0.2 s per million."""
+        """Read the table *name* of the seeds, ``ranks`` or ``domains``; 0.2 s per million rows."""
         table = HostRanks(path=self.path / name)
         table.load(self.state.snapshots.get(name))
         return table
 
     def knows(self, host: str) -> bool:
-        """Return whether the politeness key *host* was contacted or has a queue."""
+        """Return whether the politeness key *host* was ever contacted or has a queue."""
         times = self.frontier.times(host)
         has_own_rest = times.ready_at > self.frontier.quiet
         return bool(times.length or has_own_rest or times.contact) or (
@@ -86,8 +86,8 @@ class ShardView:
 class JobView(NamedTuple):
     """Read-only view of a crawl as of its last checkpoint.
 
-    The crawl is in *path*, with the job directories *jobdirs*. *own* is the state of the job; in a
-    hive, of the drone whose checkpoint is the oldest.
+    *path* is the directory of the crawl, and *jobdirs* are its job directories. *own* is the state
+    of the job; in a hive it is that of the drone with the oldest checkpoint.
     """
 
     path: Path
@@ -101,57 +101,61 @@ class JobView(NamedTuple):
 
     @property
     def politeness_key(self) -> str:
-        """POLITENESS_KEY of the crawl."""
+        """Value of POLITENESS_KEY in the crawl."""
         return str(self.shards[0].state.facts.get("politeness_key", "host"))
 
 
 @contextlib.contextmanager
-def viewed(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
-    """Open a view, and close its files at the end of the block.
+def open_view(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
+    """Open a view of the crawl in *path*, and close its files at the end of the block.
 
-    Raises FatalError if there is no checkpoint, and what ``read_checkpoint`` raises.
+    *jobdirs* are its job directories. Raises FatalError if there is no checkpoint, and the errors
+    of ``read_checkpoint``.
     """
     states: dict[Path, SavedState] = {}
-    owns: list[SavedState] = []
+    own_states: list[SavedState] = []
     for jobdir, lost in lost_shards(jobdirs).items():
         checkpoint = read_checkpoint(jobdir, without=lost)
         if checkpoint is not None and (checkpoint.shards or not lost):
-            owns.append(checkpoint.own)
-            states |= {shard_path(jobdir, name): one for name, one in checkpoint.shards.items()}
-    if not owns:
+            own_states.append(checkpoint.own)
+            states |= {shard_path(jobdir, name): state for name, state in checkpoint.shards.items()}
+    if not own_states:
         raise FatalError(f"The crawl in JOBDIR {path} has no checkpoint yet.")
     if not states:
         raise CorruptRecordError(path / SHARDS, 0, "there are no shards")
-    own = min(owns, key=lambda own: own.written_at)
+
+    own = min(own_states, key=lambda state: state.written_at)
     use_suffix_list_of(own)
     use_seed(seed_of(own))
     with ExitStack() as stack:
-        shards = [ShardView(path=one, state=states[one], stack=stack) for one in states]
+        shards = [
+            ShardView(path=shard, state=state, stack=stack) for shard, state in states.items()
+        ]
         yield JobView(path, jobdirs, own, shards)
 
 
 def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
     """Return the result of *question* about the crawl in *jobdir*.
 
-    It is called again if a checkpoint was published meanwhile, so it must only read. Raises
+    *question* is called again if a checkpoint was published meanwhile, so it must only read. Raises
     FatalError with one sentence if there is no crawl, or if its files are damaged.
     """
     for _ in range(_TRIES):
         jobdirs = jobdirs_of(jobdir)
-        live = _live(jobdirs)
+        manifests = _live_manifests(jobdirs)
         try:
-            with viewed(jobdir, jobdirs) as view:
+            with open_view(jobdir, jobdirs) as view:
                 answer = question(view)
         except (CorruptRecordError, UndecodableError, OSError) as error:
-            if _live(jobdirs) == live:
+            if _live_manifests(jobdirs) == manifests:
                 raise FatalError(
                     f"The crawl in JOBDIR {jobdir} cannot be read: {error}."
                 ) from error
         except NewerFormatError as error:
             raise FatalError(f"{error}.") from error
         else:
-            # Files may have been deleted and created again under the same name.
-            if _live(jobdirs) == live:
+            # The answer is only right if no file was deleted or replaced while it was read.
+            if _live_manifests(jobdirs) == manifests:
                 return answer
     raise FatalError(
         f"The crawl in JOBDIR {jobdir} makes checkpoints faster than it can be read: increase "
@@ -159,8 +163,8 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
     )
 
 
-def _live(jobdirs: Sequence[Path]) -> list[bytes]:
-    """Return the names of the current manifests of the jobs and their shards, "" without one."""
+def _live_manifests(jobdirs: Sequence[Path]) -> list[bytes]:
+    """Return the names of the live manifests of the jobs and their shards, "" if there is none."""
     shards = [shard_path(jobdir, name) for jobdir in jobdirs for name in shard_names(jobdir)]
     return [_content(path / "CURRENT") for path in (*jobdirs, *shards)]
 
@@ -173,14 +177,14 @@ def _content(path: Path) -> bytes:
 
 
 def running(jobdirs: Iterable[Path]) -> list[int]:
-    """Return the numbers of the processes that hold the locks of *jobdirs*."""
-    return [number for jobdir in jobdirs if (number := process_of(jobdir)) is not None]
+    """Return the IDs of the processes that hold the locks of *jobdirs*."""
+    return [pid for jobdir in jobdirs if (pid := process_of(jobdir)) is not None]
 
 
 def process_of(jobdir: Path) -> int | None:
-    """Return the number of the process that holds the lock of *jobdir*, or None.
+    """Return the ID of the process that holds the lock of *jobdir*, or None.
 
-    The lock is not touched, because a crawl that is just starting must get it.
+    The lock is not touched, so that a crawl that is just starting can get it.
     """
     try:
         status = (jobdir / "LOCK").stat()
@@ -191,18 +195,18 @@ def process_of(jobdir: Path) -> int | None:
         locks = Path(_LOCKS).read_text("ascii")
     except OSError:
         return _holder(jobdir)
-    # 1: FLOCK  ADVISORY  WRITE 708 08:01:13112 0 EOF
+    # A line of the file: 1: FLOCK  ADVISORY  WRITE 708 08:01:13112 0 EOF
     match = re.search(rf": FLOCK +\S+ +\S+ +(-?\d+) {device} ", locks)
     return int(match[1]) if match else None
 
 
 def _holder(jobdir: Path) -> int | None:
-    """Return the process that was the last to take the lock, if it is alive.
+    """Return the ID of the process that took the lock of *jobdir* last, if it is still alive.
 
-    For systems without /proc/locks.
+    Used on systems without /proc/locks.
     """
     with contextlib.suppress(OSError, ValueError):
-        number = int((jobdir / "LOCK").read_text("ascii").split()[-1])
-        os.kill(number, 0)
-        return number
+        pid = int((jobdir / "LOCK").read_text("ascii").split()[-1])
+        os.kill(pid, 0)  # raises OSError if there is no such process
+        return pid
     return None

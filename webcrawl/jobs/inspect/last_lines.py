@@ -1,9 +1,9 @@
-"""Last line of each URL in the logs of finished URLs; the crawl may be running.
+"""Finds the last line of each URL in the logs of finished URLs; the crawl may be running.
 
-The logs are read in several passes, so that memory stays bounded. Each pass handles a part of the
-URLs: one part per 4 GiB of logs, with 30 bytes for each of its lines. With the logs of several
-drones, the last line is the latest; in a single log it is the last of the file, so that setting the
-clock does not matter.
+The logs are read in several passes, one for each 4 GiB of logs, so that memory stays bounded. Each
+pass handles a part of the URLs and takes 30 bytes of memory for each of their lines. In the logs of
+several drones, the last line of a URL is the one with the latest time. In a single log it is the
+one nearest to the end, so that setting the clock does not matter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.jobs.inspect.info_log import BEGINNING, Position, end_of, ends, log_files
+from webcrawl.jobs.inspect.info_log import BEGINNING, Position, end_of, log_files, outcome_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 LineFilter: TypeAlias = Callable[[OutcomeLine], bool]
 OnProgress: TypeAlias = Callable[[int, str], None]
 _PASS_BYTES = 1 << 32
-_TOLD_EVERY = 10_000
+_PROGRESS_LINES = 10_000
 
 
 class Log(NamedTuple):
-    """Section of the log in *jobdir*, from *start* to *end*."""
+    """Section, from *start* to *end*, of the log of finished URLs in *jobdir*."""
 
     jobdir: Path
     start: Position
@@ -41,16 +41,17 @@ class Log(NamedTuple):
 
 
 def logs_of(jobdir: Path, starts: Iterable[Position] = ()) -> list[Log]:
-    """Return the logs of the crawl in *jobdir* up to their present end, in a hive of all drones.
+    """Return the logs of the crawl in *jobdir* up to their present end; in a hive, of all drones.
 
-    Each begins at one of *starts*, or at its beginning. Raises FatalError if there is no crawl.
+    Each log starts at the respective one of *starts*, or at its beginning if there is none. Raises
+    FatalError if there is no crawl.
     """
-    each = zip(jobdirs_of(jobdir), chain(starts, repeat(BEGINNING)), strict=False)
-    return [Log(one, start, end_of(one / INFO_LOG)) for one, start in each]
+    jobdirs_and_starts = zip(jobdirs_of(jobdir), chain(starts, repeat(BEGINNING)), strict=False)
+    return [Log(path, start, end_of(path / INFO_LOG)) for path, start in jobdirs_and_starts]
 
 
 def digest(url: str) -> int:
-    """Return a fingerprint of *url* that does not depend on the seed of a job."""
+    """Return a 64-bit fingerprint of *url* that is the same in all jobs."""
     return xxh3_64_intdigest(url.encode())
 
 
@@ -61,39 +62,47 @@ def last_lines(
     among: LineFilter = lambda _: True,
     on_progress: OnProgress,
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
-    """Yield, for each part of the URLs, the numbers of their last lines and the URLs' digests.
+    """Yield the line numbers and the URL digests of the last lines of all URLs, part by part.
 
-    Only lines that *among* accepts count, and of the last lines only those that *selects* accepts.
-    The numbers are ascending.
+    Lines that *among* rejects are ignored. Of the last lines, only those that *selects* accepts are
+    yielded, in ascending order of the line numbers, which count through all of *logs*.
+    *on_progress* is called with the number of lines read and a text.
     """
-    files = chain.from_iterable(log_files(one.jobdir / INFO_LOG) for one in logs)
+    files = chain.from_iterable(log_files(log.jobdir / INFO_LOG) for log in logs)
     parts = 1 + sum(file.stat().st_size for file in files if file.exists()) // _PASS_BYTES
     for part in range(parts):
-        names, numbers, times, selected = array("Q"), array("Q"), array("d"), bytearray()
-        for number, line in enumerate(_lines(logs)):
-            if number % _TOLD_EVERY == 0:
-                on_progress(number, "lines of the log read")
-            name = digest(line.url)
-            if name % parts == part and among(line):
-                names.append(name)
-                numbers.append(number)
+        url_digests, line_numbers = array("Q"), array("Q")
+        times, is_selected = array("d"), bytearray()
+        for line_number, line in enumerate(_lines(logs)):
+            if line_number % _PROGRESS_LINES == 0:
+                on_progress(line_number, "lines of the log read")
+            url_digest = digest(line.url)
+            if url_digest % parts == part and among(line):
+                url_digests.append(url_digest)
+                line_numbers.append(line_number)
                 times.append(line.at)
-                selected.append(selects(line))
-        found, places = np.frombuffer(names, np.uint64), np.frombuffer(numbers, np.uint64)
-        order = np.lexsort((np.frombuffer(times) if len(logs) > 1 else places, found))
-        is_last = np.append(found[order][1:] != found[order][:-1], True)[: len(order)]  # NumPy's
+                is_selected.append(selects(line))
+
+        # Sort the lines by URL, and those of a URL by time; its last line precedes another URL.
+        digests = np.frombuffer(url_digests, np.uint64)
+        numbers = np.frombuffer(line_numbers, np.uint64)
+        order = np.lexsort((np.frombuffer(times) if len(logs) > 1 else numbers, digests))
+        is_last = np.append(digests[order][1:] != digests[order][:-1], True)[: len(order)]
         last = np.sort(order[is_last])
-        last = last[np.frombuffer(selected, np.bool_)[last]]
-        yield places[last], found[last]
+        last = last[np.frombuffer(is_selected, np.bool_)[last]]
+        yield numbers[last], digests[last]
 
 
 def lines_at(logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[OutcomeLine]:
-    """Yield the lines with these ascending *numbers*."""
-    lines, passed = _lines(logs), 0
+    """Yield the lines of *logs* with the line numbers *numbers*, which must be ascending."""
+    lines, next_number = _lines(logs), 0
     for number in map(int, numbers):
-        yield next(islice(lines, number - passed, None))
-        passed = number + 1
+        yield next(islice(lines, number - next_number, None))
+        next_number = number + 1
 
 
 def _lines(logs: Iterable[Log]) -> Iterator[OutcomeLine]:
-    return chain.from_iterable(ends(one.jobdir, start=one.start, end=one.end) for one in logs)
+    """Yield all lines of *logs*, one log after the other."""
+    return chain.from_iterable(
+        outcome_lines(log.jobdir, start=log.start, end=log.end) for log in logs
+    )

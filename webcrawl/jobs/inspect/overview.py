@@ -1,4 +1,4 @@
-"""Overview of the frontier in figures: queues, hosts and their states, parked URLs.
+"""Overview of the frontier in numbers: queues, hosts and their states, parked URLs.
 
 For ``scrapy frontier``. The result is data, which ``overview_text`` and ``host_overview_text`` turn
 into text.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Number of characters of an invalid host name that an error repeats.
 _SHOWN_CHARS = 200
-# Number of characters of a host name for which the table has room.
+# Number of characters of a host name that the table shows.
 _LONGEST_NAME = 60
 
 
@@ -50,16 +50,19 @@ class HostRow(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Figures of the frontier.
+    """How many URLs and hosts are in the frontier, by queue and state.
 
-    waiting: URLs to be fetched now, with those in process, without parked ones.
-    levels, in_host_queues, leased: those of them that were in the queues at the checkpoint.
-    new: those that were in the eliminator then, or were submitted since.
+    waiting: URLs to be fetched, including those in process, but not parked or due ones.
+    levels: waiting URLs in each front-end queue at the checkpoint.
+    in_host_queues: waiting URLs in the queues of hosts at the checkpoint.
+    leased: URLs in process at the checkpoint.
+    new: waiting URLs that were in the eliminator at the checkpoint or were submitted since.
+    finished: URLs finished since the crawl was started.
     finished_since: URLs finished since the checkpoint.
-    parked: as of the checkpoint, by reason.
+    parked: URLs parked at the checkpoint, by reason.
+    due: URLs planned for another visit.
     hosts: numbers of hosts with a queue, by state.
     top: the hosts with the longest queues.
-    finished: URLs finished since the crawl was started.
     """
 
     as_of: AsOf
@@ -77,9 +80,9 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class HostOverview(msgspec.Struct, frozen=True):
-    """State of a host, and how many of its URLs wait in each place, such as "level 3".
+    """State of a host, and how many of its URLs wait in each of *places*, such as "level 3".
 
-    If the host is divided, *parts* are its parts with a queue; each has its own pause.
+    If the host is divided into parts, *parts* are those with a queue; each has its own pause.
     """
 
     as_of: AsOf
@@ -89,7 +92,7 @@ class HostOverview(msgspec.Struct, frozen=True):
 
 
 def overview(view: JobView, *, top: int) -> Overview:
-    """Return the figures of the frontier, with the *top* longest queues of hosts.
+    """Count the URLs and hosts in the frontier, and find the *top* hosts with the longest queues.
 
     Reads the URLs submitted since the checkpoint (4 us each), but no queues.
     """
@@ -103,6 +106,7 @@ def overview(view: JobView, *, top: int) -> Overview:
     levels, in_host_queues = lengths[Where.LEVEL], sum(lengths[Where.HOST_QUEUE].values())
     leased, requeued = (sum(lengths[where].values()) for where in (Where.LEASED, Where.REQUEUED))
     new = sum(1 for shard in view.shards for _ in shard.seen.undecided())
+    # URLs finished since the checkpoint, which are still in its queues.
     removed = sum(frontier.finished_keys().size for frontier in frontiers)
     return Overview(
         as_of=as_of(view),
@@ -121,30 +125,38 @@ def overview(view: JobView, *, top: int) -> Overview:
 
 
 def _rows(frontier: FrontierView) -> Iterator[HostRow]:
+    """Yield a row for each host with a queue."""
     now = wall_time()
     for name, times in frontier.hosts():
         yield HostRow(name, state_of(times, now=now), times.ready_at, times.length)
 
 
 def host_overview(view: JobView, host: str) -> HostOverview:
-    """Return the figures of *host*, a host or URL as the user typed it.
+    """Return the state of *host*, a host or URL as the user typed it, and count its waiting URLs.
 
-    They are those of its politeness key, which may be its domain. Reads all queues, a million URLs
-    in a fifth of a second. Raises FatalError if it is not a host.
+    The result is about its politeness key, which may be its domain. Reads all queues, a million
+    URLs in a fifth of a second. Raises FatalError if *host* is not a host.
     """
     url = normalize_seed(host) or normalize_seed(f"[{host}]")
     if url is None:
         raise FatalError(f"{host[:_SHOWN_CHARS]!r} is not a host.")
+
     host = POLITENESS_KEYS[view.politeness_key](host_of(url))
     places: Counter[str] = Counter()
-    for frontier, seen in ((shard.frontier, shard.seen) for shard in view.shards):
-        finished = frontier.finished_keys()
-        new = (decode(one.payload) for one in seen.undecided() if one.payload)
-        places["new"] += sum(one.host == host and not finished.hides_entry(one) for one in new)
-        wanted = host.encode()
-        for one in frontier.find(lambda entry: entry.host == host, finished, containing=wanted):
-            name = "" if one.queue.where is Where.HOST_QUEUE else one.queue.name
-            places[f"{one.queue.where.value} {name}".strip()] += 1
+    for shard in view.shards:
+        finished = shard.frontier.finished_keys()
+        new = (
+            decode(submitted.payload) for submitted in shard.seen.undecided() if submitted.payload
+        )
+        places["new"] += sum(
+            entry.host == host and not finished.hides_entry(entry) for entry in new
+        )
+        for found in shard.frontier.find(
+            lambda entry: entry.host == host, finished, containing=host.encode()
+        ):
+            name = "" if found.queue.where is Where.HOST_QUEUE else found.queue.name
+            places[f"{found.queue.where.value} {name}".strip()] += 1
+
     shard = view.shard_of(host)
     state = host_state(shard, host, url=url)
     if not (places.total() or shard.knows(host)):
@@ -157,7 +169,7 @@ def host_overview(view: JobView, host: str) -> HostOverview:
 
 
 def overview_text(figures: Overview, *, now: float) -> str:
-    """Return *figures* as lines of text."""
+    """Format *figures* as lines of text; *now* is in epoch seconds."""
     hosts = ", ".join(f"{count:,} {state}" for state, count in figures.hosts.items())
     if figures.new and not any(figures.hosts.values()):
         hosts = "shown after the next checkpoint"
@@ -182,6 +194,7 @@ def overview_text(figures: Overview, *, now: float) -> str:
 
 
 def _row_text(rows: list[HostRow], now: float) -> str:
+    """Format *rows* as lines of a table; *now* is in epoch seconds."""
     text = ""
     for row in rows:
         until = row.ready_at if row.state == HostState.RESTING else 0.0
@@ -191,7 +204,7 @@ def _row_text(rows: list[HostRow], now: float) -> str:
 
 
 def host_overview_text(figures: HostOverview, *, now: float) -> str:
-    """Return *figures* of one host as lines of text."""
+    """Format *figures* about one host as lines of text; *now* is in epoch seconds."""
     rows = [("host", host_text(figures.host, now))]
     rows += [(place, f"{count:,}") for place, count in sorted(figures.places.items())]
     rows.append(("as of", as_of_text(figures.as_of)))

@@ -1,15 +1,15 @@
-"""Putting finished URLs back in line: ``scrapy frontier --retry``, ``--refetch`` and ``--due``.
+"""Puts finished URLs back in line: ``scrapy frontier --retry``, ``--refetch`` and ``--due``.
 
-URLs are selected by their *last* line in the log of finished URLs, and those that already wait are
-left out. They go directly to the frontier, because the eliminator has seen them, and into its done
-log. If the process dies, run the command again to do the rest.
+URLs are selected by their *last* line in the log of finished URLs; those that already wait are left
+out. The selected URLs go directly to the frontier and into its done log: the eliminator would drop
+them, because it has seen them. If the process dies, run the command again to do the rest.
 
 ``--retry`` selects URLs that were given up, by outcome; their hosts are tried again even if they
 failed often. ``--refetch`` and ``--due`` select answered URLs, which are visited again.
 
-The log does not have everything about an entry: links since the entrance of a host are counted from
-the URL itself, and redirects start at 0. Ordinary Requests of a spider are left out, and so are
-URLs that were too long for the log.
+The log does not contain all fields of an entry. The number of links since the crawl entered the
+host starts again at this URL, and the number of redirects at 0. Ordinary Requests of a spider are
+left out, and so are URLs that were too long for the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from webcrawl.frontier.view import Where
 from webcrawl.hive.bus.live_seeds import visit_item
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.last_lines import digest, last_lines, lines_at, logs_of
-from webcrawl.jobs.inspect.stopped_job import opened
+from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 from webcrawl.revisit.history import History, encode_history, history_of, visited
 from webcrawl.revisit.visits import Visits
 from webcrawl.seen.fingerprint import fingerprint
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.job_view import JobView
     from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
 
-# Limit of URLs in a list (0.2 kB each), and the number of those whose text is kept.
-_MAX_DUE = 1 << 23
-_MAX_NAMED = 10_000
-_SHOWN = 20
+# Limit of the URLs in a list, each of which takes 0.2 kB, and of those whose text is kept.
+_MAX_LISTED = 1 << 23
+_MAX_REMEMBERED = 10_000
+_MAX_SHOWN = 20
 _PROGRESS_EVERY = 10_000
 _PUSH_SIZE = 1_000
 _OLDER = "older-than"
@@ -67,9 +67,9 @@ _PATTERN = re.compile(r"[\w+.-]*[:*?\[]")
 class PutBack(msgspec.Struct):
     """Counts of URLs put back in line.
 
-    *urls* were put back, or pushed to a hive. *waiting* were in line already, and *left_out* are
-    ordinary Requests and URLs too long for the log. *unknown* are the URLs of a list that were
-    never answered; only the first 10,000 are remembered.
+    *urls* were put back, or pushed to a hive. *waiting* were already in line, and *left_out* are
+    ordinary Requests and URLs too long for the log. *unknown* has the URLs of a list that were
+    never answered, as far as they are among its first 10,000.
     """
 
     urls: int = 0
@@ -79,21 +79,21 @@ class PutBack(msgspec.Struct):
 
     @property
     def in_words(self) -> str:
-        """The counts in words."""
+        """All counts in one sentence."""
         if self == PutBack():
             return "0 URLs put back in line: the log has no such finished URLs"
-        shown = " ".join(self.unknown[:_SHOWN])
+        shown = " ".join(self.unknown[:_MAX_SHOWN])
         unknown = f"; {len(self.unknown):,} never answered: {shown}" if shown else ""
         left_out = f"left out: {self.left_out:,} (ordinary Requests and URLs too long for the log)"
         waiting = f"already waiting: {self.waiting:,}"
-        put = f"{counted(self.urls, 'URL')} put back in line"
-        return f"{put}; {waiting}; {left_out}{unknown}"
+        put_back = f"{counted(self.urls, 'URL')} put back in line"
+        return f"{put_back}; {waiting}; {left_out}{unknown}"
 
 
-def given_up_with(text: str) -> LineFilter:
-    """Select URLs that were given up with one of the outcomes in *text*, separated by commas.
+def given_up_filter(text: str) -> LineFilter:
+    """Return a filter for URLs given up with one of the outcomes in the comma-separated *text*.
 
-    Raises FatalError if one is not an outcome of URLs that are given up.
+    Raises FatalError if one of them is not an outcome of URLs that are given up.
     """
     names = {name.strip() for name in text.split(",")}
     unknown = next((name for name in sorted(names) if not is_given_up(name)), None)
@@ -106,79 +106,86 @@ def given_up_with(text: str) -> LineFilter:
     return lambda line: line.outcome in names
 
 
-def answered(words: Sequence[str]) -> LineFilter:
-    """Select answered URLs by *words*: ``all``, ``older-than 7d``, or a URL pattern with ``*``.
+def answered_filter(words: Sequence[str]) -> LineFilter:
+    """Return a filter for answered URLs, which the user described with *words*.
 
-    ``*`` stands for any text. Raises FatalError.
+    They are ``all``, ``older-than 7d``, or a URL pattern in which ``*`` stands for any text. Raises
+    FatalError for anything else.
     """
     if words[0] == _OLDER:
         age = measured("AGE_SECS", words[1]) if len(words) > 1 else None
         if not isinstance(age, int | float):
             raise FatalError(f"{_OLDER} needs an age, such as 7d, 12h or 30min.")
         before = wall_time() - age
-        return lambda line: _is_document(line) and line.at < before
+        return lambda line: _was_answered(line) and line.at < before
     if words[0] == "all":
-        return _is_document
+        return _was_answered
     if not _PATTERN.match(words[0]):
         raise FatalError(
             f"{words[0]!r} is not a URL: use all, {_OLDER} AGE (such as 7d), or a URL pattern such "
             "as https://example.com/*."
         )
     matches = re.compile(fnmatch.translate(words[0])).match
-    return lambda line: _is_document(line) and matches(line.url) is not None
+    return lambda line: _was_answered(line) and matches(line.url) is not None
 
 
 class UrlList:
-    """Selection of the answered URLs in *lines*. Raises FatalError if there are too many."""
+    """Filter for the answered URLs among those in *lines*. Raises FatalError for too many lines."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self._names: dict[int, str] = {}
+        #: URLs by digest; "" for those whose text is not remembered.
+        self._urls: dict[int, str] = {}
+        #: Digests of the URLs that were answered.
         self._answered: set[int] = set()
         for line in filter(None, map(str.strip, lines)):
             url = normalize_seed(line) or line
-            self._names[digest(url)] = url if len(self._names) < _MAX_NAMED else ""
-            if len(self._names) > _MAX_DUE:
-                raise FatalError(f"The list has more than {_MAX_DUE:,} URLs: split it.")
+            self._urls[digest(url)] = url if len(self._urls) < _MAX_REMEMBERED else ""
+            if len(self._urls) > _MAX_LISTED:
+                raise FatalError(f"The list has more than {_MAX_LISTED:,} URLs: split it.")
 
     def __call__(self, line: OutcomeLine) -> bool:
-        name = digest(line.url)
-        if is_taken := _is_document(line) and name in self._names:
-            self._answered.add(name)
-        return is_taken
+        url_digest = digest(line.url)
+        if is_selected := _was_answered(line) and url_digest in self._urls:
+            self._answered.add(url_digest)
+        return is_selected
 
     def unknown(self) -> list[str]:
-        """Return those of the first 10,000 URLs that were never answered."""
-        return [url for name, url in self._names.items() if url and name not in self._answered]
+        """Return which of the first 10,000 URLs were never answered."""
+        return [
+            url
+            for url_digest, url in self._urls.items()
+            if url and url_digest not in self._answered
+        ]
 
 
-def _is_document(line: OutcomeLine) -> bool:
-    """Return whether the URL of *line* was answered, now or before."""
+def _was_answered(line: OutcomeLine) -> bool:
+    """Return whether the URL of *line* was answered, this time or earlier."""
     return bool(line.visit) or line.outcome.startswith("http_")
 
 
 def put_back(
     crawler: Crawler, selects: LineFilter, *, visits: bool, on_progress: OnProgress
 ) -> PutBack:
-    """Put URLs back in line, in the stopped job of *crawler*'s settings.
+    """Put URLs back in line in the job of *crawler*'s settings, which must not be running.
 
-    They are those whose last line *selects* accepts. With *visits* they are visited, otherwise
-    tried again. *on_progress* is called with a count and its unit. Raises FatalError with one
+    These are the URLs whose last line *selects* accepts. With *visits* they are visited again,
+    otherwise retried. *on_progress* is called with a count and its unit. Raises FatalError with one
     sentence.
     """
     jobdir = Path(crawler.settings["JOBDIR"])
-    ask(jobdir, lambda _: None)  # FatalError if there is no crawl
-    done = PutBack()
-    with opened(crawler) as stopped:
-        for entry in _due(jobdir, selects, done) if visits else ():
+    ask(jobdir, lambda _: None)  # raises FatalError if there is no crawl
+    counts = PutBack()
+    with open_stopped_job(crawler) as stopped:
+        for entry in _due_entries(jobdir, selects, counts) if visits else ():
             stopped.state.shards.of(entry.url).frontier.requeue(entry)
-            done.urls += 1
-        for line in _last(jobdir, selects, done, on_progress, visits=visits):
+            counts.urls += 1
+        for line in _idle_lines(jobdir, selects, counts, on_progress, visits=visits):
             _requeue(stopped.state, line, visits=visits)
-            done.urls += 1
-            if done.urls % _PROGRESS_EVERY == 0:
-                on_progress(done.urls, "URLs put back in line")
+            counts.urls += 1
+            if counts.urls % _PROGRESS_EVERY == 0:
+                on_progress(counts.urls, "URLs put back in line")
                 stopped.state.shards.of(line.url).hosts.records.flush()
-    return done
+    return counts
 
 
 def push(
@@ -189,123 +196,136 @@ def push(
     on_progress: OnProgress,
     encoded: Callable[[Entry], bytes] = visit_item,
 ) -> PutBack:
-    """Push URLs to be visited to the crawl in *jobdir*, which may be running.
+    """Push URLs to be visited again to the crawl in *jobdir*, which may be running.
 
-    They are selected as in ``put_back``. *pushed* is called with 1,000 at a time in the form
-    *encoded*, by default as live seeds of a hive.
+    *selects* selects them by their last line, as in ``put_back``. *pushed* is called with lists of
+    up to 1,000 entries, encoded by *encoded*; by default they become live seeds of a hive.
+    *on_progress* is called with a count and its unit.
     """
-    done, items = PutBack(), list[bytes]()
-    lines = _last(jobdir, selects, done, on_progress, visits=True)
+    counts, items = PutBack(), list[bytes]()
+    lines = _idle_lines(jobdir, selects, counts, on_progress, visits=True)
     others = (entry_of(line, "", rank=0, visits=True) for line in lines)
-    for entry in chain(_due(jobdir, selects, done), others):
+    for entry in chain(_due_entries(jobdir, selects, counts), others):
         items.append(encoded(entry))
-        done.urls += 1
+        counts.urls += 1
         if len(items) == _PUSH_SIZE:
             pushed(items)
             items.clear()
-            on_progress(done.urls, "URLs pushed")
+            on_progress(counts.urls, "URLs pushed")
     if items:
         pushed(items)
-    return done
+    return counts
 
 
 def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
-    """Make the finished URLs of the stopped job of *crawler*'s settings due for a visit.
+    """Schedule visits of all URLs that the job of *crawler*'s settings has finished.
 
-    REVISIT does this with URLs that are finished from now on. Raises FatalError with one sentence.
+    The job must not be running. With REVISIT, a crawl does this itself for each URL it finishes, so
+    this is for older ones. *on_progress* is called with a count and its unit. Raises FatalError
+    with one sentence.
     """
-    jobdir, visits, done = Path(crawler.settings["JOBDIR"]), Visits.from_crawler(crawler), PutBack()
-    with opened(crawler) as stopped:
-        for line in _last(jobdir, lambda _: True, done, on_progress, visits=False):
+    jobdir, counts = Path(crawler.settings["JOBDIR"]), PutBack()
+    visits = Visits.from_crawler(crawler)
+    with open_stopped_job(crawler) as stopped:
+        for line in _idle_lines(jobdir, lambda _: True, counts, on_progress, visits=False):
             shard, key = stopped.state.shards.of(line.url), stopped.state.rules.key_of(line.url)
             entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=True)
-            found = line.visit or visited(line.outcome)
-            due = visits.next(entry, line.history, found, outcome=line.outcome, at=line.at)
+            result = line.visit or visited(line.outcome)
+            due = visits.next(entry, line.history, result, outcome=line.outcome, at=line.at)
             if due is not None:
                 shard.frontier.postpone(*due)
                 shard.frontier.count_answer(0.0, line.at)
-                done.urls += 1
-    return done
+                counts.urls += 1
+    return counts
 
 
-def _last(
-    jobdir: Path, selects: LineFilter, done: PutBack, on_progress: OnProgress, *, visits: bool
+def _idle_lines(
+    jobdir: Path, selects: LineFilter, counts: PutBack, on_progress: OnProgress, *, visits: bool
 ) -> Iterator[OutcomeLine]:
-    """Yield the last lines of URLs that do not wait and that *selects* accepts.
+    """Yield the last line of each URL that is not in line, if *selects* accepts that line.
 
-    The others are counted in *done*. With *visits*, due URLs are not: ``_due`` handles them.
+    URLs that wait or are due, and those left out, are counted in *counts*. With *visits*, due URLs
+    are not counted, because ``_due_entries`` does that.
     """
     logs = logs_of(jobdir)
-    for numbers, names in last_lines(logs, selects, on_progress=on_progress):
-        wait, due = ask(jobdir, _waiting) if len(names) else (names, names)
-        waits, is_due = np.isin(names, wait), np.isin(names, due)
-        done.waiting += int((waits & ~is_due if visits else waits | is_due).sum())
-        for line in lines_at(logs, numbers[~(waits | is_due)]):
+    for numbers, digests in last_lines(logs, selects, on_progress=on_progress):
+        waiting, due = ask(jobdir, _waiting_digests) if len(digests) else (digests, digests)
+        is_waiting, is_due = np.isin(digests, waiting), np.isin(digests, due)
+        in_line = is_waiting & ~is_due if visits else is_waiting | is_due
+        counts.waiting += int(in_line.sum())
+        for line in lines_at(logs, numbers[~(is_waiting | is_due)]):
             if line.kind == "request" or len(line.url) >= MAX_URL:
-                done.left_out += 1
+                counts.left_out += 1
             else:
                 yield line
     if isinstance(selects, UrlList):
-        done.unknown = selects.unknown()
+        counts.unknown = selects.unknown()
 
 
-def _waiting(view: JobView) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _waiting_digests(view: JobView) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the digests of the URLs that wait in the frontier, and of those that are due."""
-    found = {True: array("Q"), False: array("Q")}
-    for one in _entries(view):
-        found[one.queue.where is Where.DUE].append(digest(one.entry.url))
-    return np.frombuffer(found[False], np.uint64), np.frombuffer(found[True], np.uint64)
+    waiting, due = array("Q"), array("Q")
+    for found in _entries(view):
+        digests = due if found.queue.where is Where.DUE else waiting
+        digests.append(digest(found.entry.url))
+    return np.frombuffer(waiting, np.uint64), np.frombuffer(due, np.uint64)
 
 
 def _entries(view: JobView) -> Iterator[Found]:
+    """Yield the entries of URLs in all queues that are not finished yet."""
     for shard in view.shards:
-        for one in shard.frontier.entries(shard.frontier.finished_keys()):
-            if one.entry.kind not in NO_URLS:
-                yield one
+        for found in shard.frontier.entries(shard.frontier.finished_keys()):
+            if found.entry.kind not in NO_URLS:
+                yield found
 
 
-def _due(jobdir: Path, selects: LineFilter, done: PutBack) -> Iterator[Entry]:
-    """Yield immediate visits of URLs that are due later and that *selects* accepts.
+def _due_entries(jobdir: Path, selects: LineFilter, counts: PutBack) -> Iterator[Entry]:
+    """Yield entries for immediate visits of the URLs that are due later and *selects* accepts.
 
-    They are marked like hints, so that the later visits know about them (revisit/hints.py). URLs
-    that already wait are counted in *done*. Takes 0.2 kB of memory for each.
+    The entries are marked like hints, so that the later visits know about them
+    (revisit/hints.py). URLs that already wait are counted in *counts*. Takes 0.2 kB of memory per
+    URL.
     """
 
     def selected(view: JobView) -> list[bytes]:
-        visited = (one.entry for one in _entries(view) if one.queue.where is Where.DUE)
-        return [encode(entry) for entry in visited if selects(_line_of(entry))]
+        due = (found.entry for found in _entries(view) if found.queue.where is Where.DUE)
+        return [encode(entry) for entry in due if selects(_line_of(entry))]
 
-    found, now = ask(jobdir, selected), int(wall_time())
-    wait, _ = ask(jobdir, _waiting)
-    names = np.array([digest(decode(data).url) for data in found], np.uint64)
-    waits = np.isin(names, wait)
-    done.waiting += int(waits.sum())
-    for entry in map(decode, compress(found, ~waits)):
-        known = replace(history_of(entry) or History(), hinted_at=now)
-        yield replace(entry, history=encode_history(known))
+    encoded_entries, now = ask(jobdir, selected), int(wall_time())
+    waiting, _ = ask(jobdir, _waiting_digests)
+    digests = np.array([digest(decode(data).url) for data in encoded_entries], np.uint64)
+    is_waiting = np.isin(digests, waiting)
+    counts.waiting += int(is_waiting.sum())
+    for entry in map(decode, compress(encoded_entries, ~is_waiting)):
+        history = replace(history_of(entry) or History(), hinted_at=now)
+        yield replace(entry, history=encode_history(history))
 
 
 def _line_of(entry: Entry) -> OutcomeLine:
-    """Return a line for a due URL, with the fields that ``LineFilter`` reads."""
+    """Return a log line for the due URL of *entry*, with the fields that filters read."""
     at = (history_of(entry) or History()).at
     visit = UNCHANGED if at else ""
     return OutcomeLine(at=at, url=entry.url, host=entry.host, outcome="", form="", visit=visit)
 
 
 def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
+    """Put the URL of *line* back in line. Without *visits*, failures of its host are forgiven."""
     key = state.rules.key_of(line.url)
     shard = state.shards.of(line.url)
     if not visits:
         shard.hosts.politeness.forgive(key, line.url)
         shard.hosts.robots.forgive(line.url)
-    # After a power failure, the URL may be missing in the eliminator but not in the log.
+    # After a power failure, the log may have URLs that the eliminator does not know.
     shard.eliminator.add(fingerprint(state.links.comparison_form(line.url)))
     entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=visits)
     shard.frontier.requeue(entry, ended="" if entry.history else line.outcome)
 
 
 def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:
-    """Return the entry of a URL that ended as in *line* and has the politeness key *key*."""
+    """Return an entry for the URL of *line*, which has the politeness key *key*.
+
+    The entry asks for a visit if *visits* or if *line* is from a visit.
+    """
     return Entry(
         url=line.url,
         host=key,
@@ -314,6 +334,6 @@ def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:
         via=line.via,
         kind=line.kind,
         discovered_at=wall_time(),
-        # A failed visit is tried again as a visit.
+        # A failed visit is retried as a visit.
         history=encode_history(line.history) if visits or line.visit else b"",
     )

@@ -1,11 +1,11 @@
-"""Export of the frontier as a seed list: all URLs that are still to be fetched.
+"""Exports the frontier as a seed list of all URLs that are still to be fetched.
 
 Each line is ``rank,URL``. The list is written by ``scrapy frontier --export`` and read by
 ``-a seeds=`` and ``--import``. Invariant: each line is read back as the same URL and rank; URLs for
-which that is not possible are counted.
+which that is not possible are left out and counted.
 
-A seed list does not have the depth, the linking page and earlier tries. Ordinary Requests of a
-spider (callbacks, POST) are left out.
+A seed list does not contain the depth of a URL, the page that links to it and its earlier tries.
+Ordinary Requests of a spider (callbacks, POST) are left out.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry
     from webcrawl.jobs.inspect.job_view import JobView
 
-_WRITTEN_AT_ONCE = 10_000
+_LINES_PER_WRITE = 10_000
 _GZIP_LEVEL = 4
 
 
 class Exported(msgspec.Struct):
     """Counts of an export.
 
-    *urls* were written. *requests* are ordinary Requests and *unsayable* are URLs that cannot be
-    written as a line; both were left out. *damaged* has a sentence for each file that cannot be
-    read completely.
+    *urls* is the number of URLs written. *requests* ordinary Requests were left out, and so were
+    *unsayable* URLs, which cannot be written as a line. *damaged* has a sentence for each file that
+    could not be read completely.
     """
 
     urls: int = 0
@@ -51,11 +51,11 @@ class Exported(msgspec.Struct):
 
 
 def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> Exported:
-    """Write all URLs that wait, are leased, parked or undecided to *path*, 8 us for each.
+    """Write all URLs of *view* that wait, are leased, parked or undecided to the file *path*.
 
-    The file is compressed if its name ends in ``.gz``. It is replaced completely or not at all. Of
-    a stopped crawl everything readable is written. *on_progress* is called with the number so far.
-    Raises FatalError if *path* cannot be written.
+    Takes 8 us per URL. The file is compressed if its name ends in ``.gz``. It is replaced
+    completely or not at all. If the crawl is stopped, damaged files are skipped. *on_progress* is
+    called with the number of URLs so far. Raises FatalError if *path* cannot be written.
     """
     if not path.name:
         raise FatalError(f"{path} cannot be written: it is not a file.")
@@ -63,20 +63,20 @@ def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> 
     lines = _lines(view, counts)
     with ExitStack() as stack:
         with _as_fatal(path):
-            aside = stack.enter_context(replacing(path))
-            file = stack.enter_context(_open(aside, gzipped=path.suffix == ".gz"))
-        while written := b"".join(islice(lines, _WRITTEN_AT_ONCE)):
+            temporary = stack.enter_context(replacing(path))
+            file = stack.enter_context(_open(temporary, gzipped=path.suffix == ".gz"))
+        while data := b"".join(islice(lines, _LINES_PER_WRITE)):
             with _as_fatal(path):
-                file.write(written)
+                file.write(data)
             on_progress(counts.urls)
         with _as_fatal(path):
-            stack.close()  # gzip has something left to write
+            stack.close()  # gzip writes its last bytes
     return counts
 
 
 @contextlib.contextmanager
 def _as_fatal(path: Path) -> Iterator[None]:
-    """Turn an OSError about *path* into FatalError, as it is not about the job."""
+    """Turn an OSError about the file *path* into FatalError: the job itself is not at fault."""
     try:
         yield
     except OSError as error:
@@ -85,9 +85,10 @@ def _as_fatal(path: Path) -> Iterator[None]:
 
 
 def _open(path: Path, *, gzipped: bool) -> BinaryIO:
+    """Open *path* for writing, compressed if *gzipped*."""
     if not gzipped:
         return path.open("wb")
-    return cast("BinaryIO", gzip.open(path, "wb", _GZIP_LEVEL))  # the caller closes
+    return cast("BinaryIO", gzip.open(path, "wb", _GZIP_LEVEL))  # the caller closes it
 
 
 def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
@@ -98,15 +99,16 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
         f"{own.written_at} and the logs since.\n"
     )
     yield heading.encode()
-    is_running = running(view.jobdirs)  # then a missing file may be in a newer checkpoint
+    is_running = running(view.jobdirs)
 
     def on_damage(error: CorruptRecordError) -> None:
-        if is_running:
+        if is_running:  # the file may belong to an older checkpoint, and then ``ask`` retries
             raise error
-        counts.damaged.append(f"{error}; the rest of that file is missing in the list")
+        counts.damaged.append(f"{error}; the rest of that file is missing from the list")
 
     for entry in _entries(view, on_damage):
-        if entry.kind in NO_URLS or entry.history:  # a visit would be imported as a new URL
+        # A visit is left out, because it would be imported as a new URL.
+        if entry.kind in NO_URLS or entry.history:
             continue
         if entry.extra:
             counts.requests += 1
@@ -118,7 +120,7 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
 
 
 def _entries(view: JobView, on_damage: Callable[[CorruptRecordError], object]) -> Iterator[Entry]:
-    """Yield each URL once; URLs in the eliminator are not in a queue yet."""
+    """Yield the entry of each waiting URL once, including those still in the eliminator."""
     for shard in view.shards:
         shard.frontier.on_damage = on_damage
         finished = shard.frontier.finished_keys()

@@ -1,8 +1,8 @@
-"""Stopped job, opened to add URLs and to make a checkpoint.
+"""Opens a job that is not running, to add URLs and to make a checkpoint.
 
 For ``scrapy frontier --import`` and ``--retry`` and for ``scrapy queue-build``. The shards are
 opened as in a crawl, under the job's lock. If the process dies before the checkpoint, the URLs
-added until then are in the logs of the parts, as in a crawl.
+added until then are in the logs of frontier and eliminator, as in a crawl.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _POLL_SECS = 0.01
 
 
 class StoppedJob(NamedTuple):
-    """Job that is not running, opened for *crawler*, whose settings name it."""
+    """A job that is not running, opened with the settings of *crawler*, which name the job."""
 
     state: JobState
     crawler: Crawler
     job: Job
 
     def publish(self) -> None:
-        """Make a checkpoint. Blocks. Raises OSError."""
+        """Make and publish a checkpoint. Blocks. Raises OSError."""
         job, spider = self.job, self.crawler.spidercls.name
         job.publish(job.prepare({**job.own.facts, "spider": spider, **self.state.facts()}))
         job.forget()
 
     @contextmanager
     def seeds_of(self, sources: Sequence[str]) -> Iterator[SeedReader]:
-        """Open a reader at the beginning of the seed lists *sources*. Raises FatalError."""
+        """Open a reader of the seed lists *sources*, at their beginning. Raises FatalError."""
         spool = self.job.path / "seeds"
         reader = SeedReader(sources=sources, spool_dir=spool, stdin=sys.stdin.buffer)
         with closing(reader) as seeds:
@@ -54,15 +54,19 @@ class StoppedJob(NamedTuple):
             yield seeds
 
     def submit(self, seeds: SeedReader) -> Iterator[int]:
-        """Submit all *seeds*; yield the number read so far after each batch."""
+        """Submit all *seeds* in batches; after each, yield the number of seeds read so far."""
         while not seeds.exhausted:
             self.state.links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
             yield seeds.seeds_read
 
     def decide(self) -> None:
-        """Wait until it is known which of the submitted URLs are new. Raises any error of that."""
+        """Wait until the eliminators have found out which of the submitted URLs are new.
+
+        Raises the errors of their merges.
+        """
         for eliminator in (shard.eliminator for shard in self.state.shards):
-            for _ in range(2):  # a merge that is already running does not have the latest URLs
+            # Twice, because a merge that is already running does not include the latest URLs.
+            for _ in range(2):
                 eliminator.merge()
                 while eliminator.merging:
                     time.sleep(_POLL_SECS)
@@ -70,10 +74,10 @@ class StoppedJob(NamedTuple):
 
 
 @contextmanager
-def opened(crawler: Crawler) -> Iterator[StoppedJob]:
+def open_stopped_job(crawler: Crawler) -> Iterator[StoppedJob]:
     """Open the job of *crawler*'s settings with its shards; create it if necessary.
 
-    Makes a checkpoint at the end of the block. Raises FatalError with one sentence.
+    A checkpoint is made at the end of the block. Raises FatalError with one sentence.
     """
     state = ProcessBuilder(crawler).state()
     job, spider = state.resources.job, crawler.spidercls.name
@@ -83,7 +87,7 @@ def opened(crawler: Crawler) -> Iterator[StoppedJob]:
     try:
         state.open()
         if not job.own.resumed:
-            stopped.publish()  # the hash seed must be saved before anything is logged with it
+            stopped.publish()  # save the hash seed before logging fingerprints that depend on it
         yield stopped
         stopped.publish()
     except _DISK_ERRORS as error:

@@ -1,4 +1,4 @@
-"""Text of an explanation."""
+"""Formats the explanation of a URL as text, for ``scrapy why``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from webcrawl.doctor.states import HostState, State
-from webcrawl.jobs.inspect.info_log import beginning
+from webcrawl.jobs.inspect.info_log import log_start_notice
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def why_text(explanation: Explanation, *, now: float) -> str:
-    """Return *explanation* as lines of text: a sentence, then the facts."""
+    """Format *explanation* as lines of text: a sentence, then the facts.
+
+    *now* is the present time in epoch seconds.
+    """
     rows = [("", _sentence(explanation, now)), ("URL", explanation.normalized)]
     if explanation.form != explanation.normalized:
         rows.append(("compared as", f"{explanation.form}  ({', '.join(explanation.rules)})"))
@@ -24,29 +27,31 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         rows.append(("filter", f"{explanation.refused_by} refuses it as {explanation.judged_as}"))
     else:
         rows.append(("filters", f"all accept it as {explanation.judged_as}"))
-    rows += [("waits", _place(place, now)) for place in explanation.places]
-    rows += [("ended", _outcome(outcome, now)) for outcome in explanation.outcomes]
-    rows += [("redirect of", _redirect(outcome, now)) for outcome in explanation.redirects]
+    rows += [("waits", _place_text(place, now)) for place in explanation.places]
+    rows += [("ended", _outcome_text(outcome, now)) for outcome in explanation.outcomes]
+    rows += [("redirect of", _redirect_text(outcome, now)) for outcome in explanation.redirects]
     if explanation.duplicate_of:
         rows.append(("content of", explanation.duplicate_of))
     rows.append(("host", host_text(explanation.host, now)))
     if walls := explanation.host.walls:
-        shown = ", ".join(f"{number:,} {name}" for name, number in walls.items())
+        counts = ", ".join(f"{number:,} {name}" for name, number in walls.items())
         slowed = explanation.host.slowed
         slower = f"; its pauses are {1 << slowed} times longer" if slowed else ""
-        rows.append(("walls", f"answers that blocked the crawler: {shown}{slower}"))
+        rows.append(("walls", f"answers that blocked the crawler: {counts}{slower}"))
     if explanation.excluded:
         rows.append(("excluded by", explanation.excluded))
     if explanation.table:
         rows.append(("", f'has the table "{explanation.table}" in HOSTS_POLICY_FILE'))
-    rows += [("control", one) for one in explanation.changes if one != explanation.excluded]
-    rows.append(("robots.txt", _robots(explanation.robots, now)))
+    rows += [
+        ("control", change) for change in explanation.changes if change != explanation.excluded
+    ]
+    rows.append(("robots.txt", _robots_text(explanation.robots, now)))
     rows += [("pattern", pattern) for pattern in explanation.trap.patterns]
     if explanation.trap.excepted:
         rows.append(("", "is in TRAP_EXCEPTIONS_FILE, so it is never parked as a trap"))
     fresh, fruitless = explanation.trap.fresh, explanation.trap.fruitless
     rows.append(("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers without"))
-    if since := beginning(explanation.known_since):
+    if since := log_start_notice(explanation.known_since):
         rows.append(("", since))
     rows.append(("as of", as_of_text(explanation.as_of)))
     return "".join(f"{name:>11}  {value}\n" for name, value in rows)
@@ -81,6 +86,7 @@ _WAITS_FOR = {
 
 
 def _sentence(explanation: Explanation, now: float) -> str:
+    """Say in one sentence what has happened to the URL, or what it waits for."""
     state = explanation.state
     if state == "due":
         history = f" ({explanation.reason})" if explanation.reason else ""
@@ -88,10 +94,10 @@ def _sentence(explanation: Explanation, now: float) -> str:
         return f"It was fetched before and will be visited again after {at}{history}."
     if state == "finished":
         outcome = explanation.outcomes[-1]
-        done = "was fetched" if outcome.status else "was given up"
-        more = ", with the same content as another URL" if outcome.duplicate else ""
+        ending = "was fetched" if outcome.status else "was given up"
+        duplicate = ", with the same content as another URL" if outcome.duplicate else ""
         visit = f"; this visit found it {outcome.visit}" if outcome.visit else ""
-        return f"It {done} {moment(outcome.at, now)}: {outcome.outcome}{more}{visit}."
+        return f"It {ending} {moment(outcome.at, now)}: {outcome.outcome}{duplicate}{visit}."
     if state == "waiting":
         why = State(explanation.reason, until=explanation.until)
         return f"It waits, {_where(explanation.places[0])}; {why.in_words(moment(why.until, now))}."
@@ -106,9 +112,9 @@ def _sentence(explanation: Explanation, now: float) -> str:
 
 
 _PLACES = {
-    "level": "number {of} in front-end queue {queue}",
-    "host queue": "number {of} in the queue of its host",
-    "parked": "number {of} of the URLs parked with reason {queue}",
+    "level": "number {position} in front-end queue {queue}",
+    "host queue": "number {position} in the queue of its host",
+    "parked": "number {position} of the URLs parked with reason {queue}",
     "requeued": "to be tried again",
     "due": "for its next visit",
     "leased": "being fetched",
@@ -117,11 +123,13 @@ _PLACES = {
 
 
 def _where(place: Place) -> str:
-    of = f"{place.position:,} of {place.length:,}"
-    return _PLACES[place.where].format(of=of, queue=place.queue)
+    """Describe the queue in which a URL waits, and its position there."""
+    position = f"{place.position:,} of {place.length:,}"
+    return _PLACES[place.where].format(position=position, queue=place.queue)
 
 
-def _place(place: Place, now: float) -> str:
+def _place_text(place: Place, now: float) -> str:
+    """Describe where a URL waits, how it was found, and its earlier tries and visits."""
     found = f"found {moment(place.discovered_at, now)}" if place.discovered_at else "found"
     via = f", linked from {place.via} ({place.kind})" if place.via else f" as {place.kind}"
     tries = f"; earlier tries: {place.tries}" if place.tries else ""
@@ -131,7 +139,8 @@ def _place(place: Place, now: float) -> str:
     return f"{_where(place)}; {found}{via}, depth {place.depth}{tries}: {place.url}"
 
 
-def _outcome(outcome: OutcomeLine, now: float) -> str:
+def _outcome_text(outcome: OutcomeLine, now: float) -> str:
+    """Describe how a fetch of a URL ended, and how the URL was found."""
     text = f"{moment(outcome.at, now)}: {outcome.outcome}"
     if outcome.status:
         text += f", {outcome.bytes:,} bytes in {outcome.took:.3f} s"
@@ -150,13 +159,14 @@ def _outcome(outcome: OutcomeLine, now: float) -> str:
     return f"{text}; {found}, depth {outcome.depth}: {outcome.url}"
 
 
-def _redirect(outcome: OutcomeLine, now: float) -> str:
+def _redirect_text(outcome: OutcomeLine, now: float) -> str:
+    """Describe a redirect to the URL."""
     refused = f", not followed: {outcome.redirect_refused}" if outcome.redirect_refused else ""
     return f"{outcome.url}, {moment(outcome.at, now)}{refused}"
 
 
 def host_text(host: HostReport, now: float) -> str:
-    """Return the state of a host in words."""
+    """Describe the state of *host* in words; *now* is in epoch seconds."""
     until = host.ready_at if host.state == HostState.RESTING else 0.0
     text = f"{host.name}: {State(host.state, host.because, until).in_words(moment(until, now))}"
     if host.contact_since:
@@ -168,7 +178,8 @@ def host_text(host: HostReport, now: float) -> str:
     return text + (f"; {', '.join(host.addresses[:4])}" if host.addresses else "")
 
 
-def _robots(robots: RobotsState, now: float) -> str:
+def _robots_text(robots: RobotsState, now: float) -> str:
+    """Describe what robots.txt says about the URL."""
     match robots.verdict:
         case "not asked":
             return "is not used"
@@ -181,7 +192,7 @@ def _robots(robots: RobotsState, now: float) -> str:
 
 
 def as_of_text(as_of: AsOf) -> str:
-    """Return the time of an answer in words."""
+    """Say in words which checkpoint and logs an answer is based on."""
     running = "stopped" if as_of.process is None else f"running in process {as_of.process}"
     return (
         f"checkpoint {as_of.checkpoint} of {as_of.written_at} and the logs since then; "
@@ -190,14 +201,14 @@ def as_of_text(as_of: AsOf) -> str:
 
 
 def moment(at: float, now: float) -> str:
-    """Format a time as UTC, with how long ago or in how long it is.
+    """Format the epoch second *at* in UTC, and say how long before or after *now* it is.
 
     >>> moment(1_700_000_000.0, 1_700_000_090.0)
     '2023-11-14 22:13:20 UTC (90 s ago)'
     """
     text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
-    away = abs(now - at)
-    span = f"{away:.0f} s" if away < 600 else f"{away / 60:.0f} min" if away < 36_000 else ""
+    secs = abs(now - at)
+    span = f"{secs:.0f} s" if secs < 600 else f"{secs / 60:.0f} min" if secs < 36_000 else ""
     if not span:
-        span = f"{away / 3600:.0f} h" if away < 172_800 else f"{away / 86_400:.0f} days"
+        span = f"{secs / 3600:.0f} h" if secs < 172_800 else f"{secs / 86_400:.0f} days"
     return f"{text} ({f'{span} ago' if at <= now else f'in {span}'})"

@@ -14,7 +14,7 @@ from webcrawl.crawl.seeds.seed_line import fits_a_line
 from webcrawl.frontier.entry import decode
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.items import is_success
-from webcrawl.jobs.inspect.stopped_job import opened
+from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages, source_bytes, stored_urls
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.signals import ROBOTS
@@ -73,7 +73,7 @@ def build(
     number and its unit. Raises FatalError with one sentence.
     """
     queue.path.mkdir(parents=True, exist_ok=True)
-    with opened(crawler) as stopped, closing(queue):
+    with open_stopped_job(crawler) as stopped, closing(queue):
         queue.open(stopped.job.own.saved("queue"))
         stopped.job.own.attach("queue", queue)
         run = _Run(stopped, queue, on_progress)

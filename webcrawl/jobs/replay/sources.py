@@ -22,7 +22,7 @@ from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.pipelines.larm.reader import stored_files
 from webcrawl.pipelines.larm.rows import LarmError
 from webcrawl.pipelines.larm.writer import STORE
-from webcrawl.storage.line_log import whole_bytes
+from webcrawl.storage.line_log import complete_lines_size
 from webcrawl.urls import SCHEMES, Link, normalize
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def source_bytes(path: Path) -> int:
 
     That is the size of the WARC file, or of store.log without a torn last line.
     """
-    return whole_bytes(path / STORE) if path.is_dir() else path.stat().st_size
+    return complete_lines_size(path / STORE) if path.is_dir() else path.stat().st_size
 
 
 def stored_urls(path: Path, *, start: int, end: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Report of a crawl in words, numbers and charts, as a static file or a live page.
+"""Report about a crawl in words, numbers and charts, as a static file or a live page.
 
 ::
 
@@ -10,6 +10,6 @@
     a server ──────────────► model.ReportPage ─► page, chart (SVG), templates/   HTML
 
 A job is read as it is, running, stopped or killed: nothing is locked or changed. All numbers are
-also in tables, so that they can be tested without a picture. Memory does not grow with the crawl:
-times are summed in at most 120 intervals, and hosts are in a temporary SQLite file.
+also in tables, so that tests need no pictures. Memory does not grow with the crawl: values over
+time are summed up in at most 120 intervals, and hosts are in a temporary SQLite file.
 """

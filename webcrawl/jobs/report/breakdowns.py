@@ -1,4 +1,4 @@
-"""Figures about URLs, documents and hosts: Mercator's figures 6 to 10, depth, politeness."""
+"""Builds figures about URLs, documents and hosts: Mercator's figures 6 to 10, and others."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.log_totals import LogTotals
     from webcrawl.jobs.report.sources import Crawl
 
-# The sizes of Mercator's histogram: 0, 1, 2, 4, ... 1M.
+# The lower limits of the bars of Mercator's histogram of sizes: 0, 1, 2, 4, ... 1M.
 _SIZES = ["0", *(scaled(1 << power, by=1024).upper() for power in range(21))]
+# Depths from this one on are counted together.
 _DEPTHS = 20
 # Number of pages with dead links that are shown.
 _MAX_PAGES = 50
-# Classes of outcomes by prefix; the first that matches counts.
+# Classes of failures, with the prefixes of their outcomes; the first class that matches counts.
 _CLASSES = {
     "HTTP 4xx": ("http_4",),
     "HTTP 5xx": ("http_5",),
@@ -60,20 +61,25 @@ _CLASSES = {
 }
 # Number of lines in one chart.
 _MAX_LINES = 4
-# Ages of visited documents, in days.
-_WITHIN = (1, 7, 30)
+# The figure of visited documents has a line for each of these ages, in days.
+_AGES_DAYS = (1, 7, 30)
 _DAY = 86_400
 
 
 def outcomes(crawl: Crawl) -> Figure:
-    """Return Mercator's figure 6: URLs by outcome."""
+    """Return the figure of URLs by outcome (Mercator's figure 6)."""
     pages = share(crawl.pages, crawl.urls)
     lead = f"Of {{total:,}} URLs, {pages} gave a document (81.4% in Mercator's crawl)."
     lead += BEFORE_VISITS * bool(crawl.log.visits)
     why = "No URL is finished yet."
-    counts = crawl.outcomes
     return shares(
-        "outcomes", "Outcomes of URLs", counts, what="outcome", of="URLs", lead=lead, why=why
+        "outcomes",
+        "Outcomes of URLs",
+        crawl.outcomes,
+        what="outcome",
+        of="URLs",
+        lead=lead,
+        why=why,
     )
 
 
@@ -85,20 +91,21 @@ def visits(crawl: Crawl) -> Iterator[Figure]:
 
 
 def _freshness(log: LogTotals) -> Figure:
-    """Return the figure of recently visited documents and of changes over time."""
+    """Return the figure of how many documents were recently visited, over time."""
     begin, *ends = log.timeline.edges
     seen = [sorted(times) for times in log.seen.values()]
+    # A row has the share of documents within each age, and the changes per day.
     rows: list[list[float]] = []
     for end, changed in zip(ends, log.timeline.sums(CHANGES), strict=True):
         ages = [end - times[count - 1] for times in seen if (count := bisect(times, end))]
-        lately = (sum(age <= days * _DAY for age in ages) for days in _WITHIN)
-        rows.append([round(100 * rate(one, len(ages)), 1) for one in lately])
+        counts = (sum(age <= days * _DAY for age in ages) for days in _AGES_DAYS)
+        rows.append([round(100 * rate(count, len(ages)), 1) for count in counts])
         rows[-1].append(round(changed * _DAY / log.timeline.width, 1))
     lead = "Share of documents that were fetched, or found to be unchanged, within this time. The "
     lead += "table also has the changes that visits found. Later changes are not known."
-    names = [f"within {days} d" for days in _WITHIN]
+    names = [f"within {days} d" for days in _AGES_DAYS]
     days = [(end - begin) / _DAY for end in ends]
-    series = {name: (days, [row[at] for row in rows]) for at, name in enumerate(names)}
+    series = {name: (days, [row[column] for row in rows]) for column, name in enumerate(names)}
     chart = lines(series, x="days", y="% of documents")
     table = Table(
         ("until (UTC)", *(f"% {name}" for name in names), "changes per day"),
@@ -107,28 +114,30 @@ def _freshness(log: LogTotals) -> Figure:
     return Figure("freshness", "Recently visited documents", lead, table, chart)
 
 
-def given_up(crawl: Crawl) -> dict[str, int]:
+def given_up_by_class(crawl: Crawl) -> dict[str, int]:
     """Return the numbers of URLs given up, by the class of their error."""
-    found: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for outcome, count in crawl.outcomes.items():
         if is_given_up(outcome):
-            name = next(one for one, begins in _CLASSES.items() if outcome.startswith(begins))
-            found[name] += count
-    return found
+            name = next(name for name, prefixes in _CLASSES.items() if outcome.startswith(prefixes))
+            counts[name] += count
+    return counts
 
 
 def errors(crawl: Crawl) -> Figure:
-    """Return the figure of URLs given up, by class of error."""
-    found = given_up(crawl)
-    part = share(sum(found.values()), crawl.urls)
-    lead = f"{{total:,}} URLs ({part}) were given up after all tries; commonest reason: {{first}}."
+    """Return the figure of URLs given up, by the class of their error."""
+    counts = given_up_by_class(crawl)
+    percent = share(sum(counts.values()), crawl.urls)
+    lead = (
+        f"{{total:,}} URLs ({percent}) were given up after all tries; commonest reason: {{first}}."
+    )
     why = "No URL was given up."
-    return shares("errors", "Errors by class", found, what="class", of="URLs", lead=lead, why=why)
+    return shares("errors", "Errors by class", counts, what="class", of="URLs", lead=lead, why=why)
 
 
 def dead_links(crawl: Crawl) -> Figure:
     """Return the table of the pages with the most dead links."""
-    dead, title = crawl.log.worst(_MAX_PAGES), "Dead links"
+    dead, title = crawl.log.most_dead_links(_MAX_PAGES), "Dead links"
     if not dead:
         return Figure("dead-links", title, "No dead links were found.")
     lead = (
@@ -137,7 +146,9 @@ def dead_links(crawl: Crawl) -> Figure:
         f"{len(crawl.log.dead):,}."
     )
     head = ("page", "dead links", "example", "outcome")
-    return Figure("dead-links", title, lead, Table(head, [(via, *rest) for via, rest in dead]))
+    return Figure(
+        "dead-links", title, lead, Table(head, [(page, *values) for page, values in dead])
+    )
 
 
 def filters(crawl: Crawl) -> Figure:
@@ -151,45 +162,45 @@ def filters(crawl: Crawl) -> Figure:
 
 
 def types(crawl: Crawl) -> Figure:
-    """Return Mercator's figure 7: documents by content type."""
+    """Return the figure of documents by content type (Mercator's figure 7)."""
     lead = "{part} of the documents are {first}. There are {kinds:,} content types."
     return shares("types", "Content types", crawl.log.types, what="type", of="documents", lead=lead)
 
 
 def sizes(crawl: Crawl) -> Figure:
-    """Return Mercator's figure 8: documents by size."""
+    """Return the figure of documents by size (Mercator's figure 8)."""
     counts = dict.fromkeys(_SIZES, 0)
     for bits, count in crawl.log.sizes.items():
         counts[_SIZES[min(bits, len(_SIZES) - 1)]] += count
-    middle = share(sum(counts[one] for one in ("2K", "4K", "8K", "16K")), crawl.log.pages)
+    middle = share(sum(counts[size] for size in ("2K", "4K", "8K", "16K")), crawl.log.pages)
     lead = (
-        "Each bar counts the documents from this size (decoded) up to the next. "
-        f"{middle} have 2K to 32K (67% in Mercator's crawl)."
+        "Each bar counts the documents from this (decoded) size up to the next. "
+        f"{middle} are between 2K and 32K in size (67% in Mercator's crawl)."
     )
     return histogram("sizes", "Sizes of documents", counts, what="bytes, at least", lead=lead)
 
 
 def documents_over_time(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the figures of content types and mean size of documents over time."""
+    """Yield the figures of the content types and of the mean size of documents over time."""
     timeline = crawl.log.timeline
     counts = timeline.sums(PAGES)
 
     def means(column: int, unit: float) -> list[float]:
         sums = zip(timeline.sums(column), counts, strict=True)
-        return [round(one / count / unit, 2) for one, count in sums if count]
+        return [round(total / count / unit, 2) for total, count in sums if count]
 
     kinds = {"HTML": HTMLS, "other text": TEXTS, "images": IMAGES, "others": OTHER_TYPES}
     types = {kind: means(column, 0.01) for kind, column in kinds.items()}
     lead = f"Documents in intervals of {timeline.width:,} s; empty intervals are left out."
-    if begins := [*compress(timeline.edges, counts)]:
+    if starts := [*compress(timeline.edges, counts)]:
         title = "Content types over time"
-        yield over_time("types-by-time", title, lead, begins, types, y="% of documents")
+        yield over_time("types-by-time", title, lead, starts, types, y="% of documents")
         size = {"kB": means(DECODED, 1000)}
-        yield over_time("size-by-time", "Mean size over time", lead, begins, size, y="kB, decoded")
+        yield over_time("size-by-time", "Mean size over time", lead, starts, size, y="kB, decoded")
 
 
 def depths(crawl: Crawl) -> Figure:
-    """Return the figure of documents by distance from a seed."""
+    """Return the figure of documents by their depth, the distance from a seed."""
     log = crawl.log
     deepest = max(log.depths, default=0)
     counts = {f"{depth}": log.depths[depth] for depth in range(min(deepest + 1, _DEPTHS))}
@@ -201,38 +212,38 @@ def depths(crawl: Crawl) -> Figure:
 
 
 def per_server(crawl: Crawl) -> Iterator[Figure]:
-    """Yield Mercator's figures 9a and 9b: pages and bytes per server."""
+    """Yield the figures of pages and of bytes per server (Mercator's figures 9a and 9b)."""
     servers = crawl.servers
     for what, counts in (("pages", servers.with_pages), ("bytes", servers.with_bytes)):
         name, title = f"{what}-per-server", f"{what.capitalize()} per server"
         if not counts:
             yield Figure(name, title, "No pages yet.")
             continue
-        lasts = [1 << power for power in range(len(counts))]
-        most = size(lasts[-1]) if what == "bytes" else f"{lasts[-1]:,} pages"
+        limits = [1 << power for power in range(len(counts))]
+        most = size(limits[-1]) if what == "bytes" else f"{limits[-1]:,} pages"
         lead = (
             f"{counts[0]:,} servers have any {what}, {counts[-1]:,} have {most} or more. A point "
             f"counts the servers with at least this many {what}. Zipf's law is a straight line."
         )
-        series = {what: (counts, lasts)}
+        series = {what: (counts, limits)}
         chart = lines(series, x="servers with at least as many", y=what, log="xy")
-        table = Table((f"{what}, at least", "servers"), [*zip(lasts, counts, strict=True)])
+        table = Table((f"{what}, at least", "servers"), [*zip(limits, counts, strict=True)])
         yield Figure(name, title, lead, table, chart)
 
 
-def by_tld(crawl: Crawl) -> Iterator[Figure]:
-    """Yield Mercator's figures 10a and 10b: hosts and pages by top-level domain."""
+def per_tld(crawl: Crawl) -> Iterator[Figure]:
+    """Yield the figures of hosts and pages by top-level domain (Mercator's figures 10a and 10b)."""
     servers = crawl.servers
     for of, counts in (("hosts", servers.hosts_by_tld), ("pages", servers.pages_by_tld)):
         title = f"{of.capitalize()} by top-level domain"
         lead = (
             f"{{part}} of the {of} are in {{first}}. There are {{kinds:,}} domains, counting all "
+            "IP addresses as one."
         )
-        lead += "IP addresses as one."
         yield shares(f"{of}-by-tld", title, counts, what="domain", of=of, lead=lead)
 
 
-def of_hosts(crawl: Crawl) -> Iterator[Figure]:
+def extreme_hosts(crawl: Crawl) -> Iterator[Figure]:
     """Yield the tables of hosts with the most pages, the longest fetches and the most walls."""
     servers = crawl.servers
     pages = [(host, count, size(received)) for host, count, received in servers.largest]
@@ -251,28 +262,32 @@ def of_hosts(crawl: Crawl) -> Iterator[Figure]:
 
 
 def politeness(crawl: Crawl) -> Figure:
-    """Return the figure of pauses between requests to a host, by fetch time."""
+    """Return the figure of the pauses between requests to a host, by the time of the fetch."""
     title = "Pauses of hosts by fetch time"
+    # Numbers of pauses by the shortest fetch time and the shortest pause of their class.
     waits: dict[float, dict[float, int]] = defaultdict(dict)
-    for both, count in crawl.counts("politeness/waits/").items():
-        took, waited = map(float, both.split("/"))
+    for key, count in crawl.counts("politeness/waits/").items():
+        took, waited = map(float, key.split("/"))
         waits[took][waited] = count
     if not waits:
         return Figure("politeness", title, "No host was contacted twice in one run yet.")
     rows = []
     series = {}
-    commonest = sorted(waits, key=lambda took: sum(waits[took].values()))[-_MAX_LINES:]
+    most_common = sorted(waits, key=lambda took: sum(waits[took].values()))[-_MAX_LINES:]
     for took, counts in sorted(waits.items()):
         edges = sorted({*counts, 2 * max(counts)})
-        longer = [sum(n for one, n in counts.items() if one >= edge) for edge in edges]
+        # For each edge, the number of pauses that were at least that long.
+        longer = [
+            sum(count for waited, count in counts.items() if waited >= edge) for edge in edges
+        ]
         total = longer[0]
-        nine, half, tenth = (
+        at_least_90, at_least_50, at_least_10 = (
             span(max(edge for edge, n in zip(edges, longer, strict=True) if n >= part * total))
             for part in (0.9, 0.5, 0.1)
         )
         name = f"{round(took, 3):g} to {round(4 * took, 3):g} s"
-        rows.append((name, total, nine, half, tenth))
-        if took in commonest:
+        rows.append((name, total, at_least_90, at_least_50, at_least_10))
+        if took in most_common:
             series[f"fetch: {name}"] = (edges, [100 * n / total for n in longer])
     shares = shares_of(crawl.stats)
     limits = f" What limited the crawl, in shares of its time: {shares}." if shares else ""
@@ -281,5 +296,5 @@ def politeness(crawl: Crawl) -> Figure:
         f"long the first one took. A point shows how many pauses were at least this long.{limits}"
     )
     head = ("fetch took", "pauses", "90% at least", "50% at least", "10% at least")
-    chart = lines(series, x="length of the pause in seconds, at least", y="% of pauses", log="x")
+    chart = lines(series, x="minimum length of the pause, in seconds", y="% of pauses", log="x")
     return Figure("politeness", title, lead, Table(head, rows), chart)

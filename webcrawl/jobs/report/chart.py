@@ -1,8 +1,8 @@
 """Charts as data, and their layout.
 
-``bars`` and ``lines`` make a chart. ``laid_out`` returns the places of its marks and texts for the
-template ``chart.svg``. A drawing has no colours itself: its classes are those of ``chart.css``. It
-is so small that its text can be read on a narrow page.
+``bars`` and ``lines`` make a chart. ``laid_out`` computes the positions of its marks and texts for
+the template ``chart.svg``. The layout contains no colours, but classes that ``chart.css`` defines.
+Charts are small, so that their text can be read on a narrow page.
 """
 
 from __future__ import annotations
@@ -18,37 +18,40 @@ from webcrawl.wording import visible
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    #: The values of each line on both axes, by its name.
+    #: The x and y values of each line, by its name.
     Series: TypeAlias = Mapping[str, tuple[Sequence[float], Sequence[float]]]
     Ticks: TypeAlias = list[tuple[float, str]]
 
-#: Width of a drawing, in units that the page shows as 0.8 to 1.3 pixels.
+#: Width of a chart, in units that the page shows as 0.8 to 1.3 pixels.
 WIDTH = 300.0
 _HEIGHT, _TOP, _RIGHT = 150.0, 22.0, 290.0
-_BAR, _LINE = 18.0, 15.0
+_BAR_HEIGHT, _LINE_HEIGHT = 18.0, 15.0
 # Largest width of a character.
-_CHAR = 6.6
-# Longer labels go above their bars, in lines of at most _ROOM characters.
-_LONGEST, _ROOM = 24, 44
+_CHAR_WIDTH = 6.6
+# Labels with more characters go above their bars, in lines of at most _LABEL_LINE_CHARS.
+_MAX_SIDE_LABEL_CHARS, _LABEL_LINE_CHARS = 24, 44
 _COLOURS = 4
-# A logarithmic axis with a smaller ratio than the first also has ticks between its powers. It
-# extends beyond its values by the second factor.
-_FEW_DECADES, _MARGIN = 300, 1.5
+# A logarithmic axis also has ticks between the powers of 10 if its highest value is less than this
+# many times its lowest.
+_FEW_DECADES = 300
+# Factor by which a logarithmic axis extends beyond its values.
+_MARGIN = 1.5
 # Smallest share of a time axis that is visible as a gap.
-_SEEN = 0.05
-# Steps of a time axis, in seconds, and the format of its ticks from each step on.
+_VISIBLE_GAP = 0.05
+# Possible distances of the ticks of a time axis, in seconds.
 _SECS = (
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
     *(86_400 * days for days in (1, 2, 7, 14, 28, 91, 182, 364, 1820)),
 )
+# The time format of ticks whose distance is at least this many seconds.
 _FORMATS = {91 * 86_400: "%Y-%m", 86_400: "%m-%d", 60: "%H:%M", 0: "%H:%M:%S"}
 
 
 class Chart(NamedTuple):
-    """Values to be drawn.
+    """Values to be drawn as lines or bars.
 
     *x* and *y* are the names of the axes with their units. *log* names the logarithmic axes: "x",
-    "y" or "xy". *is_time* says that the values on x are epoch seconds. Bars have *labels* before
+    "y" or "xy". *is_time* says that the x values are epoch seconds. Bars have *labels* before them
     and *texts* after them.
     """
 
@@ -62,7 +65,7 @@ class Chart(NamedTuple):
 
 
 class Text(NamedTuple):
-    """Text at a place; *anchor* is that of SVG."""
+    """A text and its position; *anchor* is the ``text-anchor`` of SVG, *kind* its CSS class."""
 
     x: float
     y: float
@@ -72,7 +75,7 @@ class Text(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Places of everything that is drawn; *marks* are classes and paths."""
+    """Positions of everything that is drawn; each of *marks* is a CSS class and an SVG path."""
 
     height: float
     marks: list[tuple[str, str]]
@@ -80,45 +83,52 @@ class Layout(NamedTuple):
 
 
 def bars(rows: Sequence[tuple[str, float, str]]) -> Chart:
-    """Return a chart of horizontal bars, from the top; a row is a name, a number and its text."""
+    """Return a chart of horizontal bars, from the top.
+
+    Each of *rows* is a label, a number, and the text after the bar.
+    """
     names, values, texts = zip(*rows, strict=True)
     return Chart({"": ((), values)}, labels=names, texts=texts)
 
 
 def lines(series: Series, *, x: str, y: str, log: str = "", is_time: bool = False) -> Chart:
-    """Return a chart of points joined by lines. More than one of *series* gives a legend."""
+    """Return a chart of points joined by lines, with a legend for more than one of *series*."""
     return Chart(series, x=x, y=y, log=log, is_time=is_time)
 
 
 def laid_out(chart: Chart) -> Layout:
-    """Return the layout of *chart*."""
+    """Compute the layout of *chart*."""
     if chart.labels:
-        return _bars(chart)
+        return _bar_layout(chart)
+
+    # Axes, grid and ticks.
     x, y, x_ticks, y_ticks = _scales(chart)
-    grid = "".join(f"M{x.start:g} {y.at(at)}H{_RIGHT:g}" for at, _ in y_ticks)
+    grid = "".join(f"M{x.start:g} {y.position(value)}H{_RIGHT:g}" for value, _ in y_ticks)
     marks = [("grid", grid), ("axis", f"M{x.start:g} {_TOP:g}V{_HEIGHT:g}H{_RIGHT:g}")]
-    texts = [Text(x.start - 5, y.at(at) + 4, text) for at, text in y_ticks]
-    for at, text in x_ticks:
-        # Moved aside if it would be cut off.
-        half = _CHAR * len(text) / 2
-        place = min(max(x.at(at), half), WIDTH - half)
-        texts.append(Text(place, _HEIGHT + 14, text, "middle"))
+    texts = [Text(x.start - 5, y.position(value) + 4, text) for value, text in y_ticks]
+    for value, text in x_ticks:
+        # A text that would be cut off at the edge is moved inwards.
+        half_width = _CHAR_WIDTH * len(text) / 2
+        position = min(max(x.position(value), half_width), WIDTH - half_width)
+        texts.append(Text(position, _HEIGHT + 14, text, "middle"))
     texts.append(Text(0, 10, chart.y, "start", "name"))
     texts.append(Text((x.start + _RIGHT) / 2, _HEIGHT + 30, chart.x, "middle", "name"))
+
+    # Lines, and the legend below the chart.
     left, top = 0.0, _HEIGHT + 30
     for number, (name, values) in enumerate(chart.series.items()):
         style = f"line c{number % _COLOURS} d{number // _COLOURS % 3}"
-        # A logarithmic axis has no place for values that are not above 0.
+        # A logarithmic axis cannot show values that are not above 0.
         points = [
-            (one, other)
-            for one, other in zip(*values, strict=True)
-            if (one > 0 or not x.is_log) and (other > 0 or not y.is_log)
+            (x_value, y_value)
+            for x_value, y_value in zip(*values, strict=True)
+            if (x_value > 0 or not x.is_log) and (y_value > 0 or not y.is_log)
         ]
         marks.append((style, _path(points, x, y, chart.is_time)))
         if len(chart.series) > 1:
-            width = 32 + _CHAR * len(name)
+            width = 32 + _CHAR_WIDTH * len(name)
             if not number or left + width > WIDTH:
-                left, top = 0.0, top + _LINE
+                left, top = 0.0, top + _LINE_HEIGHT
             marks.append((style, f"M{left:g} {top - 4:g}h16"))
             texts.append(Text(left + 20, top, name, "start"))
             left += width
@@ -126,7 +136,7 @@ def laid_out(chart: Chart) -> Layout:
 
 
 class _Scale(NamedTuple):
-    """Scale from values between *low* and *high* to places between *start* and *end*."""
+    """Maps values between *low* and *high* to positions between *start* and *end*."""
 
     low: float
     high: float
@@ -134,7 +144,8 @@ class _Scale(NamedTuple):
     end: float
     is_log: bool = False
 
-    def at(self, value: float) -> float:
+    def position(self, value: float) -> float:
+        """Return the position of *value* on the axis."""
         low, high = self.low, self.high
         if self.is_log:
             low, high, value = math.log(low), math.log(high), math.log(value)
@@ -142,87 +153,99 @@ class _Scale(NamedTuple):
 
 
 def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: bool) -> str:
-    """Return a line through *points*, with gaps where nothing is known.
+    """Return the SVG path of a line through *points*, with gaps where nothing is known.
 
-    On a time axis, a gap is a distance that is much longer than usual and visible.
+    On a time axis, the line has a gap where two points are much further apart than usual, if that
+    is visible. The axes are *x* and *y*.
     """
-    gaps = [after - before for (before, _), (after, _) in pairwise(points)]
-    widest = max(3 * median(gaps), _SEEN * (x.high - x.low)) if gaps and is_time else math.inf
-    # A single point becomes a dot.
-    begin, on = "M{} {}h0", "L{} {}"
-    joins = [begin, *(begin if gap > widest else on for gap in gaps)]
-    places = ((x.at(one), y.at(other)) for one, other in points)
-    return "".join(join.format(*at) for join, at in zip(joins, places, strict=False))
+    distances = [after - before for (before, _), (after, _) in pairwise(points)]
+    max_distance = math.inf
+    if distances and is_time:
+        max_distance = max(3 * median(distances), _VISIBLE_GAP * (x.high - x.low))
+    # "h0" makes a dot of a point that no line leads to or from.
+    move, draw = "M{} {}h0", "L{} {}"
+    steps = [move, *(move if distance > max_distance else draw for distance in distances)]
+    positions = ((x.position(x_value), y.position(y_value)) for x_value, y_value in points)
+    return "".join(step.format(*position) for step, position in zip(steps, positions, strict=False))
 
 
-def _bars(chart: Chart) -> Layout:
+def _bar_layout(chart: Chart) -> Layout:
+    """Compute the layout of a *chart* of bars."""
     labels, values = [visible(name) for name in chart.labels], chart.series[""][1]
     longest = max(map(len, labels))
-    start = _CHAR * longest + 6 if longest <= _LONGEST else 0.0
-    end = max(WIDTH - _CHAR * max(map(len, chart.texts)) - 12, start + 40)
+    # If a label is too long, the bars start at the left edge, and the labels go above them.
+    start = _CHAR_WIDTH * longest + 6 if longest <= _MAX_SIDE_LABEL_CHARS else 0.0
+    end = max(WIDTH - _CHAR_WIDTH * max(map(len, chart.texts)) - 12, start + 40)
     scale = _Scale(0, max(values) or 1, start, end)
     marks, texts, y = [], [], 13.0
     for label, value, text in zip(labels, values, chart.texts, strict=True):
-        for at in range(0, len(label), _ROOM):
-            texts.append(Text(0, y, label[at : at + _ROOM], "start"))
-            y += _LINE * (not start)
-        width = scale.at(value) - start
+        for offset in range(0, len(label), _LABEL_LINE_CHARS):
+            texts.append(Text(0, y, label[offset : offset + _LABEL_LINE_CHARS], "start"))
+            y += _LINE_HEIGHT * (not start)
+        width = scale.position(value) - start
         marks.append(("bar c0", f"M{start:.1f} {y - 10:g}h{width:.1f}v13h-{width:.1f}Z"))
         texts.append(Text(start + width + 5, y, text, "start"))
-        y += _BAR + 4 * (not start)
+        y += _BAR_HEIGHT + 4 * (not start)
     return Layout(y - 11, marks, texts)
 
 
 def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
-    """Return both axes and their ticks."""
-    xs, ys = ([*chain(*one)] for one in zip(*chart.series.values(), strict=True))
+    """Return the x axis, the y axis, the ticks on x and the ticks on y."""
+    xs, ys = ([*chain(*values)] for values in zip(*chart.series.values(), strict=True))
     low, high, y_ticks = _axis(0.0, max(ys, default=1.0), ys, is_log="y" in chart.log, max_ticks=5)
     y = _Scale(low, high, _HEIGHT, _TOP, "y" in chart.log)
+
     first, last = min(xs, default=0.0), max(xs, default=1.0)
     last = last if last > first else first + 1
     if chart.is_time:
-        x_ticks = _times(first, last)
+        x_ticks = _time_ticks(first, last)
     else:
-        _, _, x_ticks = found = _axis(first, last, xs, is_log="x" in chart.log, max_ticks=6)
-        first, last = found[:2] if "x" in chart.log else (first, last)
+        _, _, x_ticks = axis = _axis(first, last, xs, is_log="x" in chart.log, max_ticks=6)
+        first, last = axis[:2] if "x" in chart.log else (first, last)
         x_ticks = [tick for tick in x_ticks if first <= tick[0] <= last]
-    left = _CHAR * max(len(text) for _, text in y_ticks) + 8
+
+    left = _CHAR_WIDTH * max(len(text) for _, text in y_ticks) + 8
     return _Scale(first, last, left, _RIGHT, "x" in chart.log), y, x_ticks, y_ticks
 
 
 def _axis(
     low: float, high: float, values: Sequence[float], *, is_log: bool, max_ticks: int
 ) -> tuple[float, float, Ticks]:
-    """Return the ends of an axis for *values*, and about *max_ticks* ticks."""
+    """Return the ends of an axis for *values*, and about *max_ticks* ticks.
+
+    Without *is_log*, the axis covers the values from *low* to *high*.
+    """
     if is_log:
-        above = [value for value in values if value > 0] or [1.0]
-        low, high = min(above) / _MARGIN, max(above) * _MARGIN
-        subs = (1, 2, 5) if high < _FEW_DECADES * low else (1,)
-        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        found = [sub * 10.0**power for power in powers for sub in subs]
-        found = [one for one in found if low <= one <= high]
-        return (
-            low,
-            high,
-            [(one, scaled(one)) for one in found[:: -(-len(found) // (max_ticks + 2))]],
-        )
-    raw = (high - low) / max_ticks or 1.0
-    size = 10.0 ** math.floor(math.log10(raw))
-    step = next(size * sub for sub in (1, 2, 5, 10) if size * sub >= raw * (1 - 1e-9))
+        positive = [value for value in values if value > 0] or [1.0]
+        low, high = min(positive) / _MARGIN, max(positive) * _MARGIN
+        factors = (1, 2, 5) if high < _FEW_DECADES * low else (1,)
+        exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        candidates = [factor * 10.0**exponent for exponent in exponents for factor in factors]
+        candidates = [value for value in candidates if low <= value <= high]
+        every = -(-len(candidates) // (max_ticks + 2))
+        return low, high, [(value, scaled(value)) for value in candidates[::every]]
+
+    # The step is 1, 2 or 5 times a power of 10.
+    min_step = (high - low) / max_ticks or 1.0
+    power = 10.0 ** math.floor(math.log10(min_step))
+    step = next(
+        power * factor for factor in (1, 2, 5, 10) if power * factor >= min_step * (1 - 1e-9)
+    )
     numbers = range(math.floor(low / step), max(math.ceil(high / step - 1e-9), 1) + 1)
     ticks = [(number * step, scaled(round(number * step, 9))) for number in numbers]
     return ticks[0][0], ticks[-1][0], ticks
 
 
-def _times(low: float, high: float) -> Ticks:
-    step = next((one for one in _SECS if (high - low) / one <= 4), _SECS[-1])
-    form = next(form for least, form in _FORMATS.items() if step >= least)
-    ats = range(math.ceil(low / step) * step, math.floor(high) + 1, step)
-    return [(at, time.strftime(form, time.gmtime(at))) for at in ats]
+def _time_ticks(low: float, high: float) -> Ticks:
+    """Return at most five ticks between the epoch seconds *low* and *high*."""
+    step = next((secs for secs in _SECS if (high - low) / secs <= 4), _SECS[-1])
+    time_format = next(text for min_step, text in _FORMATS.items() if step >= min_step)
+    ticks = range(math.ceil(low / step) * step, math.floor(high) + 1, step)
+    return [(at, time.strftime(time_format, time.gmtime(at))) for at in ticks]
 
 
 def scaled(value: float, *, by: int = 1000) -> str:
-    """Format a number on an axis.
+    """Format *value* for an axis, with a unit prefix for powers of *by*.
 
     >>> [scaled(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
     ['0', '0.001', '2.5', '1k', '1.5M', '10G']

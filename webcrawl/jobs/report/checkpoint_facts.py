@@ -1,4 +1,4 @@
-"""Facts about a crawl from its last checkpoint: hosts with their states, and kept checkpoints."""
+"""Reads the last checkpoint of a crawl for tables of its hosts and of kept checkpoints."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.job_view import JobView
     from webcrawl.jobs.report.figures import Cell
 
-# Number of hosts with the longest queues that are shown.
+# Number of hosts shown because they have the longest queues.
 _MAX_HOSTS = 15
 
 
 class CheckpointFacts(NamedTuple):
     """Tables of hosts and of checkpoints.
 
-    The checkpoints are the current one and the kept ones, the newest first.
+    *checkpoints* has the current checkpoint and the kept ones, the newest first.
     """
 
     hosts: Table
@@ -45,9 +45,9 @@ class CheckpointFacts(NamedTuple):
 def read_facts(
     path: Path, settings: BaseSettings, *, hosts: Iterable[str]
 ) -> CheckpointFacts | None:
-    """Read the facts about the crawl in *path*; None if no checkpoint can be read.
+    """Read the facts about the crawl in *path*; return None if no checkpoint can be read.
 
-    The hosts are *hosts* and those with the longest queues.
+    The table of hosts has those in *hosts* and those with the longest queues.
     """
 
     def facts(view: JobView) -> CheckpointFacts:
@@ -66,7 +66,7 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
     rules = HostRules.from_settings(settings)
     rules.open()
     apply_host_rules(rules, in_force(view.jobdirs))
-    most, now = whole(settings, "BUDGET_HOST_PAGES", at_least=0), wall_time()
+    default_budget, now = whole(settings, "BUDGET_HOST_PAGES", at_least=0), wall_time()
     rows: list[dict[str, Cell]] = []
     for name in names:
         shard = view.shard_of(name)
@@ -76,7 +76,7 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
         delay, parts = robots.crawl_delay, rules.parts_of(name)
         state = host_state(shard, name, url=url, parts=parts, crawl_delay=delay)
         budget = rules.host_policy(name).budget
-        budget = most if budget is None else budget
+        budget = default_budget if budget is None else budget
         until = state.ready_at if state.ready_at > now else 0.0
         row: dict[str, Cell] = {"host": name, "waiting": state.waiting, "downloads": record.pages}
         row["state"] = State(state.state, state.because, until).in_words(stamp(until))
@@ -91,15 +91,18 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
 
 
 def _with_longest_queues(view: JobView) -> list[str]:
-    clocks = chain.from_iterable(shard.frontier.hosts() for shard in view.shards)
-    longest = nlargest(_MAX_HOSTS, clocks, key=lambda one: one[1].length)
+    """Return the names of the hosts with the longest queues."""
+    hosts = chain.from_iterable(shard.frontier.hosts() for shard in view.shards)
+    longest = nlargest(_MAX_HOSTS, hosts, key=lambda host: host[1].length)
     return [name for name, times in longest if times.length]
 
 
 def _checkpoints(view: JobView) -> Table:
+    """Return the table of the current checkpoint and the kept ones."""
     written_at = view.own.written_at.replace("T", " ").removesuffix("Z")
     rows = [(f"{view.own.sequence}", written_at, "current")]
-    kept = [one for job in view.jobdirs for one in (job / DIRECTORY).glob("*/CURRENT")]
-    for at, name in sorted(((one.stat().st_mtime, one.parent.name) for one in kept), reverse=True):
+    kept = [path for job in view.jobdirs for path in (job / DIRECTORY).glob("*/CURRENT")]
+    times_and_names = ((path.stat().st_mtime, path.parent.name) for path in kept)
+    for at, name in sorted(times_and_names, reverse=True):
         rows.append((name.lstrip("0"), stamp(at), "kept"))
     return Table(("checkpoint", "written (UTC)", ""), rows)

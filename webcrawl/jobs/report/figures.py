@@ -1,7 +1,7 @@
-"""Figures of the report as data: words, numbers and a drawing.
+"""Figures of the report as data: words, numbers and a chart.
 
-This module does not know the crawl. Texts may come from strangers (hosts, content types) and must
-be escaped by the code that prints them.
+This module knows nothing about the crawl. Texts may come from strangers (hosts, content types), so
+the code that prints them must escape them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Cell: TypeAlias = str | int | float
 
 #: Shown for a number that is not known.
 UNKNOWN = "not known"
-#: Name of the sum of everything that is not listed.
+#: Name of the row that sums up everything that is not listed.
 OTHERS = "all others"
 
 _MAX_BARS = 12
@@ -28,16 +28,17 @@ _MAX_ROWS = 50
 
 
 class Table(NamedTuple):
-    """Rows of text and numbers."""
+    """Table with the column names *head*, and rows of text and numbers."""
 
     head: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
 
 
 class Figure(NamedTuple):
-    """Drawing with the *table* of its numbers, or only a table.
+    """A chart together with the table of its numbers, or only a table.
 
-    *lead* says in sentences what can be seen, or why there is nothing. *name* is used for its file.
+    *lead* says in sentences what can be seen, or why there is nothing to see. The file of the chart
+    is named after *name*.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Figure(NamedTuple):
 
 
 def share(part: float, whole: float) -> str:
-    """Return *part* of *whole* in percent.
+    """Format *part* as a percentage of *whole*.
 
     >>> share(1, 3), share(1, 100_000), share(0, 0)
     ('33.3%', '< 0.1%', '0%')
@@ -60,7 +61,7 @@ def share(part: float, whole: float) -> str:
 
 
 def size(count: float) -> str:
-    """Format *count* bytes.
+    """Format a number of bytes, *count*.
 
     >>> [size(count) for count in (0, 999, 1000, 1_234_567, 5e15)]
     ['0 B', '999 B', '1.0 kB', '1.2 MB', '5,000.0 TB']
@@ -88,13 +89,13 @@ def span(secs: float) -> str:
 
 
 def stamp(at: float) -> str:
-    """Format epoch seconds as UTC."""
+    """Format the epoch second *at* as date and time in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
 
 
-def rate(count: float, of: float) -> float:
-    """Return *count* per unit of *of*, or 0 if *of* is 0."""
-    return count / of if of else 0.0
+def rate(count: float, total: float) -> float:
+    """Return *count* divided by *total*, or 0 if *total* is 0."""
+    return count / total if total else 0.0
 
 
 def shares(
@@ -109,32 +110,35 @@ def shares(
 ) -> Figure:
     """Return a figure of the largest *counts* with their shares of the sum.
 
-    *what* and *of* are the headings of names and numbers. *lead* may contain the fields total,
-    kinds, first and part (the share of the first). *why* replaces it if all counts are 0.
+    *what* and *of* are the headings of the names and the numbers. *lead* is formatted with the
+    fields total, kinds (the number of names), first (the name of the largest) and part (its share).
+    *why* replaces it if all counts are 0.
     """
-    found = sorted(((-count, one) for one, count in counts.items() if count))
-    total = -sum(count for count, _ in found)
+    ranked = sorted(((-count, label) for label, count in counts.items() if count))
+    total = -sum(count for count, _ in ranked)
     if not total:
         return Figure(name, title, why)
 
     def largest(limit: int) -> list[tuple[str, int, str]]:
-        rows = [(one, -count) for count, one in found[:limit]]
-        if len(found) > limit:
-            rows.append((OTHERS, -sum(count for count, _ in found[limit:])))
-        return [(one, count, share(count, total)) for one, count in rows]
+        rows = [(label, -count) for count, label in ranked[:limit]]
+        if len(ranked) > limit:
+            rows.append((OTHERS, -sum(count for count, _ in ranked[limit:])))
+        return [(label, count, share(count, total)) for label, count in rows]
 
-    first = found[0][1]
-    lead = lead.format(total=total, kinds=len(found), first=first, part=share(counts[first], total))
+    first = ranked[0][1]
+    lead = lead.format(
+        total=total, kinds=len(ranked), first=first, part=share(counts[first], total)
+    )
     table = Table((what, of, "share"), largest(_MAX_ROWS))
     return Figure(name, title, lead, table, bars(largest(_MAX_BARS)))
 
 
 def histogram(name: str, title: str, counts: Mapping[str, int], *, what: str, lead: str) -> Figure:
-    """Return a figure of documents by *what*, in the order of *counts*."""
+    """Return a figure of the numbers of documents by *what*, in the order of *counts*."""
     total = sum(counts.values())
     if not total:
         return Figure(name, title, "No pages yet.")
-    rows = [(one, count, share(count, total)) for one, count in counts.items()]
+    rows = [(label, count, share(count, total)) for label, count in counts.items()]
     return Figure(name, title, lead, Table((what, "documents", "share"), rows), bars(rows))
 
 
@@ -147,11 +151,13 @@ def over_time(
     *,
     y: str,
 ) -> Figure:
-    """Return a figure of *series* over time; each value is for the time from its edge on.
+    """Return a figure of *series* over time; *y* is the unit of the values.
 
-    *edges* are epoch seconds.
+    Each value is for the interval that begins at the respective one of *edges*, in epoch seconds.
     """
-    begins = map(stamp, edges)
-    rows = [*zip(begins, *series.values(), strict=True)]
-    chart = lines({one: (edges, series[one]) for one in series}, x="time (UTC)", y=y, is_time=True)
+    starts = map(stamp, edges)
+    rows = [*zip(starts, *series.values(), strict=True)]
+    chart = lines(
+        {label: (edges, series[label]) for label in series}, x="time (UTC)", y=y, is_time=True
+    )
     return Figure(name, title, lead, Table(("from (UTC)", *series), rows), chart)

@@ -1,4 +1,4 @@
-"""Totals of any number of hosts, and their sums."""
+"""Totals of each host and of all hosts, for any number of hosts."""
 
 from __future__ import annotations
 
@@ -34,10 +34,14 @@ _WALLED = (
 class Servers(NamedTuple):
     """Totals of all hosts that were contacted.
 
-    with_pages, with_bytes: numbers of hosts that have at least 1, 2, 4, ... of them.
-    largest: hosts with pages and bytes.
-    slowest: hosts with fetches and their mean time.
-    walled: hosts with the URLs that ended at a wall, and fetches.
+    number: number of hosts.
+    with_pages: numbers of hosts that have at least 1, 2, 4, ... pages.
+    with_bytes: numbers of hosts that have at least 1, 2, 4, ... bytes.
+    hosts_by_tld: numbers of hosts by top-level domain.
+    pages_by_tld: numbers of pages by top-level domain.
+    largest: the hosts with the most pages, each with its pages and bytes.
+    slowest: the slowest hosts, each with its fetches and their mean time in seconds.
+    walled: the hosts with the most walls, each with the URLs that ended at one, and its fetches.
     """
 
     number: int
@@ -51,7 +55,7 @@ class Servers(NamedTuple):
 
 
 class HostTotals:
-    """Rows of all hosts in a temporary SQLite file.
+    """Totals of each host, as rows of a temporary SQLite file.
 
     Takes up to 64 MB of memory. SQLite deletes the file itself. All methods raise sqlite3.Error.
     """
@@ -69,11 +73,11 @@ class HostTotals:
             self._database.executemany(_ADD, rows)
 
     def close(self) -> None:
-        """Free memory and file."""
+        """Free the memory and delete the file."""
         self._database.close()
 
     def servers(self) -> Servers:
-        """Return the totals. Reads all hosts, a million in three seconds."""
+        """Return the totals of all hosts. Reads a million hosts in three seconds."""
         pages_by_bits, bytes_by_bits = [0] * 65, [0] * 65
         hosts_by_tld: Counter[str] = Counter()
         pages_by_tld: Counter[str] = Counter()
@@ -107,7 +111,10 @@ def tld_of(host: str) -> str:
 
 
 def _at_least(by_bits: list[int]) -> list[int]:
-    """Turn numbers of hosts with k-bit values into numbers of hosts with at least 2**(k-1)."""
+    """Return the numbers of hosts with a value of at least 1, 2, 4, ...
+
+    *by_bits* has the number of hosts by the number of bits of their value.
+    """
     counts = [sum(by_bits[bits:]) for bits in range(1, len(by_bits))]
     while counts and not counts[-1]:
         counts.pop()

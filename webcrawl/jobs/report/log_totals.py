@@ -1,6 +1,6 @@
-"""Totals of the log of finished URLs (crawl/lease/outcome_log.py), in one pass.
+"""Sums up the log of finished URLs (crawl/lease/outcome_log.py) in one pass.
 
-A million lines take five seconds. Memory is bounded, for any content of the log.
+A million lines take five seconds. Memory is bounded, whatever the log contains.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.report.host_totals import HostTotals
 
-_MOST = 120
+_MAX_INTERVALS = 120
 
 
 class Timeline:
-    """Sums in *columns* over time, in at most 120 intervals.
+    """Sums over time, with a number of *columns*, in at most 120 intervals.
 
-    Times are epoch seconds in any order. Intervals are *width* seconds long, which is doubled when
-    necessary.
+    Times are epoch seconds and may come in any order. All intervals are *width* seconds long; the
+    width is doubled when there would be too many intervals.
     """
 
     def __init__(self, *, columns: int) -> None:
@@ -47,16 +47,20 @@ class Timeline:
         self._rows: dict[int, list[int]] = {}
 
     def row(self, at: float) -> list[int]:
-        """Return the sums of the interval around *at*, to be changed before the next call."""
+        """Return the sums of the interval that contains the time *at*, by column.
+
+        The caller adds to them, before the next call.
+        """
         key = int(at) // self.width
         if key not in self._rows:
             self._rows[key] = [0] * self._columns
-            while max(self._rows) - min(self._rows) >= _MOST:
+            while max(self._rows) - min(self._rows) >= _MAX_INTERVALS:
                 self._widen()
             key = int(at) // self.width
         return self._rows[key]
 
     def _widen(self) -> None:
+        """Double the width of the intervals by joining them in pairs."""
         self.width *= 2
         old, self._rows = self._rows, {}
         for key, sums in old.items():
@@ -65,17 +69,17 @@ class Timeline:
 
     @property
     def edges(self) -> list[int]:
-        """Starts of the intervals in epoch seconds, and the end of the last one; or []."""
+        """Starts of the intervals and the end of the last one, in epoch seconds."""
         if not self._rows:
             return []
         return [key * self.width for key in range(min(self._rows), max(self._rows) + 2)]
 
     def sums(self, column: int) -> list[int]:
-        """Return the sums of *column* in all intervals, 0 where nothing was added."""
+        """Return the sum of *column* in each interval, 0 where nothing was added."""
         rows = self._rows
         return [
-            rows[at // self.width][column] if at // self.width in rows else 0
-            for at in self.edges[:-1]
+            rows[start // self.width][column] if start // self.width in rows else 0
+            for start in self.edges[:-1]
         ]
 
 
@@ -83,24 +87,24 @@ class Timeline:
 PAGES, BYTES, DUPLICATES, CHANGES, DECODED, HTMLS, TEXTS, IMAGES, OTHER_TYPES = range(9)
 #: Outcomes of dead links.
 DEAD = frozenset({"http_404", "http_410", "dns_not_found"})
-#: Shown for a document without Content-Type.
+#: Name of the content type of documents without Content-Type.
 NO_TYPE = "none sent"
 
-#: Period of present rates, in seconds.
+#: Period for which present rates are computed, in seconds.
 MINUTE = 60
 
-# Bytes of lines decoded together: they fit into a processor's cache, which halves the time.
-_AT_ONCE = 1 << 19
-# Limit of content types, and of pages with dead links. If it is reached, far more are kept than are
-# shown.
+# Number of bytes decoded together: so many fit into a processor's cache, which halves the time.
+_CHUNK_BYTES = 1 << 19
+# When there are more than _MAX_TYPES content types, or pages with dead links, only the _KEPT_TYPES
+# most frequent are kept. That is still far more than the report shows.
 _MAX_TYPES = 20_000
 _KEPT_TYPES = 1_000
-# Limit of times at which documents were seen; after that only one document in sixteen is kept.
+# When there are more times at which documents were seen, one document in sixteen is kept.
 _MAX_SEEN = 100_000
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):
-    """Fields of a log line that the report reads."""
+    """The fields of a line of the log that the report needs."""
 
     at: Epoch
     url: str
@@ -124,20 +128,24 @@ _decode_lines = json_lines_decoder(_Line)
 
 
 class LogTotals:
-    """Totals of all added lines; the totals by host are in *hosts*.
+    """Totals of all lines that were added; the totals by host are in *hosts*.
 
-    pages: URLs that gave a document (2xx).
-    duplicates: those of them whose bytes were seen under another URL.
-    bytes: bodies of all answers as received.
-    types, sizes, depths: pages by content type, bits of the decoded length, and depth.
-    dead: by page, the number of dead links first found on it, and the last one with its outcome.
-    examples: the last URL of each outcome.
+    pages: number of URLs that gave a document (2xx).
+    duplicates: number of pages whose bytes had already been seen under another URL.
+    bytes: size of the bodies of all answers, as received.
+    outcomes: number of URLs by outcome.
     visits: visits of URLs that were finished before, by result. They also count in bytes and
         fetches, but not elsewhere.
-    recent: pages and visits per second, in the last minute of all lines.
-    seen: by URL, epoch seconds at which its document was fetched or found to be unchanged. Of all
-        documents that still exist, or of a random part of them.
-    denied: pages fetched before that robots.txt denied at their last visit, at most 20,000, by the
+    types: number of pages by content type.
+    sizes: number of pages by the number of bits of their decoded length.
+    depths: number of pages by depth.
+    dead: by page, the number of dead links first found on it, the last of them, and its outcome.
+    timeline: sums over time.
+    examples: the last URL of each outcome.
+    recent: numbers of pages and visits in each second, for the last minute of the log.
+    seen: times at which documents were fetched or found to be unchanged, in epoch seconds, by the
+        form of their URL; for all documents that still exist, or a random part of them.
+    denied: pages fetched earlier that robots.txt denied at their last visit, at most 20,000, by the
         form of their URL.
     """
 
@@ -154,27 +162,29 @@ class LogTotals:
         self.recent: dict[int, list[int]] = {}
         self.seen: dict[str, list[float]] = {}
         self.denied: dict[str, str] = {}
-        self._part = ""  # only URLs whose form ends like this are counted in seen
-        self._times = 0
+        # Only URLs whose form ends with this are kept in ``seen``.
+        self._sampled_suffix = ""
+        self._seen_times = 0
         self._hosts = hosts
 
     def add(self, data: bytes) -> None:
-        """Add complete lines; unreadable ones are skipped. Raises sqlite3.Error."""
+        """Add the complete lines in *data*, skipping unreadable ones. Raises sqlite3.Error."""
         start = 0
         while start < len(data):
-            end = data.find(b"\n", start + _AT_ONCE) + 1 or len(data)
-            self._add(_decoded(data[start:end]))
+            end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)
+            self._add(_decode_chunk(data[start:end]))
             start = end
 
     def _add(self, lines: list[_Line]) -> None:
+        """Add *lines*, most of them with one call per total, which is faster than line by line."""
         self.visits.update([line.visit for line in lines if line.visit])
-        ends = [line for line in lines if not line.visit]
-        pages = [line for line in ends if is_document(line.outcome)]
+        first_results = [line for line in lines if not line.visit]
+        pages = [line for line in first_results if is_document(line.outcome)]
         self.pages += len(pages)
         self.duplicates += sum(line.duplicate for line in pages)
         self.bytes += sum(line.bytes for line in lines)
-        self.outcomes.update([line.outcome for line in ends])
-        self.examples.update({line.outcome: line.url for line in ends})
+        self.outcomes.update([line.outcome for line in first_results])
+        self.examples.update({line.outcome: line.url for line in first_results})
         self.types.update([line.type or NO_TYPE for line in pages])
         self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])
         self.depths.update([line.depth for line in pages])
@@ -182,30 +192,35 @@ class LogTotals:
             kept = Counter(dict(self.types.most_common(_KEPT_TYPES)))
             kept[OTHERS] += self.types.total() - kept.total()
             self.types = kept
-        for line in ends:
+
+        for line in first_results:
             if line.via and line.outcome in DEAD:
                 count = self.dead.get(line.via, (0,))[0]
                 self.dead[line.via] = (count + 1, line.url, line.outcome)
         if len(self.dead) > _MAX_TYPES:
-            self.dead = dict(self.worst(_KEPT_TYPES))
+            self.dead = dict(self.most_dead_links(_KEPT_TYPES))
+
+        # Pages, bytes, fetches, seconds and walls by host.
         hosts: dict[str, list[float]] = {}
         for line in lines:
             row = self.timeline.row(line.at)
             is_page = is_document(line.outcome) and not line.visit
             row[PAGES] += is_page
-            lately = self.recent.setdefault(int(line.at), [0, 0])
-            lately[0] += is_page
-            lately[1] += bool(line.visit)
+            second_counts = self.recent.setdefault(int(line.at), [0, 0])
+            second_counts[0] += is_page
+            second_counts[1] += bool(line.visit)
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
             row[CHANGES] += line.visit == CHANGED
             if is_page:
                 row[DECODED] += line.decoded or line.bytes
                 row[_column_of(line.type)] += 1
-            self._see(line)
+            self._note_seen(line)
+
             is_fetch = bool(line.status or line.took)
             is_wall = bool(line.flags) or line.outcome in WALLS
-            if is_fetch or is_wall:  # a URL may be given up for walls met by other URLs
+            # A URL may also be given up without a fetch, because of walls that other URLs met.
+            if is_fetch or is_wall:
                 host = hosts.setdefault(host_of(line.url), [0, 0, 0, 0.0, 0])
                 host[0] += is_page
                 host[1] += line.bytes * is_page
@@ -214,44 +229,56 @@ class LogTotals:
                 host[4] += is_wall
         self._hosts.add(hosts)
         newest = max(self.recent, default=0)
-        self.recent = {at: one for at, one in self.recent.items() if at > newest - MINUTE}
+        self.recent = {
+            second: counts for second, counts in self.recent.items() if second > newest - MINUTE
+        }
 
-    def _see(self, line: _Line) -> None:
+    def _note_seen(self, line: _Line) -> None:
+        """Update ``denied`` and ``seen`` with *line*."""
         if line.outcome == "robots_denied" and line.stored and len(self.denied) < _MAX_TYPES:
             self.denied[line.form] = line.url
         elif self.denied:
             self.denied.pop(line.form, None)
-        if not line.form.endswith(self._part):
+
+        if not line.form.endswith(self._sampled_suffix):
             return
         if line.visit in (MOVED, GONE):
-            self._times -= len(self.seen.pop(line.form, ()))
+            self._seen_times -= len(self.seen.pop(line.form, ()))
         elif is_document(line.outcome) or line.outcome == "http_304":
             self.seen.setdefault(line.form, []).append(line.at)
-            self._times += 1
-            if self._times > _MAX_SEEN:
-                self._part += "0"
-                self.seen = {one: at for one, at in self.seen.items() if one.endswith(self._part)}
-                self._times = sum(map(len, self.seen.values()))
+            self._seen_times += 1
+            if self._seen_times > _MAX_SEEN:
+                # Forms are hexadecimal, so one in sixteen of the kept ones ends with this.
+                self._sampled_suffix += "0"
+                self.seen = {
+                    form: times
+                    for form, times in self.seen.items()
+                    if form.endswith(self._sampled_suffix)
+                }
+                self._seen_times = sum(map(len, self.seen.values()))
 
-    def worst(self, limit: int) -> list[tuple[str, tuple[int, str, str]]]:
-        """Return the pages with the most dead links."""
-        return nsmallest(limit, self.dead.items(), key=lambda one: (-one[1][0], one[0]))
+    def most_dead_links(self, limit: int) -> list[tuple[str, tuple[int, str, str]]]:
+        """Return the *limit* pages with the most dead links, with their values in ``dead``."""
+        return nsmallest(limit, self.dead.items(), key=lambda item: (-item[1][0], item[0]))
 
 
-def _column_of(kind: str) -> int:
-    if kind in (HTML, "application/xhtml+xml"):
+def _column_of(content_type: str) -> int:
+    """Return the column of the timeline that counts documents of *content_type*."""
+    if content_type in (HTML, "application/xhtml+xml"):
         return HTMLS
-    return {"text": TEXTS, "image": IMAGES}.get(kind.partition("/")[0], OTHER_TYPES)
+    return {"text": TEXTS, "image": IMAGES}.get(content_type.partition("/")[0], OTHER_TYPES)
 
 
-def _decoded(data: bytes) -> list[_Line]:
+def _decode_chunk(data: bytes) -> list[_Line]:
+    """Decode the lines of *data*, skipping those that cannot be decoded."""
     try:
         return _decode_lines(data)
     except UndecodableError:
-        return list(_one_by_one(data))
+        return list(_decode_one_by_one(data))
 
 
-def _one_by_one(data: bytes) -> Iterable[_Line]:
+def _decode_one_by_one(data: bytes) -> Iterable[_Line]:
+    """Decode the lines of *data*, skipping those that cannot be decoded."""
     for line in data.splitlines():
         with contextlib.suppress(UndecodableError):
             yield _decode(line)

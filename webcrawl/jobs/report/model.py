@@ -1,7 +1,7 @@
 """View model of the report, filled from a job's files or by the server of a running crawl.
 
-The templates turn it into a static file or a live page. Nothing here is escaped or shortened: texts
-may come from strangers, and the templates take care of that.
+The templates turn it into a static file or a live page. No text in it is escaped or shortened:
+texts may come from strangers, and the templates escape them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
-# Beginnings of the reasons of a stop that the user requested.
+# How the reasons of a stop that the user requested begin.
 _REQUESTED = ("shutdown", "hive_stopped", "control_stopped", "closespider_")
-# An alarm is shown if this share of the URLs was given up, of at least so many.
-_MAX_GIVEN_UP, _FEWEST_URLS = 0.1, 100
+# An alarm is shown if at least this share of the finished URLs was given up.
+_MAX_GIVEN_UP_SHARE = 0.1
+# With fewer finished URLs, that alarm is not shown.
+_MIN_URLS = 100
 
 
 class Field(msgspec.Struct, frozen=True):
-    """Field of a command's form, with the *label* that people read."""
+    """Field *name* of a command's form, shown with a *label*."""
 
     name: str
     label: str
@@ -35,11 +37,11 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class NextCommand(msgspec.Struct, frozen=True):
-    """Command for which the page has a button.
+    """Command that the page can send to the crawl with a form.
 
-    *name* is that of its form, which is posted to ``commands/NAME``. *effect* says what it does,
-    and *line* is the command line that does the same, to be copied. A *question* must be answered
-    with yes before the form can be sent.
+    The form is posted to ``commands/NAME``. *effect* says what the command does, and *line* is the
+    command line that does the same, to be copied. If there is a *question*, the user must answer
+    yes before the form can be sent.
     """
 
     name: str
@@ -53,12 +55,13 @@ class NextCommand(msgspec.Struct, frozen=True):
 class Live(msgspec.Struct, frozen=True):
     """Fields that only the page of a running crawl has.
 
-    token: hidden value of its forms; "" if the reader may only look. Then there is a link to
-        ``token``, where the token is requested.
+    token: hidden value of its forms; "" if the reader may not send commands. Then there is a link
+        to ``token``, where the browser asks for the token.
     answer: answer to the last command.
-    url, host: what was asked on the page itself, as ``?url=`` and ``?host=``.
-    why: answer about the URL, as ``scrapy why`` prints it.
-    hosts: answer about the host.
+    url: URL that the reader asked about, from ``?url=``.
+    why: answer about that URL, as ``scrapy why`` prints it.
+    host: host that the reader asked about, from ``?host=``.
+    hosts: answer about that host.
     """
 
     token: str
@@ -80,11 +83,13 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     processes: diagnoses of the crawl's processes, one or a hive's drones.
     summary: pairs of a label and a number with its unit.
     rates: figures over time.
-    held: figure of what waits, pauses and is parked.
-    failures: figures of what went wrong, with examples.
+    held: figure of waiting URLs, hosts in their pause, and parked URLs.
+    failures: figures of failed URLs and modules, with examples.
     sections: further figures, by the title of their section.
 
-    Everything before *sections* is the first screen. The names of all figures differ.
+    live: fields of a live page.
+
+    Everything before *sections* is the first screen. All figures have different names.
     """
 
     title: str
@@ -100,7 +105,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     live: Live | None = None
 
     def figures(self) -> list[Figure]:
-        """Return all figures, from the top."""
+        """Return all figures in the order in which they are on the page."""
         below = [figure for section in self.sections.values() for figure in section]
         return [*self.rates, self.held, *self.failures, *below]
 
@@ -113,24 +118,24 @@ def alarms_of(
     urls: int,
     denied: Sequence[str],
 ) -> list[str]:
-    """Return sentences about what needs attention.
+    """Return sentences about what needs the user's attention.
 
     *modules* has the number of pages on which each module failed. Of *urls* finished URLs,
-    *given_up* were given up. *denied* are pages that were fetched before and that robots.txt now
+    *given_up* were given up. *denied* are pages that were fetched before, but that robots.txt now
     denies.
     """
     alarms = []
-    for one in processes:
-        label = f"{one.name}: " if one.name else ""
-        ended = one.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
-        was_stopped = one.state.name == CrawlState.STOPPED
-        if was_stopped and one.state.reason.startswith(_REQUESTED):
+    for process in processes:
+        label = f"{process.name}: " if process.name else ""
+        state = process.state
+        has_ended = state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
+        if state.name == CrawlState.STOPPED and state.reason.startswith(_REQUESTED):
             continue
-        if one.state.name in {CrawlState.PAUSED, CrawlState.STOPPED}:
-            alarms.append(f"{label}{one.state.in_words()}")
-        elif not ended and one.diagnosis.cause in _BAD_CAUSES:
-            alarms.append(f"{label}{one.diagnosis.brief}")
-    if urls >= _FEWEST_URLS and given_up >= _MAX_GIVEN_UP * urls:
+        if state.name in {CrawlState.PAUSED, CrawlState.STOPPED}:
+            alarms.append(f"{label}{state.in_words()}")
+        elif not has_ended and process.diagnosis.cause in _BAD_CAUSES:
+            alarms.append(f"{label}{process.diagnosis.brief}")
+    if urls >= _MIN_URLS and given_up >= _MAX_GIVEN_UP_SHARE * urls:
         alarms.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
     if denied:
         pages = counted(len(denied), "page")

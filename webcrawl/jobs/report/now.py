@@ -1,4 +1,4 @@
-"""Figures of the present state of a crawl: waiting URLs, failures, hosts, checkpoints."""
+"""Builds the figures about the present state of a crawl, such as waiting URLs and failures."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.sources import Crawl
 
 _MAX_ROWS = 8
-#: Added to figures of outcomes if some URLs were visited again.
+#: Sentence added to figures of outcomes if some URLs were visited again.
 BEFORE_VISITS = " Each URL counts with its first result; results of later visits are not included."
-# Stats by what they count.
+# Names of stats, by what they count.
 _HELD = {
     "URLs waiting": "frontier/waiting",
     "URLs checked for duplicates": "seen/waiting",
@@ -30,22 +30,25 @@ _HELD = {
 }
 
 
-def gauges(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the figures of waiting URLs and of busy workers over time."""
+def gauge_figures(crawl: Crawl) -> Iterator[Figure]:
+    """Yield the figures of *crawl* that show waiting URLs and busy workers over time."""
     edges, means = crawl.gauges
-    for name, title, shown, y in (
+    for name, title, gauges, y in (
         ("waiting", "URLs waiting and parked", GAUGES[:2], "URLs"),
         ("workers", "Workers and hosts", GAUGES[2:], "workers or hosts"),
     ):
         if edges:
-            yield over_time(name, title, "", edges, {one: means[one] for one in shown}, y=y)
+            yield over_time(name, title, "", edges, {gauge: means[gauge] for gauge in gauges}, y=y)
         else:
             yield Figure(name, title, "No diagnosis yet.")
 
 
-def held(stats: Mapping[str, Any]) -> Figure:
-    """Return the table of what waits, pauses and is parked, from the *stats* of a crawl."""
-    rows = [(one, int(stats.get(_HELD[one], 0)), "") for one in _HELD]
+def held_table(stats: Mapping[str, Any]) -> Figure:
+    """Return the table of waiting and parked URLs and of hosts in their pause.
+
+    *stats* are those of the crawl.
+    """
+    rows = [(label, int(stats.get(stat, 0)), "") for label, stat in _HELD.items()]
     for gate, number in with_prefix("frontier/parked/", stats).items():
         release = f"raise {BUDGETS[gate]}" if gate in BUDGETS else ""
         rows.append((f"URLs parked by {gate}", number, release))
@@ -53,69 +56,77 @@ def held(stats: Mapping[str, Any]) -> Figure:
     return Figure("held", "Waiting, resting and parked", "", table)
 
 
-def given_up(crawl: Crawl) -> Figure:
-    """Return the table of the commonest failures, each with a URL."""
-    failed = {one: n for one, n in crawl.outcomes.items() if n and is_given_up(one)}
+def failures_table(crawl: Crawl) -> Figure:
+    """Return the table of the most common failures, each with an example URL."""
+    failed = {
+        outcome: count
+        for outcome, count in crawl.outcomes.items()
+        if count and is_given_up(outcome)
+    }
     title = "URLs given up, with an example"
     if not failed:
         return Figure("failures", title, "No URL was given up.")
-    worst = sorted(failed, key=lambda one: (-failed[one], one))
-    rows = [(crawl.log.examples.get(one, ""), one, failed[one]) for one in worst[:_MAX_ROWS]]
-    part = share(sum(failed.values()), crawl.urls)
-    lead = f"{part} of the finished URLs. The example is the latest one."
+    outcomes = sorted(failed, key=lambda outcome: (-failed[outcome], outcome))[:_MAX_ROWS]
+    rows = [(crawl.log.examples.get(outcome, ""), outcome, failed[outcome]) for outcome in outcomes]
+    failed_share = share(sum(failed.values()), crawl.urls)
+    lead = f"{failed_share} of the finished URLs. The example is the latest one."
     return Figure("failures", title, lead, Table(("example", "outcome", "URLs"), rows))
 
 
 def failing_modules(errors: Sequence[CriticalError], failing: Mapping[str, int]) -> list[Figure]:
-    """Return the table of the processing modules that failed on pages, with their last errors."""
-    last = {one.where: one for one in errors}
+    """Return the table of the processing modules that failed on pages, with their last errors.
+
+    *failing* has the number of pages on which each module failed. Returns [] if none failed.
+    """
+    last_errors = {error.where: error for error in errors}
     rows = []
     for name, number in failing.items():
-        one = last.get(name, CriticalError())
-        rows.append((one.url, name, f"{one.error} {one.message}", number))
-    lead = "The page is that of the last error. The tracebacks are in logs/critical.jsonl."
+        error = last_errors.get(name, CriticalError())
+        rows.append((error.url, name, f"{error.error} {error.message}", number))
+    lead = (
+        "The page is the one that caused the last error. The tracebacks are in logs/critical.jsonl."
+    )
     head = ("page", "module", "error", "pages")
     return [Figure("modules", "Failing modules", lead, Table(head, rows))] if rows else []
 
 
 def known_urls(crawl: Crawl) -> Figure:
-    """Return the figure of all known URLs by where they are."""
-    ends, stats = (
-        Counts.of({f"outcome/{name}": n for name, n in crawl.outcomes.items()}),
-        crawl.stats,
-    )
-    found = {
-        "pages": ends.pages,
-        "redirects": ends.redirects,
-        "given up": sum(ends.given_up.values()),
-        "waiting": sum(int(stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting")),
-        **{f"parked by {gate}": n for gate, n in crawl.counts("frontier/parked/").items()},
+    """Return the figure of all known URLs, by whether they are finished, waiting or parked."""
+    finished = Counts.of({f"outcome/{name}": count for name, count in crawl.outcomes.items()})
+    counts = {
+        "pages": finished.pages,
+        "redirects": finished.redirects,
+        "given up": sum(finished.given_up.values()),
+        "waiting": sum(
+            int(crawl.stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting")
+        ),
+        **{f"parked by {gate}": count for gate, count in crawl.counts("frontier/parked/").items()},
     }
     lead, title = "Of {total:,} known URLs, {part} are {first}.", "Known URLs"
     lead += BEFORE_VISITS * bool(crawl.log.visits)
-    return shares("known", title, found, what="place", of="URLs", lead=lead, why="No URLs yet.")
+    return shares("known", title, counts, what="place", of="URLs", lead=lead, why="No URLs yet.")
 
 
-def hosts(facts: CheckpointFacts) -> Figure:
-    """Return the table of hosts and their states."""
+def hosts_table(facts: CheckpointFacts) -> Figure:
+    """Return the table of hosts and their states as of the last checkpoint."""
     lead = (
         "Hosts with the longest queues or the most pages, as of the last checkpoint. Times in UTC."
     )
     return Figure("hosts", "Hosts and their states", lead, facts.hosts)
 
 
-def commands(crawl: Crawl) -> Figure:
-    """Return the table of commands to the running crawl."""
+def commands_table(crawl: Crawl) -> Figure:
+    """Return the table of the latest control commands to the crawl."""
     rows = [
-        (stamp(one.at), one.command, one.origin, one.reason, one.answer or "")
-        for one in crawl.commands
+        (stamp(change.at), change.command, change.origin, change.reason, change.answer or "")
+        for change in crawl.commands
     ]
     head = ("time (UTC)", "command", "by", "reason", "answer")
     lead = "The latest commands. All are in logs/control.jsonl." if rows else "None."
     return Figure("journal", "Commands", lead, Table(head, rows) if rows else None)
 
 
-def checkpoints(facts: CheckpointFacts) -> Figure:
-    """Return the table of checkpoints from which the crawl can continue."""
+def checkpoints_table(facts: CheckpointFacts) -> Figure:
+    """Return the table of the checkpoints from which the crawl can be continued."""
     lead = "A kept checkpoint can be restored with scrapy job restore."
     return Figure("checkpoints", "Checkpoints", lead, facts.checkpoints)

@@ -1,7 +1,7 @@
-"""HTML of the report: a single file that runs no script, or a live page.
+"""Renders the report as HTML: a single file that runs no script, or a live page.
 
-All text is escaped, and control characters are made visible. The static page allows only its own
-style, by its digest.
+All text is escaped, and control characters are made visible. The Content-Security-Policy of the
+static page allows only its own style, by its digest.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.model import ReportPage
 
 
-# A number, also with a unit; not a date or a range.
+# A number, with or without a unit; not a date or a range.
 _NUMBER = re.compile(r"[<$]? ?\d[\d,]*(\.\d+)?([%kKMGT+]| \w+)?")
 
 
 def page(model: ReportPage) -> str:
-    """Return *model* as an HTML document; a live page, if it has that part."""
+    """Render *model* as an HTML document; a live page if it has the fields of one."""
     style = asset("page.css")
     digest = b64encode(sha256(style.encode()).digest()).decode()
     return _templates().get_template("page.html").render(page=model, style=style, digest=digest)
 
 
 def first_screen(model: ReportPage) -> str:
-    """Return the element ``#now``, which the script of the live page updates."""
+    """Render the HTML element ``#now`` of *model*, which the script of the live page updates."""
     return _templates().get_template("now.html").render(page=model)
 
 
 def ask_for_token(title: str) -> str:
-    """Return the page that asks for the token of the crawl *title*."""
+    """Render the page that asks for the token of the crawl called *title*."""
     return _templates().get_template("token.html").render(title=title)
 
 
 def drawing(figure: Figure) -> str:
-    """Return the chart of *figure* as an SVG document that follows the reader's light/dark mode."""
+    """Render the chart of *figure* as an SVG document for the reader's light or dark mode."""
     return _templates().get_template("drawing.svg").render(figure=figure)
 
 
@@ -62,38 +62,39 @@ def write_drawings(directory: Path, figures: Iterable[Figure]) -> None:
 
 
 def asset(name: str) -> str:
-    """Return ``page.css`` or ``page.js``, which the live page loads."""
+    """Return the file *name*, ``page.css`` or ``page.js``, which the live page loads."""
     return _templates().get_template(name).render()
 
 
 @cache
 def _templates() -> Environment:
+    """Return the environment of the templates, which escapes all text."""
     templates = Environment(
         loader=PackageLoader("webcrawl.jobs.report"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_format,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"laid_out": laid_out, "columns": _columns}
+    templates.filters |= {"laid_out": laid_out, "columns": _column_classes}
     templates.globals |= {"moment": moment, "width": WIDTH}
     return templates
 
 
-def _shown(value: object) -> object:
-    """Format *value* for the page, before it is escaped; markup is left as it is."""
+def _format(value: object) -> object:
+    """Format *value* for display, ready to be escaped; values that are markup stay as they are."""
     if isinstance(value, (int, float)):
         return f"{value:,}"
     return value if hasattr(value, "__html__") else visible(str(value))
 
 
-def _columns(table: Table) -> list[str]:
+def _column_classes(table: Table) -> list[str]:
     """Return the CSS class of each column of *table*."""
-    found = zip(*table.rows, strict=True)
-    return ["number" if all(map(_is_number, column)) else "" for column in found]
+    columns = zip(*table.rows, strict=True)
+    return ["number" if all(map(_is_number, column)) else "" for column in columns]
 
 
 def _is_number(cell: Cell) -> bool:
-    """Return whether *cell* is a number, also with a unit."""
+    """Return whether *cell* is a number, with or without a unit."""
     return not isinstance(cell, str) or cell == UNKNOWN or bool(_NUMBER.fullmatch(cell))

@@ -1,6 +1,6 @@
-"""Sections of the report with their figures.
+"""Builds the sections of the report with their figures.
 
-They show figures 5 to 10 of Mercator's chapter for this crawl, and what else its operator wants to
+They show figures 5 to 10 of Mercator's chapter for this crawl, and what else an operator wants to
 know: duplicates, depth, politeness, errors, hosts, filters and cost.
 """
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.report.sources import Crawl
 
-# Other crawls, with pages, hours and dollars, from which speed and cost are computed.
-_OTHERS = (
+# Published crawls to compare with: name, pages, hours and dollars.
+_OTHER_CRAWLS = (
     ("Nielsen 2012, 20 machines", 250_113_669, 39 + 25 / 60, 580.0),
     ("Mercator 2000, 4 machines", 725_000_000, 17 * 24.0, None),
 )
@@ -44,7 +44,7 @@ _OTHERS = (
 def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
     """Return the report of *crawl* at the epoch second *at*.
 
-    *price* is the cost of all its machines per hour, in dollars.
+    *price* is the cost of all its machines in dollars per hour, None if it is not known.
     """
     edges = crawl.log.timeline.edges
     period = f"{stamp(edges[0])} to {stamp(min(at, edges[-1]))}; " if edges else ""
@@ -58,16 +58,16 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
         alarms=alarms_of(
             crawl.processes,
             failing,
-            given_up=sum(breakdowns.given_up(crawl).values()),
+            given_up=sum(breakdowns.given_up_by_class(crawl).values()),
             urls=crawl.urls,
             denied=[*crawl.log.denied.values()],
         )
         + damage,
         processes=crawl.processes,
         summary=_summary(crawl, price, at),
-        rates=[documents(crawl), megabits(crawl), *now.gauges(crawl)],
-        held=now.held(crawl.stats),
-        failures=[now.given_up(crawl), *now.failing_modules(crawl.errors, failing)],
+        rates=[documents(crawl), megabits(crawl), *now.gauge_figures(crawl)],
+        held=now.held_table(crawl.stats),
+        failures=[now.failures_table(crawl), *now.failing_modules(crawl.errors, failing)],
         sections={
             "Outcomes": [
                 now.known_urls(crawl),
@@ -85,15 +85,15 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
                 breakdowns.depths(crawl),
             ],
             "Hosts": [
-                *([now.hosts(crawl.facts)] if crawl.facts else []),
+                *([now.hosts_table(crawl.facts)] if crawl.facts else []),
                 *breakdowns.per_server(crawl),
                 breakdowns.politeness(crawl),
-                *breakdowns.by_tld(crawl),
-                *breakdowns.of_hosts(crawl),
+                *breakdowns.per_tld(crawl),
+                *breakdowns.extreme_hosts(crawl),
             ],
             "Job": [
-                *([now.checkpoints(crawl.facts)] if crawl.facts else []),
-                now.commands(crawl),
+                *([now.checkpoints_table(crawl.facts)] if crawl.facts else []),
+                now.commands_table(crawl),
                 _cost(crawl, price),
             ],
             **({"Caches of URLs": caches} if (caches := cache_figures.of_job(crawl.path)) else {}),
@@ -102,46 +102,51 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
 
 
 def _summary(crawl: Crawl, price: float | None, at: float) -> list[tuple[str, str]]:
+    """Return the rows of the summary: a label, and a number with its unit."""
     log = crawl.log
-    found = [
+    rows = [
         ("pages", f"{crawl.pages:,}"),
         *([("running time", span(crawl.secs))] if crawl.secs else []),
         *_rates(crawl, at),
         ("received", size(log.bytes)),
         ("hosts contacted", f"{crawl.servers.number:,}"),
         ("duplicates", share(log.duplicates, log.pages)),
-        ("URLs given up", share(sum(breakdowns.given_up(crawl).values()), crawl.urls)),
+        ("URLs given up", share(sum(breakdowns.given_up_by_class(crawl).values()), crawl.urls)),
     ]
     parked = crawl.counts("frontier/parked/")
-    found += [(f"parked by {gate}", f"{number:,} URLs") for gate, number in parked.items()]
+    rows += [(f"parked by {gate}", f"{number:,} URLs") for gate, number in parked.items()]
     with suppress(OSError):
-        found.append(("free disk space", size(disk_usage(crawl.path).free)))
+        rows.append(("free disk space", size(disk_usage(crawl.path).free)))
     if price is not None and crawl.secs:
         cost = price * crawl.secs / 3600
-        found.append(("per million pages", _per_million(cost, Counts.of(crawl.stats).pages)))
-    return found
+        rows.append(("per million pages", _per_million(cost, Counts.of(crawl.stats).pages)))
+    return rows
 
 
 def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
-    """Yield the rows of pages and visits per second.
+    """Yield the rows of the summary for pages and visits per second.
 
-    They have the present rate of a running crawl, and the average as of the stats, which may be
-    older than the log.
+    They have the present rate if the crawl is running, and the average as of the stats, which may
+    be older than the log. *at* is the present time in epoch seconds.
     """
     counts = Counts.of(crawl.stats)
     for column, (name, count) in enumerate((("pages", counts.pages), ("visits", counts.visits))):
-        recent = [pair[column] for then, pair in crawl.log.recent.items() if then > at - MINUTE]
-        now = f"{sum(recent) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
+        recent = [
+            counts[column] for second, counts in crawl.log.recent.items() if second > at - MINUTE
+        ]
+        present = f"{sum(recent) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
         average = f"{count / crawl.secs:,.1f} on average" if crawl.secs else ""
-        if (now or average) and (column == 0 or count):
-            yield f"{name} per second", ", ".join(filter(None, (now, average)))
+        if (present or average) and (column == 0 or count):
+            yield f"{name} per second", ", ".join(filter(None, (present, average)))
 
 
 def _per_million(cost: float | None, pages: int) -> str:
+    """Format the dollars per million pages, if *pages* cost *cost* dollars."""
     return UNKNOWN if cost is None or not pages else f"${1e6 * cost / pages:,.2f}"
 
 
 def _cost(crawl: Crawl, price: float | None) -> Figure:
+    """Return the table that compares speed and cost of this crawl with those of others."""
     hours, own_pages = crawl.secs / 3600, Counts.of(crawl.stats).pages
     own_cost = price * hours if price and hours else None
     lead = "Not known: the price (--price-per-hour) was not given, or the running time is unknown."
@@ -155,46 +160,46 @@ def _cost(crawl: Crawl, price: float | None) -> Figure:
             f"{pages / hours / 3600:,.1f}" if hours else UNKNOWN,
             _per_million(cost, pages),
         )
-        for name, pages, hours, cost in (("this crawl", own_pages, hours, own_cost), *_OTHERS)
+        for name, pages, hours, cost in (("this crawl", own_pages, hours, own_cost), *_OTHER_CRAWLS)
     ]
     table = Table(("crawl", "pages", "time", "pages per second", "per million pages"), rows)
     return Figure("cost", "Cost of a million pages", lead, table)
 
 
 def documents(crawl: Crawl) -> Figure:
-    """Return Mercator's figure 5a: documents over time."""
+    """Return the figure of documents downloaded over time (Mercator's figure 5a)."""
     count, counts = crawl.pages, crawl.log.timeline.sums(PAGES)
     width = crawl.log.timeline.width
     lead = f"{counted(count, 'document')}, at most {max(counts, default=0):,} in {width:,} s."
-    values = [one / width for one in counts]
+    values = [count / width for count in counts]
     return _over_time(crawl, "documents", "Documents downloaded", lead, values, y="documents/s")
 
 
 def megabits(crawl: Crawl) -> Figure:
-    """Return Mercator's figure 5b: megabits over time."""
+    """Return the figure of megabits received over time (Mercator's figure 5b)."""
     timeline = crawl.log.timeline
     mean = rate(sum(timeline.sums(DECODED)), crawl.log.pages)
     lead = f"{size(crawl.log.bytes)} received. A decoded document has {size(mean)} on average."
-    values = [one * 8e-6 / timeline.width for one in timeline.sums(BYTES)]
+    values = [count * 8e-6 / timeline.width for count in timeline.sums(BYTES)]
     return _over_time(crawl, "megabits", "Megabits received", lead, values, y="Mbit/s")
 
 
 def duplicates(crawl: Crawl) -> Figure:
-    """Return the figure of documents that were seen before."""
+    """Return the figure of the share of duplicates among all documents so far, over time."""
     log = crawl.log
     lead = (
         f"{counted(log.duplicates, 'document')} ({share(log.duplicates, log.pages)}) had the same "
         "bytes as another URL and were not processed."
     )
-    so_far = zip(*(accumulate(log.timeline.sums(one)) for one in (DUPLICATES, PAGES)), strict=True)
-    values = [100 * rate(found, pages) for found, pages in so_far]
+    totals = (accumulate(log.timeline.sums(column)) for column in (DUPLICATES, PAGES))
+    values = [100 * rate(found, pages) for found, pages in zip(*totals, strict=True)]
     return _over_time(crawl, "duplicates", "Duplicates", lead, values, y="% of documents so far")
 
 
 def _over_time(
     crawl: Crawl, name: str, title: str, lead: str, values: Sequence[float], *, y: str
 ) -> Figure:
-    """Return the figure of *values*, one for each interval; *y* is their unit."""
+    """Return a figure of *values*, one for each interval of the timeline; *y* is their unit."""
     if not crawl.log.pages:
         return Figure(name, title, "No pages yet.")
     series = {y: [round(value, 3) for value in values]}

@@ -1,8 +1,8 @@
-"""Reader of the job directories of one crawl for the report.
+"""Reads the job directories of one crawl for the report.
 
-A crawl is one job directory, or those of the drones of a hive on one machine (``JOBDIR/drones/N``).
-Unreadable files are left out, and damage of logs is reported. Only a directory without any crawl is
-an error.
+A crawl has one job directory or, for a hive, one per drone on this machine (``JOBDIR/drones/N``).
+Unreadable files are left out, and damage of logs is reported. It is only an error if the directory
+contains no crawl.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
 from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
-from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, pieces
+from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
 from webcrawl.jobs.report.host_totals import HostTotals
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.control_journal import Change
     from webcrawl.jobs.report.host_totals import Servers
 
-#: Values taken from each line of the doctor.
+#: Names of the values that are read from each line of the doctor.
 GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts resting")
-# Number of lines read from the end of other logs of a job.
-_LAST = 20
+# Number of lines that are used from the end of the other logs of a job.
+_LAST_LINES = 20
 
 
 class CriticalError(msgspec.Struct, frozen=True):
-    """Fields of a line of logs/critical.jsonl that the report reads."""
+    """The fields of a line of logs/critical.jsonl that the report needs."""
 
     url: str = ""
     where: str = ""
@@ -57,20 +57,26 @@ class CriticalError(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-_errors = json_lines_decoder(CriticalError)
+_decode_errors = json_lines_decoder(CriticalError)
 
 
 class Crawl(NamedTuple):
-    """Everything from which the report is made.
+    """All data from which the report about a crawl is made.
 
-    drones: their number, 0 if it is not a hive.
-    stats: of the whole crawl, without ``crawl/``, as last written.
-    outcomes: each URL counts once, while the *log* may have more lines after a crash.
-    damage: why the rest of a log could not be read.
-    gauges: mean values of the doctors' lines, with the start of each interval.
-    facts: those of the last checkpoint.
+    path: directory of the crawl.
+    state: whether the crawl is running, or how it ended, in words.
+    drones: number of drones, 0 if it is not a hive.
+    stats: stats of the whole crawl, as last written, without the prefix ``crawl/``.
+    outcomes: number of URLs by outcome. Each URL counts once, while *log* may have several lines
+        of it after a crash.
+    log: totals of the logs of finished URLs.
+    servers: totals of all hosts.
+    damage: for each log that could not be read to its end, the reason.
+    processes: diagnoses of the crawl's processes.
+    gauges: starts of intervals, and the mean of each gauge in them.
+    facts: facts from the last checkpoint, if it could be read.
     errors: the last errors of modules.
-    commands: the last ones to the crawl, or to the first drone.
+    commands: the last commands to the crawl, or to the first drone.
     """
 
     path: Path
@@ -89,31 +95,33 @@ class Crawl(NamedTuple):
 
     @property
     def pages(self) -> int:
-        """URLs that gave a document."""
-        return sum(n for name, n in self.outcomes.items() if is_document(name))
+        """Number of URLs that gave a document."""
+        return sum(count for name, count in self.outcomes.items() if is_document(name))
 
     @property
     def urls(self) -> int:
-        """URLs that are finished."""
+        """Number of finished URLs."""
         return sum(self.outcomes.values())
 
     @property
     def secs(self) -> float:
-        """Running time of all runs together as of the stats; 0 if it is not known.
+        """Running time of all runs in seconds, as of the stats; 0 if it is not known.
 
-        It is not known without stats, or after a kill, when the last minute was not counted.
+        It is not known if there are no stats, or if the crawl was killed: then its last minute was
+        not counted.
         """
         return 0.0 if self.stats.get(CUT_OFF) else float(self.stats.get("elapsed_time_seconds", 0))
 
     def counts(self, prefix: str) -> dict[str, int]:
-        """Return the stats that begin with *prefix*, without it; zeros are left out."""
+        """Return the stats that begin with *prefix*, by the rest of their names, without zeros."""
         return with_prefix(prefix, self.stats)
 
 
 class CrawlReader:
-    """Reader of the crawl in *path*, with *settings* and those given to the crawl.
+    """Reads the crawl in *path*, whose job directories are *jobdirs*.
 
-    It continues in the logs of finished URLs, so it can be used repeatedly, in a single thread. All
+    *settings* are used together with those that were given to the crawl. The reader remembers its
+    position in the logs of finished URLs, so it can be used repeatedly, in a single thread. All
     methods raise sqlite3.Error if there is no room for a temporary file.
     """
 
@@ -128,12 +136,14 @@ class CrawlReader:
         self._lines = self._new_lines()
 
     def close(self) -> None:
+        """Delete the temporary file."""
         self._hosts.close()
 
     def add(self, on_progress: Callable[[int], object], *, until: float = math.inf) -> bool:
-        """Read new lines until *until* of the monotonic clock; return whether that is all of them.
+        """Read new lines of the logs; return whether all of them were read.
 
-        *on_progress* is called with the number of bytes read.
+        Reading stops when the monotonic clock shows *until*. *on_progress* is called with the
+        number of bytes read.
         """
         count = 0
         for lines in self._lines:
@@ -146,116 +156,137 @@ class CrawlReader:
         return True
 
     def _new_lines(self) -> Iterator[bytes]:
+        """Yield the lines added to the logs since the last call, in large chunks."""
         for jobdir in self.jobdirs:
             path = jobdir / INFO_LOG
             start, self._ends[jobdir] = self._ends[jobdir], end_of(path)
-            yield from pieces(path, start=start, end=self._ends[jobdir], on_damage=self._note)
+            yield from line_chunks(
+                path, start=start, end=self._ends[jobdir], on_damage=self._add_damage
+            )
 
-    def _note(self, damage: str) -> None:
+    def _add_damage(self, damage: str) -> None:
         if damage not in self._damage:
             self._damage.append(damage)
 
     def crawl(self) -> Crawl:
-        """Return the crawl as of the lines read so far."""
+        """Return the data of the crawl, with the log lines that have been read so far."""
         path, jobdirs, log = self._path, self.jobdirs, self._log
         servers = self._hosts.servers()
         processes: list[Examination] = []
-        with suppress(FatalError):  # there is no diagnosis yet
+        with suppress(FatalError):  # raised if there is no diagnosis yet
             processes = examinations(path)
         errors: list[CriticalError] = []
-        with suppress(UndecodableError):  # damaged
-            errors = _errors("".join(_last_errors(jobdirs)))
-        found = [stats_of(jobdir) for jobdir in jobdirs]
-        stats = merged(found)
-        totals = {n.removeprefix(PREFIX): v for n, v in stats.items() if n.startswith(PREFIX)}
-        present = _present(processes) if running(jobdirs) else {}
-        own = {name: value for name, value in stats.items() if not name.startswith(PREFIX)}
+        with suppress(UndecodableError):  # raised if the log is damaged
+            errors = _decode_errors("".join(_last_errors(jobdirs)))
+
+        process_stats = [stats_of(jobdir) for jobdir in jobdirs]
+        stats = merged(process_stats)
+        totals = {
+            name.removeprefix(PREFIX): value
+            for name, value in stats.items()
+            if name.startswith(PREFIX)
+        }
+        present = _present_stats(processes) if running(jobdirs) else {}
+        last_run = {name: value for name, value in stats.items() if not name.startswith(PREFIX)}
+
         return Crawl(
             path=path,
-            state=_state(jobdirs, found, with_prefix("frontier/parked/", stats)),
+            state=_state(jobdirs, process_stats, with_prefix("frontier/parked/", stats)),
             drones=len(jobdirs) if jobdirs[0] != path else 0,
-            stats=own | totals | present,
+            stats=last_run | totals | present,
             outcomes=with_prefix("outcome/", shard_counts(jobdirs)) or log.outcomes,
             log=log,
             servers=servers,
             damage=[
                 *self._damage,
-                *(f"{one / JOURNAL}, {what}" for one in jobdirs for what in damaged_lines(one)),
+                *(
+                    f"{jobdir / JOURNAL}, {line}"
+                    for jobdir in jobdirs
+                    for line in damaged_lines(jobdir)
+                ),
             ],
             processes=processes,
             gauges=_gauges(jobdirs),
             facts=read_facts(path, self._settings, hosts=[host for host, *_ in servers.largest]),
             errors=errors,
-            commands=last_changes(jobdirs[0], _LAST),
+            commands=last_changes(jobdirs[0], _LAST_LINES),
         )
 
 
-def _present(processes: Sequence[Examination]) -> dict[str, int]:
-    """Return the stats for which the doctors of *processes* have newer values than the files.
+def _present_stats(processes: Sequence[Examination]) -> dict[str, int]:
+    """Return the stats of *processes* that their doctors know better than the stats files.
 
-    Waiting URLs in the eliminator are counted as the frontier's.
+    URLs that wait in the eliminator are counted as waiting in the frontier.
     """
-    found: Counter[str] = Counter()
-    for record in (one.record for one in processes):
-        found["frontier/waiting"] += record.waiting
-        found["frontier/leased"] += record.in_process
-        found["frontier/due"] += record.due
-        found["frontier/hosts/ready"] += record.ready
-        found["frontier/hosts/snoozed"] += record.resting
-        found.update({f"frontier/parked/{gate}": n for gate, n in record.parked.items()})
-    return {**found, "seen/waiting": 0} if processes else {}
+    stats: Counter[str] = Counter()
+    for record in (process.record for process in processes):
+        stats["frontier/waiting"] += record.waiting
+        stats["frontier/leased"] += record.in_process
+        stats["frontier/due"] += record.due
+        stats["frontier/hosts/ready"] += record.ready
+        stats["frontier/hosts/snoozed"] += record.resting
+        stats.update({f"frontier/parked/{gate}": n for gate, n in record.parked.items()})
+    return {**stats, "seen/waiting": 0} if processes else {}
 
 
 def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:
+    """Return the starts of intervals, and the mean of each gauge in them."""
     timeline = Timeline(columns=1 + len(GAUGES))
     for at, values in _rounds(jobdirs):
         row = timeline.row(at)
         row[:] = map(sum, zip(row, (1, *values), strict=True))
     counts = timeline.sums(0)
     means = {
-        name: [one // n for one, n in zip(timeline.sums(at), counts, strict=True) if n]
-        for at, name in enumerate(GAUGES, start=1)
+        name: [
+            total // count
+            for total, count in zip(timeline.sums(column), counts, strict=True)
+            if count
+        ]
+        for column, name in enumerate(GAUGES, start=1)
     }
     return [*compress(timeline.edges, counts)], means
 
 
 def _rounds(jobdirs: Sequence[Path]) -> Iterator[tuple[float, list[int]]]:
-    """Yield the sums of the gauges of all processes, one for each round.
+    """Yield the time of each round of the doctors, and the sums of the gauges of all processes.
 
-    A round ends when a process that is already in it writes its next line.
+    A round has one line of each process. It ends when a process that is already in it writes
+    another line.
     """
     in_round: dict[int, list[int]] = {}
     at = 0.0
-    named = [zip(doctor_lines(one), repeat(n)) for n, one in enumerate(jobdirs)]
-    for line, name in merge(*named, key=lambda one: one[0].at):
+    numbered_lines = [
+        zip(doctor_lines(jobdir), repeat(number)) for number, jobdir in enumerate(jobdirs)
+    ]
+    for line, process in merge(*numbered_lines, key=lambda pair: pair[0].at):
         record = line.doctor
         assert record is not None
-        if name in in_round:
+        if process in in_round:
             yield at, [*map(sum, zip(*in_round.values(), strict=True))]
             in_round.clear()
         at, parked = line.at, sum(record.parked.values())
-        in_round[name] = [record.waiting, parked, record.busy, record.ready, record.resting]
+        in_round[process] = [record.waiting, parked, record.busy, record.ready, record.resting]
     if in_round:
         yield at, [*map(sum, zip(*in_round.values(), strict=True))]
 
 
 def _last_errors(jobdirs: Sequence[Path]) -> list[str]:
-    """Return the last lines of the error logs."""
-    found: deque[str] = deque(maxlen=_LAST)
+    """Return the last complete lines of the logs of critical errors."""
+    last: deque[str] = deque(maxlen=_LAST_LINES)
     for path in (jobdir / "logs/critical.jsonl" for jobdir in jobdirs):
         with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as lines:
-            found.extend(line for line in lines if line.endswith("\n"))
-    return [*found]
+            last.extend(line for line in lines if line.endswith("\n"))
+    return [*last]
 
 
 def _state(
     jobdirs: Sequence[Path], stats: Sequence[Mapping[str, Any]], held: Mapping[str, int]
 ) -> str:
-    """Return whether the crawl is running, or how it ended, from the *stats* of each process.
+    """Say whether the crawl is running, or how it ended.
 
-    *held* are the numbers of URLs held back, by reason.
+    *stats* are those of each process, and *held* has the numbers of URLs held back, by reason.
     """
-    reasons = {one.get("finish_reason") for one in stats}
+    reasons = {process_stats.get("finish_reason") for process_stats in stats}
     if running(jobdirs):
         return "running"
     if None in reasons:

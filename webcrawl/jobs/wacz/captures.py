@@ -1,7 +1,8 @@
-"""Captures of a WARC file: lines of a CDXJ index and of a list of pages.
+"""Reads the captures in a WARC file: lines of a CDXJ index and of a list of pages.
 
-The lines are the same as those of cdxj-indexer and wacz, the tools of the formats' authors. From a
-damaged file, all captures before the damage are read, except the last one, which may be damaged.
+The lines are the same as those written by cdxj-indexer and wacz, the tools of the formats' authors.
+From a damaged file, all captures before the damage are read, except the last one, which may itself
+be damaged.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ _NOT_DIGIT = re.compile(r"\D+")
 
 
 class Capture(NamedTuple):
-    """Line of the index, with a line of the list of pages.
+    """Line of the index, and the corresponding line of the page list.
 
-    *page* is empty if it is not an HTML page. *end* is the offset in the file after its record.
+    *page*, the line of the page list, is empty if the document is not an HTML page. *end* is the
+    offset in the WARC file after the record.
     """
 
     line: bytes
@@ -52,90 +54,102 @@ class Capture(NamedTuple):
 
 
 def captures(path: Path) -> Iterator[Capture]:
-    """Yield the captures of the WARC file *path* (gzip or not) in its order.
+    """Yield the captures of the WARC file *path* (gzip or not) in the order of the file.
 
-    Raises DamagedWarcError after the last readable one, and OSError if the file cannot be opened.
+    Raises DamagedWarcError after the last readable capture, and OSError if the file cannot be
+    opened.
     """
+    # The previous record, whose capture needs the offset at which the next record begins.
     pending: Callable[[int], Capture] | None = None
-    last = -1
+    last_start = -1
     with path.open("rb") as file:
         try:
             for record in ArchiveIterator(file, max_header_len=_MAX_HEADER_BYTES):
-                last = record.stream_pos
+                last_start = record.stream_pos
                 if pending is not None:
-                    yield pending(last)
+                    yield pending(last_start)
                 pending = _capture(record, path.name) if record.record_type & _INDEXED else None
-            read_to_end(file, last)
+            read_to_end(file, last_start)
         except (OSError, ValueError, EOFError, zlib.error) as error:
-            raise DamagedWarcError(path, max(last, 0), str(error)) from error
+            raise DamagedWarcError(path, max(last_start, 0), str(error)) from error
     if pending is not None:
         yield pending(path.stat().st_size)
 
 
 def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | None:
-    """Return a function that makes the capture of *record* from the offset of its end.
+    """Return a function that makes the capture of *record* from the offset of the record's end.
 
-    That offset is known when the next record begins. None for a record without a URL.
+    That offset is only known when the next record begins. Returns None for a record without a URL.
+    *filename* is the name of the WARC file.
     """
     headers = record.headers
     url = (headers.get("WARC-Target-URI") or "").strip("<>")
     if not url:
         return None
+
     kind = record.record_type
     http = None if kind == WarcRecordType.resource else record.http_headers
     # The payload of a resource is its block.
     digest = headers.get("WARC-Payload-Digest") or (
         headers.get("WARC-Block-Digest") if kind == WarcRecordType.resource else None
     )
-    media = (headers if http is None else http).get("Content-Type") or ""
+    content_type = (headers if http is None else http).get("Content-Type") or ""
     status = http.status_code if http is not None else None
     fields = {
         "url": url,
-        "mime": "warc/revisit" if kind == WarcRecordType.revisit else _PARAMETERS.split(media)[0],
+        "mime": "warc/revisit"
+        if kind == WarcRecordType.revisit
+        else _PARAMETERS.split(content_type)[0],
         "status": str(status or ""),
         "digest": digest or "",
     }
+
     date = headers.get("WARC-Date") or ""
     page = b""
     if kind == WarcRecordType.response and status and is_success(status):
         page = _page_line(url, date, record)
-    prefix, offset = f"{_key(url)} {_NOT_DIGIT.sub('', date)[:14]}", record.stream_pos
+    prefix, offset = f"{_search_key(url)} {_NOT_DIGIT.sub('', date)[:14]}", record.stream_pos
 
-    def until(end: int) -> Capture:
-        # The order of cdxj-indexer.
-        shown = {name: value for name, value in fields.items() if value}
-        shown |= {"length": str(end - offset), "offset": str(offset), "filename": filename}
-        return Capture(f"{prefix} {json.dumps(shown)}\n".encode("utf-8", "replace"), page, end)
+    def capture_until(end: int) -> Capture:
+        # The fields are in the same order as those of cdxj-indexer.
+        members = {name: value for name, value in fields.items() if value}
+        members |= {"length": str(end - offset), "offset": str(offset), "filename": filename}
+        line = f"{prefix} {json.dumps(members)}\n".encode("utf-8", "replace")
+        return Capture(line, page, end)
 
-    return until
+    return capture_until
 
 
-def _key(url: str) -> str:
-    """Return the SURT of *url*, by which pywb searches, or *url* itself if it has none."""
+def _search_key(url: str) -> str:
+    """Return the SURT of *url*, by which pywb searches, or *url* itself if that is impossible."""
     try:
         key = surt.surt(url)
-    except Exception:  # noqa: BLE001  # a URL that it cannot parse; as cdxj-indexer
+    except Exception:  # noqa: BLE001  # for a URL that it cannot parse, as in cdxj-indexer
         key = url
     return _SPACE.sub("%20", key)
 
 
 def _page_line(url: str, date: str, record: WarcRecord) -> bytes:
-    """Return the line of the list of pages; empty if the document is not HTML."""
+    """Return the line of the page list for the document in *record*; empty if it is not HTML."""
     http = record.http_headers
-    media, label = content_type_of(http.get_bytes_multiple(b"Content-Type"))
-    if media not in _HTML:
+    media_type, encoding = content_type_of(http.get_bytes_multiple(b"Content-Type"))
+    if media_type not in _HTML:
         return b""
-    body = _beginning(record)
+    body = _read_beginning(record)
     if codings := codings_of(http.get_bytes_multiple(b"Content-Encoding")):
         body = decode(body, codings, limit=_READ_BYTES).body
-    shown = {"id": (record.record_id or "").strip("<>").rpartition(":")[2], "url": url, "ts": date}
-    if title := _title(body, label):
-        shown["title"] = title
-    return json.dumps(shown).encode("ascii") + b"\n"
+    members = {
+        "id": (record.record_id or "").strip("<>").rpartition(":")[2],
+        "url": url,
+        "ts": date,
+    }
+    if title := _title(body, encoding):
+        members["title"] = title
+    return json.dumps(members).encode("ascii") + b"\n"
 
 
-def _beginning(record: WarcRecord) -> bytes:
-    """Return the first bytes of a body, without chunk headers if it is stored with them."""
+def _read_beginning(record: WarcRecord) -> bytes:
+    """Read the first bytes of the body in *record*, without the chunk headers if it has them."""
     coding = record.http_headers.get("Transfer-Encoding") or ""
     if not coding.lower().endswith("chunked"):
         return record.reader.read(_READ_BYTES)
@@ -145,8 +159,9 @@ def _beginning(record: WarcRecord) -> bytes:
         return b""
 
 
-def _title(body: bytes, label: str) -> str:
-    text = charset.decode(body, charset.detect(body, declared=label))
+def _title(body: bytes, encoding: str) -> str:
+    """Return the title of the HTML page *body*; *encoding* is the declared one."""
+    text = charset.decode(body, charset.detect(body, declared=encoding))
     end = _TITLE_END.search(text)
-    found = LexborHTMLParser(text[: end.start()]).css_first("title") if end else None
-    return " ".join(found.text().split())[:_MAX_TITLE_CHARS] if found is not None else ""
+    element = LexborHTMLParser(text[: end.start()]).css_first("title") if end else None
+    return " ".join(element.text().split())[:_MAX_TITLE_CHARS] if element is not None else ""

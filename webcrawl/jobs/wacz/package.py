@@ -1,8 +1,8 @@
-"""Writer of WACZ packages: ZIP files of WARC files, their index, pages and hashes (WACZ 1.1.1).
+"""Writes WACZ packages (WACZ 1.1.1): ZIP files of WARC files, their index, pages and hashes.
 
-WARC files are stored uncompressed, so that replay tools can read a record from the ZIP file by its
-offset. The index consists of separately compressed blocks of lines, with a second index of the
-blocks (ZipNum), as wacz and ArchiveWeb.page write it.
+WARC files are stored in the ZIP file without compression, so that replay tools can read a record by
+its offset. The index consists of separately compressed blocks of lines, and a second index lists
+the blocks (ZipNum), as in packages written by wacz and ArchiveWeb.page.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def write_wacz(
     at: float,
     on_progress: Callable[[int], object],
 ) -> None:
-    """Write the package *path* of *warcs*. Raises OSError.
+    """Write the package *path* with the WARC files *warcs*. Raises OSError.
 
-    *index* are the sorted lines of their index, and *pages* files with lines of the list of pages.
+    *index* has the sorted lines of their index, and *pages* the files with lines of the page list.
     *at*, in epoch seconds, is the date of the package. *on_progress* is called with the number of
     bytes of *warcs* copied since the last call.
     """
@@ -61,7 +61,7 @@ def write_wacz(
 
 
 class _PackageFile:
-    """File in the package, hashed while it is written."""
+    """Writer of a file in the package that computes its hash."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -85,7 +85,7 @@ class _PackageFile:
 
 
 class _Package:
-    """ZIP file, and the description of its files for datapackage.json."""
+    """ZIP file with the date *at*, and the description of its files for datapackage.json."""
 
     def __init__(self, archive: zipfile.ZipFile, at: float) -> None:
         self._archive = archive
@@ -94,7 +94,7 @@ class _Package:
 
     @contextmanager
     def entry(self, path: str, *, packed: bool = False) -> Iterator[_PackageFile]:
-        """Add a new file *path*, written in the block."""
+        """Add the file *path*, written in the block and compressed if *packed*."""
         info = zipfile.ZipInfo(path, self._at.timetuple()[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
@@ -102,11 +102,12 @@ class _Package:
             entry = _PackageFile(file)
             yield entry
         name = path.rpartition("/")[2].lower()
-        found = {"name": name, "path": path, "hash": entry.hash, "bytes": entry.size}
-        self._resources.append(found)
+        self._resources.append(
+            {"name": name, "path": path, "hash": entry.hash, "bytes": entry.size}
+        )
 
     def describe(self, title: str) -> None:
-        """Write datapackage.json and its hash."""
+        """Write datapackage.json, which describes all files, and its hash."""
         description = {
             "profile": "data-package",
             "title": title,
@@ -118,27 +119,28 @@ class _Package:
         with self.entry("datapackage.json", packed=True) as entry:
             entry.write(json.dumps(description, indent=2).encode())
         digest = {"path": "datapackage.json", "hash": entry.hash}
-        with self.entry("datapackage-digest.json", packed=True) as last:
-            last.write(json.dumps(digest, indent=2).encode())
+        with self.entry("datapackage-digest.json", packed=True) as digest_entry:
+            digest_entry.write(json.dumps(digest, indent=2).encode())
 
 
 def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
+    """Write the index *lines* in compressed blocks, and the second index of the blocks."""
     name = "index.cdx.gz"
-    # The second index takes a hundred bytes per thousand lines.
-    blocks = [b"!meta 0 " + _line({"format": "cdxj-gzip-1.0", "filename": name})]
+    # The second index fits in memory: it takes a hundred bytes per thousand lines.
+    block_lines = [b"!meta 0 " + _line({"format": "cdxj-gzip-1.0", "filename": name})]
     with package.entry(f"indexes/{name}") as entry:
         lines = iter(lines)
         while block := [*islice(lines, _BLOCK_LINES)]:
             data = isal_zlib.compress(b"".join(block), _LEVEL, _GZIP_FORMAT)
-            where = {
+            location = {
                 "offset": entry.size,
                 "length": len(data),
                 "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
             }
-            blocks.append(block[0].partition(b"{")[0] + _line(where))
+            block_lines.append(block[0].partition(b"{")[0] + _line(location))
             entry.write(data)
     with package.entry("indexes/index.idx", packed=True) as entry:
-        entry.write(b"".join(blocks))
+        entry.write(b"".join(block_lines))
 
 
 def _line(value: object) -> bytes:

@@ -1,10 +1,10 @@
-"""Result of ``scrapy wacz``: a CDXJ index or a WACZ of WARC files.
+"""Makes the result of ``scrapy wacz``: a CDXJ index or a WACZ of WARC files.
 
-FILE is made in the directory ``FILE.work``, which is deleted when FILE is complete. For a WARC file
-called NAME of SIZE bytes, it holds what was read::
+The result FILE is made with the help of the directory ``FILE.work``, which is deleted when FILE is
+complete. For a WARC file called NAME of SIZE bytes, the directory has what was read from it::
 
-    NAME.SIZE.cdxj     its lines of the index, in its order
-    NAME.SIZE.pages    its lines of the list of pages; renamed last, when both are complete
+    NAME.SIZE.cdxj     its lines of the index, in the order of the file
+    NAME.SIZE.pages    its lines of the page list; gets this name when both files are complete
 
 A file that is being written ends in ``.tmp``.
 """
@@ -38,7 +38,7 @@ def warc_files(paths: Iterable[Path]) -> list[Path]:
 
     Raises FatalError if there are none, or two with the same name.
     """
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for path in paths:
         files = [path] if path.is_file() else _files_in(path)
         if not files:
@@ -47,39 +47,40 @@ def warc_files(paths: Iterable[Path]) -> list[Path]:
                 "the last one when the crawl ends."
             )
         for file in files:
-            other = found.setdefault(file.name, file)
+            other = by_name.setdefault(file.name, file)
             if other != file:
                 raise FatalError(f"{other} and {file} have the same name: rename one of them.")
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _files_in(path: Path) -> list[Path]:
-    places = ("*.warc", "*.warc.gz", "warc/*.warc.gz", "drones/*/warc/*.warc.gz")
-    return sorted(file for place in places for file in path.glob(place))
+    """Return the finished WARC files in *path*, a directory, a job directory or a hive."""
+    patterns = ("*.warc", "*.warc.gz", "warc/*.warc.gz", "drones/*/warc/*.warc.gz")
+    return sorted(file for pattern in patterns for file in path.glob(pattern))
 
 
 def bytes_of(warcs: Iterable[Path], output: Path) -> int:
-    """Return how many bytes ``make`` will report as done."""
+    """Return how many bytes ``make`` will report to *on_progress* for *warcs* and *output*."""
     return sum(warc.stat().st_size for warc in warcs) * (2 if output.suffix == ".wacz" else 1)
 
 
 def make(
     warcs: Sequence[Path], output: Path, *, at: float, on_progress: Callable[[int], object]
 ) -> Made:
-    """Write the file *output*, an index or a package by its ending.
+    """Write the file *output* for *warcs*: a package if its name ends in ``.wacz``, else an index.
 
-    *at*, in epoch seconds, is its date. Raises FatalError if another process is writing it, and
-    OSError.
+    *at*, in epoch seconds, is its date. *on_progress* is called with the number of bytes done since
+    the last call. Raises FatalError if another process is writing *output*, and OSError.
     """
-    busy, aside = f"{output} is being made", output.with_name(f"{output.name}.work")
-    with work_directory(aside, activity=busy) as work, replacing(output) as new:
-        read = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
+    activity, directory = f"{output} is being made", output.with_name(f"{output.name}.work")
+    with work_directory(directory, activity=activity) as work, replacing(output) as new:
+        read_warcs = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
         captures = 0
 
         def index() -> Iterable[bytes]:
             nonlocal captures
-            lines = [one.cdxj for one in read]
-            for line in sorted_lines(lines, directory=work, feature="An index of WARC files"):
+            files = [read.cdxj for read in read_warcs]
+            for line in sorted_lines(files, directory=work, feature="An index of WARC files"):
                 captures += 1
                 yield line
 
@@ -89,18 +90,21 @@ def make(
                 title=output.stem,
                 warcs=warcs,
                 index=index(),
-                pages=[one.pages for one in read],
+                pages=[read.pages for read in read_warcs],
                 at=at,
                 on_progress=on_progress,
             )
         else:
             with new.open("wb") as file:
                 file.writelines(index())
-    return Made(captures, [one.damage for one in read if one.damage])
+    return Made(captures, [read.damage for read in read_warcs if read.damage])
 
 
 class ReadWarc(NamedTuple):
-    """Files read from a WARC file; *damage* says where it became unreadable, or is empty."""
+    """Files with what was read from a WARC file.
+
+    *damage* says where the WARC file became unreadable, or is empty.
+    """
 
     cdxj: Path
     pages: Path
@@ -108,7 +112,9 @@ class ReadWarc(NamedTuple):
 
 
 def read_warc(warc: Path, work: Path, *, on_progress: Callable[[int], object]) -> ReadWarc:
-    """Read *warc* into files in the directory *work*, unless they exist. Raises OSError.
+    """Read *warc* and write the results to files in the directory *work*. Raises OSError.
+
+    If the files exist, *warc* is not read again.
 
     *on_progress* is called with the number of bytes read since the last call.
     """
@@ -117,22 +123,23 @@ def read_warc(warc: Path, work: Path, *, on_progress: Callable[[int], object]) -
     if pages.exists():
         on_progress(size)
         return ReadWarc(cdxj, pages)
+
     damage = ""
-    at = 0
-    aside = pages.with_name(f"{pages.name}.tmp")
-    with cdxj.open("wb") as cdxj_file, aside.open("wb") as page_file:
+    read_until = 0
+    temporary = pages.with_name(f"{pages.name}.tmp")
+    with cdxj.open("wb") as cdxj_file, temporary.open("wb") as page_file:
         try:
             for capture in captures(warc):
                 cdxj_file.write(capture.line)
                 page_file.write(capture.page)
-                on_progress(capture.end - at)
-                at = capture.end
+                on_progress(capture.end - read_until)
+                read_until = capture.end
         except DamagedWarcError as error:
             damage = str(error)
-    on_progress(size - at)
+    on_progress(size - read_until)
     if damage:
-        # It is read again the next time, so that its damage is reported again.
-        return ReadWarc(cdxj, aside, damage)
-    sync_paths([cdxj, aside, work])
-    aside.replace(pages)
+        # Without its final name the file is not used again, so the damage is reported each time.
+        return ReadWarc(cdxj, temporary, damage)
+    sync_paths([cdxj, temporary, work])
+    temporary.replace(pages)
     return ReadWarc(cdxj, pages)

@@ -1,4 +1,4 @@
-"""LARM's log storage: processing module, writer, reader, and the format of its log lines."""
+"""Storage of pages in the files of LARM: processing module, writer, reader and line format."""
 
 from webcrawl.pipelines.larm.pipeline import LarmPipeline
 

@@ -1,8 +1,8 @@
-"""LARM pipeline: pages in page files of 50 MB, with links.log and store.log as in LARM.
+"""Processing module that stores pages as LARM does: page files, links.log and store.log.
 
-Settings: LARM_DIR (default JOBDIR/larm), and the settings of the form in which URLs are compared,
-which is LARM's url-normalized. Pages of every type and status are stored, decoded. LARM could chain
-several storages; here ITEM_PIPELINES does that.
+Settings: LARM_DIR (default JOBDIR/larm), and those that determine the form in which URLs are
+compared, which is LARM's url-normalized. Pages of every type and status are stored, with decoded
+bodies. LARM could chain several storages; here ITEM_PIPELINES does that.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from webcrawl.items import Page
 
-# The pages of a site have many links in common. About 3 MB.
+# Number of cached forms, about 3 MB: the pages of a site have many links in common.
 _CACHED_FORMS = 1 << 14
 
 
 class LarmPipeline(ProcessingModule):
-    """Processing module that writes each Page with a LarmWriter.
+    """Processing module that writes each Page to a LARM directory.
 
     *form* returns the normalized form of a URL.
     """

@@ -1,10 +1,10 @@
-"""LARM reader: the pages that store.log lists, also while the directory is being written."""
+"""Reads the pages of a LARM directory, which may be written to at the same time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.pipelines.larm.rows import LarmError, StoredFile, page_file, parsed
+from webcrawl.pipelines.larm.rows import LarmError, StoredFile, page_file, parse_store_line
 from webcrawl.pipelines.larm.writer import STORE
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ _MAX_LINE_BYTES = 1 << 20
 
 
 def stored_files(directory: Path, *, start: int = 0) -> Iterator[tuple[StoredFile, int]]:
-    """Yield the pages from byte *start* of store.log on, each with the offset of its line.
+    """Yield the pages that store.log lists from byte *start* on, each with its line's offset.
 
-    A last line without an end is left for later. Raises OSError, or LarmError, which names the
-    place of an invalid line.
+    A last line without a line end is left for later. Raises OSError, or LarmError, which names the
+    position of an invalid line.
     """
     path = directory / STORE
     with path.open("rb") as file:
@@ -26,32 +26,32 @@ def stored_files(directory: Path, *, start: int = 0) -> Iterator[tuple[StoredFil
         offset = start
         while (line := file.readline(_MAX_LINE_BYTES)).endswith(b"\n"):
             try:
-                found = parsed(line)
+                stored = parse_store_line(line)
             except LarmError as error:
                 raise LarmError(f"{path} is damaged after byte {offset}: {error}") from error
-            yield found, offset
+            yield stored, offset
             offset += len(line)
         if len(line) == _MAX_LINE_BYTES:
             raise LarmError(f"{path} is damaged after byte {offset}: a line does not end")
 
 
 def find(directory: Path, url: str) -> StoredFile | None:
-    """Return the page *url*, the last one if there are several, None if there is none.
+    """Return the last stored page with the URL *url*, or None if there is none.
 
-    *url* is as it was fetched, or in the form in which URLs are compared. Reads all of store.log.
-    Raises what ``stored_files`` raises.
+    *url* is the URL as it was fetched, or its normalized form. Reads all of store.log. Raises the
+    same errors as ``stored_files``.
     """
     latest = None
-    for found, _ in stored_files(directory):
-        if url in (found.url, found.normalized):
-            latest = found
+    for stored, _ in stored_files(directory):
+        if url in (stored.url, stored.normalized):
+            latest = stored
     return latest
 
 
 def body_of(directory: Path, stored: StoredFile) -> bytes:
-    """Return the body of the page *stored*.
+    """Read the body of the page *stored* from its page file.
 
-    Raises LarmError if its page file is too short, or OSError.
+    Raises LarmError if the page file is too short, and OSError.
     """
     path = page_file(directory, stored.number)
     if path.stat().st_size < stored.offset + stored.size:

@@ -1,6 +1,6 @@
-r"""Lines of LARM's logs: the contents of links.log and store.log, and how they are read back.
+r"""Writes and parses the lines of LARM's logs, links.log and store.log.
 
-Both are UTF-8 with one record per line, its fields separated by tabs (LARM, "Output files")::
+Both are UTF-8 with one record per line, whose fields are separated by tabs (LARM, "Output files")::
 
     links.log   from-page, to-page, to-page-normalized, link-type, anchor-text
     store.log   from-page, url, url-normalized, link-type, HTTP-response-code, MIME type, file size,
@@ -30,19 +30,22 @@ FRAME = 1
 REDIRECT = 2
 
 _TYPES = {"frame": FRAME, "iframe": FRAME, "redirect": REDIRECT, "refresh": REDIRECT}
-# The C1 control characters, and direction marks, for which Python has no character class.
+# The C1 control characters and the direction marks, for which Python has no character class.
 _TERMINAL_CODES = re.compile("[\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class LarmError(Exception):
-    """The error of a LARM directory that cannot be read.
+    """A LARM directory cannot be read.
 
     The text is a clause for a longer message.
     """
 
 
 class StoredFile(NamedTuple):
-    """A line of store.log: a page, and where its bytes are."""
+    """A line of store.log: a page, and where its body is stored.
+
+    *number* is that of the page file, and *offset* the position of the body in it.
+    """
 
     via: str
     url: str
@@ -56,16 +59,20 @@ class StoredFile(NamedTuple):
     offset: int
 
 
-_NUMBERS = (3, 4, 6, 8, 9)  # positions of its numeric fields
+# Positions of the numeric fields of ``StoredFile``.
+_NUMERIC_FIELDS = (3, 4, 6, 8, 9)
 
 
 def page_file(directory: Path, number: int) -> Path:
-    """Return the path of the page file *number*, which is 1 for the first."""
+    """Return the path of page file *number*, counted from 1, in *directory*."""
     return directory / f"pagefile_{number}.pfl"
 
 
 def store_line(page: Page, form: Callable[[str], str], *, number: int, offset: int) -> bytes:
-    """Return the line of *page* in store.log; *form* returns the normalized form of a URL."""
+    """Return the line of *page* for store.log.
+
+    *form* returns the normalized form of a URL. The body is in page file *number* at *offset*.
+    """
     return _line(
         page.via,
         page.url,
@@ -81,7 +88,10 @@ def store_line(page: Page, form: Callable[[str], str], *, number: int, offset: i
 
 
 def link_lines(page: Page, form: Callable[[str], str]) -> bytes:
-    """Return the lines of the links of *page* in links.log."""
+    """Return the lines of the links of *page* for links.log.
+
+    *form* returns the normalized form of a URL.
+    """
     return b"".join(
         [
             _line(
@@ -96,23 +106,26 @@ def link_lines(page: Page, form: Callable[[str], str]) -> bytes:
     )
 
 
-def parsed(line: bytes) -> StoredFile:
-    """Return the fields of a line of store.log. Raises LarmError."""
+def parse_store_line(line: bytes) -> StoredFile:
+    """Parse a line of store.log. Raises LarmError if it is not valid."""
     fields = line.decode("utf-8", "replace").removesuffix("\n").split("\t")
     if len(fields) != len(StoredFile._fields):
         raise LarmError(f"a line has {len(fields)} fields, not {len(StoredFile._fields)}")
-    for place in _NUMBERS:
-        text = fields[place]
+    for position in _NUMERIC_FIELDS:
+        text = fields[position]
         if not (text.isascii() and text.isdigit() and len(text) < 16):
             raise LarmError("a line has text where a number must be")
-    values = [int(text) if place in _NUMBERS else text for place, text in enumerate(fields)]
+    values = [
+        int(text) if position in _NUMERIC_FIELDS else text for position, text in enumerate(fields)
+    ]
     return StoredFile._make(values)
 
 
 def _line(*fields: str) -> bytes:
+    """Join *fields* to a line, replacing or escaping control characters in them."""
     line = "\t".join(fields)
-    # This is rare. One check of the whole line costs less than one for each field.
+    # Such characters are rare, and checking the whole line costs less than checking each field.
     if not line.replace("\t", "").isprintable() or line.count("\t") != len(fields) - 1:
         line = "\t".join([LINE_BREAKS.sub(" ", field) for field in fields])
-        line = _TERMINAL_CODES.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
+        line = _TERMINAL_CODES.sub(lambda match: match[0].encode("unicode_escape").decode(), line)
     return line.encode("utf-8", "replace") + b"\n"

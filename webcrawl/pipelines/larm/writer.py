@@ -1,18 +1,18 @@
-"""LARM writer: page files of 50 MB, links.log and store.log in one directory.
+"""Writes a LARM directory: page files of 50 MB, links.log and store.log.
 
     pagefile_N.pfl   the bodies of pages, one after the other; N is 1 for the first
     links.log        one line per link
-    store.log        one line per page, with the place of its body
-    LOCK             the process that writes
+    store.log        one line per page, which says where its body is
+    LOCK             locked by the process that writes
 
-The logs are LARM's (rows.py). As in LARM, they have their final names while they grow. For each
-page, its body is written first, then its links, then its line in store.log. Invariants: what
-store.log lists exists. A page whose ``write`` has returned survives ``kill -9``. After an error the
-files end where they ended before.
+The logs are LARM's (rows.py). As in LARM, all files have their final names while they grow. For
+each page, its body is written first, then its links, then its line in store.log. Invariants: every
+page that store.log lists exists. A page whose ``write`` has returned survives ``kill -9``. After an
+error the files end where they ended before.
 
-If a process died in the middle of a page, the next ``open`` removes that page. It cuts off the end
-of the page file that store.log does not list, and the lines of links.log of pages that are not in
-store.log.
+If a process died while it was writing a page, the next ``open`` removes that page. It cuts off the
+end of the page file that store.log does not list, and the lines in links.log of pages that are not
+in store.log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ import mmap
 import os
 from typing import TYPE_CHECKING
 
-from webcrawl.pipelines.larm.rows import LarmError, link_lines, page_file, parsed, store_line
+from webcrawl.pipelines.larm.rows import (
+    LarmError,
+    link_lines,
+    page_file,
+    parse_store_line,
+    store_line,
+)
 from webcrawl.storage.append_file import AppendFile
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths
 from webcrawl.storage.line_log import cut_torn_line
@@ -43,10 +49,10 @@ _TAIL_BYTES = 1 << 20  # longer than any line
 
 
 class LarmWriter:
-    """Writer of a LARM directory. Not thread-safe.
+    """Writes pages to a LARM *directory*. Not thread-safe.
 
-    *form* returns the normalized form of a URL. A page file is ended before the page that would
-    make it exceed *max_file_bytes*; a larger page has a file of its own.
+    *form* returns the normalized form of a URL. A new page file is started before a page that would
+    make the file exceed *max_file_bytes*; a page that is larger gets its own file.
     """
 
     def __init__(
@@ -67,26 +73,26 @@ class LarmWriter:
         self._failure: OSError | None = None
 
     def open(self) -> None:
-        """Make the directory, cut off what a killed process left, and continue after it.
+        """Make the directory, cut off the incomplete page of a killed process, and open the files.
 
-        Raises OSError, or LarmError if store.log belongs to something else, or a page file is
-        missing. Raises LockedError if another process writes there. In both cases nothing is
-        changed.
+        Raises OSError. Raises LarmError if store.log is not a log of LARM or a page file is
+        missing, and LockedError if another process is writing to the directory. In both cases
+        nothing is changed.
         """
         sync_paths(make_directory(self._directory))
         self._lock.acquire()
         try:
             last = self._recover()
             self._number = last.number if last else 1
-            self._files = self._page_file(), AppendFile(self._links), AppendFile(self._store)
+            self._files = self._open_page_file(), AppendFile(self._links), AppendFile(self._store)
         except BaseException:
             self._lock.release()
             raise
 
     def write(self, page: Page) -> None:
-        """Append *page*, and hand it to the operating system.
+        """Append *page* and hand it to the operating system.
 
-        Raises OSError if it could not be written; nothing of it is left then.
+        Raises OSError if *page* could not be written; then no part of it is left in the files.
         """
         if self._failure is not None:
             raise self._failure
@@ -94,26 +100,27 @@ class LarmWriter:
         pages, links, store = self._files
         if pages.size and pages.size + len(page.body) > self._max_file_bytes:
             pages = self._begin_next()
+
         line = store_line(page, self._form, number=self._number, offset=pages.size)
         files = pages, links, store
-        ends = [file.size for file in files]
+        old_sizes = [file.size for file in files]
         try:
             pages.append(page.body)
             links.append(link_lines(page, self._form))
             store.append(line)
         except OSError as error:
             try:
-                for file, size in zip(files, ends, strict=True):
+                for file, size in zip(files, old_sizes, strict=True):
                     file.cut(size)
             except OSError:
                 self._failure = error
             raise
 
     def sync(self) -> None:
-        """fsync what was written. Blocks.
+        """fsync everything that was written. Blocks.
 
-        Raises OSError; after a failed ``write`` that could not restore the files, it is raised from
-        then on.
+        Raises OSError. If a ``write`` failed and could not restore the files, its error is raised
+        from then on.
         """
         if self._failure is not None:
             raise self._failure
@@ -122,7 +129,7 @@ class LarmWriter:
         self._unsynced = []
 
     def close(self) -> None:
-        """fsync and close. Idempotent."""
+        """fsync and close all files. Idempotent."""
         try:
             if self._files is not None:
                 self.sync()
@@ -132,19 +139,21 @@ class LarmWriter:
             self._files = None
             self._lock.release()
 
-    def _page_file(self) -> AppendFile:
+    def _open_page_file(self) -> AppendFile:
+        """Open the current page file, and make its name durable."""
         file = AppendFile(page_file(self._directory, self._number))
-        # So that a file listed in store.log exists after a power failure, if perhaps incomplete.
+        # After a power failure, a file that store.log lists then exists, although it may be
+        # incomplete.
         sync_path(self._directory)
         return file
 
     def _begin_next(self) -> AppendFile:
-        """Begin the next page file. On an OSError the old one stays in use."""
+        """Start the next page file. On an OSError the old one stays in use."""
         assert self._files is not None
         old, links, store = self._files
         self._number += 1
         try:
-            new = self._page_file()
+            new = self._open_page_file()
         except OSError:
             self._number -= 1
             raise
@@ -153,25 +162,26 @@ class LarmWriter:
         self._unsynced.append(old.path)
         return new
 
-    # What a killed process left
+    # --- recovery of the files of a killed process
 
     def _recover(self) -> StoredFile | None:
-        """Cut the files to whole pages, and return the last page that is left."""
+        """Truncate the files after their last complete page, and return that page, if any."""
         if self._store.exists():
             with self._store.open("rb") as file:
-                first = file.readline(_TAIL_BYTES)
-            if first.endswith(b"\n"):
+                first_line = file.readline(_TAIL_BYTES)
+            if first_line.endswith(b"\n"):
                 try:
-                    parsed(first)
+                    parse_store_line(first_line)
                 except LarmError as error:
                     raise LarmError(f"{self._store} is not a log of LARM: {error}") from error
+
         cut_torn_line(self._store)
         cut_torn_line(self._links)
         last = self._recover_last_page()
         number, end = (last.number, last.offset + last.size) if last else (1, 0)
         if page_file(self._directory, number).exists():
             os.truncate(page_file(self._directory, number), end)
-        # It was started for a page that is not in store.log.
+        # The next file, if it exists, was started for a page that is not in store.log.
         page_file(self._directory, number + 1).unlink(missing_ok=True)
         self._cut_links(last)
         return last
@@ -179,8 +189,8 @@ class LarmWriter:
     def _recover_last_page(self) -> StoredFile | None:
         """Return the last page in store.log whose body is complete in its page file.
 
-        Lines after it are cut off: a power failure loses what was not synced. Raises LarmError if a
-        page file is missing.
+        Lines after it are cut off: their bodies were not synced before a power failure. Raises
+        LarmError if a page file is missing.
         """
         with self._store.open("r+b") as file:
             end = file.seek(0, os.SEEK_END)
@@ -189,7 +199,7 @@ class LarmWriter:
                 start = max(0, end - _TAIL_BYTES)
                 file.seek(start)
                 lines = file.read(end - start).splitlines(keepends=True)
-                # The first line may begin before this block.
+                # The first of these lines may begin before this block.
                 while last is None and len(lines) > bool(start):
                     last = self._complete_page(lines[-1])
                     end -= 0 if last else len(lines.pop())
@@ -199,7 +209,7 @@ class LarmWriter:
     def _complete_page(self, line: bytes) -> StoredFile | None:
         """Return the page that *line* of store.log lists, or None if it is not complete."""
         try:
-            stored = parsed(line)
+            stored = parse_store_line(line)
         except LarmError:
             return None
         path = page_file(self._directory, stored.number)
@@ -208,26 +218,28 @@ class LarmWriter:
         return stored if path.stat().st_size >= stored.offset + stored.size else None
 
     def _cut_links(self, last: StoredFile | None) -> None:
-        """Cut off the links of pages that are not in store.log.
+        """Cut off the links of pages that are not in store.log, whose last page is *last*.
 
-        After ``kill -9`` that is one page, after a power failure perhaps several.
+        After ``kill -9`` this concerns one page, after a power failure perhaps several.
         """
         if not self._links.stat().st_size:
             return
         with self._links.open("r+b") as file:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as lines:
                 end = len(lines) if last else 0
-                missing = b""
+                missing_url = b""
                 while last and end:
                     start = lines.rfind(b"\n", 0, end - 1) + 1
                     source = lines[start:end].partition(b"\t")[0]
-                    if source != missing and (source == last.url.encode() or self._has(source)):
+                    if source != missing_url and (
+                        source == last.url.encode() or self._is_stored(source)
+                    ):
                         break
-                    end, missing = start, source
+                    end, missing_url = start, source
             file.truncate(end)
 
-    def _has(self, url: bytes) -> bool:
-        """Return whether store.log, which is not empty, has *url*. Searches from the end."""
+    def _is_stored(self, url: bytes) -> bool:
+        """Return whether store.log, which must not be empty, lists *url*. Searches from the end."""
         with (
             self._store.open("rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as lines,

@@ -1,4 +1,4 @@
-"""WARC storage of pages: processing module, writer, records, recovery."""
+"""Storage of pages in WARC files: processing module, writer, records, recovery."""
 
 from webcrawl.pipelines.warc.pipeline import WarcPipeline
 

@@ -1,19 +1,20 @@
-"""Stored payloads: under which URL, and when, the first copy of a payload was stored.
+"""Records under which URL, and when, the first copy of each payload was stored.
 
-A known document that comes under another URL becomes a revisit record that names the first copy. A
-payload that is missing here is just stored in full again. So the table may be lost, and once it is
-full, each new payload replaces another one. The reverse is not allowed: a payload must not be in
-here without its record. So it is added after its record, and a process that is killed leaves it
-out. After a power failure the table may name a record that was lost. The page of that record was
-not finished then, and is fetched and stored again.
+A known document that is found under another URL becomes a revisit record that refers to the first
+copy. A payload that is missing in the table is simply stored in full again. The table may therefore
+get lost, and once it is full, each new payload replaces another one. The reverse is not allowed: a
+payload must not be in the table without its record. A payload is therefore added after its record
+was written, and is missing if the process is killed before. After a power failure the table may
+name a record that was lost. The page of such a record was not finished, so it is fetched and stored
+again.
 
 Format, ``payloads.sqlite`` (with its ``-wal`` and ``-shm`` next to it)::
 
     PRAGMA user_version = 1
     payloads(key INTEGER PRIMARY KEY, rest BLOB, at REAL, url TEXT)
 
-*key* is the first eight bytes of the payload's SHA-1, as a signed number, and *rest* is the rest.
-*at* is in epoch seconds.
+*key* is the first eight bytes of the payload's SHA-1, as a signed number, and *rest* has its other
+bytes. *at* is in epoch seconds.
 """
 
 from __future__ import annotations
@@ -43,26 +44,26 @@ _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
-_ROW_BYTES = 32  # the minimum, without its URL
-# This many are added together, which takes a third of the time of one by one.
+_ROW_BYTES = 32  # the minimum size of a row, without its URL
+# This many rows are added together, in a third of the time of adding them one by one.
 _BATCH_ROWS = 1000
-_CHECK_EACH = 10  # rows after which it is checked whether the table is full
+_ROWS_PER_CHECK = 10  # how many rows are added between two checks whether the table is full
 
-# Prefixes of the names of errors that do not mean that the file is damaged.
+# Prefixes of the names of SQLite errors that do not mean that the file is damaged.
 _TEMPORARY = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 
 
 class FirstCopy(NamedTuple):
-    """Where a payload is stored: in the record of *url* with the date *at*, in epoch seconds."""
+    """Where a payload is stored: in the record of *url* with the date *at* (epoch seconds)."""
 
     url: str
     at: float
 
 
 class StoredPayloads:
-    """The table of payloads in *directory*, of at most *max_bytes*. Used by one thread.
+    """Table of stored payloads in *directory*, of at most *max_bytes*. Used by one thread.
 
-    A problem with it is logged once; from then on nothing is found or added.
+    When the table fails, the error is logged once; from then on nothing is found or added.
     """
 
     def __init__(self, *, directory: Path, max_bytes: int) -> None:
@@ -72,7 +73,7 @@ class StoredPayloads:
         self._added: dict[bytes, FirstCopy] = {}
 
     def open(self) -> None:
-        """Open the file. A file that is damaged or not such a table is replaced.
+        """Open the file, replacing it if it is damaged or is not such a table.
 
         A full or broken disk disables the table.
         """
@@ -91,23 +92,26 @@ class StoredPayloads:
             self._give_up(error)
 
     def find(self, sha1: bytes) -> FirstCopy | None:
-        """Return the first copy of the payload with the digest *sha1*."""
+        """Return the first copy of the payload with the digest *sha1*, or None."""
         if sha1 in self._added:
             return self._added[sha1]
         row = self._run_query(lambda table: table.execute(_FIND, _split(sha1)).fetchone())
         return None if row is None else FirstCopy(*row)
 
     def add(self, sha1: bytes, first: FirstCopy) -> None:
-        """Note that the payload with digest *sha1* will be stored before the next ``commit``."""
+        """Record that the payload with the digest *sha1* is stored before the next ``commit``.
+
+        *first* says in which record.
+        """
         if self._connection is not None:
             self._added[sha1] = first
 
     def forget(self) -> None:
-        """Forget additions since the last commit, which were not stored after all."""
+        """Drop the additions since the last commit, because their records were not stored."""
         self._added.clear()
 
     def commit(self) -> None:
-        """Confirm that additions are stored. They are written in large batches."""
+        """Confirm that the records of all additions are stored; write them if there are many."""
         if len(self._added) >= _BATCH_ROWS:
             self._write()
 
@@ -117,27 +121,28 @@ class StoredPayloads:
         self._disconnect()
 
     def _write(self) -> None:
+        """Write all additions to the file, replacing other rows if it is full."""
         added, self._added = self._added, {}
 
         def write(table: sqlite3.Connection) -> None:
             is_full = False
             table.execute("BEGIN")
             for number, (sha1, first) in enumerate(added.items()):
-                if number % _CHECK_EACH == 0:
+                if number % _ROWS_PER_CHECK == 0:
                     (pages,) = table.execute("PRAGMA page_count").fetchone()
                     is_full = pages * _PAGE_BYTES >= self._max_bytes
-                key, rest = _split(sha1)
-                needed = len(first.url) if is_full else 0
-                while needed > 0:
+                key, other_bytes = _split(sha1)
+                needed_bytes = len(first.url) if is_full else 0
+                while needed_bytes > 0:
                     removed = table.execute(_MAKE_ROOM, (key,)).fetchall()
-                    needed -= removed[0][0] + _ROW_BYTES if removed else needed
-                table.execute(_ADD, (key, rest, first.at, first.url))
+                    needed_bytes -= removed[0][0] + _ROW_BYTES if removed else needed_bytes
+                table.execute(_ADD, (key, other_bytes, first.at, first.url))
             table.execute("COMMIT")
 
         self._run_query(write)
 
     def _run_query(self, query: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Return the result of *query* for the table; None if the table is disabled or it fails."""
+        """Return the result of *query*, or None if it fails or the table is disabled."""
         try:
             return None if self._connection is None else query(self._connection)
         except sqlite3.Error as error:
@@ -145,6 +150,7 @@ class StoredPayloads:
             return None
 
     def _connect(self) -> None:
+        """Open the file, create the table if necessary, and check that it can be read."""
         connection = sqlite3.connect(self._file, timeout=0.5, isolation_level=None)
         self._connection = connection
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -168,6 +174,7 @@ class StoredPayloads:
             self._connection = None
 
     def _give_up(self, error: Exception) -> None:
+        """Disable the table because of *error*."""
         self._disconnect()
         logger.error(
             "%s cannot be used (%s): copies of known documents are stored in full from now on",
@@ -177,4 +184,5 @@ class StoredPayloads:
 
 
 def _split(sha1: bytes) -> tuple[int, bytes]:
+    """Return the key of a row and the other bytes of *sha1*."""
     return int.from_bytes(sha1[:8], "big", signed=True), sha1[8:]

@@ -1,18 +1,19 @@
-"""WARC pipeline: the default processing module, which stores every page.
+"""Default processing module, which stores every page in WARC files.
 
 Records are built, compressed and written in the module's thread. Pages that were passed to it
-together are written with one call before any of them counts as done. So ``kill -9`` cannot lose a
-page that counts as done. Pages that go through no processing module are stored, too: robots.txt
+together are written with one call before any of them counts as done, so ``kill -9`` cannot lose a
+page that counts as done. Pages that go through no processing module are also stored: robots.txt
 files, and known documents, which may become revisit records.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
 ended before the page that would exceed it, and at the first page after a day),
-WARC_REVISIT_MAX_BYTES of the table of payloads in JOBDIR/warc, WARC_OPERATOR and WARC_DESCRIPTION.
-Stats of this run: ``warc/records``, ``warc/bytes`` (compressed), ``warc/files``, ``warc/revisits``,
-``warc/recovered`` (files that an earlier run left unfinished).
+WARC_REVISIT_MAX_BYTES (limit of the table of payloads in JOBDIR/warc), WARC_OPERATOR and
+WARC_DESCRIPTION. Stats of this run: ``warc/records``, ``warc/bytes`` (compressed), ``warc/files``,
+``warc/revisits``, ``warc/recovered`` (files that an earlier run left unfinished).
 
-On opening, files that a killed run left behind are cut to whole pages and get their final names.
-After an ``OSError`` of ``write``, which ends the crawl, the file has only whole pages, as before.
+On opening, files that a killed run left behind are truncated to complete pages and get their final
+names. After an ``OSError`` of ``write``, which ends the crawl, the file still has only complete
+pages.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ logger = logging.getLogger(__name__)
 DEFAULT_PREFIX = "webcrawl"
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+")
-# A day, in seconds.
+# A file is completed after a day.
 _MAX_FILE_SECS = 86_400.0
 _SPECIFICATIONS = "http://iipc.github.io/warc-specifications/specifications"
 
 
 class WarcPipeline(ProcessingModule):
-    """Processing module that writes each Page with *writer*, which uses and extends *payloads*."""
+    """Processing module that writes each Page with *writer*.
+
+    The writer finds and adds stored payloads in *payloads*, unless that is None.
+    """
 
     statuses = frozenset()
     off_loop = True
@@ -66,6 +70,7 @@ class WarcPipeline(ProcessingModule):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
+        """Make the module with its writer. Raises FatalError for bad settings."""
         settings = crawler.settings
         payloads = _payloads(settings)
         writer = WarcWriter(
@@ -83,18 +88,19 @@ class WarcPipeline(ProcessingModule):
         """Recover the files of an earlier run."""
         for line in self._writer.open():
             logger.info("%s", line)
-        if self._payloads is not None:  # last, as nothing would close it if the above fails
+        # The table is opened last, because nothing would close it if the writer fails to open.
+        if self._payloads is not None:
             self._payloads.open()
-        self._count()
+        self._update_stats()
 
     def process(self, page: Page) -> None:
         self._writer.add(page)
 
     async def store(self, page: Page, why: str) -> OSError | None:
-        """Store *page*, which goes through no module. Handler of ``unprocessed``.
+        """Store *page*, which goes through no module; *why* is the reason. Handles ``unprocessed``.
 
-        Returns a disk error instead of raising it, as the signal would log a traceback for each
-        page.
+        Returns a disk error instead of raising it, because the signal would log a traceback for
+        each page.
         """
         try:
             await self.work(partial(self._writer.add, page, why))
@@ -107,10 +113,10 @@ class WarcPipeline(ProcessingModule):
         self._writer.close_older(_MAX_FILE_SECS)
         if self._payloads is not None:
             self._payloads.commit()
-        self._count()
+        self._update_stats()
 
     async def sync(self) -> None:
-        """fsync all pages written so far, in another thread than the one that writes."""
+        """fsync all pages written so far, in a different thread from the one that writes."""
         await asyncio.to_thread(self._writer.sync)
 
     def close(self) -> None:
@@ -120,15 +126,17 @@ class WarcPipeline(ProcessingModule):
         finally:
             if self._payloads is not None:
                 self._payloads.close()
-            self._count()
+            self._update_stats()
 
-    def _count(self) -> None:
+    def _update_stats(self) -> None:
+        """Set the stats to the counts of the writer."""
         stats = self._crawler.stats
         for name, count in asdict(self._writer.written).items():
             stats.set_value(f"warc/{name}", count)
 
 
 def _payloads(settings: BaseSettings) -> StoredPayloads | None:
+    """Return the table of payloads, or None if there is no JOBDIR or it is disabled."""
     max_bytes = whole(settings, "WARC_REVISIT_MAX_BYTES", at_least=0)
     if not settings["JOBDIR"] or not max_bytes:
         return None
@@ -136,6 +144,7 @@ def _payloads(settings: BaseSettings) -> StoredPayloads | None:
 
 
 def _prefix(settings: BaseSettings) -> str:
+    """Return WARC_PREFIX. Raises FatalError if it is not valid."""
     prefix = settings.get("WARC_PREFIX", DEFAULT_PREFIX)
     if not isinstance(prefix, str) or _PREFIX.fullmatch(prefix) is None:
         raise FatalError(
@@ -145,19 +154,19 @@ def _prefix(settings: BaseSettings) -> str:
 
 
 def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:
-    """Return the fields of the warcinfo record, as in Heritrix: operator, purpose, software."""
+    """Return the fields of the warcinfo record, with the same names as in Heritrix."""
     headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
     senders = [value for name, value in headers.items() if name.lower() == "from"]
-    named = [
-        ("operator", ", ".join(_given(settings, "WARC_OPERATOR", "CRAWLER_CONTACT"))),
+    optional_fields = [
+        ("operator", ", ".join(_nonempty(settings, "WARC_OPERATOR", "CRAWLER_CONTACT"))),
         ("http-header-from", str(senders[0] if senders else "")),
         ("isPartOf", Path(settings["JOBDIR"] or "").name),
-        ("description", ", ".join(_given(settings, "WARC_DESCRIPTION"))),
+        ("description", ", ".join(_nonempty(settings, "WARC_DESCRIPTION"))),
     ]
     return [
         ("software", f"webcrawl/{__version__} (Scrapy {scrapy.__version__})"),
         ("hostname", socket.gethostname()),
-        *((name, value) for name, value in named if value),
+        *((name, value) for name, value in optional_fields if value),
         ("format", "WARC File Format 1.1"),
         ("conformsTo", f"{_SPECIFICATIONS}/warc-format/warc-1.1/"),
         ("robots", "obey" if settings.getbool("ROBOTSTXT_OBEY") else "ignore"),
@@ -165,5 +174,6 @@ def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:
     ]
 
 
-def _given(settings: BaseSettings, *names: str) -> list[str]:
+def _nonempty(settings: BaseSettings, *names: str) -> list[str]:
+    """Return the values of those settings in *names* that are not empty."""
     return [str(settings[name]) for name in names if settings[name]]

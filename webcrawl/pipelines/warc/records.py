@@ -1,16 +1,16 @@
-"""WARC records of a Page, as bytes (WARC 1.1, ISO 28500:2017; block layout by its annexes).
+"""Builds the WARC records of a Page (WARC 1.1, ISO 28500:2017; block layout by its annexes).
 
-Pure functions, called by ``writer`` in its worker thread. A page becomes three records, always in
-this order: ``response``, ``request``, ``metadata``. The last two refer to the first by
+The functions are pure; ``writer`` calls them in its worker thread. A page becomes three records,
+always in this order: ``response``, ``request``, ``metadata``. The last two refer to the first with
 WARC-Concurrent-To. The first is a ``revisit`` if its payload is already stored, from another URL or
-an earlier visit. A page that did not come by HTTP becomes two records: ``resource``, which is the
-bare document, and ``metadata``. Without a document there is only ``metadata``, with the reason.
-Recovery relies on ``metadata`` being the last. Invariant: whatever the page contains, a record is
-well-formed: its lengths are correct, and no value can break out of its line.
+an earlier visit. A page that was not fetched with HTTP becomes two records: ``resource``, the bare
+document, and ``metadata``. If there is no document, there is only ``metadata``, with the reason.
+Recovery relies on ``metadata`` being the last record. Invariant: whatever the page contains, a
+record is well-formed: its lengths are correct, and no value can break out of its line.
 
-messages.py says what is stored of a request and a response. A ``resource`` is what came over the
-wire: the listing of an FTP directory or the Gopher menu, not the pages of links that the crawl made
-from them. WARC-Protocol and WARC-Cipher-Suite follow iipc/warc-specifications.
+messages.py says which parts of a request and a response are stored. A ``resource`` contains what
+was received: the listing of an FTP directory or the Gopher menu, not the page of links that the
+crawl made from it. WARC-Protocol and WARC-Cipher-Suite follow iipc/warc-specifications.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ if TYPE_CHECKING:
     from webcrawl.pipelines.warc.payloads import FirstCopy
 
 MAX_URL_BYTES = 30_000
-"""A page with a longer URL cannot be stored: FastWARC would give up on the whole file."""
+"""Pages with longer URLs cannot be stored, because FastWARC would give up on the whole file."""
 #: The end of a record.
 TERMINATOR = b"\r\n\r\n"
 
-#: Status of an answer that says that the document has not changed.
+#: HTTP status of an answer saying that the document has not changed.
 NOT_MODIFIED = 304
 _SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 _NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 _URL_UNSAFE = re.compile(r"[^\x21-\x7e]")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
-# Protocols without headers, and the types of what the crawl turns into a page of links.
+# Protocols without headers, and the media types of their listings, from which the crawl makes pages
+# of links.
 _LISTING_TYPES = {
     "FTP": "text/plain", "GOPHER": "application/gopher-menu", "GEMINI": "text/gemini"
 }  # fmt: skip
@@ -61,14 +62,14 @@ _PROTOCOLS = frozenset(
     {"http/0.9", "http/1.0", "http/1.1", "h2", "h2c", "h3", "ftp", "gopher", "gemini"}
 )
 _TLS = re.compile(r"TLSv(1(?:\.[1-3])?)(?: (TLS_[A-Z0-9_]+)| .*)?")
-# Record ids are a number that is drawn once per process, and a counter: UUIDs of version 8 (RFC
-# 9562, section 5.8), in a third of the time of random ones.
-_DRAWN = random_hex("record ids", 9)
-_ID_PREFIX = f"<urn:uuid:{_DRAWN[:8]}-{_DRAWN[8:12]}-8{_DRAWN[12:15]}-a{_DRAWN[15:18]}-"
+# A record ID consists of a random number, drawn once per process, and a counter. It is a UUID of
+# version 8 (RFC 9562, section 5.8), made in a third of the time of a random one.
+_RANDOM = random_hex("record ids", 9)
+_ID_PREFIX = f"<urn:uuid:{_RANDOM[:8]}-{_RANDOM[8:12]}-8{_RANDOM[12:15]}-a{_RANDOM[15:18]}-"
 _COUNTER = itertools.count()
 
 
-#: The field of a metadata record with the response head as received, in base64, if that of the
+#: Name of the metadata field that has the response head as received, in base64, if the head in the
 #: response record was repaired.
 RECEIVED_HEAD = "receivedHead"
 
@@ -81,14 +82,16 @@ def page_records(
     why: str = "",
     first: FirstCopy | None = None,
 ) -> tuple[bytes, ...]:
-    """Return the records of *page*, not compressed; the last one is its metadata.
+    """Return the uncompressed records of *page*; the last one is its metadata.
 
-    *response*: the result of ``stored_response``, if it is known. *warcinfo_id*: of the file's
-    first record. *why*: why the page does not go through the processing modules, if it does not.
-    *first*: a stored copy of its payload, which a revisit record is to name.
+    response: the result of ``stored_response``, if it is already known.
+    warcinfo_id: ID of the file's first record.
+    why: the reason if the page does not go through the processing modules.
+    first: a stored copy of the page's payload; the page then becomes a revisit record, which refers
+        to that copy.
 
-    Takes about 40 µs for 20 kB, copies the body once, does no I/O. Raises ValueError for a page
-    that cannot be stored because its URL is too long.
+    Takes about 40 µs for 20 kB, copies the body once, and does no I/O. Raises ValueError if the
+    page cannot be stored because its URL is too long.
     """
     target = _safe_url(page.url)
     if len(target) > MAX_URL_BYTES:
@@ -96,6 +99,7 @@ def page_records(
     common = _common_fields(page, target, warcinfo_id)
     if not is_http(page):
         return _resource_records(page, common, why)
+
     head, payload, sha1, _ = response or stored_response(page)
     document_id = new_record_id()
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
@@ -103,11 +107,12 @@ def page_records(
     if first is None:
         kind, block, fields = "response", (head, *payload), fields + _truncation_field(page, head)
     else:
-        not_modified = page.status == NOT_MODIFIED
+        is_not_modified = page.status == NOT_MODIFIED
         kind, block = "revisit", (head,)
-        fields = (common if not_modified else fields) + _revisit_fields(
-            first, not_modified=not_modified
+        fields = (common if is_not_modified else fields) + _revisit_fields(
+            first, is_not_modified=is_not_modified
         )
+
     document = _record(kind, document_id, fields, "application/http;msgtype=response", *block)
     request = _record(
         "request",
@@ -116,6 +121,7 @@ def page_records(
         "application/http;msgtype=request",
         stored_request(page, target),
     )
+
     metadata = _metadata(page, why)
     if page.wire_head not in (b"", head):
         metadata += _warc_fields([(RECEIVED_HEAD, b64encode(page.wire_head).decode())])
@@ -123,30 +129,30 @@ def page_records(
 
 
 def is_http(page: Page) -> bool:
-    """Return whether *page* came by HTTP.
+    """Return whether *page* was fetched with HTTP.
 
-    The protocol says nothing here, as users' handlers may set any.
+    The URL decides, because users' download handlers may set any ``protocol``.
     """
     return page.url.startswith(("http:", "https:"))
 
 
-def _revisit_fields(first: FirstCopy, *, not_modified: bool) -> str:
-    """Return the fields of a revisit record that names *first*.
+def _revisit_fields(first: FirstCopy, *, is_not_modified: bool) -> str:
+    """Return the fields of a revisit record that refers to the copy *first*.
 
     WARC-Refers-To is left out: readers do not need it, and warcat rejects a record that refers to
-    one in another file.
+    a record in another file.
     """
     return (
-        f"WARC-Profile: {_NOT_MODIFIED_PROFILE if not_modified else _SAME_PAYLOAD}\r\n"
+        f"WARC-Profile: {_NOT_MODIFIED_PROFILE if is_not_modified else _SAME_PAYLOAD}\r\n"
         f"WARC-Refers-To-Target-URI: {_safe_url(first.url)}\r\n"
         f"WARC-Refers-To-Date: {_date(first.at)}\r\n"
-        # The standard requires this, as the payload is left out.
-        + ("" if not_modified else "WARC-Truncated: length\r\n")
+        # The standard requires this because the payload is left out.
+        + ("" if is_not_modified else "WARC-Truncated: length\r\n")
     )
 
 
 def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
-    """Return the lines that all records of *page* have."""
+    """Return the header lines that all records of *page* have in common."""
     fields = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
     if warcinfo_id:
         fields += f"WARC-Warcinfo-ID: {warcinfo_id}\r\n"
@@ -165,12 +171,12 @@ def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
 
 
 def _resource_records(page: Page, common: str, why: str) -> tuple[bytes, ...]:
-    """Return the records of a page that did not come by HTTP."""
+    """Return the records of a *page* that was not fetched with HTTP."""
     if not is_success(page.status):
         fields = [("status", str(page.status)), ("reason", page.reason)]
         return (_metadata_record(common, _warc_fields(fields) + _metadata(page, why)),)
     document_id = new_record_id()
-    # No payload digest: it would be that of the block, and validators do not look for it there.
+    # There is no payload digest: it would be that of the block, and validators do not look for it.
     lines = common + _truncation_field(page)
     resource = _record("resource", document_id, lines, _resource_type(page), page.wire_body)
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
@@ -178,7 +184,7 @@ def _resource_records(page: Page, common: str, why: str) -> tuple[bytes, ...]:
 
 
 def _resource_type(page: Page) -> str:
-    """Return the media type of what came over the wire."""
+    """Return the media type of what was received for *page*."""
     if page.wire_body is not page.body and page.content_type == "text/html":
         return _LISTING_TYPES.get(page.protocol, "application/octet-stream")
     match = _MEDIA_TYPE.fullmatch(page.header("Content-Type") or "")
@@ -186,10 +192,10 @@ def _resource_type(page: Page) -> str:
 
 
 def _truncation_field(page: Page, head: bytes = b"") -> str:
-    """Return the line that marks a document's record as truncated, or "".
+    """Return the header line that marks the record of *page* as truncated, or "".
 
-    It is marked if its body was cut, or else if fields of its *head* were dropped, for which the
-    reason is Heritrix's "long-headers".
+    The record is marked if the body was cut, or if fields of its *head* were dropped. For the
+    latter the reason is "long-headers", as in Heritrix.
     """
     why = page.truncated or ("long-headers" if DROPPED_FIELDS in head else "")
     return f"WARC-Truncated: {why}\r\n" if why else ""
@@ -202,9 +208,9 @@ def _metadata_record(fields: str, block: bytes) -> bytes:
 def warcinfo_record(
     *, filename: str, at: float, fields: Iterable[tuple[str, str]], record_id: str = ""
 ) -> bytes:
-    """Return the first record of each file, which describes the software.
+    """Return the first record of the file *filename*, which describes the software.
 
-    *at* is in epoch seconds.
+    *at* is the time of the record in epoch seconds, and *fields* are the lines of its block.
     """
     return _record(
         "warcinfo",
@@ -216,9 +222,9 @@ def warcinfo_record(
 
 
 def _record(kind: str, record_id: str, fields: str, content_type: str, *block: bytes) -> bytes:
-    """Return one record with *block*.
+    """Return a record of the type *kind*, whose block consists of the parts *block*.
 
-    The lines of *fields* must not have line breaks in their values.
+    *fields* are further header lines; their values must not contain line breaks.
     """
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\n{fields}"
@@ -229,6 +235,7 @@ def _record(kind: str, record_id: str, fields: str, content_type: str, *block: b
 
 
 def _metadata(page: Page, why: str) -> bytes:
+    """Return the block of the metadata record of *page*, with its links."""
     fields = [("depth", str(page.depth)), ("kind", page.kind)]
     if why:
         fields.append(("notProcessed", why))
@@ -251,7 +258,7 @@ def _metadata(page: Page, why: str) -> bytes:
 def _outlinks(links: Sequence[Link]) -> bytes:
     """Return one ``outlink: url kind text`` line per link.
 
-    Line breaks are checked for once, not per link.
+    All links together are checked for line breaks, which is faster than checking each of them.
     """
     if not links:
         return b""
@@ -265,16 +272,16 @@ def _outlinks(links: Sequence[Link]) -> bytes:
 
 
 def _warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
-    """Return an ``application/warc-fields`` block; line breaks in values become spaces."""
+    """Return *fields* as an ``application/warc-fields`` block; line breaks become spaces."""
     lines = []
     for name, value in fields:
-        line = value if value.isprintable() else LINE_BREAKS.sub(" ", value)
-        lines.append(f"{name}: {line.rstrip()}\r\n")
+        text = value if value.isprintable() else LINE_BREAKS.sub(" ", value)
+        lines.append(f"{name}: {text.rstrip()}\r\n")
     return "".join(lines).encode("utf-8", "replace")
 
 
 def _safe_url(url: str) -> str:
-    """Return *url* without characters that end a header value. A normalized URL is unchanged."""
+    """Percent-encode characters of *url* that are unsafe in a header. Keeps normalized URLs."""
     return _URL_UNSAFE.sub(_percent, url)
 
 
