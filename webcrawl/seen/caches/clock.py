@@ -1,4 +1,4 @@
-"""CLOCK, which approximates LRU with one bit per entry."""
+"""CLOCK replacement policy, which approximates LRU with one bit per entry."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ if TYPE_CHECKING:
 
 
 class ClockCache:
-    """CLOCK cache: a hit sets the entry's bit; the hand clears bits until it finds a clear one.
+    """CLOCK cache: a hit sets the entry's bit, and an entry whose bit is clear is evicted.
 
-    A new entry starts with its bit clear, so it stays for one turn of the hand unless it is seen
-    again. A flood of URLs that are seen once thus does not push out popular ones. All links of a
-    page are handled in one call, as a call per link would cost most of the time.
+    To evict an entry, the hand clears the bits it passes until it finds one that is clear. A new
+    entry starts with its bit clear, so unless it is seen again, it stays only for one turn of the
+    hand. A flood of URLs that are seen once thus does not push out popular ones. All links of a
+    page are handled in one call, because a call per link would take most of the time.
     """
 
     def __init__(self, *, size: int) -> None:
