@@ -1,7 +1,8 @@
 """Background work, run one piece at a time in a worker thread whose results the owner installs.
 
-Only the owner changes its state, so the state needs no lock. Each piece of work is given copies of
-what it needs. The owner calls ``settle`` at the start of its own methods to install the result.
+Only the owner changes its state, so the state needs no lock. Each piece of work is given
+everything it needs. The owner calls ``settle`` at the start of its own methods to install the
+result.
 """
 
 from __future__ import annotations
