@@ -37,7 +37,7 @@ class Buffer:
     """The buffer T of new fingerprints. Not thread-safe; nothing may be added during a merge."""
 
     def __init__(self, *, size: int) -> None:
-        """Create a buffer for *size* entries; with more entries the table stops to grow again."""
+        """Create a buffer for *size* entries; with more, the table must grow, which takes time."""
         self._full_slots = max(_MIN_SLOTS, 1 << (2 * size - 1).bit_length())
         self.order = array("Q")
         self.kinds = bytearray()

@@ -141,13 +141,13 @@ class _Link(asyncio.Transport, asyncio.Protocol):
         self._route = route
         self._incoming: _Waiting = deque()
         self._outgoing: _Waiting = deque()
-        self._free_at = 0.0  # when the last byte written has been sent
+        self._free_at = 0.0  # when the last byte written so far will have been sent
         self._is_closing = False
 
     # Methods of the protocol of the real transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._below = transport  # type: ignore[assignment]  # of a stream
+        self._below = transport  # type: ignore[assignment]
         self._protocol.connection_made(self)
 
     def data_received(self, data: bytes) -> None:
@@ -194,7 +194,7 @@ class _Link(asyncio.Transport, asyncio.Protocol):
         return self._is_closing
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._protocol = protocol  # type: ignore[assignment]  # for a stream
+        self._protocol = protocol  # type: ignore[assignment]
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol

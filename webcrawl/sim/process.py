@@ -50,7 +50,7 @@ def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> Virtual
         (query, "connected_socket", network.datagrams),
         (TlsContext, "over", lambda _, protocol, _host: _Unencrypted(protocol)),
         (web, "_in_daemon_thread", _call_immediately),
-        (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would fire after real CPU time
+        (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would measure real CPU time
         (time, "time", clock.wall_time),  # for Scrapy, logging and other people's code
         (time, "time_ns", lambda: int(clock.wall_time() * 1e9)),
         (time, "monotonic", loop.time),

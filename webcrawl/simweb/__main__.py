@@ -2,7 +2,7 @@
 
 It reads a World and the options of ``serve`` from standard input and writes a ``Served`` or a
 SimWebError, all pickled. It serves until standard input is closed or SIGTERM arrives. So it ends
-with its parent, even if that is killed.
+when its parent ends, even if the parent is killed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _answer(answer: object) -> None:
 def _main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        world, options = pickle.load(sys.stdin.buffer)  # noqa: S301  from the parent
+        world, options = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the parent
         uvloop.run(_serve(world, options))
     except EOFError:
         return 1
