@@ -296,14 +296,13 @@ def links_of(world: World, page: PageSpec) -> list[int]:
     hosts, pages = world.hosts, host.pages
     append = keys.append
     for value in draws(world.seed, LINKS, index, number, random_count):
-        fraction = value >> 16 & 0xFFFFFF
+        fraction24 = value >> 16 & 0xFFFFFF
         if value & 0xFFFF < threshold:
-            append(
-                host_bits | (fraction * fraction * pages >> 48) << 8
-            )  # squared: the first pages are popular
+            # Squared, so that the first pages of a host are popular.
+            append(host_bits | (fraction24 * fraction24 * pages >> 48) << 8)
             continue
         # The popularity of hosts follows a Zipf distribution with exponent 1.
-        rank0 = int(hosts ** (fraction / 0x1000000)) - 1
+        rank0 = int(hosts ** (fraction24 / 0x1000000)) - 1
         target = world.index_of(rank0) << 32
         if not value >> 62:
             target |= ((value >> 40 & 0x3FFFFF) * world.page_count(rank0) >> 22) << 8

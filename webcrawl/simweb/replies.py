@@ -104,9 +104,8 @@ def _redirect(world: World, host: HostSpec, found_page: PageSpec) -> HostReply:
     key = redirect_target(world, found_page)
     location = url_of(world, key)
     if key >> 32 == host.index and not key >> 8 & 1:
-        location = location[
-            len(host.origin) :
-        ]  # absolute and relative locations are legal and common
+        # Absolute and relative locations are both legal and common.
+        location = location[len(host.origin) :]
     status = redirect_status(world, found_page)
     body = f'<html><body>Moved <a href="{location}">here</a></body></html>\n'
     headers = f"Content-Type: text/html\r\nLocation: {location}\r\n"

@@ -74,9 +74,8 @@ async def serve(
             name = f"{scheme}_port"
             listening[scheme], ports[name] = _listen(stack, addresses, getattr(world, name))
         dns = await start_name_server(world, DNS_ADDRESS, dns_port, latency=dns_latency)
-        stack.push_async_callback(
-            asyncio.sleep, 0
-        )  # the DNS socket closes in the next turn of the loop
+        # The DNS socket closes in the next turn of the loop.
+        stack.push_async_callback(asyncio.sleep, 0)
         stack.callback(dns.close)
         world = dataclasses.replace(world, **ports)
 
