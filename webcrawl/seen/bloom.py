@@ -236,17 +236,15 @@ class BloomSet:
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)
 
         self._saved_number, self._saved_until = state.saved, state.since
-        consumed_file, cursor = state.consumed_until
+        number, cursor = state.consumed_until
         self._ends = {span.number: span.end for span in state.files}
-        for span in _spans_between(state.files, state.since, (consumed_file, cursor.offset)):
+        for span in _spans(state.files, state.since, (number, cursor.offset)):
             file = log_path(self._path, span.number)
             for frame in read_frames(file, start=span.start, end=span.end):
                 self.replay(frame.fps, with_payload=False)
 
         last = state.files[-1]
-        pending = _spans_between(
-            state.files, (consumed_file, cursor.offset), (last.number, last.end)
-        )
+        pending = _spans(state.files, (number, cursor.offset), (last.number, last.end))
         return LogState(
             pending,
             Cursor(cursor.offset, 0, cursor.done) if pending else None,
@@ -280,9 +278,8 @@ class BloomSet:
         """Start saving the filter if the log has grown enough since it was last saved."""
         number, offset = self._saved_until
         unsaved_bytes = sum(end for n, end in self._ends.items() if n >= number) - offset
-        if self._background.busy or unsaved_bytes < max(
-            self._save_after, self._size_bytes // _SAVE_SHARE
-        ):
+        min_bytes = max(self._save_after, self._size_bytes // _SAVE_SHARE)
+        if self._background.busy or unsaved_bytes < min_bytes:
             return
 
         saved = SavedFilter(
@@ -381,7 +378,7 @@ def filter_path(path: Path, number: int) -> Path:
     return path / f"filter-{number:06d}.bloom"
 
 
-def _spans_between(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> list[Span]:
+def _spans(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> list[Span]:
     """Return the non-empty stretches of the log *files* between the positions *start* and *end*.
 
     A position is the number of a file and an offset in it.

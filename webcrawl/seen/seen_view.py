@@ -72,9 +72,8 @@ class SeenView:
             self._spans = [*disk.pending, disk.active]
         # How far the first stretch had been taken: up to the record at this offset, and how many of
         # its payloads.
-        self._consumed_offset, self._consumed_payloads = (
-            (0, 0) if cursor is None else (cursor.offset, cursor.done)
-        )
+        self._consumed_offset = cursor.offset if cursor else 0
+        self._consumed_payloads = cursor.done if cursor else 0
 
     def close(self) -> None:
         """Close the files."""
@@ -111,12 +110,8 @@ class SeenView:
                 continue
 
             left_to_take = self._consumed_payloads if taken is _PARTLY else len(fps) if taken else 0
-            has_no_payloads = not has_payloads(frame.packed)
-            payloads = (
-                [b""] * len(fps)
-                if has_no_payloads
-                else unpacked(self._path, frame.end, frame.packed)
-            )
+            silent = not has_payloads(frame.packed)
+            payloads = [b""] * len(fps) if silent else unpacked(self._path, frame.end, frame.packed)
 
             to_look_up = fps if wanted is None or taken is _PARTLY else wanted
             known |= self._store.known(to_look_up)
@@ -126,7 +121,7 @@ class SeenView:
                     continue
                 known.add(fp)
                 if wanted is None or fp in wanted:
-                    yield _LogEntry(fp, payload, taken=has_no_payloads or left_to_take > 0)
+                    yield _LogEntry(fp, payload, taken=silent or left_to_take > 0)
                 left_to_take -= 1
 
     def _frames(self) -> Iterator[tuple[Frame, bool | None]]:

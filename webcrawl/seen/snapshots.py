@@ -84,9 +84,7 @@ def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
         fields = _decode_any(snapshot)[:2]
         if len(fields) == 2 and fields[0] != tag:
             raise CorruptRecordError(
-                path,
-                0,
-                f"it has the state of a {fields[0]} eliminator, not of a {tag} one",
+                path, 0, f"it has the state of a {fields[0]} eliminator, not of a {tag} one"
             )
         if len(fields) == 2 and isinstance(fields[1], int) and fields[1] > VERSION:
             raise NewerFormatError(f"the snapshot of {path}", fields[1], VERSION)

@@ -52,7 +52,7 @@ def changes(world: World, page: PageSpec, begin: float, end: float) -> list[int]
     """
     rate = change_rate(world, page)
     slots = range(int((begin - 1) * rate), int(end * rate) + 1) if rate else ()
-    times = {at for slot in slots for at in _changes_in_slot(world, page, rate, slot, CHANGES)}
+    times = {at for slot in slots for at in _in_slot(world, page, rate, slot, CHANGES)}
     return sorted(at for at in times if begin < at <= end)
 
 
@@ -74,35 +74,24 @@ def last_told(world: World, page: PageSpec, at: float) -> int:
 
 
 def _last_change(
-    world: World,
-    page: PageSpec,
-    at: float,
-    rate: float,
-    recall: float = 1.0,
-    *,
-    stream: int = CHANGES,
+    world: World, page: PageSpec, at: float, rate: float, share: float = 1, *, stream: int = CHANGES
 ) -> int:
     """Return the last time up to *at* of changes drawn from *stream*; 0 if there is none.
 
-    Only a share *recall* of the changes counts.
+    Only a share *share* of the changes counts.
     """
     index, number = content_of(world, page)
     for slot in range(int(at * rate), -1, -1) if rate else ():
-        for change in reversed(_changes_in_slot(world, page, rate, slot, stream)):
-            if change <= at and unit(draw(world.seed, TOLD, index, change << 24 | number)) < recall:
+        for change in reversed(_in_slot(world, page, rate, slot, stream)):
+            if change <= at and unit(draw(world.seed, TOLD, index, change << 24 | number)) < share:
                 return change
     return 0
 
 
-def _changes_in_slot(
-    world: World, page: PageSpec, rate: float, slot: int, stream: int
-) -> list[int]:
+def _in_slot(world: World, page: PageSpec, rate: float, slot: int, stream: int) -> list[int]:
     """Return the times of the changes in *slot*, drawn from *stream*, in order."""
     index, number = content_of(world, page)
-    count_draw, *time_draws = map(
+    count, *times = map(
         unit, draws(world.seed, stream, index, slot << 24 | number, 1 + _MAX_CHANGES)
     )
-    return sorted(
-        math.ceil((slot + fraction) / rate)
-        for fraction in time_draws[: bisect(_POISSON, count_draw)]
-    )
+    return sorted(math.ceil((slot + time) / rate) for time in times[: bisect(_POISSON, count)])

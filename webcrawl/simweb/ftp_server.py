@@ -202,12 +202,8 @@ class _Session:
 
     def _find_page(self, target: str, *, is_listing: bool) -> PageSpec | None:
         """Return the page at *target* if it is a directory (*is_listing*) or a file, else None."""
-        target_page = find_page(self._world, self._host, target)
-        return (
-            target_page
-            if target_page and (target_page.kind is PageKind.LISTING) == is_listing
-            else None
-        )
+        found = find_page(self._world, self._host, target)
+        return found if found and (found.kind is PageKind.LISTING) == is_listing else None
 
     def _file_content(self, target: str) -> tuple[int, list[bytes]]:
         """Return the HTTP status and the content of the file *target*."""

@@ -221,20 +221,18 @@ def size_of(world: World, page: PageSpec) -> int:
         return world.large_bytes
     profile = world.profile_spec
     quantile = unit(draw(world.seed, SIZE, *content_of(world, page)))
-    small_share, trunk_share = profile.small, world.trunk_documents
+    small, trunk_share = profile.small, world.trunk_documents
     if page.number < page.host.trunk:
-        quantile = small_share + quantile * (1.0 - small_share)
-    elif trunk_share < 1.0 - small_share:
+        quantile = small + quantile * (1.0 - small)
+    elif trunk_share < 1.0 - small:
         # Trunk pages are never small. So more of the leaves are small, which makes the distribution
         # over all pages right.
         leaf_quantile = quantile * (1.0 - trunk_share)
-        if leaf_quantile < small_share:
+        if leaf_quantile < small:
             quantile = leaf_quantile
         else:
-            large_share = 1.0 - small_share
-            quantile = (leaf_quantile - trunk_share * small_share / large_share) / (
-                1.0 - trunk_share / large_share
-            )
+            large = 1.0 - small
+            quantile = (leaf_quantile - trunk_share * small / large) / (1.0 - trunk_share / large)
     return profile.size(quantile, leaf.content_type)
 
 
@@ -254,10 +252,8 @@ def redirect_target(world: World, page: PageSpec) -> int:
         return key_of(host.index, host.pages + (value >> 8) % 64)
     if choice < 4:
         rank0 = int(world.hosts ** unit(value)) - 1
-        other_host = world.host(world.index_of(rank0))
-        return key_of(
-            other_host.index, (value >> 8 & 0xFFFF) * other_host.pages >> 16 if choice else 0
-        )
+        other = world.host(world.index_of(rank0))
+        return key_of(other.index, (value >> 8 & 0xFFFF) * other.pages >> 16 if choice else 0)
     return key_of(host.index, (value >> 8 & 0xFFFF) * host.pages >> 16)
 
 

@@ -26,9 +26,8 @@ class SimWebProcess:
     """
 
     def __init__(self, process: Popen[bytes], served: Served, log_path: Path | None) -> None:
-        self.world, self.dns, self.ca_path = (
-            served  # the certificate's file exists while the server runs
-        )
+        # The file of the certificate exists while the server runs.
+        self.world, self.dns, self.ca_path = served
         self.log_path = log_path
         self.pid = process.pid
         self._process = process

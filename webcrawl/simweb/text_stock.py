@@ -158,7 +158,7 @@ class Stock:
         """
         rng = self._rng
         blocks: list[bytes] = []
-        bytes_left = PIECE_BYTES
+        space = PIECE_BYTES
         while True:
             name, other = self._random_words(2)
             block = rng.choice(templates).format(
@@ -172,16 +172,14 @@ class Stock:
                 items=_BETWEEN_ITEMS.join(self._random_words(6)),
             )
             data = block.encode() + b"\n"
-            if len(data) > bytes_left - 100:
+            if len(data) > space - 100:
                 break
             blocks.append(data)
-            bytes_left -= len(data)
+            space -= len(data)
 
-        filler = (
-            self._sentences(bytes_left // 4).encode()[: bytes_left - 7].decode("utf-8", "ignore")
-        )
+        filler = self._sentences(space // 4).encode()[: space - 7].decode("utf-8", "ignore")
         data = f"<p>{filler}</p>".encode()
-        return b"".join(blocks) + data + b" " * (bytes_left - len(data))
+        return b"".join(blocks) + data + b" " * (space - len(data))
 
     def _separators(self) -> list[str]:
         """Return texts to put between two URLs: each ends one link and begins the next."""

@@ -267,11 +267,7 @@ class Equivalence:
         parameters = kept = query.split("&")
         names = [parameter.partition("=")[0] for parameter in parameters]
         if not self._significant.issuperset(names):
-            kept = [
-                parameter
-                for parameter in parameters
-                if not self._is_dropped(parameter, before_query)
-            ]
+            kept = [part for part in parameters if not self._is_dropped(part, before_query)]
             if self._drops_sessions:
                 kept = _without_cold_fusion(kept)
         if self._drops_empty and "" in kept:
@@ -290,8 +286,11 @@ class Equivalence:
             query = "&".join(sorted(kept, key=lambda parameter: parameter.partition("=")[0]))
         return query
 
-    def _is_dropped(self, parameter: str, before_query: str) -> bool:
-        """Return whether *parameter* is dropped, because of tracking or session_ids."""
+    def _is_dropped(self, parameter: str, before: str) -> bool:
+        """Return whether *parameter* is dropped, because of tracking or session_ids.
+
+        *before* is the URL before the query, or only its path.
+        """
         name, _, value = parameter.partition("=")
         lower = name.lower()
         if lower in self._dropped_names or lower.startswith(self._dropped_prefixes):
@@ -300,10 +299,8 @@ class Equivalence:
             if lower in _SESSION or lower.startswith("aspsessionid"):
                 return _is_random(value)
             if lower in _MAYBE_SESSION:
-                is_about_sessions = (
-                    "session" in before_query.rpartition("://")[2].partition("/")[2].lower()
-                )
-                return not is_about_sessions and _is_random(value)
+                path = before.rpartition("://")[2].partition("/")[2].lower()
+                return "session" not in path and _is_random(value)
             if lower in _COLD_FUSION:
                 return False
 
@@ -334,19 +331,12 @@ def _without_token(match: re.Match[str]) -> str:
 
 def _without_cold_fusion(parameters: list[str]) -> list[str]:
     """Return *parameters* without CFID and CFTOKEN, if both are there and CFTOKEN is random."""
-    value_of = {
-        name.lower(): value
-        for name, _, value in (parameter.partition("=") for parameter in parameters)
-    }
-    token = value_of.get("cftoken", "")
+    values = {name.lower(): value for name, _, value in (p.partition("=") for p in parameters)}
+    token = values.get("cftoken", "")
     is_random = len(token) >= _MIN_DIGITS if token.isdecimal() else _is_random(token)
-    if "cfid" not in value_of or not is_random:
+    if "cfid" not in values or not is_random:
         return parameters
-    return [
-        parameter
-        for parameter in parameters
-        if parameter.partition("=")[0].lower() not in _COLD_FUSION
-    ]
+    return [p for p in parameters if p.partition("=")[0].lower() not in _COLD_FUSION]
 
 
 def _may_be_index(url: str) -> bool:

@@ -278,10 +278,8 @@ def _references(
     elif tag == "meta" and search.refresh and _is_refresh(attributes):
         yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
     if tag in _IMAGES and "img" in search.elements:
-        image_reference = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
-        for reference in (
-            srcset_references(image_reference) if tag == "link" else (image_reference,)
-        ):
+        raw_image = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
+        for reference in srcset_references(raw_image) if tag == "link" else (raw_image,):
             yield "img", reference
     if search.styles:
         style = node.text() if tag == "style" else attributes.get("style")

@@ -71,20 +71,17 @@ def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) 
     relations = kinds & {*RELATIONS, "link"}
     # Selecting by attributes, which most elements lack, takes half the time of selecting by names.
     # ``a`` comes first, because most matching elements are anchors.
-    selectors_by_attribute = {
-        "href": ["base"],
-        "content": [f'meta[name="{name}" i]' for name in meta_names],
-    }
+    by_attribute = {"href": ["base"], "content": [f'meta[name="{name}" i]' for name in meta_names]}
     for name, attribute in [*ATTRIBUTES.items(), ("form", "action")]:
         if name in kinds:
-            selectors_by_attribute.setdefault(attribute, []).append(str(name))
+            by_attribute.setdefault(attribute, []).append(str(name))
     if relations:
-        selectors_by_attribute["href"].append("link" if "link" in kinds else "link[rel]")
+        by_attribute["href"].append("link" if "link" in kinds else "link[rel]")
     if "refresh" in kinds:
-        selectors_by_attribute["content"].append("meta[http-equiv]")
+        by_attribute["content"].append("meta[http-equiv]")
     selectors = [
         f"[{name}]:is({','.join(sorted(elements))})"
-        for name, elements in selectors_by_attribute.items()
+        for name, elements in by_attribute.items()
         if elements
     ]
     selectors += [selector for kind, selector in _SELECTORS.items() if kind in kinds]

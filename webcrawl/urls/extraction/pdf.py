@@ -110,15 +110,13 @@ def _object_stream_uris(body: bytes, bytes_left: int) -> Iterator[Link | None]:
         decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
         window = b""
         while bytes_left > 0 and not decompressor.eof and position < len(body):
-            compressed = decompressor.unconsumed_tail or body[position : position + _FEED_BYTES]
+            fed = decompressor.unconsumed_tail or body[position : position + _FEED_BYTES]
             try:
-                data = decompressor.decompress(compressed, min(bytes_left, _BLOCK_BYTES))
+                data = decompressor.decompress(fed, min(bytes_left, _BLOCK_BYTES))
             except zlib.error:
                 bytes_left -= _BLOCK_BYTES
                 break
-            position += (
-                len(compressed) - len(decompressor.unconsumed_tail) - len(decompressor.unused_data)
-            )
+            position += len(fed) - len(decompressor.unconsumed_tail) - len(decompressor.unused_data)
             bytes_left -= len(data)
             window = window[-_OVERLAP_BYTES:] + data
             yield from _uris(window)

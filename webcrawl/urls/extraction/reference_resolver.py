@@ -153,13 +153,8 @@ def in_encoding(reference: str, codec: str) -> str:
     if not mark or "#" in path:
         return reference
     query, hash_mark, fragment = after_mark.partition("#")
-    return (
-        path
-        + mark
-        + _NON_ASCII.sub(lambda run: _escape(run[0], codec), query)
-        + hash_mark
-        + fragment
-    )
+    query = _NON_ASCII.sub(lambda run: _escape(run[0], codec), query)
+    return path + mark + query + hash_mark + fragment
 
 
 def _escape(text: str, codec: str) -> str:

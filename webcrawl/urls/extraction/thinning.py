@@ -138,9 +138,8 @@ def _cases(name: bytes) -> Iterator[bytes]:
 def is_rich(body: bytes) -> bool:
     """Return whether the tree of *body* could take long to build.
 
-    That is the case if there are too many tags or one that is too long, so every stretch of
-    SAFE_TAG_BYTES must contain a ``<``. Takes 5 µs for a page of 20 kB, compared with 12 µs for
-    ``bytes.count``.
+    That is the case if it has too many tags, or if SAFE_TAG_BYTES in a row contain no ``<`` and so
+    may be a single tag. Takes 5 µs for a page of 20 kB, compared with 12 µs for ``bytes.count``.
     """
     if len(body) > SAFE_BYTES:
         return True

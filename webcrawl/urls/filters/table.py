@@ -106,10 +106,8 @@ class FilterTable:
                 self.refused[filter_name] += 1
                 number = self.refused[filter_name]
                 if number <= _SAMPLED or not number & number - 1:
-                    builtin_reasons = (
-                        chain.reason(filter_name, urls[index]) for chain in self._chains
-                    )
-                    reason = reasons.get(index) or next(filter(None, builtin_reasons), "")
+                    found = (chain.reason(filter_name, urls[index]) for chain in self._chains)
+                    reason = reasons.get(index) or next(filter(None, found), "")
                     self._sampled(filter_name, number, urls[index], via, reason)
         return urls, answers
 
@@ -128,24 +126,22 @@ class FilterTable:
         # After all stages, rewritten URLs pass through the built-in filters again.
         for number, stage in enumerate([*self._stages, *self._chains]):
             if number == len(self._stages):
-                passing = [index for index in passing if rewritten[index] != urls[index]]
-                for index in passing:
-                    if leads_back(rewritten[index]):
-                        rewritten[index], answers[index] = urls[index], (host_of(urls[index]), None)
+                passing = [i for i in passing if rewritten[i] != urls[i]]
+                for i in passing:
+                    if leads_back(rewritten[i]):
+                        rewritten[i], answers[i] = urls[i], (host_of(urls[i]), None)
             if isinstance(stage, FilterChain):
-                stage_answers = stage.answers(
-                    [rewritten[index] for index in passing], depth, host_of(via)
-                )
-                for index, answer in zip(passing, stage_answers, strict=True):
-                    answers[index] = answer
+                stage_answers = stage.answers([rewritten[i] for i in passing], depth, host_of(via))
+                for i, answer in zip(passing, stage_answers, strict=True):
+                    answers[i] = answer
             else:
-                for index in passing:
+                for i in passing:
                     try:
-                        rewritten[index] = self._processed(stage, rewritten[index], via)
-                        answers[index] = host_of(rewritten[index]), None
+                        rewritten[i] = self._processed(stage, rewritten[i], via)
+                        answers[i] = host_of(rewritten[i]), None
                     except RefusedUrlError as error:
-                        answers[index], reasons[index] = (answers[index][0], stage.name), str(error)
-            passing = [index for index in passing if answers[index][1] is None]
+                        answers[i], reasons[i] = (answers[i][0], stage.name), str(error)
+            passing = [i for i in passing if answers[i][1] is None]
         return rewritten, answers
 
     def _processed(self, own: OwnFilter, url: str, via: str) -> str:
