@@ -100,6 +100,7 @@ class Background:
 
 
 def _delete_files(paths: Sequence[Path]) -> None:
+    """Delete *paths*; log a warning for each that cannot be deleted."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)

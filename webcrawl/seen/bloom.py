@@ -293,11 +293,13 @@ class BloomSet:
         saved_until = (active.number, active.end)
 
         def save() -> float:
+            """Write the filter to its file, in the worker; return how long it took."""
             started = clock()
             write_filter(path, saved)
             return clock() - started
 
         def install(seconds: float) -> None:
+            """Use the saved file from now on; *seconds* is how long saving took."""
             if self._saved_number:
                 self._disposable.append(filter_path(self._path, self._saved_number))
             self._saved_number, self._saved_until = saved_number, saved_until

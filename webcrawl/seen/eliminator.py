@@ -121,6 +121,7 @@ class Eliminator:
         self._left = 0
 
     def _add_stretch(self, span: Span, *, left: int, cursor: Cursor | None = None) -> None:
+        """Queue the stretch *span* of the log, with *left* payloads after *cursor*."""
         path = self._log.file(span.number)
         stretch = Stretch(span=span, path=path, left=left, cursor=cursor)
         self._stretches.append(stretch)
@@ -187,11 +188,13 @@ class Eliminator:
             self._advance()
 
     def _seal_if_any(self) -> None:
+        """End the current stretch of the log, unless it is empty."""
         span = self._log.span
         if span.end > span.start:
             self._seal()
 
     def _raise_failure(self) -> None:
+        """Raise the error that stopped work in the background, if any, and forget it."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

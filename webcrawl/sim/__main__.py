@@ -59,6 +59,7 @@ class _AccessLog(io.RawIOBase):
         self._done, self._total = 0, total
 
     def write(self, line: Any) -> int:
+        """Write a line of the log; print the progress, or stop the crawl after the last line."""
         self._done += 1
         if sys.stderr.isatty() and self._done * _PARTS % self._total < _PARTS:
             took = elapsed(now() - BEGAN)

@@ -87,6 +87,7 @@ class _Selector(selectors.DefaultSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return what is ready now. If nothing is, advance the time by *timeout*."""
         self._loop.begin_turn()
         ready = super().select(0)
         if ready or timeout == 0:

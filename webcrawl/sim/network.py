@@ -81,6 +81,7 @@ class Network:
         server_end.setblocking(False)
 
         def answer() -> None:
+            """Answer a datagram from the client, after the latency of its route."""
             datagram = server_end.recv(_DATAGRAM_BYTES)
             if not datagram:  # the other end was closed
                 self._loop.remove_reader(server_end)
@@ -92,6 +93,7 @@ class Network:
                 self._loop.call_later(2 * route.latency, send, reply)
 
         def send(reply: bytes) -> None:
+            """Send *reply*, unless the client has closed its end."""
             if server_end.fileno() >= 0:
                 try:
                     server_end.send(reply)
@@ -171,6 +173,7 @@ class _Link(asyncio.Transport, asyncio.Protocol):
         return super().get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send *data* to the client when the data written before it has been sent."""
         if not self._is_closing:
             self._free_at = max(self._free_at, self._loop.time())
             if self._route.bandwidth:
@@ -182,6 +185,7 @@ class _Link(asyncio.Transport, asyncio.Protocol):
             self._below.write(data)
 
     def close(self) -> None:
+        """Close the connection when all data written so far has reached the client."""
         if not self._is_closing:
             self._is_closing = True
             self._when_sent(self._below.close)
@@ -234,6 +238,7 @@ def refuse_other_sockets() -> None:
     """Prevent this process from connecting to other machines and from listening, until it ends."""
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
+        """Refuse the call if it would connect to another machine or listen."""
         if event in _REFUSED:
             target = args[-1] if event != "socket.getaddrinfo" else args[0]
             raise PermissionError(

@@ -142,6 +142,7 @@ def _replace_threads(loop: VirtualLoop, rng: random.Random) -> None:
     def submit(
         self: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Future[Any]:
+        """Queue *call* for a random time; replaces the method of ThreadPoolExecutor."""
         if self._shutdown:
             raise RuntimeError("cannot schedule new futures after shutdown")
         work = _Work(queue_of(self), lambda: call(*args, **kwargs))
@@ -151,6 +152,7 @@ def _replace_threads(loop: VirtualLoop, rng: random.Random) -> None:
     def shutdown(
         self: ThreadPoolExecutor, wait: bool = True, *, cancel_futures: bool = False
     ) -> None:
+        """Cancel or do the queued work; replaces the method of ThreadPoolExecutor."""
         self._shutdown = True
         queue = queue_of(self)
         while queue and cancel_futures:

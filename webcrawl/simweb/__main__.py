@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 async def _serve(world: World, options: dict[str, Any]) -> None:
+    """Serve *world* until standard input is closed or SIGTERM arrives."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
@@ -34,11 +35,13 @@ async def _serve(world: World, options: dict[str, Any]) -> None:
 
 
 def _answer(answer: object) -> None:
+    """Write *answer* to standard output, pickled."""
     pickle.dump(answer, sys.stdout.buffer)
     sys.stdout.flush()
 
 
 def _main() -> int:
+    """Read the World from standard input and serve it; return the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         world, options = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the parent

@@ -124,6 +124,7 @@ class _Session:
         data = self._data = asyncio.get_running_loop().create_future()
 
         def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            """Use the first connection as the data connection; close any other."""
             if data.done():
                 writer.close()  # only one data connection is needed
             else:

@@ -20,19 +20,21 @@ class ClockCache:
     def __init__(self, *, size: int) -> None:
         self.size = size
         self._slot_of: dict[int, int] = {}
-        self._held: list[int] = []
+        self._fp_of_slot: list[int] = []
         self._used = bytearray(size)
         self._hand = 0
 
     def resize(self, size: int) -> None:
-        for fp in self._held[size:]:
+        """Hold at most *size* fingerprints from now on."""
+        for fp in self._fp_of_slot[size:]:
             del self._slot_of[fp]
-        del self._held[size:]
+        del self._fp_of_slot[size:]
         self._used = self._used[:size].ljust(size, b"\0")
         self.size = size
         self._hand = 0
 
     def misses(self, fps: Sequence[int]) -> list[int]:
+        """Return the indexes of *fps* that are not held, and set the bits of all others."""
         get, used = self._slot_of.get, self._used
         missed = []
         for index, fp in enumerate(fps):
@@ -44,22 +46,23 @@ class ClockCache:
         return missed
 
     def admit(self, fps: Iterable[int]) -> None:
-        slot_of, held, used, hand = self._slot_of, self._held, self._used, self._hand
+        """Add each of *fps*; if the cache is full, evict the next entry whose bit is clear."""
+        slot_of, fp_of_slot, used, hand = self._slot_of, self._fp_of_slot, self._used, self._hand
         size = self.size
         for fp in fps:
             if fp in slot_of:
                 continue
-            if len(held) < size:
-                slot_of[fp] = len(held)
-                held.append(fp)
+            if len(fp_of_slot) < size:
+                slot_of[fp] = len(fp_of_slot)
+                fp_of_slot.append(fp)
                 continue
             while used[hand]:
                 used[hand] = 0
                 hand += 1
                 if hand == size:
                     hand = 0
-            del slot_of[held[hand]]
-            held[hand] = fp
+            del slot_of[fp_of_slot[hand]]
+            fp_of_slot[hand] = fp
             slot_of[fp] = hand
             hand += 1
             if hand == size:
@@ -67,8 +70,9 @@ class ClockCache:
         self._hand = hand
 
     def clear(self) -> None:
+        """Remove all fingerprints."""
         self._slot_of.clear()
-        self._held.clear()
+        self._fp_of_slot.clear()
         self._used = bytearray(self.size)
         self._hand = 0
 
@@ -76,4 +80,4 @@ class ClockCache:
         return fp in self._slot_of
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._fp_of_slot)

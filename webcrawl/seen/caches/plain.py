@@ -39,11 +39,13 @@ class LruCache(_HeldCache):
         self._held: OrderedDict[int, None] = OrderedDict()
 
     def resize(self, size: int) -> None:
+        """Hold at most *size* fingerprints, evicting the least recently used ones."""
         self.size = size
         while len(self._held) > size:
             self._held.popitem(last=False)
 
     def misses(self, fps: Sequence[int]) -> list[int]:
+        """Return the indexes of *fps* that are not held; those held count as used."""
         held, use = self._held, self._held.move_to_end
         missed = []
         for index, fp in enumerate(fps):
@@ -54,6 +56,7 @@ class LruCache(_HeldCache):
         return missed
 
     def admit(self, fps: Iterable[int]) -> None:
+        """Add each of *fps*; if the cache is full, evict the least recently used entry."""
         held, size = self._held, self.size
         for fp in fps:
             if fp not in held:
@@ -72,11 +75,13 @@ class RandomCache(_HeldCache):
         self._slots: list[int] = []
 
     def resize(self, size: int) -> None:
+        """Hold at most *size* fingerprints from now on."""
         self.size = size
         self._held.difference_update(self._slots[size:])
         del self._slots[size:]
 
     def admit(self, fps: Iterable[int]) -> None:
+        """Add each of *fps*; if the cache is full, evict a random entry."""
         held, slots, size, draw = self._held, self._slots, self.size, self._rng.random
         for fp in fps:
             if fp in held:
@@ -108,11 +113,13 @@ class StaticCache(_HeldCache):
         self.resize(size)
 
     def resize(self, size: int) -> None:
+        """Hold only the *size* most popular fingerprints from now on."""
         self.size = size
         self._allowed = frozenset(self._popular[:size])
         self._held &= self._allowed
 
     def admit(self, fps: Iterable[int]) -> None:
+        """Add those of *fps* that are popular."""
         self._held |= self._allowed.intersection(fps)
 
 

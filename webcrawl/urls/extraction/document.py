@@ -48,7 +48,7 @@ Extractor: TypeAlias = "Callable[[MarkupDocument], Iterable[Link | None]]"
 
 
 def resolved(
-    found: Iterable[Link | None],
+    links: Iterable[Link | None],
     url: str,
     *,
     limit: int,
@@ -56,7 +56,7 @@ def resolved(
     known: Iterable[Link] = (),
     repeats: list[Link] | None = None,
 ) -> Iterator[Link | None]:
-    """Yield the links *found* in the document *url* with absolute URLs, and None for all others.
+    """Yield the links *links* in the document *url* with absolute URLs, and None for all others.
 
     Each URL is returned once. Only *schemes* are included. There are at most *limit* links,
     including those *known* from before. Links whose URL was returned before are appended to
@@ -67,7 +67,7 @@ def resolved(
     # Hashes are stored, because the URLs of a sitemap could take 100 MB.
     seen = {hash(link.url) for link in known}
     references_left = _REFERENCES_PER_LINK * limit
-    for link in found:
+    for link in links:
         if link is None:
             yield None
             continue
