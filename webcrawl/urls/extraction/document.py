@@ -56,12 +56,12 @@ def resolved(
     known: Iterable[Link] = (),
     repeats: list[Link] | None = None,
 ) -> Iterator[Link | None]:
-    """Yield the links *links* in the document *url* with absolute URLs, and None for all others.
+    """Yield *links*, found in the document *url*, with absolute URLs; None for all left out.
 
     Each URL is returned once. Only *schemes* are included. There are at most *limit* links,
-    including those *known* from before. Links whose URL was returned before are appended to
-    *repeats*. References to the document itself are left out. At most four times *limit* references
-    are processed.
+    including *known* links, which were found before. Links to a URL that was returned before are
+    appended to *repeats*. References to the document itself are left out. At most four times
+    *limit* references are processed.
     """
     resolve = ReferenceResolver(url, schemes=schemes).resolve
     # Hashes are stored, because the URLs of a sitemap could take 100 MB.

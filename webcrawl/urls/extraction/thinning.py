@@ -70,7 +70,7 @@ _CONTINUATIONS = 500
 
 # Marks, which say how a tag is processed. Tags with marks from _BASE on may hide the text after
 # them or change its meaning.
-_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(7)
+_OTHER, _LINK, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(7)
 _BASE, _TEMPLATE, _COMMENT, _RAW, _BOGUS = range(7, 12)
 
 _VOID = (b"area", b"link", b"meta", b"frame", b"frameset")
@@ -115,7 +115,7 @@ def _marks(elements: frozenset[str]) -> dict[bytes, int]:
     marks = {b"!--": _COMMENT}
     for mark, names in (
         (_IMAGE, (b"img", b"image")),
-        (_WHOLE, (*_VOID, *void)),
+        (_LINK, (*_VOID, *void)),
         (_BASE, (b"base",)),
         (_CLOSED, closed),
         (_RAW, RAW_TEXT),
@@ -159,7 +159,7 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
     *elements* are the names of further elements to keep, whose names are kinds of links
     (``kinds.KINDS``). With *styles*, tags with a ``url()`` in their ``style`` are kept, too.
     """
-    return _Thinning(body, elements, styles=styles).kept()
+    return _Thinning(body, elements, styles=styles).thinned()
 
 
 class _Thinning:
@@ -177,7 +177,7 @@ class _Thinning:
         self._dropped = _dropped(self._raw_links | {b"style"} if styles else self._raw_links)
         self._foreign = Foreign(body)
         self._budget = _CONTINUATIONS
-        self._kept: list[bytes] = []
+        self._pieces: list[bytes] = []
         self._kept_tags = 0
         self._in_anchor = False  # whether the current position is inside an anchor
         # For each open template: the number of pieces kept before it, whether it is in an anchor,
@@ -185,14 +185,24 @@ class _Thinning:
         self._templates: list[tuple[int, bool, bool]] = []
         self._skipped_until = 0  # where the last comment or raw text ended
 
-    def kept(self) -> bytes:
-        """Return the parts of the page that are kept, joined."""
-        body, kept = self._body, self._kept
+    def thinned(self) -> bytes:
+        """Return the thinned page."""
+        body, pieces = self._body, self._pieces
         # The methods for each mark. They are passed the position of a tag, and return the position
         # up to which they have processed the page.
         handlers = [
-            *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
-            *(self._other, self._base, self._template, self._comment, self._raw, self._bogus),
+            self._skip_tag,
+            self._keep_link,
+            self._open_anchor,
+            self._close_anchor,
+            self._keep_closed,
+            self._keep_image,
+            self._skip_tag,  # _FOREIGN
+            self._keep_base,
+            self._process_template,
+            self._skip_comment,
+            self._skip_raw_text,
+            self._skip_bogus_comment,
         ]
         foreign, is_complete = self._foreign, _COMPLETE_BEFORE.match
         position = 0
@@ -203,7 +213,8 @@ class _Thinning:
             if start < position:
                 continue  # within a part that was skipped
             if self._in_anchor and position < start:
-                kept += _texts(body[position:start])
+                pieces += _texts(body[position:start])
+
             if (
                 mark >= _BASE
                 and previous_tag >= self._skipped_until
@@ -217,108 +228,115 @@ class _Thinning:
                 if not self._examines_all:
                     position = start  # the text after it is kept like that after any tag
                     continue
+
             position = handlers[mark](start)
             if self._kept_tags >= MAX_KEPT:
                 break
         else:
             if self._in_anchor:
-                kept += _texts(body[position:])
+                pieces += _texts(body[position:])
+
         while self._templates:
             self._leave_template()
-        page = b"".join(kept)
+        page = b"".join(pieces)
         # Links in SVG may use XLink, which has no meaning outside SVG.
         return page.replace(b" xlink:href=", b" href=") if has_foreign else page
 
-    def _other(self, start: int) -> int:
-        """Drop the tag at *start*, unless its style is a link; keep the text of an anchor."""
+    def _skip_tag(self, start: int) -> int:
+        """Drop the tag at *start*, unless its style is a link; keep the text inside an anchor.
+
+        Like the other handlers, returns the position up to which the page is processed.
+        """
         end = _next_tag(self._body, start + 1)
         if self._in_anchor or self._examines_all:
             piece = self._body[start + 1 : end]
             link = _styled_tag(piece) if self._examines_all else b""
             self._kept_tags += bool(link)
-            self._kept.append(link + piece[piece.find(b">") + 1 :] if self._in_anchor else link)
+            self._pieces.append(link + piece[piece.find(b">") + 1 :] if self._in_anchor else link)
         return end
 
-    def _link(self, start: int) -> int:
+    def _keep_link(self, start: int) -> int:
         """Keep the tag at *start*, a link without content, and the text after it."""
         match = _USUAL.match(self._body, start)
         if match is not None and match.end() - start < SAFE_TAG_BYTES:
             self._kept_tags += 1
-            self._kept.append(match[0])
+            self._pieces.append(match[0])
             return match.end()
-        tag, position = self._tag(start)
+        tag, position = self._complete_tag(start)
         if tag:
-            self._kept.append(self._body[start:position])
+            self._pieces.append(self._body[start:position])
         return position
 
-    def _anchor(self, start: int) -> int:
+    def _open_anchor(self, start: int) -> int:
         """Keep the start tag of an anchor at *start*, and the text after it."""
         match = _USUAL_ANCHOR.match(self._body, start)
         if match is not None and len(tag := match[0]) < SAFE_TAG_BYTES:
             self._kept_tags += 1
-            self._kept.append(tag)
+            self._pieces.append(tag)
             self._in_anchor = match.lastindex is None
             return start + len(tag)
         tags_before = self._kept_tags
-        position = self._link(start)
+        position = self._keep_link(start)
         if self._kept_tags > tags_before:
             self._in_anchor = True
         return position
 
-    def _anchor_end(self, start: int) -> int:
+    def _close_anchor(self, start: int) -> int:
         """Keep the end tag of an anchor."""
         if self._in_anchor:
-            self._kept.append(b"</a>")
+            self._pieces.append(b"</a>")
         self._in_anchor = False
         return start + 1
 
-    def _image(self, start: int) -> int:
+    def _keep_image(self, start: int) -> int:
         """Keep the image at *start* if it is in an anchor."""
-        return self._link(start) if self._in_anchor else self._other(start)
+        return self._keep_link(start) if self._in_anchor else self._skip_tag(start)
 
-    def _closed(self, start: int) -> int:
+    def _keep_closed(self, start: int) -> int:
         """Keep the element at *start*, a link, and close it before the text that follows it."""
-        tag, position = self._tag(start)
+        tag, position = self._complete_tag(start)
         if tag:
             name = NAME.match(tag)
             assert name is not None  # because it has a mark
             following = self._body[start + 1 + len(tag) : position]
-            self._kept += (b"<", tag, b"</", name[0], b">", following)
+            self._pieces += (b"<", tag, b"</", name[0], b">", following)
         return position
 
-    def _base(self, start: int) -> int:
+    def _keep_base(self, start: int) -> int:
         """Keep the ``<base>`` at *start*, unless it is in SVG or MathML."""
-        return self._other(start) if self._foreign.is_foreign(start) else self._link(start)
+        return self._skip_tag(start) if self._foreign.is_foreign(start) else self._keep_link(start)
 
-    def _template(self, start: int) -> int:
+    def _process_template(self, start: int) -> int:
         """Record that a template begins or ends at *start*."""
         match = TEMPLATE.match(self._body, start)
         if match is not None and match[1]:
             if self._templates:
                 self._leave_template()
         elif match is not None and not self._foreign.is_foreign(start):
-            self._templates.append((len(self._kept), self._in_anchor, match[2] is not None))
-        return self._other(start)
+            self._templates.append((len(self._pieces), self._in_anchor, match[2] is not None))
+        return self._skip_tag(start)
 
     def _leave_template(self) -> None:
         """Drop the contents of the innermost template, unless it is a shadow root."""
         first, was_in_anchor, is_root = self._templates.pop()
         if not is_root:
-            del self._kept[first:]
+            del self._pieces[first:]
             self._in_anchor = was_in_anchor
         elif not self._templates:
-            self._kept[first:] = [piece for piece in self._kept[first:] if not _HEAD.match(piece)]
+            self._pieces[first:] = [
+                piece for piece in self._pieces[first:] if not _HEAD.match(piece)
+            ]
 
-    def _comment(self, start: int) -> int:
+    def _skip_comment(self, start: int) -> int:
         """Skip the comment at *start*."""
         return self._skip_to(comment_end(self._body, start))
 
-    def _bogus(self, start: int) -> int:
+    def _skip_bogus_comment(self, start: int) -> int:
         """Skip the bogus comment or CDATA section at *start*."""
         is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.is_foreign(start)
         return self._skip_to(_end_of(self._body, b"]]>" if is_text else b">", start))
 
-    def _raw(self, start: int) -> int:
+    def _skip_raw_text(self, start: int) -> int:
         """Skip the element at *start*, whose content the parser reads as text.
 
         Its tag is kept if it is a link, and a style sheet is kept with its content.
@@ -329,17 +347,17 @@ class _Thinning:
             return self._skip_to(match.end())
         match = _RAW_NAME.match(body, start + 1)
         if match is None:
-            return self._other(start)
+            return self._skip_tag(start)
 
         name = match[1].lower()
         is_link = name in self._raw_links
         if is_foreign:
-            return self._closed(start) if is_link else self._other(start)
+            return self._keep_closed(start) if is_link else self._skip_tag(start)
 
         tag = b""
         end = _next_tag(body, start + 1)
         if is_link:
-            tag, end = self._tag(start)
+            tag, end = self._complete_tag(start)
             if tag:
                 end = start + 1 + len(tag)
 
@@ -348,7 +366,7 @@ class _Thinning:
             self._kept_tags += 1
             tag = b"style>" + body[_end_of(body, b">", start) : close]
         if tag:
-            self._kept += (b"<", tag, b"</", name, b">")
+            self._pieces += (b"<", tag, b"</", name, b">")
         return self._skip_to(_end_of(body, b">", close))
 
     def _skip_to(self, position: int) -> int:
@@ -357,10 +375,10 @@ class _Thinning:
         if not self._in_anchor:
             return position
         end = _next_tag(self._body, position)
-        self._kept.append(self._body[position:end])
+        self._pieces.append(self._body[position:end])
         return end
 
-    def _tag(self, start: int) -> tuple[bytes, int]:
+    def _complete_tag(self, start: int) -> tuple[bytes, int]:
         """Return the tag at *start*, without its ``<``, and the end of the text after it.
 
         The tag is empty if it has too many attributes, or if its end was not found: then the text
@@ -394,19 +412,23 @@ def _candidates(
 ) -> Iterator[zip[tuple[int, int, int]]]:
     """Yield the position and mark of each tag to examine, and the position of the tag before it.
 
-    Those are the tags with a mark that are not ``_usual``, or with *every*, all tags. The position
-    of the previous tag is -1 if there is none. The tags are found in blocks with numpy: 19 of 20
-    tags need not be examined, and examining each would take longer than all other steps together.
+    Those are the tags with a mark that are not ``_skippable``, or with *every*, all tags. The
+    position of the previous tag is -1 if there is none. The tags are found in blocks with numpy: 19
+    of 20 tags need not be examined, and examining each would take longer than all other steps
+    together.
     """
     # Reading past the end returns the last bytes, which never result in a mark of interest.
     data = np.frombuffer(body.ljust(9, b"\0"), np.uint8)
     row_of_pair, mark_table = _mark_tables(elements)
     last_start = -1
-    for block in range(0, len(body), _BLOCK):
-        starts = (data[block : block + _BLOCK] == ord("<")).nonzero()[0]
+    for block_start in range(0, len(body), _BLOCK):
+        starts = (data[block_start : block_start + _BLOCK] == ord("<")).nonzero()[0]
         if not len(starts):
             continue
-        starts += block
+        starts += block_start
+
+        # Look up the first two bytes of all tags, then the third byte of those that may have a
+        # mark.
         pairs = data[1:].take(starts, mode="clip").astype(np.uint16)
         pairs <<= 8
         pairs |= data[2:].take(starts, mode="clip")
@@ -415,14 +437,16 @@ def _candidates(
         marks = mark_table.take(
             rows.take(indexes) | data[3:].take(starts.take(indexes), mode="clip")
         )
+
         if not every:
             marked = (marks != 0).nonzero()[0]  # _OTHER is 0
             indexes, marks = indexes.take(marked), marks.take(marked)
             if "script" not in elements:
                 following = starts.take(indexes + 1, mode="clip")
-                usual = _usual(data, starts.take(indexes), following)
-                unusual = (~usual | (marks == _TEMPLATE)).nonzero()[0]
-                indexes, marks = indexes.take(unusual), marks.take(unusual)
+                skippable = _skippable(data, starts.take(indexes), following)
+                not_skippable = (~skippable | (marks == _TEMPLATE)).nonzero()[0]
+                indexes, marks = indexes.take(not_skippable), marks.take(not_skippable)
+
         previous_tags = starts.take(indexes - 1, mode="clip")
         previous_tags[:1][indexes[:1] == 0] = last_start
         last_start = starts[-1]
@@ -431,7 +455,7 @@ def _candidates(
         )
 
 
-def _usual(
+def _skippable(
     data: npt.NDArray[np.uint8], tags: npt.NDArray[np.intp], following: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
     """Return for each of *tags*, which have marks, whether it need not be examined.
@@ -445,12 +469,12 @@ def _usual(
     next_tag = words[np.minimum(following, len(words) - 1)]
     # The second letter: of all names with a mark, only those of these elements have c, t or v here.
     second_letter = data.take(tags + 2, mode="clip")
-    usual: npt.NDArray[np.bool_] = (next_tag == _SCRIPT_END) | (next_tag & _SEVEN == _STYLE_END)
-    usual &= second_letter == data.take(following + 3, mode="clip")
+    skippable: npt.NDArray[np.bool_] = (next_tag == _SCRIPT_END) | (next_tag & _SEVEN == _STYLE_END)
+    skippable &= second_letter == data.take(following + 3, mode="clip")
     is_svg = (second_letter[:-1] == ord("v")) & (own_tag[1:] & _FIVE == _SVG_END)
-    usual[:-1] |= is_svg
-    usual[1:] |= is_svg
-    return usual
+    skippable[:-1] |= is_svg
+    skippable[1:] |= is_svg
+    return skippable
 
 
 @lru_cache(maxsize=64)
