@@ -34,7 +34,7 @@ class Background:
         self._executor = executor
         self._future: Future[Any] | None = None
         self._install: Callable[[Any], None] | None = None
-        self._last_aside: Future[None] | None = None
+        self._last_task: Future[None] | None = None
         self._closing = False
 
     @property
@@ -68,17 +68,17 @@ class Background:
             self._future = self._install = None
         install(result)
 
-    def aside(self, work: Callable[[], None]) -> None:
+    def run_in_worker(self, work: Callable[[], None]) -> None:
         """Run *work* in the worker and ignore its result; it may block and must not raise."""
         if self._closing:  # the executor may have been shut down already
             work()
         else:
-            self._last_aside = self._executor.submit(work)
+            self._last_task = self._executor.submit(work)
 
     def delete(self, paths: Sequence[Path]) -> None:
         """Delete *paths* in the worker, because freeing gigabytes takes a file system some time."""
         if paths:
-            self.aside(lambda: _delete_files(paths))
+            self.run_in_worker(lambda: _delete_files(paths))
 
     def close(self, consequence: str) -> None:
         """Wait until the work has ended. The executor may have been shut down before.
@@ -94,9 +94,9 @@ class Background:
             is_disk_error = is_disk_failing(error)
             logger.log(logging.ERROR, "%s: %s", consequence, error, exc_info=not is_disk_error)
         finally:
-            if self._last_aside is not None:
-                self._last_aside.result()
-                self._last_aside = None
+            if self._last_task is not None:
+                self._last_task.result()
+                self._last_task = None
 
 
 def _delete_files(paths: Sequence[Path]) -> None:

@@ -54,7 +54,7 @@ class Stretch:
         self._records: Generator[Frame, None, None] | None = None
         self._next = self.cursor  # the first record not read yet
         self._payloads: list[bytes] = []  # those not taken yet of the record at the cursor
-        self._skip = self.cursor.done
+        self._already_taken = self.cursor.done
         self._error: OSError | CorruptRecordError | None = None
 
     @property
@@ -120,7 +120,7 @@ class Stretch:
             return False
 
         offset, fps, packed = frame
-        self.cursor = self._next._replace(done=self._skip)
+        self.cursor = self._next._replace(done=self._already_taken)
         first, count = self._next.ordinal, len(fps)
         self._next = Cursor(offset, first + count, 0)
         marks = self._marks
@@ -128,8 +128,8 @@ class Stretch:
             payloads = unpacked(self._path, self.cursor.offset, packed)
             if marks is not None:
                 payloads = list(compress(payloads, marks[first : first + count]))
-            self._payloads = payloads[self._skip :] if self._skip else payloads
-        self._skip = 0
+            self._payloads = payloads[self._already_taken :] if self._already_taken else payloads
+        self._already_taken = 0
         return True
 
     def close(self) -> None:

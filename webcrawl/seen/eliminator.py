@@ -54,7 +54,9 @@ class Eliminator:
         self._set = seen
         #: Methods of the set; ``knows`` returns whether a fingerprint was submitted before.
         self.resize, self.knows = seen.resize, seen.find
-        self._log = UrlLog(path=path, aside=background.aside, file_bytes=log_file_bytes)
+        self._log = UrlLog(
+            path=path, run_in_worker=background.run_in_worker, file_bytes=log_file_bytes
+        )
         self._stretches: deque[Stretch] = deque()
         self._left = 0  # number of payloads in the log after the last stretch
         self._failure: Exception | None = None

@@ -57,7 +57,7 @@ class SeenView:
 
     def __init__(self, *, path: Path, snapshot: bytes) -> None:
         self._path = path
-        self._log = UrlLog(path=path, aside=lambda call: call())
+        self._log = UrlLog(path=path, run_in_worker=lambda call: call())
         self._store: _Runs | _Filter
         cursor: Cursor | None
         if tag_of(snapshot) == "Bloom":

@@ -55,19 +55,19 @@ class Frame(NamedTuple):
 class UrlLog:
     """The files of the URL log in the directory *path*. Used only in the crawl's own thread.
 
-    *aside* runs calls that may block in another thread. Closing a file of 200 MB would stop the
-    caller for 70 ms if ext4 decides to allocate its blocks then (2026-11-20).
+    *run_in_worker* runs calls that may block, in another thread. Closing a file of 200 MB would
+    stop the caller for 70 ms if ext4 decides to allocate its blocks then (2026-11-20).
     """
 
     def __init__(
         self,
         *,
         path: Path,
-        aside: Callable[[Callable[[], None]], None],
+        run_in_worker: Callable[[Callable[[], None]], None],
         file_bytes: int = FILE_BYTES,
     ) -> None:
         self._path = path
-        self._aside = aside
+        self._run_in_worker = run_in_worker
         self._file_bytes = file_bytes
         self._log: RecordLog | None = None
         self._number = 0
@@ -132,7 +132,7 @@ class UrlLog:
         span = self.span
         if self.is_large:
             log = RecordLog.open(self.file(self._number + 1), size=HEADER_SIZE)
-            self._aside(self._active.close)
+            self._run_in_worker(self._active.close)
             self._log = log
             self._number += 1
         self._start = self._active.size

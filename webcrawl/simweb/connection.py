@@ -19,7 +19,7 @@ import httptools
 from webcrawl.simweb import chance
 from webcrawl.simweb.accesslog import AnswerEnd, Hit
 from webcrawl.simweb.host_spec import DNS_FAULTS, Behaviour, Framing
-from webcrawl.simweb.replies import NONE, STATUS_LINES, HostReply, Known, error
+from webcrawl.simweb.replies import NONE, STATUS_LINES, HostReply, Known, status_page
 from webcrawl.simweb.robots import MOVED_PATH, PATH
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class HttpConnection(asyncio.Protocol):
         if host is None or host.address != self._address or host.behaviour in DNS_FAULTS:
             # 421: the host name does not belong to this address, so it was resolved wrongly.
             self._is_last = True
-            answer = error(400 if request.is_bad else 421)
+            answer = status_page(400 if request.is_bad else 421)
             self._write(self._framed(request, Framing.LENGTH, answer))
             self._end(request, AnswerEnd.BAD)
         elif host.behaviour is Behaviour.SLOW:
@@ -204,11 +204,11 @@ class HttpConnection(asyncio.Protocol):
     def _answer(self, request: WebRequest, host: HostSpec) -> HostReply:
         """Return the reply of *host* to *request*, without faults."""
         if request.method != "GET":
-            return error(405, "Allow: GET\r\n")
+            return status_page(405, "Allow: GET\r\n")
         _, _, port = request.host.partition(":")
         # A Host header without a port is accepted, because wget2 1.99 never sends one.
         if host.scheme != self._scheme or (port and not host.origin.endswith(f":{port}")):
-            return error(301, f"Location: {host.origin}{request.target}\r\n")
+            return status_page(301, f"Location: {host.origin}{request.target}\r\n")
         if host.behaviour is Behaviour.THROTTLE and request.target not in {PATH, MOVED_PATH}:
             wait_secs = self._shared.secs_until_accepted(host)
             if wait_secs:
@@ -342,4 +342,4 @@ def _throttled(host: HostSpec, wait_secs: float, now: float) -> HostReply:
     """
     retry_after = int(wait_secs) + 1
     value = formatdate(now + retry_after, usegmt=True) if host.index & 1 else str(retry_after)
-    return error(503 if host.index % 4 == 3 else 429, f"Retry-After: {value}\r\n")
+    return status_page(503 if host.index % 4 == 3 else 429, f"Retry-After: {value}\r\n")

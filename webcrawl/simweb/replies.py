@@ -69,7 +69,7 @@ def reply_to(
     if target in {PATH, MOVED_PATH}:
         return _robots(world, host, target)
     if host.behaviour is Behaviour.SERVER_ERROR:
-        return error((500, 502, 503)[host.index % 3])
+        return status_page((500, 502, 503)[host.index % 3])
     found_page = find_page(world, host, target)
     if found_page is None or host.farm:
         return _other_page(world, host, target, at)
@@ -77,10 +77,10 @@ def reply_to(
         return _redirect(world, host, found_page)
     if found_page.kind is not PageKind.ERROR:
         return _document(world, found_page, gzip=gzip, at=at, known=known)
-    return error(found_page.leaf.status)
+    return status_page(found_page.leaf.status)
 
 
-def error(status: int, headers: str = "") -> HostReply:
+def status_page(status: int, headers: str = "") -> HostReply:
     """Return an error page with *status* and extra *headers*.
 
     It has no links, so that a crawl finds no page only through an error.
@@ -181,7 +181,7 @@ def _other_page(world: World, host: HostSpec, target: str, at: float) -> HostRep
         return HostReply(200, b"Content-Type: application/xml\r\n", _sitemap(world, host, at))
     links = _endless_links(host, target) if host.endless else []
     if not links:
-        return error(404)
+        return status_page(404)
     text_stock = stock(world.seed)
     value = chance.draw(world.seed, chance.ENDLESS, host.index, len(target))
     items = "".join(f'<li><a href="{link}">{link}</a></li>\n' for link in links)
