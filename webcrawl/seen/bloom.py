@@ -171,11 +171,11 @@ class BloomSet:
         """Do nothing, because ``insert`` set no bits."""
 
     def __contains__(self, fp: int) -> bool:
-        """Return whether the filter contains *fp*; a true answer may be wrong."""
+        """Return whether the filter contains *fp*; a positive answer may be wrong."""
         return fp in self._filter
 
     def find(self, fp: int) -> bool:
-        """Return whether the filter contains *fp*, and count the answer; true may be wrong."""
+        """Return whether the filter contains *fp*, like ``in``, and count the answer."""
         if fp in self._filter:
             self._loss.record_seen(fp)
             return True

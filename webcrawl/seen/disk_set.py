@@ -67,7 +67,7 @@ class Merged:
 
 @dataclass(slots=True)
 class _Sealed:
-    """A stretch that has ended, with its buffer T' before the merge or the new run after it."""
+    """A stretch that has ended: with its buffer T' before the merge, with the new run after it."""
 
     stretch: Stretch
     entries: int
@@ -202,7 +202,7 @@ class DiskSet:
             self._levels.add(run)
 
     def work(self) -> None:
-        """Start the next work if the worker is idle: merges and slices of compaction in turn."""
+        """Start a merge or a slice of compaction, in turn, if the worker is idle and one is due."""
         due = next((sealed for sealed in self._sealed if sealed.buffer is not None), None)
         if self._background.busy:
             if due is not None:

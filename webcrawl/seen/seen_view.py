@@ -82,7 +82,7 @@ class SeenView:
     def holds(self, fp: int) -> bool:
         """Return whether *fp* was submitted and is no longer undecided.
 
-        With a Bloom filter a true answer may be wrong.
+        With a Bloom filter, a positive answer may be wrong.
         """
         return self._store.holds(fp) or any(entry.taken for entry in self._log_entries({fp}))
 

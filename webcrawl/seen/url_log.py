@@ -76,7 +76,9 @@ class UrlLog:
         self._published_first = 1
 
     def open(self, *, number: int, start: int, end: int, first: int) -> None:
-        """Continue writing in file *number*, cut to *end*; the current stretch began at *start*.
+        """Continue writing file *number* at *end*; the current stretch began at *start*.
+
+        The file is cut off at *end*.
 
         Files with numbers below *first* or above *number* are deleted.
         """
@@ -139,7 +141,7 @@ class UrlLog:
         return span
 
     def snapshot(self, first: int | None) -> Span:
-        """Return the stretch being written, for a snapshot.
+        """Return the stretch being written, and record which files the snapshot needs.
 
         *first* is the oldest file that contains another stretch of the snapshot, or None.
         """

@@ -25,8 +25,8 @@ ENDLESS = 9
 FARM = 10
 RATE = 11
 CHANGES = 12
-TOLD = 13
-UNTRUE = 14
+REPORTED = 13
+FALSE_REPORTS = 14
 
 _PAIR = struct.Struct("<QQ")
 _pack = _PAIR.pack

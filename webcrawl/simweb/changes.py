@@ -15,7 +15,7 @@ from bisect import bisect
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from webcrawl.simweb.chance import CHANGES, RATE, TOLD, UNTRUE, draw, draws, unit
+from webcrawl.simweb.chance import CHANGES, FALSE_REPORTS, RATE, REPORTED, draw, draws, unit
 from webcrawl.simweb.distributions import TRUNK_MIN_SIZE
 from webcrawl.simweb.pages import content_of, size_of
 
@@ -61,7 +61,7 @@ def last_change(world: World, page: PageSpec, at: float) -> int:
     return _last_change(world, page, at, change_rate(world, page))
 
 
-def last_told(world: World, page: PageSpec, at: float) -> int:
+def last_reported(world: World, page: PageSpec, at: float) -> int:
     """Return when, according to its host's sitemap, *page* last changed up to *at*; 0 if never.
 
     ``World.lastmod_recall`` is the share of the real changes that the sitemap reports, and
@@ -70,7 +70,7 @@ def last_told(world: World, page: PageSpec, at: float) -> int:
     rate, recall = change_rate(world, page), world.lastmod_recall
     false_rate = rate * recall * (1 / world.lastmod_precision - 1)
     real_change = _last_change(world, page, at, rate, recall)
-    return max(real_change, _last_change(world, page, at, false_rate, stream=UNTRUE))
+    return max(real_change, _last_change(world, page, at, false_rate, stream=FALSE_REPORTS))
 
 
 def _last_change(
@@ -82,9 +82,9 @@ def _last_change(
     """
     index, number = content_of(world, page)
     for slot in range(int(at * rate), -1, -1) if rate else ():
-        for change in reversed(_in_slot(world, page, rate, slot, stream)):
-            if change <= at and unit(draw(world.seed, TOLD, index, change << 24 | number)) < share:
-                return change
+        for when in reversed(_in_slot(world, page, rate, slot, stream)):
+            if when <= at and unit(draw(world.seed, REPORTED, index, when << 24 | number)) < share:
+                return when
     return 0
 
 

@@ -171,7 +171,7 @@ class HttpConnection(asyncio.Protocol):
     # Answers
 
     def _serve_waiting(self) -> None:
-        """Answer queued requests, until one is answered by a task."""
+        """Answer queued requests one after another, until one needs a task."""
         while self._waiting and self._current is None and not self._transport.is_closing():
             request = self._waiting.popleft()
             self._status = self._sent = 0

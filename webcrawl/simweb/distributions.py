@@ -104,14 +104,14 @@ def _log_normal(quantile: float, mean: float, max_size: int) -> int:
 
 
 def _today_size(quantile: float, content_type: str) -> int:
-    """Return the size of a document of today at *quantile*."""
+    """Return the size, at *quantile*, of a document of *content_type* on today's web."""
     mean = {HTML: 240_000, "application/pdf": 500_000}.get(content_type, 50_000)
     # The factor compensates for the 0.4 % that the limit cuts off.
     return _log_normal(quantile, mean * 1.004, 4 << 20)
 
 
 def _bench_today_size(quantile: float, _content_type: str) -> int:
-    """Return the size of an HTML page of today at *quantile*, of at most 1 MB."""
+    """Return the size, at *quantile*, of an HTML page on today's web, at most 1 MB."""
     # The factor compensates for the 6.4 % that the limit cuts off.
     return _log_normal(quantile, 240_000 * 1.08, 1_000_000)
 

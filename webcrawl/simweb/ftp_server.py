@@ -41,7 +41,7 @@ _WRITE_BYTES = 1 << 18
 
 
 async def talk_ftp(talk: Talk) -> None:
-    """Serve one control connection and log it."""
+    """Serve the control connection *talk* and log it."""
     await _Session(talk).run()
 
 

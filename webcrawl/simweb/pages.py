@@ -362,7 +362,7 @@ def _trunk_links(host: HostSpec, number: int) -> list[int]:
 
 
 def _hops(world: World, host: HostSpec, number: int) -> int:
-    """Return how many hops redirect page *number* of *host* has; 1 for a plain redirect."""
+    """Return the number of hops of page *number* of *host*, a redirect; usually 1."""
     value = draw(world.seed, REDIRECT, host.index, number)
     choice = value & 15
     if choice in {10, 11, 12}:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
-from webcrawl.simweb.changes import last_change, last_told
+from webcrawl.simweb.changes import last_change, last_reported
 from webcrawl.simweb.farm import farm_page
 from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
@@ -146,7 +146,7 @@ def _sitemap(world: World, host: HostSpec, at: float) -> list[bytes]:
     for number in range(min(host.pages, _MAX_LISTED)):
         listed_page = page(world, host, number)
         if listed_page.leaf.status == 200:
-            modified = last_told(world, listed_page, at)
+            modified = last_reported(world, listed_page, at)
             date = time.strftime("<lastmod>%Y-%m-%dT%H:%M:%SZ</lastmod>", time.gmtime(modified))
             entries.append(
                 f"<url><loc>{host.origin}{listed_page.path}</loc>{date if modified else ''}</url>"

@@ -44,7 +44,7 @@ class Talk:
         return line.rstrip(b"\r\n").decode("latin-1")
 
     async def say(self, data: bytes) -> None:
-        """Send *data*. Raises OSError if the client is gone."""
+        """Send *data*. Raises OSError if the client has disconnected."""
         # The time is taken before the call. When the call returns, the client may have had the data
         # for a while.
         self._last_write = self._shared.clock()

@@ -378,7 +378,10 @@ class World:
         return f"{self.network}.{second + number // 62500}.{last_bytes}"
 
     def _own_scheme(self, index: int) -> str:
-        """Return "ftp" or "gopher" if host *index* speaks that, else "". Does not make the host."""
+        """Return the scheme of host *index* if it is "ftp" or "gopher", else "".
+
+        Unlike ``host``, this does not compute the whole host.
+        """
         if index < len(self.names) or not (self.ftp or self.gopher):
             return ""
         rank0 = self.rank_of(index)
