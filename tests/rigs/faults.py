@@ -162,7 +162,7 @@ class FaultyWeb(SimulatedWeb):
         state.find = lambda header: self._as_now(header.partition(":")[0], faults.host)
         state.find_at = lambda address: faults.host(at(address), self._time())
         if faults.end:  # who throttles by a fault does so from its first request on
-            state.too_soon = lambda _: world.throttle_secs
+            state.secs_until_accepted = lambda _: world.throttle_secs
 
     def hang_up(self):
         """The process that was served is no more: what was being answered is logged."""

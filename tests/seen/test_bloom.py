@@ -202,9 +202,9 @@ class TestLoss:
     def test_an_empty_filter_makes_no_error(self):
         assert error_rate([]) == 0.0
         meter = LossMeter()
-        meter.new([SAMPLE, 2 * SAMPLE, 3], [])
-        meter.seen(SAMPLE)
-        meter.seen(5)
+        meter.record_new([SAMPLE, 2 * SAMPLE, 3], [])
+        meter.record_seen(SAMPLE)
+        meter.record_seen(5)
         assert (meter.expected, meter.measured, sorted(meter.sample())) == (0.0, 0, [1024, 2048])
 
 

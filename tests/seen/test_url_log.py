@@ -24,7 +24,7 @@ def at_once(work):
 
 
 def opened(path, number=1, **more):
-    made = UrlLog(path=path, aside=at_once, **more)
+    made = UrlLog(path=path, run_in_worker=at_once, **more)
     made.open(number=number, start=HEADER_SIZE, end=HEADER_SIZE, first=1)
     return made
 

@@ -15,7 +15,7 @@ import simweb_client
 
 from webcrawl.net.walls import words_of
 from webcrawl.simweb import preset
-from webcrawl.simweb.changes import change_rate, changes, last_change, last_told
+from webcrawl.simweb.changes import change_rate, changes, last_change, last_reported
 from webcrawl.simweb.host_spec import Framing
 from webcrawl.simweb.pages import page
 from webcrawl.simweb.replies import NONE, reply_to
@@ -137,7 +137,7 @@ def test_sitemaps_tell_of_changes_with_the_precision_and_recall_asked_for():
     for one in documents(TOLD)[:80]:
         found = changes(TOLD, one, BEGIN, BEGIN + 60 * DAY)
         at, stamps = BEGIN + 60 * DAY, []
-        while (at := last_told(TOLD, one, at - 1)) > BEGIN:
+        while (at := last_reported(TOLD, one, at - 1)) > BEGIN:
             stamps.append(at)
         told += len(stamps)
         true += len({*stamps} & {*found})
@@ -149,7 +149,7 @@ def test_sitemaps_tell_of_changes_with_the_precision_and_recall_asked_for():
     listed = re.findall(r"<loc>(.*?)</loc>(?:<lastmod>(.*?)<)?", b"".join(reply.parts).decode())
     for one in documents(TOLD):
         if one.host == host:
-            stamp = last_told(TOLD, one, BEGIN)
+            stamp = last_reported(TOLD, one, BEGIN)
             date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp)) if stamp else ""
             assert (host.origin + one.path, date) in listed
             known += bool(date)

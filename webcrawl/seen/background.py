@@ -1,7 +1,8 @@
-"""Background work: one piece at a time in a worker thread, installed by its owner.
+"""Background work, run one piece at a time in a worker thread whose results the owner installs.
 
-So the eliminator's state has one owner and needs no lock. The work is given what it needs, and
-``settle``, which the owner calls at each of its own calls, installs the result.
+Only the owner changes its state, so the state needs no lock. Each piece of work is given
+everything it needs. The owner calls ``settle`` at the start of its own methods to install the
+result.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """Worker for one piece of work at a time, in *executor*.
+    """Runs one piece of work at a time in a thread of *executor*.
 
     ``on_done`` is called in the worker when a piece of work has ended. It must only arrange that
     the owner is called soon (``call_soon_threadsafe``).
@@ -33,12 +34,12 @@ class Background:
         self._executor = executor
         self._future: Future[Any] | None = None
         self._install: Callable[[Any], None] | None = None
-        self._aside: Future[None] | None = None
+        self._last_task: Future[None] | None = None
         self._closing = False
 
     @property
     def busy(self) -> bool:
-        """Whether there is work whose result has not been installed yet."""
+        """Whether work has been started whose result has not been installed yet."""
         return self._future is not None
 
     @property
@@ -54,9 +55,9 @@ class Background:
         future.add_done_callback(lambda _: self.on_done())
 
     def settle(self, *, wait: bool = False) -> None:
-        """Install the result of work that has ended; with *wait*, block until it has.
+        """Install the result of the work if it has ended; with *wait*, block until it has.
 
-        Raises what the work raised; then there is nothing to install.
+        If the work raised an exception, raises that exception and installs nothing.
         """
         future, install = self._future, self._install
         if future is None or install is None or not (wait or future.done()):
@@ -67,37 +68,39 @@ class Background:
             self._future = self._install = None
         install(result)
 
-    def aside(self, work: Callable[[], None]) -> None:
-        """Run *work*, which may block and must not raise, in the worker, without a result."""
-        if self._closing:  # the executor may be shut down
+    def run_in_worker(self, work: Callable[[], None]) -> None:
+        """Run *work* in the worker and ignore its result; it may block and must not raise."""
+        if self._closing:  # the executor may have been shut down already
             work()
         else:
-            self._aside = self._executor.submit(work)
+            self._last_task = self._executor.submit(work)
 
     def delete(self, paths: Sequence[Path]) -> None:
-        """Delete *paths* in the worker, as freeing gigabytes takes a file system some time."""
+        """Delete *paths* in the worker, because freeing gigabytes takes a file system some time."""
         if paths:
-            self.aside(lambda: _delete_files(paths))
+            self.run_in_worker(lambda: _delete_files(paths))
 
     def close(self, consequence: str) -> None:
-        """Wait until the worker has ended. The executor may be shut down.
+        """Wait until the work has ended. The executor may have been shut down before.
 
-        An error of the work is logged with its *consequence*; without a traceback if the disk
-        failed, as that ends the crawl elsewhere.
+        If the work failed, its error is logged together with *consequence*, a clause that tells the
+        user what follows. There is no traceback if the disk failed, because another part of the
+        crawl reports that and ends the crawl.
         """
         self._closing = True
         try:
             self.settle(wait=True)
         except Exception as error:
-            is_known = is_disk_failing(error)
-            logger.log(logging.ERROR, "%s: %s", consequence, error, exc_info=not is_known)
+            is_disk_error = is_disk_failing(error)
+            logger.log(logging.ERROR, "%s: %s", consequence, error, exc_info=not is_disk_error)
         finally:
-            if self._aside is not None:
-                self._aside.result()
-                self._aside = None
+            if self._last_task is not None:
+                self._last_task.result()
+                self._last_task = None
 
 
 def _delete_files(paths: Sequence[Path]) -> None:
+    """Delete *paths*; log a warning for each that cannot be deleted."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)

@@ -1,20 +1,22 @@
 """Set of fingerprints as a Bloom filter in memory, which loses some URLs (Nielsen).
 
-The set of ``BloomEliminator``, selected by ``SEEN_ELIMINATOR``. The invariant: ``take`` returns no
-URL twice, and returns them in first-seen order, but a new URL whose bits happen to be set by others
-is lost. The stats have the expected number of losses, and an estimate of the actual one.
+This is the set of ``BloomEliminator``, selected by ``SEEN_ELIMINATOR``. The invariant: ``take``
+returns no URL twice, and returns URLs in first-seen order. But a new URL is lost if other URLs
+happen to have set all of its bits. The stats contain the expected number of losses, and an estimate
+of the actual number.
 
-It answers immediately, without merges, and needs 15 bits per URL at an error rate of 0.001. But
-these are in memory, and it takes 5 us per URL. When it outgrows its capacity, a filter of twice the
-size and half the error rate is added, so that the sum of all stays below the promised rate. That
-stops the crawl for about 0.3 ms per megabyte, and each test then checks both.
+The filter answers immediately, without merges, and needs 15 bits per URL at an error rate of 0.001.
+But these bits are in memory, and a look-up takes 5 us per URL. When the filter outgrows its
+capacity, another filter of twice the size and half the error rate is added, so that the sum of all
+error rates stays bounded. That stops the crawl for about 0.3 ms per megabyte, and each look-up then
+checks both filters.
 
     filter-NNNNNN.bloom      the filter as of some position in the URL log, see bloom_file.py
     discovered-NNNNNN.log    the URL log, see url_log.py
 
-A snapshot names the last filter that a worker thread has finished saving, and the URL log since,
-which recovery adds to it. The file may already have bits of URLs submitted while it was being
-written; as the log has them too, they do no harm.
+A snapshot names the last filter that a worker thread has finished saving, and the part of the URL
+log written since then, whose URLs recovery adds to the filter. The file may already have bits of
+URLs submitted while it was being written. These do no harm, because the log has those URLs too.
 """
 
 from __future__ import annotations
@@ -46,23 +48,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The filter is saved when the URL log has grown by one part in this many of the filter's size, so
-# that saving costs a bounded number of bytes per URL however large the filter is.
+# The filter is saved when the URL log has grown by 1/_SAVE_SHARE of the filter's size, so that
+# saving costs a bounded number of bytes per URL however large the filter is.
 _SAVE_SHARE = 4
 _SAVE_AT_LEAST = 1 << 20
 
-# Error rate of a filter relative to the one before: the sum of all is below twice the first.
+# Error rate of each filter relative to the previous one: the sum of all rates is less than twice
+# the first.
 _RATIO = 0.5
 # Fingerprints divisible by this are sampled: 8 bytes each on disk and 100 in memory.
 SAMPLE = 1024
 # The filter's error rate is computed again after this many new fingerprints.
-_EVERY = 100
+_RATE_INTERVAL = 100
 
 
 class LossMeter:
-    """Counter of the new URLs that the filter hides.
+    """Counts the new URLs that are lost because the filter wrongly reports them as seen.
 
-    *sample* is the sampled fingerprints submitted so far; *expected* and *lost* are counts so far.
+    *sample* holds the sampled fingerprints submitted so far. *expected* is the expected number of
+    losses so far, *lost* the number of sampled fingerprints that were lost.
     """
 
     def __init__(self, *, sample: Iterable[int] = (), expected: float = 0.0, lost: int = 0) -> None:
@@ -70,22 +74,22 @@ class LossMeter:
         self.lost = lost
         self._sample = set(sample)
         self._rate = 0.0
-        self._until_next = 0
+        self._until_rate_update = 0
 
-    def seen(self, fp: int) -> None:
-        """Note that the filter called *fp* seen."""
+    def record_seen(self, fp: int) -> None:
+        """Record that the filter reported *fp* as seen."""
         if not fp % SAMPLE and fp not in self._sample:
             self._sample.add(fp)
             self.lost += 1
 
-    def new(self, fps: Sequence[int], filters: Sequence[BloomFilter]) -> None:
-        """Note that the filter, which consists of *filters*, called *fps* new."""
-        self._until_next -= len(fps)
-        if self._until_next < 0:
+    def record_new(self, fps: Sequence[int], filters: Sequence[BloomFilter]) -> None:
+        """Record that the filter, which consists of *filters*, reported *fps* as new."""
+        self._until_rate_update -= len(fps)
+        if self._until_rate_update < 0:
             self._rate = error_rate(filters)
-            self._until_next = _EVERY
-        # A new URL is recognized with probability 1 - rate, so for each there were
-        # rate / (1 - rate) that were not.
+            self._until_rate_update = _RATE_INTERVAL
+        # A new URL is recognized as new with probability 1 - rate. So for each URL recognized,
+        # rate / (1 - rate) others are expected to have been lost.
         self.expected += len(fps) * self._rate / (1.0 - self._rate)
         for fp in fps:
             if not fp % SAMPLE:
@@ -93,9 +97,9 @@ class LossMeter:
 
     @property
     def measured(self) -> int:
-        """Estimated number of new URLs hidden so far, from the sample.
+        """Number of new URLs lost so far, estimated from the sample.
 
-        Correct to about 1,024 times the square root of the number of sampled losses.
+        It is correct to about 1,024 times the square root of the number of sampled losses.
         """
         return self.lost * SAMPLE
 
@@ -128,91 +132,101 @@ class BloomSet:
         self._save_after = save_after
         self._clock = clock
         self._loss = LossMeter()
-        self._new = 0
-        self._saves = 0
+        self._new_count = 0
+        self._save_count = 0
         self._save_secs = 0.0
-        self._saved = 0
-        self._since = (1, HEADER_SIZE)
-        self._ends: dict[int, int] = {}  # by log file, the end of its sealed stretches
+        self._saved_number = 0
+        # The position in the log (file, offset) up to which the saved filter has all URLs.
+        self._saved_until = (1, HEADER_SIZE)
+        self._ends: dict[int, int] = {}  # for each log file, the end of its last sealed stretch
         self._disposable: list[Path] = []
         self._deletable: list[Path] = []
 
     @property
     def log_needed_from(self) -> int:
-        return self._since[0]
+        """Number of the oldest log file that the saved filter does not cover completely."""
+        return self._saved_until[0]
 
     # Submitting
 
     def resize(self, *, buffer_size: int, cache_size: int) -> None:
-        pass  # the promised error rate depends on the size
+        """Do nothing: the promised error rate depends on the size of the filter."""
 
     def insert(self, fps: Sequence[int]) -> list[int]:
-        """Return the indexes of new *fps*. About 5 us per URL, with ``mark_seen``."""
+        """Return the indexes of those *fps* that are new: 5 us per URL, including ``mark_seen``."""
         new: dict[int, int] = {}
         for index, fp in enumerate(fps):
             if fp not in new and not self.find(fp):
                 new[fp] = index
         return list(new.values())
 
-    def mark_seen(self, fps: array[int], *, with_payload: bool) -> None:  # noqa: ARG002  # the same for all
+    def mark_seen(self, fps: array[int], *, with_payload: bool) -> None:  # noqa: ARG002  # as in DiskSet
         """Set the bits of *fps*, which cannot be undone."""
-        self._loss.new(fps, self._filter.filters)
+        self._loss.record_new(fps, self._filter.filters)
         for fp in fps:
             self._filter.add(fp)
-        self._new += len(fps)
+        self._new_count += len(fps)
 
     def undo(self, fps: array[int]) -> None:
-        """Do nothing, as ``insert`` set no bits."""
+        """Do nothing, because ``insert`` set no bits."""
 
     def __contains__(self, fp: int) -> bool:
-        """Return whether the filter has *fp*; it may be wrong."""
+        """Return whether the filter contains *fp*; a positive answer may be wrong."""
         return fp in self._filter
 
     def find(self, fp: int) -> bool:
-        """Return whether the filter has *fp*, and count it; it may be wrong."""
+        """Return whether the filter contains *fp*, like ``in``, and count the answer."""
         if fp in self._filter:
-            self._loss.seen(fp)
+            self._loss.record_seen(fp)
             return True
         return False
 
     def replay(self, fps: array[int], *, with_payload: bool) -> int:
-        """Add *fps* from the log, which were new when submitted; the saved filter may have some."""
-        fresh = [fp for fp in fps if fp not in self._filter]
-        self._loss.new(fresh, self._filter.filters)
-        for fp in fresh:
+        """Add *fps*, read back from the log, to the filter; return how many payloads may be new.
+
+        They were new when they were submitted, but the saved filter may already contain some.
+        """
+        missing = [fp for fp in fps if fp not in self._filter]
+        self._loss.record_new(missing, self._filter.filters)
+        for fp in missing:
             self._filter.add(fp)
         return len(fps) if with_payload else 0
 
     def seal(self, stretch: Stretch) -> None:
+        """Mark all payloads of *stretch* as new, because ``insert`` has sorted out the others."""
         self._ends[stretch.span.number] = stretch.span.end
         stretch.decide(None)
 
     def retire(self) -> None:
-        """Do nothing, as the filter has the stretch."""
+        """Do nothing, because the filter already contains the URLs of the stretch."""
 
     def work(self) -> None:
-        """Do nothing, as ``snapshot`` begins to save the filter."""
+        """Do nothing, because ``snapshot`` starts saving the filter."""
 
     def work_failed(self) -> None:
-        """Do nothing, as the next snapshot saves the filter."""
+        """Do nothing, because the next snapshot saves the filter."""
 
     # State on disk
 
     def open(self, snapshot: bytes | None) -> LogState:
-        """Restore the saved filter and add the log since then: about 5 us per URL."""
+        """Restore the filter that *snapshot* names, and return the state of the URL log.
+
+        URLs logged since the filter was saved are added to it, which takes about 5 us each. Blocks.
+        """
         state = None
         if snapshot is not None:
             state = decode_snapshot(snapshot, BloomSnapshot, path=self._path)
-        keep = filter_path(self._path, state.saved if state else 0)
+        filter_file = filter_path(self._path, state.saved if state else 0)
         for path in self._path.glob("filter-*.bloom"):
-            if path != keep:
+            if path != filter_file:
                 path.unlink()
         if state is None:
             return EMPTY_LOG
+
         if state.saved:
-            saved = read_filter(keep)
+            saved = read_filter(filter_file)
             self._filter.filters.extend(saved.filters)
-            error_rate = sum(part.error_rate for part in saved.filters)
+            error_rate = sum(bloom_filter.error_rate for bloom_filter in saved.filters)
             if error_rate > self._filter.error_rate:
                 logger.warning(
                     "The Bloom filter may lose %.3g of the new URLs, more than "
@@ -220,15 +234,17 @@ class BloomSet:
                     error_rate,
                 )
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)
-        self._saved, self._since = state.saved, state.since
+
+        self._saved_number, self._saved_until = state.saved, state.since
         number, cursor = state.consumed_until
         self._ends = {span.number: span.end for span in state.files}
-        for span in _between(state.files, state.since, (number, cursor.offset)):
+        for span in _spans(state.files, state.since, (number, cursor.offset)):
             file = log_path(self._path, span.number)
             for frame in read_frames(file, start=span.start, end=span.end):
                 self.replay(frame.fps, with_payload=False)
+
         last = state.files[-1]
-        pending = _between(state.files, (number, cursor.offset), (last.number, last.end))
+        pending = _spans(state.files, (number, cursor.offset), (last.number, last.end))
         return LogState(
             pending,
             Cursor(cursor.offset, 0, cursor.done) if pending else None,
@@ -237,64 +253,80 @@ class BloomSet:
         )
 
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
-        """Return the state. If it is time, begin to save the filter for a later snapshot."""
+        """Return the encoded state; if it is due, start saving the filter for a later snapshot.
+
+        *pending* are the stretches of the log that were not completely taken, *cursor* is the
+        position in the first of them, and *active* is the stretch being written.
+        """
         consumed_until = (active.number, Cursor(active.start, 0, 0))
         if cursor is not None:
             consumed_until = (pending[0].number, cursor)
-        first = min(self._since[0], consumed_until[0])
+
+        first_file = min(self._saved_until[0], consumed_until[0])
         self._ends[active.number] = active.end
-        self._ends = {number: end for number, end in self._ends.items() if number >= first}
+        self._ends = {number: end for number, end in self._ends.items() if number >= first_file}
+
         self._deletable += self._disposable
         self._disposable = []
+
         files = [Span(number, HEADER_SIZE, end) for number, end in self._ends.items()]
-        state = BloomSnapshot(VERSION, self._saved, self._since, consumed_until, files)
+        state = BloomSnapshot(VERSION, self._saved_number, self._saved_until, consumed_until, files)
         self._save_if_due(active)
         return msgspec.msgpack.encode(state)
 
     def _save_if_due(self, active: Span) -> None:
-        number, offset = self._since
-        tail = sum(end for n, end in self._ends.items() if n >= number) - offset
-        if self._background.busy or tail < max(self._save_after, self._size_bytes // _SAVE_SHARE):
+        """Start saving the filter if the log has grown enough since it was last saved."""
+        number, offset = self._saved_until
+        unsaved_bytes = sum(end for n, end in self._ends.items() if n >= number) - offset
+        min_bytes = max(self._save_after, self._size_bytes // _SAVE_SHARE)
+        if self._background.busy or unsaved_bytes < min_bytes:
             return
+
         saved = SavedFilter(
             list(self._filter.filters),
             self._loss.sample(),
             self._loss.lost,
             self._loss.expected,
         )
-        target = self._saved + 1
-        path, clock = filter_path(self._path, target), self._clock
-        since = (active.number, active.end)
+        saved_number = self._saved_number + 1
+        path, clock = filter_path(self._path, saved_number), self._clock
+        saved_until = (active.number, active.end)
 
         def save() -> float:
+            """Write the filter to its file, in the worker; return how long it took."""
             started = clock()
             write_filter(path, saved)
             return clock() - started
 
         def install(seconds: float) -> None:
-            if self._saved:
-                self._disposable.append(filter_path(self._path, self._saved))
-            self._saved, self._since = target, since
-            self._saves += 1
+            """Use the saved file from now on; *seconds* is how long saving took."""
+            if self._saved_number:
+                self._disposable.append(filter_path(self._path, self._saved_number))
+            self._saved_number, self._saved_until = saved_number, saved_until
+            self._save_count += 1
             self._save_secs += seconds
             logger.info("Saved a Bloom filter of %d URLs in %.3f s", len(self._filter), seconds)
 
         self._background.start(save, install)
 
     def written(self) -> list[Path]:
-        return [filter_path(self._path, self._saved)] if self._saved else []
+        """Return files to fsync before the last snapshot may be published."""
+        return [filter_path(self._path, self._saved_number)] if self._saved_number else []
 
     def forget(self) -> list[Path]:
+        """Return files to delete, because the last snapshot was published."""
         paths, self._deletable = self._deletable, []
         return paths
 
     @property
     def _size_bytes(self) -> int:
-        return int(sum(held.num_bits for held in self._filter.filters)) // 8
+        """Memory that the filters take."""
+        return int(sum(bloom_filter.num_bits for bloom_filter in self._filter.filters)) // 8
 
     def stats(self) -> dict[str, float]:
+        """Return counters and gauges, by their names in Scrapy's stats."""
         return {
-            "seen/new": self._new,
+            "seen/new": self._new_count,
             "seen/fingerprints": len(self._filter),
             "seen/bytes": self._size_bytes,
             "seen/bloom/filters": len(self._filter.filters),
@@ -302,19 +334,20 @@ class BloomSet:
             "seen/bloom/error_rate": error_rate(self._filter.filters),
             "seen/bloom/expected_loss": self._loss.expected,
             "seen/bloom/measured_loss": self._loss.measured,
-            "seen/bloom/saves": self._saves,
+            "seen/bloom/saves": self._save_count,
             "seen/bloom/save_seconds": self._save_secs,
         }
 
     def close(self) -> None:
+        """Wait until the filter has been saved."""
         self._background.close("Saving the Bloom filter failed; the URL log has what it lacks")
 
 
 class BloomEliminator(Eliminator):
     """Duplicate URL eliminator with a Bloom filter: fast, but loses a few URLs; see ``BloomSet``.
 
-    *capacity* is the number of fingerprints before the filter grows; *error_rate* is that of the
-    first filter, between 0 and 1. *executor* saves the filter.
+    *capacity* is the number of fingerprints after which the filter grows. *error_rate*, between 0
+    and 1, is the error rate of the first filter. *executor* provides the thread that saves it.
     """
 
     def __init__(
@@ -347,22 +380,26 @@ def filter_path(path: Path, number: int) -> Path:
     return path / f"filter-{number:06d}.bloom"
 
 
-def _between(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> list[Span]:
-    """Return the non-empty stretches of the log *files* between two positions (file, offset)."""
+def _spans(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> list[Span]:
+    """Return the non-empty stretches of the log *files* between the positions *start* and *end*.
+
+    A position is the number of a file and an offset in it.
+    """
     spans = []
-    for number, first, last in files:
-        low = max(first, start[1]) if number == start[0] else first
-        high = min(last, end[1]) if number == end[0] else last
-        if start[0] <= number <= end[0] and low < high:
-            spans.append(Span(number, low, high))
+    for number, file_start, file_end in files:
+        span_start = max(file_start, start[1]) if number == start[0] else file_start
+        span_end = min(file_end, end[1]) if number == end[0] else file_end
+        if start[0] <= number <= end[0] and span_start < span_end:
+            spans.append(Span(number, span_start, span_end))
     return spans
 
 
 def error_rate(filters: Sequence[BloomFilter]) -> float:
-    """Return the probability that one of *filters*, as full as they are, calls a new URL seen."""
-    right = 1.0
-    for held in filters:
-        # In each slice of bits_per_slice bits, count bits were set at random.
-        filled = 1.0 - (1.0 - 1.0 / held.bits_per_slice) ** held.count
-        right *= 1.0 - filled**held.num_slices
-    return 1.0 - right
+    """Return the probability that any of *filters* now reports a new URL as seen."""
+    all_correct = 1.0
+    for bloom_filter in filters:
+        # Each of the num_slices slices has bits_per_slice bits, and count of them were set at
+        # random, some more than once.
+        fill_ratio = 1.0 - (1.0 - 1.0 / bloom_filter.bits_per_slice) ** bloom_filter.count
+        all_correct *= 1.0 - fill_ratio**bloom_filter.num_slices
+    return 1.0 - all_correct

@@ -1,7 +1,7 @@
-"""The file of a saved Bloom filter, written by a worker while the filter is in use.
+"""File of a saved Bloom filter, written by a worker thread while the filter is in use.
 
-Used by the Bloom eliminator. The invariant: a file that ``read_filter`` accepts has at least the
-bits that were set when ``write_filter`` was called; it may have later ones, too.
+Used by the Bloom eliminator. The invariant: a file that ``read_filter`` accepts contains at least
+the bits that were set when ``write_filter`` was called. It may contain bits set later, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _FILTER_HEADER = struct.calcsize(BloomFilter.FILE_FMT)
 
 @dataclass(slots=True, frozen=True)
 class SavedFilter:
-    """Contents of a file. *filters* may be in use while they are written."""
+    """Contents of a filter file. *filters* may be in use while they are written.
+
+    The other fields are those of ``LossMeter``.
+    """
 
     filters: Sequence[BloomFilter]
     sample: array[int]
@@ -47,7 +50,7 @@ class SavedFilter:
 
 
 class _ChecksummingFile:
-    """File that computes a checksum of the data written to it."""
+    """File wrapper that computes a checksum of the data written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.crc = 0
@@ -64,11 +67,13 @@ def write_filter(path: Path, saved: SavedFilter) -> None:
         with path.open("wb") as file:
             file.seek(HEADER.size + 4)
             body = _ChecksummingFile(file)
-            sizes = [_FILTER_HEADER + -(-held.num_bits // 8) for held in saved.filters]
+            sizes = [
+                _FILTER_HEADER + -(-bloom_filter.num_bits // 8) for bloom_filter in saved.filters
+            ]
             body.write(struct.pack(f"<{len(sizes)}Q", *sizes))
             body.write(saved.sample.tobytes())
-            for held in saved.filters:
-                held.tofile(body)
+            for bloom_filter in saved.filters:
+                bloom_filter.tofile(body)
             header = HEADER.pack(
                 MAGIC,
                 VERSION,
@@ -89,27 +94,31 @@ def write_filter(path: Path, saved: SavedFilter) -> None:
 def read_filter(path: Path) -> SavedFilter:
     """Read the filters that ``write_filter`` wrote. Blocks.
 
-    Raises CorruptRecordError if anything is damaged or missing, NewerFormatError.
+    Raises CorruptRecordError if anything is damaged or missing, NewerFormatError if a later
+    webcrawl wrote the file.
     """
     try:
         with path.open("rb") as file:
-            return _read(path, file)
+            return _read_file(path, file)
     except FileNotFoundError:
         raise CorruptRecordError(path, 0, "the file is missing") from None
 
 
-def _read(path: Path, file: BinaryIO) -> SavedFilter:
+def _read_file(path: Path, file: BinaryIO) -> SavedFilter:
+    """Check and decode *file*, which was opened at *path*."""
     header = file.read(HEADER.size + 4)
-    filters, samples, lost, expected, body_crc = header_fields(
+    filter_count, sample_count, lost, expected, body_crc = header_fields(
         path, header, HEADER, MAGIC, VERSION, what="filter"
     )
-    # Check everything first, as pybloom_live would use damaged data as a size.
+
+    # Check everything first, because pybloom_live would use damaged data as a size.
     crc = 0
     while data := file.read(_READ_BYTES):
         crc = zlib.crc32(data, crc)
     if crc != body_crc:
         raise CorruptRecordError(path, HEADER.size + 4, "checksum mismatch")
+
     file.seek(HEADER.size + 4)
-    sizes = struct.unpack(f"<{filters}Q", file.read(8 * filters))
-    sample = array("Q", file.read(8 * samples))
+    sizes = struct.unpack(f"<{filter_count}Q", file.read(8 * filter_count))
+    sample = array("Q", file.read(8 * sample_count))
     return SavedFilter([BloomFilter.fromfile(file, n) for n in sizes], sample, lost, expected)

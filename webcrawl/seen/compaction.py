@@ -1,7 +1,7 @@
-"""Compaction: merges many runs into few, in slices between the other work of the worker thread.
+"""Compaction: merges many runs into a few, in slices between other work of the worker thread.
 
-Used by the eliminator and the content-seen test, besides their merges. The invariant: the old runs
-stay in use until the new one is finished, and their files until no snapshot names them.
+Used by the eliminator and the content-seen test, in addition to their merges. The invariant: the
+old runs stay in use until the new one is finished, and their files until no snapshot names them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MIN_LOGGED = 1 << 16
 
 
 class Compactor:
-    """Compaction of *levels* when they are crowded, in turn with the other work."""
+    """Compacts *levels* when one of them has too many runs, taking turns with other work."""
 
     def __init__(self, *, levels: Levels, background: Background, clock: TimeSource) -> None:
         self.count = 0
@@ -40,7 +40,7 @@ class Compactor:
         self._background = background
         self._clock = clock
         self._is_next_turn = False
-        # The compaction under way. ``_pause`` is set by the crawl's thread and read by the worker
+        # The compaction in progress. The crawl's thread sets ``_pause``, and the worker reads it
         # between chunks.
         self._runs: list[Run] = []
         self._chunks: Iterator[Fingerprints] = iter(())
@@ -50,26 +50,35 @@ class Compactor:
         self._pause = False
 
     def start(self, *, others_wait: bool) -> bool:
-        """Start a slice of compaction in the idle worker; return False if other work goes first."""
+        """Start a slice of compaction in the idle worker; return whether it was started.
+
+        It is not started if nothing needs to be compacted. With *others_wait*, it takes turns with
+        that other work, so every second call does not start it either.
+        """
         if not self._runs and (crowded := self._levels.crowded()):
             self._runs, self._chunks = crowded, merged(crowded)
             self._path, self._seconds_so_far = self._levels.next_file(), 0.0
         if not self._runs:
             return False
+
         if others_wait and not self._is_next_turn:
             self._is_next_turn = True
             return False
+
         self._is_next_turn = False
         self._pause = others_wait
-        self._background.start(self._advance, self._install)
+        self._background.start(self._run_slice, self._install)
         return True
 
     def give_way(self) -> None:
-        """End the running slice when its time is over, as other work is waiting."""
+        """End the running slice when its time is over, because other work is waiting."""
         self._pause = True
 
-    def _advance(self) -> Run | None:
-        """Continue the compaction for a slice, in the worker; return the run if it is finished."""
+    def _run_slice(self) -> Run | None:
+        """Continue the compaction for one slice; return the new run if that finished it.
+
+        Runs in the worker.
+        """
         started = self._clock()
         if self._writer is None:
             self._writer = RunWriter(path=self._path)
@@ -83,8 +92,10 @@ class Compactor:
         return run
 
     def _install(self, run: Run | None) -> None:
-        if run is None:  # the slice is over, but not the compaction
+        """Replace the old runs with *run*; if it is None, the compaction needs more slices."""
+        if run is None:
             return
+
         self._levels.replace(self._runs, run)
         logger.log(
             logging.INFO if run.count >= _MIN_LOGGED else logging.DEBUG,

@@ -1,14 +1,14 @@
 """The content-seen test: finds documents with exactly the same bytes as an earlier one.
 
-The scheduler calls it for each fetched document, before any processing module sees it. The
-invariant: a fingerprint counts as seen for good only when its document has been processed. Until
-then it is in process, and a crash forgets it. Otherwise a crash in between would make the page,
-when it is fetched again, a duplicate of itself.
+The scheduler calls it for each fetched document, before any processing module sees the document.
+The invariant: a fingerprint counts as seen permanently only when its document has been processed.
+Until then it is in process, and a crash forgets it. Otherwise, after a crash during processing, the
+page would be fetched again and be taken for a duplicate of itself.
 
 Committed fingerprints are collected in memory and spilled, in a worker thread, to sorted runs like
 those of the eliminator. There is no log: the frontier's done log has the fingerprint of each
-finished document, and replaying it commits them again. Fingerprints that are not in a run yet are
-in the snapshot itself, about 100,000 at most whatever the size of the crawl.
+finished document, and replaying that log commits them again. The snapshot itself contains the
+fingerprints that are not in a run yet: at most about 100,000, however large the crawl is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ BUFFER_SIZE = 1 << 16
 class ContentSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="content"):
     """Snapshot of the content-seen test.
 
-    runs: (number, count). committed: the fingerprints that are not in a run, u64 little-endian.
+    *runs* lists the runs as (file number, count of fingerprints). *committed* contains the
+    fingerprints that are not in a run, as little-endian u64.
     """
 
     version: int
@@ -54,7 +55,10 @@ class ContentSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="content
 
 
 class ContentSeen:
-    """The documents seen, by fingerprint. All methods run in the crawl's own thread."""
+    """Content-seen test: the fingerprints of all documents seen so far.
+
+    All methods run in the crawl's own thread.
+    """
 
     def __init__(
         self,
@@ -72,7 +76,7 @@ class ContentSeen:
         self._committed: set[int] = set()  # without those being spilled
         self._spilling: set[int] = set()
         self._spill_at = buffer_size
-        self._made: list[Path] = []
+        self._new_directories: list[Path] = []
         self._counters: dict[str, float] = dict.fromkeys(
             (
                 "content/tested",
@@ -85,15 +89,15 @@ class ContentSeen:
         )
 
     def resize(self, buffer_size: int) -> None:
-        """Keep at most *buffer_size* committed fingerprints in memory, from the next one on."""
+        """Keep at most *buffer_size* committed fingerprints in memory, from the next commit on."""
         self._buffer_size = self._spill_at = buffer_size
 
     def test(self, fp: int) -> bool:
         """Return whether a document with fingerprint *fp* was committed or is in process.
 
-        If not, it is in process from now on, until ``commit`` or ``discard``. Blocks to read 8 kB
-        of each large run: about 10 us each, mostly from the page cache. Raises CorruptRecordError
-        if such a block is damaged, OSError if it cannot be read.
+        If not, *fp* is in process from now on, until ``commit`` or ``discard`` is called. Blocks to
+        read 8 kB of each large run: about 10 us each, mostly from the page cache. Raises
+        CorruptRecordError if such a block is damaged, OSError if it cannot be read.
         """
         self._settle()
         self._counters["content/tested"] += 1
@@ -103,9 +107,9 @@ class ContentSeen:
         return True
 
     def claim(self, fp: int) -> bool:
-        """Return whether *fp*, which is not a document's, is new, and put it in process.
+        """Return whether *fp* is new; if so, it is in process from now on.
 
-        Unlike in ``test``, the result is not counted.
+        For fingerprints that are not those of documents: the stats do not count them.
         """
         if self._is_known(fp):
             return False
@@ -113,6 +117,7 @@ class ContentSeen:
         return True
 
     def _is_known(self, fp: int) -> bool:
+        """Return whether *fp* is in process or was committed; may read 8 kB of each run."""
         return (
             fp in self._in_process
             or fp in self._committed
@@ -121,46 +126,52 @@ class ContentSeen:
         )
 
     def commit(self, fp: int) -> None:
-        """Mark *fp* as seen for good, as its document was processed.
+        """Mark *fp* as seen permanently, because its document was processed.
 
-        It is durable once the caller's own log has it. When that log is replayed, *fp* need not be
-        in process.
+        This survives a restart once the caller has written *fp* to its own log. When that log is
+        replayed, *fp* need not be in process.
         """
         self._in_process.discard(fp)
         self._committed.add(fp)
         self._settle()
 
     def discard(self, fp: int) -> None:
-        """Forget *fp*, as processing its document failed."""
+        """Forget *fp*, because processing its document failed."""
         self._in_process.discard(fp)
 
     # Work in the background
 
     def _settle(self) -> None:
-        """Install what the worker has done and give it the next thing to do."""
+        """Install the result of finished background work, and start the next piece of work."""
         has_ended = self._background.ended
         if has_ended:
             try:
                 self._background.settle()
             except (OSError, CorruptRecordError) as error:
                 self._spill_failed(error)
+
         spill_due = len(self._committed) >= self._spill_at
         if self._background.busy:
             if spill_due:
                 self._compactor.give_way()
             return
-        # Otherwise the levels have not changed.
-        has_begun = (has_ended or spill_due) and self._compactor.start(others_wait=spill_due)
-        if spill_due and not has_begun:
+
+        # Without finished work the levels have not changed, so nothing new needs compaction.
+        compaction_started = (has_ended or spill_due) and self._compactor.start(
+            others_wait=spill_due
+        )
+        if spill_due and not compaction_started:
             self._start_spill()
 
     def _start_spill(self) -> None:
+        """Write the committed fingerprints to a new run, in the worker."""
         self._spilling, self._committed = self._committed, set()
         fps, runs = list(self._spilling), list(self._levels.runs)
         path = self._levels.next_file()
         self._background.start(lambda: _spill(fps, runs, path), self._install_spilled)
 
     def _install_spilled(self, spilled: tuple[Run | None, float]) -> None:
+        """Add the new run, if any; *spilled* is the result of ``_spill``."""
         run, seconds = spilled
         self._spilling = set()
         self._spill_at = self._buffer_size
@@ -170,7 +181,7 @@ class ContentSeen:
         self._counters["content/spill/seconds"] += seconds
 
     def _spill_failed(self, error: Exception) -> None:
-        """Keep everything in memory and in the snapshots, and try again after as much more."""
+        """Keep all fingerprints in memory and in snapshots; retry after another full buffer."""
         self._compactor.abandon()
         self._committed |= self._spilling
         self._spilling = set()
@@ -186,11 +197,12 @@ class ContentSeen:
     # State on disk
 
     def open(self, snapshot: bytes | None) -> None:
-        """Restore *snapshot*; the caller then commits fingerprints that were committed since.
+        """Restore *snapshot*; the caller then commits again what was committed after it.
 
-        Raises CorruptRecordError for damage in files that it names, NewerFormatError.
+        Raises CorruptRecordError if a file that the snapshot names is damaged, NewerFormatError if
+        a later webcrawl wrote one.
         """
-        self._made = make_directory(self._path)
+        self._new_directories = make_directory(self._path)
         try:
             if snapshot is None:
                 self._levels.open([])
@@ -203,7 +215,7 @@ class ContentSeen:
             raise
 
     def snapshot(self) -> bytes:
-        """Return the committed fingerprints, as bytes for ``open``; takes a few ms."""
+        """Return the state, encoded for ``open``; takes a few ms."""
         self._settle()
         committed = array("Q", self._committed)
         committed.extend(self._spilling)
@@ -213,11 +225,11 @@ class ContentSeen:
 
     def written(self) -> list[Path]:
         """Return files and directories to fsync before the last snapshot may be published."""
-        return [*self._levels.written(), self._path, *self._made]
+        return [*self._levels.written(), self._path, *self._new_directories]
 
     def forget(self) -> None:
-        """Delete files, in the worker, that the last snapshot (now published) does not name."""
-        self._made = []
+        """Delete, in the worker, files not named by the last snapshot, which is now published."""
+        self._new_directories = []
         self._background.delete(self._levels.forget())
 
     def stats(self) -> dict[str, float]:
@@ -243,9 +255,10 @@ class ContentSeen:
 
 
 def _spill(fps: Sequence[int], runs: Sequence[Run], path: Path) -> tuple[Run | None, float]:
-    """Write those *fps* that are in no run of *runs* as a run; None if there are none.
+    """Write those *fps* that are not in any of *runs* to a new run at *path*.
 
-    For a worker thread.
+    Returns the run, or None if there are no such fingerprints, and the seconds it took. Blocks: to
+    be called in a worker thread.
     """
     started = now()
     keys = np.array(fps, dtype=np.uint64)

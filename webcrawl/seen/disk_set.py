@@ -1,11 +1,11 @@
 """Set of fingerprints on disk, exact at any size: cache, buffer T and sorted runs F.
 
-The set of ``DiskEliminator`` (Mercator, section 3.2, figure 4). A fingerprint is looked up in the
-cache and T; if neither has it, it may be new. When a stretch of the URL log ends, T becomes T'. A
-worker thread sorts it, looks it up in every run of F and writes the new ones as one more run.
+This is the set of ``DiskEliminator`` (Mercator, section 3.2, figure 4). A fingerprint is looked up
+in the cache and T; if neither has it, it may be new. When a stretch of the URL log ends, T becomes
+T'. A worker thread sorts it, looks it up in every run of F and writes the new ones to another run.
 
-The invariant: a run counts as part of a snapshot only when all payloads of its stretch have been
-taken by then. Merging a stretch again marks the same payloads.
+The invariant: a snapshot includes a run only if all payloads of the run's stretch had been taken by
+then. Merging a stretch again marks the same payloads.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ _COUNTERS = (
 class Merged:
     """Result of a merge.
 
-    *marks* has a byte per ordinal, 1 where a new payload is; *run* has the new fingerprints, None
-    if there were none; *seconds* are the times for sorting, looking up and writing.
+    *run* contains the new fingerprints; it is None if there were none. *marks* has one byte per
+    ordinal, which is 1 if the payload is new. *seconds* are the times for sorting, looking up and
+    writing.
     """
 
     run: Run | None
@@ -66,7 +67,7 @@ class Merged:
 
 @dataclass(slots=True)
 class _Sealed:
-    """A stretch with its T' before the merge, or the run that the merge made."""
+    """A stretch that has ended: with its buffer T' before the merge, with the new run after it."""
 
     stretch: Stretch
     entries: int
@@ -75,12 +76,12 @@ class _Sealed:
 
 
 class DiskSet:
-    """Exact set of submitted fingerprints; merges decide which of a stretch are new.
+    """Exact set of submitted fingerprints; a merge decides which ones of a stretch are new.
 
-    Called in the crawl's own thread.
+    All methods are called in the crawl's own thread.
     """
 
-    #: Whether ``insert`` knows what is new, so that no merge is needed.
+    #: Whether ``insert`` already knows which URLs are new, so that no merge is needed.
     answers_at_once = False
     #: The oldest file of the URL log that ``open`` would read itself.
     log_needed_from = None
@@ -94,7 +95,7 @@ class DiskSet:
         buffer_size: int,
         clock: TimeSource,
     ) -> None:
-        #: How long the last merge took.
+        #: Duration of the last merge, in seconds.
         self.last_merge_secs = 0.0
         self._path = path
         self._background = background
@@ -112,14 +113,14 @@ class DiskSet:
 
     @property
     def is_full(self) -> bool:
-        """Whether the stretch must end before more is inserted."""
+        """Whether the current stretch must end before more fingerprints are inserted."""
         return len(self._buffer) >= self._buffer_size
 
     @property
     def is_behind(self) -> bool:
-        """Whether so many fingerprints wait for merges that feeders should pause."""
-        held = sum([sealed.entries for sealed in self._sealed])
-        return held + len(self._buffer) >= 2 * self._buffer_size
+        """Whether so many fingerprints are waiting for merges that feeders should pause."""
+        waiting = sum([sealed.entries for sealed in self._sealed])
+        return waiting + len(self._buffer) >= 2 * self._buffer_size
 
     def resize(self, *, buffer_size: int, cache_size: int) -> None:
         """Set how many fingerprints are kept in memory; the buffer changes gradually."""
@@ -129,18 +130,21 @@ class DiskSet:
     # Submitting
 
     def insert(self, fps: Sequence[int]) -> list[int]:
-        """Return the indexes of *fps* that may be new, once per fingerprint: about 0.4 us a URL.
+        """Return the indexes of those *fps* that may be new, once per fingerprint.
 
-        The caller writes them to the URL log, then calls ``mark_seen``, or ``undo`` if that failed.
+        The caller writes them to the URL log, then calls ``mark_seen``, or ``undo`` if writing
+        failed. Takes about 0.4 us per URL.
         """
         cache, buffer, counters = self._cache, self._buffer, self._counters
         missed = cache.misses(fps)
         counters["seen/cache/hits"] += len(fps) - len(missed)
         if not missed:
             return missed
-        # While T has fewer entries than the cache could hold, all go into the cache. Later only
-        # repeated ones do, as T knows the others. Compared with admitting all, this gives 51 %
-        # hits instead of 49 %, and takes 0.1 us less per URL (crawl-like stream, 2026-11-20).
+
+        # While T has fewer entries than the cache could hold, all URLs go into the cache. Later,
+        # only repeated URLs do, because T knows the others. Compared with admitting all URLs, this
+        # gives 51 % hits instead of 49 %, and takes 0.1 us less per URL (crawl-like stream,
+        # 2026-11-20).
         admit_all = len(buffer) < cache.size
         new = buffer.insert(fps, missed)
         counters["seen/buffer/hits"] += len(missed) - len(new)
@@ -151,16 +155,16 @@ class DiskSet:
         return new
 
     def mark_seen(self, fps: array[int], *, with_payload: bool) -> None:
-        """Note that the inserted *fps* are in the URL log now."""
+        """Record that the inserted *fps* are now in the URL log."""
         self._buffer.append(fps, WITH_PAYLOAD if with_payload else SILENT)
         self._cache.admit(self._to_admit)
 
     def undo(self, fps: array[int]) -> None:
-        """Undo the last ``insert``, given its new fingerprints."""
+        """Undo the last ``insert``, which returned the indexes of *fps*."""
         self._buffer.undo(fps)
 
     def __contains__(self, fp: int) -> bool:
-        """Return whether *fp* is known without the disk: by the cache, T, or an unmerged T'."""
+        """Return whether the cache, T or an unmerged T' has *fp*; does not read the disk."""
         return (
             fp in self._cache
             or fp in self._buffer
@@ -168,7 +172,7 @@ class DiskSet:
         )
 
     def find(self, fp: int) -> bool:
-        """Return whether *fp* is known, and count it. May block for a few reads of 8 kB."""
+        """Return whether *fp* was inserted before. May block for a few reads of 8 kB."""
         if fp in self:
             self._counters["seen/buffer/hits"] += 1
             return True
@@ -178,24 +182,27 @@ class DiskSet:
         return False
 
     def replay(self, fps: array[int], *, with_payload: bool) -> int:
-        """Insert a record read back from the URL log; return how many payloads may be new."""
+        """Insert *fps*, read back from the URL log; return how many payloads may be new."""
         return self._buffer.replay(fps, with_payload=with_payload)
 
     # Merging
 
     def seal(self, stretch: Stretch) -> None:
-        """Turn T into T', to be merged: *stretch* has what was marked seen since the last call."""
+        """Turn T into T', to be merged later.
+
+        *stretch* contains the URLs that were marked seen since the last call.
+        """
         self._sealed.append(_Sealed(stretch, len(self._buffer), self._buffer))
         self._buffer = Buffer(size=self._buffer_size)
 
     def retire(self) -> None:
-        """Make the run of the oldest stretch part of F in snapshots, as all of it was taken."""
+        """Add the run of the oldest stretch to F, because all of its payloads were taken."""
         run = self._sealed.popleft().run
         if run is not None:
             self._levels.add(run)
 
     def work(self) -> None:
-        """Give the idle worker the next thing to do: merges and slices of compaction in turn."""
+        """Start a merge or a slice of compaction, in turn, if the worker is idle and one is due."""
         due = next((sealed for sealed in self._sealed if sealed.buffer is not None), None)
         if self._background.busy:
             if due is not None:
@@ -204,10 +211,11 @@ class DiskSet:
             self._start_merge(due)
 
     def work_failed(self) -> None:
-        """Reset after the worker raised; a later ``work`` starts the same again."""
+        """Reset after an error in the worker; a later ``work`` starts the same work again."""
         self._compactor.abandon()
 
     def _start_merge(self, sealed: _Sealed) -> None:
+        """Merge the buffer of *sealed* with all runs, in the worker."""
         buffer, runs = sealed.buffer, self._runs
         assert buffer is not None
         path, clock = self._levels.next_file(), self._clock
@@ -218,21 +226,23 @@ class DiskSet:
 
     @property
     def _runs(self) -> list[Run]:
-        """F: the finished runs and those of stretches that are being taken."""
+        """All runs of F: the finished ones and those of stretches that are being taken."""
         return self._levels.runs + [s.run for s in self._sealed if s.run is not None]
 
     def _install(self, sealed: _Sealed, merged: Merged, runs: list[Run]) -> None:
+        """Store the result of merging *sealed* with *runs*, count it and log it."""
         if sealed.buffer is not None:
             sealed.buffer.close()
             sealed.buffer = None
         sealed.run = merged.run
         sealed.stretch.decide(merged.marks)
+
         self.last_merge_secs = sum(merged.seconds)
         self._counters["seen/merge/count"] += 1
         self._counters["seen/merge/entries"] += sealed.entries
         self._counters["seen/merge/seconds"] += self.last_merge_secs
-        new = 0 if merged.run is None else merged.run.count
-        self._counters["seen/new"] += new
+        new_count = 0 if merged.run is None else merged.run.count
+        self._counters["seen/new"] += new_count
         logger.log(
             logging.INFO if sealed.entries >= _MIN_LOGGED else logging.DEBUG,
             "Merged %d recent URLs with %d known ones (sorted runs: %d), %d new; "
@@ -240,7 +250,7 @@ class DiskSet:
             sealed.entries,
             sum(run.count for run in runs),
             len(runs),
-            new,
+            new_count,
             *merged.seconds,
         )
 
@@ -258,7 +268,11 @@ class DiskSet:
         return LogState(state.pending, state.cursor, state.active, first)
 
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
-        """Encode the set, without stretches that are not retired, and the state of the URL log."""
+        """Encode the set and the state of the URL log.
+
+        Runs of stretches that have not been retired are left out. *pending* are these stretches,
+        *cursor* is the position in the first of them, and *active* is the stretch being written.
+        """
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))
 
@@ -290,30 +304,36 @@ class DiskSet:
 
 
 # Mercator sorts T' by fingerprint, merges it linearly with F while marking new ones, sorts it back
-# by ordinal and scans U' for the marked ones. Here there is a byte with a mark per ordinal, which
-# needs no second sort. All heavy steps are numpy calls that release the interpreter lock.
+# by ordinal and scans U' for the marked ones. Here an array has one byte, the mark, for each
+# ordinal, so no second sort is needed. All heavy steps are numpy calls that release the interpreter
+# lock.
 def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: TimeSource) -> Merged:
-    """Look up *buffer*, which must not change, in *runs* and write the new ones to *path*.
+    """Look up the fingerprints of *buffer* in *runs*, and write the new ones to a run at *path*.
 
-    Blocks for a pass over *runs* if the buffer is large. Raises OSError (disk full) and
-    CorruptRecordError; then no file is left and the buffer is unchanged.
+    The buffer must not change meanwhile. Blocks for a pass over *runs* if the buffer is large.
+    Raises OSError (disk full) and CorruptRecordError; then no file is left and the buffer is
+    unchanged.
     """
     started = clock()
     kinds = np.frombuffer(buffer.kinds, dtype=np.uint8)
     is_first = kinds != REPEAT
     keys = np.frombuffer(buffer.order, dtype=np.uint64)[is_first]
-    by_value = np.argsort(keys)
-    keys = keys[by_value]
+    sorting_order = np.argsort(keys)
+    keys = keys[sorting_order]
     sorted_at = clock()
+
     is_new = ~find(runs, keys)
-    found_at = clock()
-    in_order = np.empty(len(keys), dtype=np.bool_)
-    in_order[by_value] = is_new
-    del by_value
+    looked_up_at = clock()
+
+    # Undo the sorting, and spread the answers over all ordinals, including repeats.
+    is_new_by_arrival = np.empty(len(keys), dtype=np.bool_)
+    is_new_by_arrival[sorting_order] = is_new
+    del sorting_order
     marks = np.zeros(len(kinds), dtype=np.bool_)
-    marks[is_first] = in_order
+    marks[is_first] = is_new_by_arrival
     marks &= kinds == WITH_PAYLOAD
+
     keys = keys[is_new]
     run = write_run(path, [keys]) if len(keys) else None
-    seconds = (sorted_at - started, found_at - sorted_at, clock() - found_at)
+    seconds = (sorted_at - started, looked_up_at - sorted_at, clock() - looked_up_at)
     return Merged(run, marks.tobytes(), seconds)

@@ -1,10 +1,10 @@
 """Stretches of the URL log, and the reader that returns their new URLs in order.
 
-Used by the eliminators' ``take``. The invariant: every marked payload is handed out once, in order,
-and a stretch begun at ``cursor`` continues with the next one.
+Used by ``take`` of the eliminators. The invariant: every marked payload is handed out once, in
+order, and a new ``Stretch`` with a saved ``cursor`` continues with the next payload.
 
-It reads in the crawl's own thread. As the stretch was written seconds ago, it comes from the page
-cache, about 100,000 URLs in 50 ms, and ``take`` limits how much it reads.
+The log is read in the crawl's own thread. The stretch was written only seconds ago, so it is read
+from the page cache, 100,000 URLs in about 50 ms, and ``take`` limits how much it reads.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SCAN_BYTES = 2 << 20
 
 
 class Cursor(NamedTuple):
-    """A position in a stretch.
+    """A position in a stretch: a record of the log, and how far it was taken.
 
-    It is the record at byte *offset*, whose first fingerprint is the *ordinal*-th of the stretch;
-    *done* of that record's payloads were handed out.
+    The record is at byte *offset* and its first fingerprint is the *ordinal*-th of the stretch;
+    *done* of the record's payloads were handed out.
     """
 
     offset: int
@@ -47,14 +47,14 @@ class Stretch:
     def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None = None) -> None:
         self.span = span
         self.left = left
-        #: How far it has been taken.
+        #: How far the stretch has been taken.
         self.cursor = cursor or Cursor(span.start, 0, 0)
         self._path = path
         self._marks: bytes | None = None
         self._records: Generator[Frame, None, None] | None = None
         self._next = self.cursor  # the first record not read yet
-        self._payloads: list[bytes] = []  # the remaining ones of the record at the cursor
-        self._skip = self.cursor.done
+        self._payloads: list[bytes] = []  # those not taken yet of the record at the cursor
+        self._already_taken = self.cursor.done
         self._error: OSError | CorruptRecordError | None = None
 
     @property
@@ -64,7 +64,7 @@ class Stretch:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is decided and all new payloads were taken."""
+        """Whether the new payloads are known and all of them were taken."""
         return self.is_decided and not self.left
 
     def decide(self, marks: bytes | None) -> None:
@@ -77,29 +77,32 @@ class Stretch:
     def take(self, limit: int) -> list[bytes]:
         """Return the next new payloads of a decided stretch, at most *limit*.
 
-        There are fewer at the end, or if they are far apart. Raises CorruptRecordError if the log
-        is damaged and OSError if it cannot be read, after the payloads before that have been taken,
-        and again at every later call.
+        There are fewer at the end, or if they are far apart in the log. Raises CorruptRecordError
+        if the log is damaged and OSError if it cannot be read, but only after the payloads before
+        that place have been taken. Every later call raises the error again.
         """
-        out: list[bytes] = []
-        stop = self._next.offset + _SCAN_BYTES
-        while len(out) < limit:
-            if not self._payloads and not self._try_read(has_some=bool(out)):
+        payloads: list[bytes] = []
+        stop_offset = self._next.offset + _SCAN_BYTES
+        while len(payloads) < limit:
+            if not self._payloads and not self._try_read(has_some=bool(payloads)):
                 break
-            taken = self._payloads[: limit - len(out)]
-            out += taken
+            taken = self._payloads[: limit - len(payloads)]
+            payloads += taken
             del self._payloads[: len(taken)]
             if self._payloads:
                 self.cursor = self.cursor._replace(done=self.cursor.done + len(taken))
             else:
                 self.cursor = self._next
-                if self._next.offset >= stop:
+                if self._next.offset >= stop_offset:
                     break
-        self.left -= len(out)
-        return out
+        self.left -= len(payloads)
+        return payloads
 
     def _try_read(self, *, has_some: bool) -> bool:
-        """Like ``_read``, but raise an error only when nothing would be lost by it."""
+        """Call ``_read``; with *has_some*, return False instead of raising an error.
+
+        Then the caller can return the payloads it has. The next call raises the error.
+        """
         if self._error is None:
             try:
                 return self._read()
@@ -112,11 +115,12 @@ class Stretch:
     def _read(self) -> bool:
         """Read the next record; return False at the end of the stretch."""
         assert self._records is not None
-        found = next(self._records, None)
-        if found is None:
+        frame = next(self._records, None)
+        if frame is None:
             return False
-        offset, fps, packed = found
-        self.cursor = self._next._replace(done=self._skip)
+
+        offset, fps, packed = frame
+        self.cursor = self._next._replace(done=self._already_taken)
         first, count = self._next.ordinal, len(fps)
         self._next = Cursor(offset, first + count, 0)
         marks = self._marks
@@ -124,8 +128,8 @@ class Stretch:
             payloads = unpacked(self._path, self.cursor.offset, packed)
             if marks is not None:
                 payloads = list(compress(payloads, marks[first : first + count]))
-            self._payloads = payloads[self._skip :] if self._skip else payloads
-        self._skip = 0
+            self._payloads = payloads[self._already_taken :] if self._already_taken else payloads
+        self._already_taken = 0
         return True
 
     def close(self) -> None:

@@ -4,10 +4,10 @@ The scheduler submits each page's links and takes the new ones for the frontier.
 (``DiskSet`` or ``BloomSet``) does not know are appended to the URL log U. A stretch of U ends when
 the set is full or ``merge`` is called. Once the set has decided which of its URLs are new, ``take``
 reads their payloads from U. Several stretches may wait, so a submit never blocks and drops nothing;
-``is_full`` tells when feeders should pause.
+``is_full`` says when feeders should pause.
 
-The invariant: ``take`` returns every new URL exactly once, in first-seen order, and snapshots name
-a stretch, with the position up to which it was taken, until all of it was.
+The invariant: ``take`` returns every new URL exactly once, in first-seen order. Snapshots name a
+stretch, with the position up to which it was taken, until all of it has been taken.
 """
 
 from __future__ import annotations
@@ -35,30 +35,33 @@ if TYPE_CHECKING:
 
 
 class Eliminator:
-    """Duplicate URL eliminator on one directory.
+    """Duplicate URL eliminator with its files in the directory *path*.
 
-    All methods run in the crawl's own thread. See the package docstring for the guarantees,
-    ``webcrawl.storage`` for checkpoints.
+    All methods run in the crawl's own thread. For the guarantees see the docstring of the package,
+    for checkpoints that of ``webcrawl.storage``.
     """
 
     def __init__(
         self, *, path: Path, background: Background, seen: DiskSet | BloomSet, log_file_bytes: int
     ) -> None:
-        #: Called in the worker thread when work there has ended, as ``take`` may have something.
-        #: It must only arrange that it is called, for example with ``call_soon_threadsafe``.
+        #: Called in the worker thread when work there has ended, because ``take`` may then return
+        #: something. It must only schedule a call of ``take``, for example with
+        #: ``call_soon_threadsafe``.
         self.on_merged: Callable[[], object] = lambda: None
         self._path = path
         self._background = background
         background.on_done = self._call_on_merged
         self._set = seen
-        #: Methods of the set; ``knows`` tells whether a fingerprint was submitted before.
+        #: Methods of the set; ``knows`` returns whether a fingerprint was submitted before.
         self.resize, self.knows = seen.resize, seen.find
-        self._log = UrlLog(path=path, aside=background.aside, file_bytes=log_file_bytes)
+        self._log = UrlLog(
+            path=path, run_in_worker=background.run_in_worker, file_bytes=log_file_bytes
+        )
         self._stretches: deque[Stretch] = deque()
         self._left = 0  # number of payloads in the log after the last stretch
         self._failure: Exception | None = None
         self._submitted = 0
-        self._made: list[Path] = []
+        self._new_directories: list[Path] = []
 
     def _call_on_merged(self) -> None:
         self.on_merged()
@@ -68,24 +71,25 @@ class Eliminator:
     def submit(self, fps: Sequence[int], encode: Callable[[int], bytes]) -> int:
         """Submit the URLs with fingerprints *fps*, usually all links of a page.
 
-        ``encode(i)`` returns the payload of the i-th; it is called only for those not known to be
-        seen, whose number is returned. From then on they survive ``kill -9``. If it raises, for
-        example OSError for a full disk, none of the batch was added.
+        ``encode(i)`` returns the payload of the i-th URL. It is called only for URLs not known to
+        be seen, and their number is returned. From then on they survive ``kill -9``. If this method
+        raises an exception, for example OSError for a full disk, none of the URLs was added.
         """
         self._make_room()
         self._submitted += len(fps)
         return self._append(fps, encode)
 
     def add(self, fp: int) -> bool:
-        """Test and insert *fp* immediately; return whether it is new. ``take`` does not return it.
+        """Insert *fp* immediately; return whether it is new.
 
-        May block for a few reads of 8 kB.
+        ``take`` does not return it, as it has no payload. May block for a few reads of 8 kB.
         """
         self._make_room()
         self._submitted += 1
         return not self._set.find(fp) and bool(self._append((fp,), None))
 
     def _make_room(self) -> None:
+        """End the current stretch if it is full."""
         if self._background.ended:
             self._settle()
         if self._set.is_full or (self._set.answers_at_once and self._log.is_large):
@@ -93,21 +97,24 @@ class Eliminator:
             self._advance()
 
     def _append(self, fps: Sequence[int], encode: Callable[[int], bytes] | None) -> int:
-        new = self._set.insert(fps)
-        if new:
-            fresh = array("Q", [fps[index] for index in new])
+        """Write those *fps* that may be new to the log; return their number."""
+        new_indexes = self._set.insert(fps)
+        if new_indexes:
+            new_fps = array("Q", [fps[index] for index in new_indexes])
             try:
-                self._log.append(fresh, [encode(index) for index in new] if encode else ())
+                self._log.append(
+                    new_fps, [encode(index) for index in new_indexes] if encode else ()
+                )
             except BaseException:
-                self._set.undo(fresh)
+                self._set.undo(new_fps)
                 raise
-            self._set.mark_seen(fresh, with_payload=encode is not None)
+            self._set.mark_seen(new_fps, with_payload=encode is not None)
             if encode is not None:
-                self._left += len(new)
-        return len(new)
+                self._left += len(new_indexes)
+        return len(new_indexes)
 
     def certainly_seen(self, fp: int) -> bool:
-        """Return whether *fp* is known to have been submitted, without looking on disk."""
+        """Return whether *fp* is known to have been submitted; does not read the disk."""
         return fp in self._set
 
     def _seal(self) -> None:
@@ -116,6 +123,7 @@ class Eliminator:
         self._left = 0
 
     def _add_stretch(self, span: Span, *, left: int, cursor: Cursor | None = None) -> None:
+        """Queue the stretch *span* of the log, with *left* payloads after *cursor*."""
         path = self._log.file(span.number)
         stretch = Stretch(span=span, path=path, left=left, cursor=cursor)
         self._stretches.append(stretch)
@@ -127,13 +135,13 @@ class Eliminator:
     def waiting(self) -> int:
         """Number of payloads that ``take`` may still return.
 
-        It is an upper bound until they are merged, and 0 only if none is left.
+        Until they are merged it is an upper bound. It is 0 only if none is left.
         """
         return self._left + sum([stretch.left for stretch in self._stretches])
 
     @property
     def has_decided(self) -> bool:
-        """Whether ``take`` may return something now, or must report how a merge ended. O(1)."""
+        """Whether ``take`` should be called: it may return URLs or raise an error. O(1)."""
         if self._set.answers_at_once:
             return bool(self.waiting)
         return self._background.ended or bool(self._stretches and self._stretches[0].is_decided)
@@ -156,8 +164,8 @@ class Eliminator:
     def take(self, limit: int) -> list[bytes]:
         """Return at most *limit* payloads of new URLs, in first-seen order, each once.
 
-        Reads no more than a few megabytes of the log. Raises, once, what stopped work in the
-        background (OSError, CorruptRecordError); nothing is lost then, and the next call tries
+        Reads no more than a few megabytes of the log. If work in the background failed, raises its
+        error once (OSError, CorruptRecordError). Nothing is lost then, and the next call tries
         again.
         """
         self._settle()
@@ -171,9 +179,9 @@ class Eliminator:
         return taken
 
     def merge(self) -> None:
-        """Begin to find the new URLs among all submitted ones, unless a merge is running or due.
+        """Start finding the new URLs among all submitted ones, unless a merge is running or due.
 
-        Returns immediately.
+        Returns immediately; the worker does the merge.
         """
         self._settle()
         self._raise_failure()
@@ -182,17 +190,19 @@ class Eliminator:
             self._advance()
 
     def _seal_if_any(self) -> None:
+        """End the current stretch of the log, unless it is empty."""
         span = self._log.span
         if span.end > span.start:
             self._seal()
 
     def _raise_failure(self) -> None:
+        """Raise the error that stopped work in the background, if any, and forget it."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def _settle(self) -> None:
-        """Install what the worker has done and give it the next thing to do."""
+        """Install the result of finished background work, and start the next piece of work."""
         try:
             self._background.settle()
         except Exception as error:  # noqa: BLE001  # take() raises it
@@ -202,13 +212,15 @@ class Eliminator:
         self._advance()
 
     def _advance(self) -> None:
+        """Start the next background work, unless a failure has not been reported yet."""
         if self._failure is None:
-            # Feeders pause while the last T' is being taken, but the worker can go on.
+            # Feeders pause while the last T' is being taken, but the worker can continue.
             if self._set.is_full and not self.merging:
                 self._seal()
             self._set.work()
 
     def _retire(self) -> None:
+        """Remove the stretches that were completely taken."""
         while self._stretches and self._stretches[0].is_done:
             self._stretches.popleft().close()
             self._set.retire()
@@ -218,10 +230,11 @@ class Eliminator:
     def open(self, snapshot: bytes | None) -> None:
         """Recover from *snapshot* and the log written since. Blocks: about 1 s for a full T.
 
-        Raises CorruptRecordError for damage in data that the snapshot covers, NewerFormatError for
-        files of a later version. Nothing is changed then, except that unneeded files are deleted.
+        Raises CorruptRecordError if data that the snapshot covers is damaged, NewerFormatError if a
+        later webcrawl wrote the files. Then nothing is changed, except that unneeded files are
+        deleted.
         """
-        self._made = make_directory(self._path)
+        self._new_directories = make_directory(self._path)
         try:
             state = self._set.open(snapshot)
             cursor = state.cursor
@@ -236,13 +249,14 @@ class Eliminator:
         self._advance()
 
     def _replay_stretch(self, span: Span, cursor: Cursor | None) -> None:
-        place, left = span.start, 0
-        for frame in read_frames(self._log.file(span.number), start=place, end=span.end):
-            held = self._set.replay(frame.fps, with_payload=has_payloads(frame.packed))
-            if cursor is None or place >= cursor.offset:
-                left += held
-            place = frame.end
-        self._add_stretch(span, left=left - (cursor.done if cursor else 0), cursor=cursor)
+        """Submit the URLs of a stretch again; payloads before *cursor* were already taken."""
+        offset, payloads_left = span.start, 0
+        for frame in read_frames(self._log.file(span.number), start=offset, end=span.end):
+            new_payloads = self._set.replay(frame.fps, with_payload=has_payloads(frame.packed))
+            if cursor is None or offset >= cursor.offset:
+                payloads_left += new_payloads
+            offset = frame.end
+        self._add_stretch(span, left=payloads_left - (cursor.done if cursor else 0), cursor=cursor)
 
     def _recover(self, active: Span, *, first: int) -> None:
         """Submit again the URLs in U from the start of *active* on, then continue writing there."""
@@ -257,6 +271,8 @@ class Eliminator:
                     start, self._left = end, 0
                 self._left += self._set.replay(fps, with_payload=has_payloads(packed))
                 end = offset
+
+            # The log continues in the next file, if there is one.
             if not self._log.file(number + 1).exists():
                 break
             if end > start:
@@ -267,25 +283,24 @@ class Eliminator:
         self._log.open(number=number, start=start, end=end, first=first)
 
     def snapshot(self) -> bytes:
-        """Return the state now; its size does not grow with the crawl.
+        """Return the current state; its size does not grow with the crawl.
 
-        It must be taken at the same moment as that of the frontier, which has the URLs that were
-        taken.
+        Take the snapshot of the frontier, which has the URLs that were taken, at the same moment.
         """
         self._settle()
         pending = [stretch.span for stretch in self._stretches]
         cursor = self._stretches[0].cursor if pending else None
-        needed = [self._set.log_needed_from, *(span.number for span in pending[:1])]
-        active = self._log.snapshot(min([n for n in needed if n is not None], default=None))
+        needed_files = [self._set.log_needed_from, *(span.number for span in pending[:1])]
+        active = self._log.snapshot(min([n for n in needed_files if n is not None], default=None))
         return self._set.snapshot(pending, cursor, active)
 
     def written(self) -> list[Path]:
-        """Return the files to fsync before that snapshot may be published."""
-        return [*self._set.written(), *self._log.written(), self._path, *self._made]
+        """Return files and directories to fsync before the last snapshot may be published."""
+        return [*self._set.written(), *self._log.written(), self._path, *self._new_directories]
 
     def forget(self) -> None:
-        """Delete files, in the worker, that the last snapshot (now published) does not name."""
-        self._made = []
+        """Delete, in the worker, files not named by the last snapshot, which is now published."""
+        self._new_directories = []
         self._background.delete([*self._set.forget(), *self._log.forget()])
 
     def stats(self) -> dict[str, float]:
@@ -308,9 +323,9 @@ class Eliminator:
 class DiskEliminator(Eliminator):
     """Duplicate URL eliminator on disk, exact at any size (Mercator); see ``DiskSet``.
 
-    *buffer_size* is the number of entries of T, which take 16 bytes each for the table and 9 for
-    the order, and as much again while T' is merged. *executor* needs only one worker thread, and
-    may be shared.
+    *buffer_size* is the number of entries of T. Each entry takes 16 bytes in the table and 9 in the
+    list of arrivals, and as much again while T' is merged. *executor* needs only one worker thread
+    and may be shared.
     """
 
     def __init__(

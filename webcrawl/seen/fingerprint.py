@@ -1,4 +1,4 @@
-"""Fingerprint: the 64-bit name of a URL, in the eliminator, or of a document.
+"""Fingerprints: 64-bit hashes that identify URLs and documents.
 
 Mercator (section 3.2) uses 8-byte Rabin fingerprints; xxh3 has the same size and is many times
 faster. By the birthday bound, a crawl of a billion URLs expects 0.03 collisions, each of which
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 def fingerprint(url: str) -> int:
-    """Return the fingerprint of *url*, which the caller has normalized. Never 0."""
+    """Return the fingerprint of *url*, which the caller has normalized; it is never 0."""
     return document_fingerprint(url.encode())
 
 
 def document_fingerprint(data: bytes) -> int:
-    """Return the fingerprint of a document. Never 0."""
+    """Return the fingerprint of a document with the bytes *data*; it is never 0."""
     return xxh3_64_intdigest(data, seed_in_use()) or 1
 
 
 def fingerprints(urls: Iterable[str]) -> list[int]:
-    """Return the ``fingerprint`` of each of *urls*, without a call for each."""
+    """Return the fingerprints of *urls*; faster than calling ``fingerprint`` for each."""
     digest, seed = xxh3_64_intdigest, seed_in_use()
     return [digest(url.encode(), seed) or 1 for url in urls]
 
 
 def hexadecimal(fp: int) -> str:
-    """Return *fp* for people and scripts: 16 hex digits."""
+    """Format *fp* as 16 hex digits, for people and scripts."""
     return f"{fp:016x}"

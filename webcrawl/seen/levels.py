@@ -1,13 +1,13 @@
-"""The runs of one directory, of which similar ones are merged: a log-structured F.
+"""Sorted runs of one directory, in levels by size: F as a log-structured merge tree.
 
 Used by the disk eliminator and the content-seen test. The invariant: no fingerprint is in two runs,
-so a compaction changes where fingerprints are but not which there are, and a snapshot may name the
-runs before or after it.
+so a compaction moves fingerprints but does not change the set of them. A snapshot may name either
+the runs before or the run after a compaction.
 
 Mercator rewrote all of F in each merge, whose cost "eventually exceeds the time required to fill T"
-(section 3.2). Here a run is rewritten only when there are ``FAN_OUT`` of its size. So the number of
-times that a fingerprint is written grows with the logarithm of their count: with a T of 2^21, five
-times on the way to a billion.
+(section 3.2). Here runs are rewritten only when there are ``FAN_OUT`` of similar size. So the
+number of times that a fingerprint is written grows with the logarithm of the number of
+fingerprints: with a T of 2^21 entries, five times on the way to a billion.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ if TYPE_CHECKING:
 
     from webcrawl.seen.runs import Fingerprints
 
-#: Runs of one level that are merged into one of the next. More would mean fewer rewrites, but more
-#: runs to look up each fingerprint in, for which content-seen tests and ``add`` wait.
+#: Number of runs of one level that are merged into one of the next. A higher number would mean
+#: fewer rewrites but more runs in which to look up each fingerprint. Content-seen tests and ``add``
+#: wait for these look-ups.
 FAN_OUT = 4
-# Runs of fewer fingerprints than 2 to this power (256 kB) are one level: rewriting them takes 1 ms.
+# Runs of fewer than 2**_SMALL_BITS fingerprints (256 kB) form one level: rewriting one takes 1 ms.
 _SMALL_BITS = 15
-# Blocks of all runs together that ``merged`` has in memory: 16 MB, plus the same for the chunk made
-# of them and half of that for sorting it.
+# Number of blocks, of all runs together, that ``merged`` keeps in memory: 16 MB, plus the same for
+# the chunk made of them and half of that for sorting it.
 _MERGED_BLOCKS = 2048
 _LEVEL_BITS = FAN_OUT.bit_length() - 1
 assert 1 << _LEVEL_BITS == FAN_OUT
 
 
 class Levels:
-    """The finished runs of a directory, and which of them snapshots name.
+    """The finished runs in the directory *path*, and which of them snapshots name.
 
-    Files: ``<n>.run``. Belongs to the crawl's own thread. A worker reads a list of runs that it was
-    given, and runs are only closed when no worker is running.
+    The files are ``<n>.run``. All methods are called in the crawl's own thread. A worker reads the
+    runs of a list that it was given, and runs are closed only when no worker is running.
     """
 
     def __init__(self, *, path: Path) -> None:
@@ -60,29 +61,30 @@ class Levels:
         Raises CorruptRecordError if one is missing, has a damaged header or index, or is a
         different run.
         """
-        keep = {self._file(number) for number, _ in named}
+        kept_files = {self._file(number) for number, _ in named}
         for path in self._path.glob("*.run"):
-            if path not in keep:
+            if path not in kept_files:
                 path.unlink()
         for number, count in named:
             self.runs.append(Run.open(self._file(number), count=count))
             self._next = max(self._next, number + 1)
-        self._published = keep
+        self._published = kept_files
 
     def _file(self, number: int) -> Path:
+        """Return the path of run *number*."""
         return run_path(self._path, number)
 
     def next_file(self) -> Path:
-        """Return the file for a new run."""
+        """Return the path for a new run."""
         self._next += 1
         return self._file(self._next - 1)
 
     def add(self, run: Run) -> None:
-        """Add a finished *run*, which has no fingerprint of the others."""
+        """Add a finished *run*, which has no fingerprint in common with the others."""
         self.runs.append(run)
 
     def crowded(self) -> list[Run]:
-        """Return the runs to compact now: a full level and everything below it, or none."""
+        """Return the runs to compact now: those of a full level and all smaller ones, or none."""
         levels = [_level(run.count) for run in self.runs]
         for level in sorted(set(levels)):
             if levels.count(level) >= FAN_OUT:
@@ -90,7 +92,7 @@ class Levels:
         return []
 
     def replace(self, old: Sequence[Run], new: Run) -> None:
-        """Replace the runs *old* with *new*, which has their fingerprints."""
+        """Replace the runs *old* with the run *new*, which has all of their fingerprints."""
         for run in old:
             self.runs.remove(run)
             run.close()
@@ -98,7 +100,7 @@ class Levels:
         self.runs.insert(0, new)
 
     def snapshot(self) -> list[tuple[int, int]]:
-        """Return (number, count) of each run, for ``open``."""
+        """Return the file number and the count of fingerprints of each run, for ``open``."""
         self._deletable += self._replaced
         self._replaced = []
         self._in_snapshot = {run.path for run in self.runs}
@@ -109,7 +111,7 @@ class Levels:
         return sorted(self._in_snapshot - self._published)
 
     def forget(self) -> list[Path]:
-        """Return files to delete, as the last snapshot was published."""
+        """Return files to delete, because the last snapshot was published."""
         paths, self._deletable = self._deletable, []
         self._published = self._in_snapshot
         return paths
@@ -122,16 +124,20 @@ class Levels:
 
 
 def run_path(path: Path, number: int) -> Path:
-    """Return the file of run *number* in the directory *path*."""
+    """Return the path of run *number* in the directory *path*."""
     return path / f"{number:06d}.run"
 
 
 def _level(count: int) -> int:
+    """Return the level of a run with *count* fingerprints, 0 for the smallest runs."""
     return max(0, count.bit_length() - _SMALL_BITS + _LEVEL_BITS - 1) // _LEVEL_BITS
 
 
 def find(runs: Sequence[Run], keys: Fingerprints) -> NDArray[np.bool_]:
-    """Return which of *keys* (increasing) are in any of *runs*. May take seconds: for a worker."""
+    """Return for each of *keys*, which must increase, whether any of *runs* has it.
+
+    May take seconds, so call it in a worker thread.
+    """
     found = np.zeros(len(keys), dtype=np.bool_)
     for run in runs:
         found |= run.find(keys)
@@ -139,25 +145,27 @@ def find(runs: Sequence[Run], keys: Fingerprints) -> NDArray[np.bool_]:
 
 
 def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
-    """Yield all fingerprints of *runs* in order, in chunks, with a few megabytes of memory.
+    """Yield all fingerprints of *runs* in increasing order, as arrays of a few megabytes.
 
-    Each step takes from every run the fingerprints up to the smallest of their chunks' ends, so at
-    least one chunk is used up in a step.
+    Each step takes from the chunk at the head of every run the fingerprints up to *bound*, the
+    smallest last fingerprint of all these chunks. So each step uses up at least one chunk.
     """
     blocks = max(1, _MERGED_BLOCKS // max(1, len(runs)))
     sources = [run.chunks(blocks=blocks) for run in runs]
     heads = [next(source, None) for source in sources]
     while True:
-        open_heads = [(n, head) for n, head in enumerate(heads) if head is not None]
-        if not open_heads:
+        remaining_heads = [(number, head) for number, head in enumerate(heads) if head is not None]
+        if not remaining_heads:
             return
-        bound = min(head[-1] for _, head in open_heads)
+
+        bound = min(head[-1] for _, head in remaining_heads)
         parts = []
-        for n, head in open_heads:
-            cut = int(np.searchsorted(head, bound, side="right"))
-            if cut:
-                parts.append(head[:cut])
-                heads[n] = head[cut:] if cut < len(head) else next(sources[n], None)
+        for number, head in remaining_heads:
+            count = int(np.searchsorted(head, bound, side="right"))
+            if count:
+                parts.append(head[:count])
+                heads[number] = head[count:] if count < len(head) else next(sources[number], None)
+
         chunk = np.concatenate(parts)
         chunk.sort(kind="stable")  # merges the sorted pieces
         yield chunk

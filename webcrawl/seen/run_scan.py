@@ -1,6 +1,6 @@
-"""Reader of damaged runs: reads every block and reports whether it is damaged.
+"""Reader of possibly damaged runs: reads every block and reports whether it is damaged.
 
-Used to check a job; the crawl itself stops at damage (runs.py).
+Used to check a job. The crawl itself stops when it meets damage (runs.py).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _WORD = np.dtype("<u8")
 
 
 class Block(NamedTuple):
-    """A block of a run, or its header or index if damaged.
+    """A block of a run, or the header or index of the run if that is damaged.
 
-    It begins at byte *offset* and has *size* bytes; *damage* describes its damage, empty if none.
+    It begins at byte *offset* and has *size* bytes. *damage* describes its damage; it is empty if
+    there is none.
     """
 
     offset: int
@@ -35,7 +36,7 @@ class Block(NamedTuple):
 def scan_run(path: Path, *, count: int) -> Iterator[Block]:
     """Yield the blocks of the run *path*, which must have *count* fingerprints.
 
-    Raises NewerFormatError if a later webcrawl wrote it, OSError.
+    Raises NewerFormatError if a later webcrawl wrote the run, and OSError.
     """
     try:
         file = path.open("rb")
@@ -47,36 +48,38 @@ def scan_run(path: Path, *, count: int) -> Iterator[Block]:
 
 
 def _scan(path: Path, fd: int, count: int) -> Iterator[Block]:
+    """Yield the blocks of the run *path*, which is open as *fd*: the checks of ``scan_run``."""
     blocks = -(-count // BLOCK)
     index_at = DATA_AT + blocks * BLOCK_BYTES
     index = os.pread(fd, blocks * 16, index_at)
-    crc = None
+    index_crc = None
     try:
-        found, crc = read_header(path, os.pread(fd, HEADER.size + 4, 0))
-        if found != count:
-            yield Block(8, DATA_AT, f"holds {found} fingerprints, {count} expected")
-            crc = None
+        actual_count, index_crc = read_header(path, os.pread(fd, HEADER.size + 4, 0))
+        if actual_count != count:
+            yield Block(8, DATA_AT, f"holds {actual_count} fingerprints, {count} expected")
+            index_crc = None
     except CorruptRecordError as error:
         yield Block(0, DATA_AT, error.why)
-    if len(index) < blocks * 16 or (crc is not None and zlib.crc32(index) != crc):
+    if len(index) < blocks * 16 or (index_crc is not None and zlib.crc32(index) != index_crc):
         yield Block(index_at, len(index), "the index is damaged or cut off")
+
     words = np.frombuffer(index.ljust(blocks * 16, b"\0"), _WORD)
-    fences, sums = words[:blocks], words[blocks:]
-    last = -1
-    for number in range(blocks):
-        offset = DATA_AT + number * BLOCK_BYTES
+    fences, checksums = words[:blocks], words[blocks:]
+    last_fp = -1
+    for block in range(blocks):
+        offset = DATA_AT + block * BLOCK_BYTES
         data = os.pread(fd, BLOCK_BYTES, offset)
-        held = np.frombuffer(data[: len(data) // 8 * 8], _WORD)
-        adds_up = len(held) == BLOCK and int(held.sum()) == int(sums[number])
-        held = held[: count - number * BLOCK]
-        if not len(held):
+        fps = np.frombuffer(data[: len(data) // 8 * 8], _WORD)
+        sum_matches = len(fps) == BLOCK and int(fps.sum()) == int(checksums[block])
+        fps = fps[: count - block * BLOCK]
+        if not len(fps):
             yield Block(offset, BLOCK_BYTES, "the block is missing")
         elif (
-            not adds_up
-            or not last < int(held[0]) == int(fences[number])
-            or not (held[1:] > held[:-1]).all()
+            not sum_matches
+            or not last_fp < int(fps[0]) == int(fences[block])
+            or not (fps[1:] > fps[:-1]).all()
         ):
             yield Block(offset, BLOCK_BYTES, "checksum mismatch in the block")
         else:
             yield Block(offset, BLOCK_BYTES, "")
-            last = int(held[-1])
+            last_fp = int(fps[-1])

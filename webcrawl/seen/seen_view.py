@@ -1,11 +1,11 @@
-"""Read-only view of an eliminator's files, for other processes than the one that owns them.
+"""Read-only view of an eliminator's files, for processes other than the one that owns them.
 
-Used by commands that explain and export. It takes no lock and changes nothing on disk: it reads the
-last published snapshot and the URL log since. The invariant: for a submitted URL, ``holds`` is
-true, or it is among the ``undecided``, or both (if it was submitted again).
+Used by commands that explain and export. It takes no lock and changes nothing on disk. It reads the
+last published snapshot and the part of the URL log written since. The invariant: for a submitted
+URL, ``holds`` is true, or the URL is among the ``undecided``, or both (if it was submitted again).
 
-All methods read the disk. They raise CorruptRecordError for damage, and also when a newer snapshot
-was published meanwhile and files are gone: the reader then starts over with that one.
+All methods read the disk. They raise CorruptRecordError if a file is damaged. They raise it too if
+a newer snapshot was published meanwhile and files were deleted; then start over with the newer one.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class Submitted(NamedTuple):
-    """A URL on its way through the eliminator: its fingerprint and its payload."""
+    """A URL that was submitted to the eliminator: its fingerprint and its payload."""
 
     fp: int
     payload: bytes
 
 
 class _LogEntry(NamedTuple):
-    """A URL in the log.
+    """A URL in the URL log.
 
-    *taken* says that it left the eliminator before the snapshot, or never will.
+    *taken* is true if it had left the eliminator before the snapshot, or will never leave it.
     """
 
     fp: int
@@ -48,16 +48,16 @@ class _LogEntry(NamedTuple):
     taken: bool
 
 
-# State of a record of which only a part had been taken.
+# State of a record of which only a part of the payloads had been taken.
 _PARTLY = None
 
 
 class SeenView:
-    """The eliminator in the directory *path* as of *snapshot*, plus URLs submitted since."""
+    """State of the eliminator in the directory *path* at *snapshot*, plus URLs submitted since."""
 
     def __init__(self, *, path: Path, snapshot: bytes) -> None:
         self._path = path
-        self._log = UrlLog(path=path, aside=lambda call: call())
+        self._log = UrlLog(path=path, run_in_worker=lambda call: call())
         self._store: _Runs | _Filter
         cursor: Cursor | None
         if tag_of(snapshot) == "Bloom":
@@ -70,43 +70,52 @@ class SeenView:
             self._store = _Runs(path, disk)
             cursor = disk.cursor
             self._spans = [*disk.pending, disk.active]
-        # How far the first stretch had been taken: this offset, and how much of the record there.
-        self._consumed, self._done = (0, 0) if cursor is None else (cursor.offset, cursor.done)
+        # How far the first stretch had been taken: up to the record at this offset, and how many of
+        # its payloads.
+        self._consumed_offset = cursor.offset if cursor else 0
+        self._consumed_payloads = cursor.done if cursor else 0
 
     def close(self) -> None:
         """Close the files."""
         self._store.close()
 
     def holds(self, fp: int) -> bool:
-        """Return whether *fp* was submitted and decided. With a Bloom filter this may be wrong."""
-        return self._store.holds(fp) or any(one.taken for one in self._log_entries({fp}))
+        """Return whether *fp* was submitted and is no longer undecided.
+
+        With a Bloom filter, a positive answer may be wrong.
+        """
+        return self._store.holds(fp) or any(entry.taken for entry in self._log_entries({fp}))
 
     def undecided(self, wanted: Collection[int] | None = None) -> Iterator[Submitted]:
         """Yield the entries that the eliminator will return after the snapshot, in order.
 
-        Each fingerprint comes once; only those *wanted*, if given. Remembers all fingerprints that
-        it has seen. Since the snapshot the owner may have handed some of them to the frontier.
+        Each fingerprint is returned once; if *wanted* is given, only those are returned. Keeps all
+        fingerprints in memory that it has read. The owner may already have handed some of the URLs
+        to the frontier, after the snapshot.
         """
-        for one in self._log_entries(wanted):
-            if not one.taken:
-                yield Submitted(one.fp, one.payload)
+        for entry in self._log_entries(wanted):
+            if not entry.taken:
+                yield Submitted(entry.fp, entry.payload)
 
     def _log_entries(self, wanted: Collection[int] | None) -> Iterator[_LogEntry]:
-        """Yield the log entries that are in none of the named runs.
+        """Yield the log entries whose URLs are not in any run of the snapshot, each URL once.
 
-        They begin with the first stretch that was not completely taken, and include what was taken
-        of it.
+        They begin with the first stretch that was not completely taken, including the part of it
+        that was taken. If *wanted* is given, only entries with these fingerprints are returned.
         """
         known: set[int] = set()
         for frame, taken in self._frames():
             fps = frame.fps
             if wanted is not None and taken is not _PARTLY and not any(fp in fps for fp in wanted):
                 continue
-            left_to_take = self._done if taken is _PARTLY else len(fps) if taken else 0
+
+            left_to_take = self._consumed_payloads if taken is _PARTLY else len(fps) if taken else 0
             silent = not has_payloads(frame.packed)
             payloads = [b""] * len(fps) if silent else unpacked(self._path, frame.end, frame.packed)
-            asked = fps if wanted is None or taken is _PARTLY else wanted
-            known |= self._store.known(asked)
+
+            to_look_up = fps if wanted is None or taken is _PARTLY else wanted
+            known |= self._store.known(to_look_up)
+
             for fp, payload in zip(fps, payloads, strict=True):
                 if fp in known:
                     continue
@@ -118,7 +127,8 @@ class SeenView:
     def _frames(self) -> Iterator[tuple[Frame, bool | None]]:
         """Yield the records of the URL log up to its current end, and whether each had been taken.
 
-        At the snapshot a record was taken, not taken, or taken in part.
+        At the time of the snapshot, a record had been taken completely (True), not at all (False),
+        or in part (``_PARTLY``).
         """
         last = self._spans[-1]
         for span in self._spans:
@@ -129,9 +139,11 @@ class SeenView:
                 else read_frames(file, start=start, end=span.end)
             )
             for frame in frames:
-                taken = span is self._spans[0] and start <= self._consumed
-                yield frame, _PARTLY if taken and start == self._consumed else taken
+                taken = span is self._spans[0] and start <= self._consumed_offset
+                yield frame, _PARTLY if taken and start == self._consumed_offset else taken
                 start = frame.end
+
+        # Files that were begun after the snapshot.
         number = last.number + 1
         while self._log.file(number).exists():
             for frame in self._log.recovered(number, start=HEADER_SIZE, trusted_until=HEADER_SIZE):
@@ -140,9 +152,9 @@ class SeenView:
 
 
 class _Runs:
-    """The runs that the snapshot names.
+    """Runs of an exact eliminator that the snapshot names.
 
-    Of the undecided URLs they have only those that had been submitted before.
+    They have an undecided URL only if it had been submitted before.
     """
 
     def __init__(self, path: Path, state: DiskSnapshot) -> None:
@@ -155,9 +167,11 @@ class _Runs:
             raise
 
     def holds(self, fp: int) -> bool:
+        """Return whether any run has *fp*."""
         return any(fp in run for run in reversed(self._runs))
 
     def known(self, fps: Collection[int]) -> set[int]:
+        """Return those of *fps* that any run has."""
         keys = np.array(sorted(fps), dtype=np.uint64)
         return set(keys[find(self._runs, keys)].tolist())
 
@@ -167,7 +181,10 @@ class _Runs:
 
 
 class _Filter:
-    """The saved filter and the log since; all URLs in the log were new when submitted."""
+    """Saved Bloom filter, and the URL log written since it was saved.
+
+    All URLs in the log were new when they were submitted.
+    """
 
     def __init__(self, path: Path, state: BloomSnapshot, log: UrlLog) -> None:
         self._state = state
@@ -175,19 +192,21 @@ class _Filter:
         self._filters = read_filter(filter_path(path, state.saved)).filters if state.saved else []
 
     def holds(self, fp: int) -> bool:
-        if any(fp in one for one in self._filters):
+        """Return whether the filter or the log since then has *fp*."""
+        if any(fp in bloom_filter for bloom_filter in self._filters):
             return True
-        first, offset = self._state.since
+        first_file, offset = self._state.since
         for span in self._state.files:
-            if span.number >= first:
-                start = offset if span.number == first else HEADER_SIZE
+            if span.number >= first_file:
+                start = offset if span.number == first_file else HEADER_SIZE
                 frames = read_frames(self._log.file(span.number), start=start, end=span.end)
                 if any(fp in frame.fps for frame in frames):
                     return True
         return False
 
-    def known(self, fps: Collection[int]) -> set[int]:  # noqa: ARG002  # see the class
+    def known(self, fps: Collection[int]) -> set[int]:  # noqa: ARG002  # as in _Runs
+        """Return an empty set, because all URLs in the log were new."""
         return set()
 
     def close(self) -> None:
-        """Do nothing, as no file is open."""
+        """Do nothing, because no file is open."""

@@ -1,6 +1,6 @@
-"""Snapshots of the eliminators, and the decoding of all snapshots of this package.
+"""Snapshots of the eliminators, and a decoder for all snapshots of this package.
 
-A snapshot is msgpack: the part's tag, the version, the part's fields.
+A snapshot is a msgpack array: the tag of the component, the version, and the component's fields.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFo
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Version of all snapshots of this package; it changes when one of them does.
+#: Version of all snapshots of this package; it changes when the format of any of them changes.
 VERSION = 1
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
-    """State of the exact eliminator.
+    """Snapshot of the exact eliminator.
 
-    - runs: (number, count)
+    - runs: the file number and the count of fingerprints of each sorted run
     - pending: stretches of U that were not completely taken, oldest first
     - cursor: position in the first of them
     - active: the stretch being written
@@ -40,12 +40,12 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
 
 
 class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
-    """State of the Bloom eliminator.
+    """Snapshot of the Bloom eliminator.
 
     - saved: number of the filter's file, 0 if there is none
-    - since: the position in the log up to which the file has all URLs, (file, offset)
-    - consumed_until: the file, and the cursor in it, up to which all was taken
-    - files: the log from the first file needed on; the last one is being written
+    - since: the position (file number, offset) in the URL log up to which that file has all URLs
+    - consumed_until: the log file, and the cursor in it, up to which all URLs were taken
+    - files: the log files that are still needed; the last one is being written
     """
 
     version: int
@@ -58,8 +58,8 @@ class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
 class LogState(NamedTuple):
     """State of the URL log.
 
-    The stretches not completely taken, the cursor in the first of them, the stretch being written,
-    and the oldest file needed.
+    *pending* are the stretches not completely taken, *cursor* is the position in the first of them,
+    *active* the stretch being written, and *first* the number of the oldest file needed.
     """
 
     pending: list[Span]
@@ -76,27 +76,27 @@ _decode_any = msgpack_decoder(list[object])
 def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
     """Decode *snapshot* as a *kind*, a tagged array-like struct with the version as first field.
 
-    *path* is its directory. Raises CorruptRecordError, or NewerFormatError if a later webcrawl
-    wrote it.
+    *path* is the directory it belongs to. Raises CorruptRecordError, or NewerFormatError if a later
+    webcrawl wrote it.
     """
     tag = kind.__struct_config__.tag
     try:
-        head = _decode_any(snapshot)[:2]
-        if len(head) == 2 and head[0] != tag:
+        fields = _decode_any(snapshot)[:2]
+        if len(fields) == 2 and fields[0] != tag:
             raise CorruptRecordError(
-                path, 0, f"it has the state of a {head[0]} eliminator, not of a {tag} one"
+                path, 0, f"it has the state of a {fields[0]} eliminator, not of a {tag} one"
             )
-        if len(head) == 2 and isinstance(head[1], int) and head[1] > VERSION:
-            raise NewerFormatError(f"the snapshot of {path}", head[1], VERSION)
+        if len(fields) == 2 and isinstance(fields[1], int) and fields[1] > VERSION:
+            raise NewerFormatError(f"the snapshot of {path}", fields[1], VERSION)
         return msgpack_decoder(kind)(snapshot)
     except UndecodableError as error:
         raise CorruptRecordError(path, 0, f"unreadable snapshot: {error}") from error
 
 
 def tag_of(snapshot: bytes) -> str:
-    """Return the tag of *snapshot*; "" if it cannot be read, which decode_snapshot explains."""
+    """Return the tag of *snapshot*, or "" if it is unreadable; ``decode_snapshot`` says why."""
     try:
-        head = _decode_any(snapshot)[:1]
+        first_field = _decode_any(snapshot)[:1]
     except UndecodableError:
         return ""
-    return head[0] if head and isinstance(head[0], str) else ""
+    return first_field[0] if first_field and isinstance(first_field[0], str) else ""

@@ -1,16 +1,16 @@
-"""The buffer T: fingerprints submitted since the last merge, as a table and in order of arrival.
+"""Buffer T: fingerprints submitted since the last merge, as a table and in order of arrival.
 
-The eliminator has one being filled and one being merged (Mercator, section 3.2, figure 4). The
+The eliminator fills one buffer while another is being merged (Mercator, section 3.2, figure 4). The
 invariant: ``order[n]`` is the fingerprint of the n-th URL of this buffer's stretch of the URL log,
-and ``kinds[n]`` says what is stored with it. The table has exactly the fingerprints of ``order``,
-each once.
+and ``kinds[n]`` says what is stored with it. The table contains exactly the fingerprints of
+``order``, each once.
 
 The table is an open-addressing hash table of 64-bit words in anonymous memory, at most half full
 for its intended size. A Python set of 2^21 integers takes 200 MB and stops the reactor when it
-grows and when it is freed. This table takes 32 MB, which return to the system immediately. While
-the front end has few URLs, merges are frequent and buffers small, and touching a new page of memory
-takes as long as two insertions. So the table begins with 128 kB, and with 8,192 entries it gets its
-full size, in 5 ms.
+grows and when it is freed. This table takes 32 MB, which are returned to the system immediately.
+While the front end has few URLs, merges are frequent and buffers are small, and touching a new page
+of memory takes as long as two insertions. So the table begins with 128 kB. When it has 8,192
+entries, it is enlarged to its full size, which takes 5 ms.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from webcrawl.storage.anonymous_memory import anonymous_memory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Kinds of entries: a fingerprint without a payload, one with a payload, or (only after a recovery
-#: that joined two buffers) one that this buffer already has.
+#: Kinds of entries: a fingerprint without a payload, one with a payload, or one that this buffer
+#: already has. The last kind occurs only after a recovery that joined two buffers.
 SILENT, WITH_PAYLOAD, REPEAT = 0, 1, 2
 
 _MIN_SLOTS = 1024  # one page of memory holds 512
@@ -37,7 +37,7 @@ class Buffer:
     """The buffer T of new fingerprints. Not thread-safe; nothing may be added during a merge."""
 
     def __init__(self, *, size: int) -> None:
-        """Create a buffer for *size* entries; with more the table grows again, in a pause."""
+        """Create a buffer for *size* entries; with more, the table must grow, which takes time."""
         self._full_slots = max(_MIN_SLOTS, 1 << (2 * size - 1).bit_length())
         self.order = array("Q")
         self.kinds = bytearray()
@@ -45,15 +45,16 @@ class Buffer:
         self._allocate(min(self._full_slots, _FIRST_SLOTS))
 
     def _allocate(self, slots: int) -> None:
+        """Create an empty table with *slots* slots."""
         self._memory = anonymous_memory(slots * 8)
         self._slots = memoryview(self._memory).cast("Q")
         self._mask = slots - 1
         self._room = slots // 2 if slots < self._full_slots else slots - slots // 8
 
     def insert(self, fps: Sequence[int], candidates: Sequence[int]) -> list[int]:
-        """Put ``fps[i]`` for i in *candidates* into the table; return those i that were new.
+        """Insert ``fps[i]`` for each i in *candidates* into the table; return each i that was new.
 
-        The caller then calls ``append`` for the new ones, or ``undo``.
+        The caller then calls ``append`` with the new fingerprints, or ``undo``.
         """
         if self._count + len(candidates) > self._room:
             self._grow(self._count + len(candidates))
@@ -62,12 +63,12 @@ class Buffer:
         for index in candidates:
             fp = fps[index]
             slot = fp & mask
-            held = slots[slot]
-            while held:
-                if held == fp:
+            occupant = slots[slot]
+            while occupant:
+                if occupant == fp:
                     break
                 slot = (slot + 1) & mask
-                held = slots[slot]
+                occupant = slots[slot]
             else:
                 slots[slot] = fp
                 new.append(index)
@@ -75,9 +76,9 @@ class Buffer:
         return new
 
     def undo(self, fps: Sequence[int]) -> None:
-        """Undo the last ``insert``, given its new fingerprints in order.
+        """Undo the last ``insert``, whose new fingerprints are *fps*, in order.
 
-        The last entries can leave an open-addressing table without tombstones.
+        The last entries can be removed from an open-addressing table without tombstones.
         """
         slots, mask = self._slots, self._mask
         for fp in reversed(fps):
@@ -88,14 +89,14 @@ class Buffer:
         self._count -= len(fps)
 
     def append(self, fps: Sequence[int], kind: int) -> None:
-        """Note the arrival of *fps*, in order, after they were written to the URL log."""
+        """Record that *fps* were written to the URL log, in this order, with entries of *kind*."""
         self.order.extend(fps)
         self.kinds += (b"\x01" if kind == WITH_PAYLOAD else b"\x00") * len(fps)
 
     def replay(self, fps: Sequence[int], *, with_payload: bool) -> int:
-        """Add a record read back from the URL log; return how many payloads may be new.
+        """Add *fps*, read back from the URL log; return how many payloads may be new.
 
-        A fingerprint may be there twice if there was a merge in between.
+        The log has a fingerprint twice if there was a merge in between.
         """
         new = self.insert(fps, range(len(fps)))
         kinds = bytearray([REPEAT]) * len(fps)
@@ -106,14 +107,15 @@ class Buffer:
         return len(new) if with_payload else 0
 
     def __contains__(self, fp: int) -> bool:
+        """Return whether the table contains *fp*."""
         slots, mask = self._slots, self._mask
         slot = fp & mask
-        held = slots[slot]
-        while held:
-            if held == fp:
+        occupant = slots[slot]
+        while occupant:
+            if occupant == fp:
                 return True
             slot = (slot + 1) & mask
-            held = slots[slot]
+            occupant = slots[slot]
         return False
 
     def __len__(self) -> int:
@@ -121,24 +123,29 @@ class Buffer:
         return len(self.order)
 
     def _grow(self, needed: int) -> None:
-        held = np.frombuffer(self._memory, np.uint64)
-        held = held[held != 0]
+        """Move the entries to a larger table, with room for *needed* entries."""
+        entries = np.frombuffer(self._memory, np.uint64)
+        entries = entries[entries != 0]
         self.close()
         slots = max(self._full_slots, 1 << (2 * needed - 1).bit_length())
         self._allocate(slots)
-        # In the order of their preferred slots, each goes there or after the one before it.
-        wanted = (held & np.uint64(self._mask)).astype(np.int64)
-        by_slot = wanted.argsort()
-        number = np.arange(len(held))
-        slot = np.maximum.accumulate(wanted[by_slot] - number) + number
-        fits = slot < slots
-        held = held[by_slot]
-        np.frombuffer(self._memory, np.uint64)[slot[fits]] = held[fits]
+
+        # Sorted by preferred slot, each entry goes to its slot, or to the one after the previous
+        # entry.
+        preferred = (entries & np.uint64(self._mask)).astype(np.int64)
+        by_slot = preferred.argsort()
+        positions = np.arange(len(entries))
+        target_slots = np.maximum.accumulate(preferred[by_slot] - positions) + positions
+        fits = target_slots < slots
+        entries = entries[by_slot]
+        np.frombuffer(self._memory, np.uint64)[target_slots[fits]] = entries[fits]
         self._count = int(fits.sum())
-        others = held[~fits].tolist()
-        self.insert(others, range(len(others)))
+
+        # Entries that would come after the last slot continue at the first one.
+        overflowing = entries[~fits].tolist()
+        self.insert(overflowing, range(len(overflowing)))
 
     def close(self) -> None:
-        """Free the table's memory; ``order`` and ``kinds`` stay."""
+        """Free the table's memory; ``order`` and ``kinds`` remain."""
         self._slots.release()
         self._memory.close()

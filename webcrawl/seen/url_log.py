@@ -1,8 +1,8 @@
-"""The URL log U: every URL that passed cache and buffer, in the order of submission.
+"""URL log (U): every URL that was not in the cache or buffer, in the order of submission.
 
-Written by the eliminators at each submit. It is also the crawl's log of discovered URLs, so nothing
-needs to be written twice. The invariant: once ``append`` has returned, its record is read back
-after ``kill -9``, in order, and the n-th fingerprint of a stretch is the n-th of its buffer.
+The eliminators write to it at each submit. It is also the crawl's log of discovered URLs, so
+nothing needs to be written twice. The invariant: once ``append`` has returned, its record is read
+back after ``kill -9``, in order, and the n-th fingerprint of a stretch is the n-th of its buffer.
 
     discovered-NNNNNN.log   numbered from 1 without gaps; the highest is appended to
 """
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 # log    := a record log (see webcrawl.storage.record_log), one record per submit
 # record := count u32 | fingerprint u64 * count | packed payloads       little-endian
-# There are count packed payloads (pack_many), or none: then the fingerprints were added without
+# There are count packed payloads (pack_many), or none if the fingerprints were added without
 # anything to return later.
 COUNT = struct.Struct("<I")
 assert COUNT.size == 4
 
-# A stretch of the log begins a new file when the old one has this many bytes. So files can be
-# deleted during the crawl, but frequent small merges do not fill the directory with files.
+# A stretch of the log begins a new file when the old one has this many bytes. So old
+# files can be deleted during the crawl, and frequent small merges do not create many files.
 FILE_BYTES = 64 << 20
 
 
 class Span(NamedTuple):
-    """A stretch of one log file, in bytes."""
+    """A stretch of log file *number*, from byte *start* to byte *end*."""
 
     number: int
     start: int
@@ -45,7 +45,7 @@ class Span(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One record: the offset after it, its fingerprints and its packed payloads."""
+    """A record of the log: the offset after it, its fingerprints and its packed payloads."""
 
     end: int
     fps: array[int]
@@ -53,32 +53,34 @@ class Frame(NamedTuple):
 
 
 class UrlLog:
-    """The log's files in one directory. Belongs to the crawl's own thread.
+    """The files of the URL log in the directory *path*. Used only in the crawl's own thread.
 
-    *aside* runs a call that may block in another thread: closing a file of 200 MB stops the caller
-    for 70 ms if ext4 decides to allocate its blocks then (2026-11-20).
+    *run_in_worker* runs calls that may block, in another thread. Closing a file of 200 MB would
+    stop the caller for 70 ms if ext4 decides to allocate its blocks then (2026-11-20).
     """
 
     def __init__(
         self,
         *,
         path: Path,
-        aside: Callable[[Callable[[], None]], None],
+        run_in_worker: Callable[[Callable[[], None]], None],
         file_bytes: int = FILE_BYTES,
     ) -> None:
         self._path = path
-        self._aside = aside
+        self._run_in_worker = run_in_worker
         self._file_bytes = file_bytes
         self._log: RecordLog | None = None
         self._number = 0
         self._start = 0
-        self._named = (1, 1)
+        self._files_in_snapshot = (1, 1)
         self._published_first = 1
 
     def open(self, *, number: int, start: int, end: int, first: int) -> None:
-        """Continue writing in file *number*, cut to *end*; the current stretch began at *start*.
+        """Continue writing file *number* at *end*; the current stretch began at *start*.
 
-        Files below *first* and above *number* are deleted.
+        The file is cut off at *end*.
+
+        Files with numbers below *first* or above *number* are deleted.
         """
         for path in self._path.glob("discovered-*.log"):
             if not first <= int(path.stem.rpartition("-")[2]) <= number:
@@ -86,7 +88,7 @@ class UrlLog:
         self._log = RecordLog.open(self.file(number), size=end)
         self._number, self._start = number, start
         self._published_first = first
-        self._named = (first, number)
+        self._files_in_snapshot = (first, number)
 
     @property
     def _active(self) -> RecordLog:
@@ -108,7 +110,7 @@ class UrlLog:
         return Span(self._number, self._start, self._active.size)
 
     def append(self, fps: array[int], payloads: Sequence[bytes]) -> None:
-        """Write *fps* with their *payloads* (or none) as one record, with one write.
+        """Append *fps* and their *payloads*, which may be empty, as one record with one write.
 
         Raises OSError if the disk is full; then nothing was appended.
         """
@@ -119,7 +121,7 @@ class UrlLog:
     ) -> Generator[Frame, None, None]:
         """Yield the records of file *number* from *start* on.
 
-        Damage before *trusted_until* is an error; after it, damage is the end of the log.
+        Damage before *trusted_until* raises CorruptRecordError; damage after it ends the log.
         """
         path = self.file(number)
         if trusted_until > start:
@@ -132,39 +134,42 @@ class UrlLog:
         span = self.span
         if self.is_large:
             log = RecordLog.open(self.file(self._number + 1), size=HEADER_SIZE)
-            self._aside(self._active.close)
+            self._run_in_worker(self._active.close)
             self._log = log
             self._number += 1
         self._start = self._active.size
         return span
 
     def snapshot(self, first: int | None) -> Span:
-        """Return the stretch being written.
+        """Return the stretch being written, and record which files the snapshot needs.
 
-        *first* is the oldest file that other stretches of the same snapshot are in, or None.
+        *first* is the oldest file that contains another stretch of the snapshot, or None.
         """
-        self._named = (self._number if first is None else first, self._number)
+        self._files_in_snapshot = (self._number if first is None else first, self._number)
         return self.span
 
     def written(self) -> list[Path]:
         """Return files to fsync before the last snapshot may be published."""
-        return [self.file(number) for number in range(self._named[0], self._named[1] + 1)]
+        return [
+            self.file(number)
+            for number in range(self._files_in_snapshot[0], self._files_in_snapshot[1] + 1)
+        ]
 
     def forget(self) -> list[Path]:
-        """Return files to delete, as the last snapshot was published."""
-        old = range(self._published_first, self._named[0])
-        self._published_first = self._named[0]
+        """Return files to delete, because the last snapshot was published."""
+        old = range(self._published_first, self._files_in_snapshot[0])
+        self._published_first = self._files_in_snapshot[0]
         return [self.file(number) for number in old]
 
     def close(self) -> None:
-        """Close without fsync."""
+        """Close the log without fsync."""
         if self._log is not None:
             self._log.close()
             self._log = None
 
 
 def read_frames(path: Path, *, start: int, end: int | None) -> Generator[Frame, None, None]:
-    """Yield the records from byte *start* on, up to a known *end* or the first damage.
+    """Yield the records of *path* from byte *start* on, up to *end* or, if None, the first damage.
 
     Raises CorruptRecordError for damage before *end*, like ``read_records``.
     """
@@ -175,7 +180,7 @@ def read_frames(path: Path, *, start: int, end: int | None) -> Generator[Frame, 
 def parse_record(record: bytes) -> tuple[array[int], bytes]:
     """Return the fingerprints and packed payloads of *record*.
 
-    Raises ValueError if it is too short.
+    Raises ValueError if the record is too short.
     """
     if len(record) < COUNT.size:
         raise ValueError("not a record of a URL log: no count")
@@ -189,10 +194,10 @@ def parse_record(record: bytes) -> tuple[array[int], bytes]:
 
 
 def log_path(path: Path, number: int) -> Path:
-    """Return log file *number* in the directory *path*."""
+    """Return the path of log file *number* in the directory *path*."""
     return path / f"discovered-{number:06d}.log"
 
 
 def has_payloads(packed: bytes) -> bool:
-    """Return whether there are any packed payloads."""
+    """Return whether *packed* contains any payloads."""
     return packed[:4] != b"\0\0\0\0"

@@ -1,16 +1,16 @@
 """URL trace: the fingerprints of all links of a crawl, in the order of their submission.
 
-Broder, Najork and Wiener logged this before Mercator's host splitter, to replay it into caches. It
-is a record log, whose torn tail the next ``open`` cuts off, with a record for up to 2^12 links or
-for one second. Little-endian::
+Broder, Najork and Wiener logged the links in front of Mercator's host splitter, to replay them into
+caches. The trace is a record log; the next ``open`` cuts off an incomplete last record. A record
+has up to 2^12 links, or the links of one second. Little-endian::
 
     payload := magic "URLT" | count u32 | at f64 | fingerprint u64 * count | leaves
              | magic "URLT" | 0 u32 | 0 f64 | seed u64    the first one, since 2026-11-24
     at      := when the first link was submitted, epoch seconds
-    leaves  := a bit for each link, lowest first, padded to bytes: whether it leaves, see ``add``
+    leaves  := a bit for each link, lowest first, padded to bytes; for its meaning see ``add``
 
 It takes 8.13 bytes per link, limited only by the disk. A process that dies loses the links of the
-last second; links of pages that are fetched again are there twice.
+last second. Links of pages that are fetched again are recorded twice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MAX_SECS = 1.0
 
 
 class UrlTrace:
-    """Writer of the trace *path*, between ``open`` and ``close``."""
+    """Writes the trace *path*; usable between ``open`` and ``close``."""
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class UrlTrace:
     def open(self) -> None:
         """Open the file and continue after its last record. Blocks to read it.
 
-        Raises FatalError if it cannot be written, or is another file.
+        Raises FatalError if it cannot be written or is not a trace.
         """
         try:
             if self.path.exists():
@@ -82,7 +82,10 @@ class UrlTrace:
             self.flush()
 
     def flush(self) -> None:
-        """Write the links added so far; they then survive ``kill -9``. OSError as in ``add``."""
+        """Write the links added so far, which then survive ``kill -9``.
+
+        Raises OSError like ``add``.
+        """
         fps, leaves = self._fps, self._leaves
         if fps:
             if self._log.size <= HEADER_SIZE:
@@ -93,15 +96,17 @@ class UrlTrace:
             self._log.append(head + fps.tobytes() + bits.tobytes())
 
     def close(self) -> None:
-        """Write the remaining links and close."""
+        """Write the remaining links and close the file."""
         with closing(self._log):
             self.flush()
 
 
 class Trace(NamedTuple):
-    """A trace in memory: fingerprints, whether each leaves, times of the first and last record.
+    """A trace in memory.
 
-    *seed* is that of the fingerprints (hash_seed.py).
+    *fps* are the fingerprints, *leaves* says for each link whether it leaves (see ``add``), *begun*
+    and *ended* are the times of the first and last record, and *seed* is the hash seed of the
+    fingerprints (hash_seed.py).
     """
 
     fps: NDArray[np.uint64]
@@ -143,17 +148,17 @@ def read_trace(path: Path) -> Trace:
 def most_popular(fps: NDArray[np.uint64], limit: int) -> list[int]:
     """Return at most *limit* of the distinct *fps*, the most frequent first.
 
-    Of equally frequent ones the earlier comes first, so a trace of the result gives the same
-    result.
+    Equally frequent fingerprints are in the order of their first occurrence. So the most popular
+    ones of a trace that was written from this result are the same, in the same order.
     """
-    found: Any = np.unique(fps, return_index=True, return_counts=True)
-    names, first, counts = found
-    names = names[np.lexsort((first, -counts))[:limit]]
-    return [int(name) for name in names]
+    unique: Any = np.unique(fps, return_index=True, return_counts=True)
+    distinct, first_index, counts = unique
+    distinct = distinct[np.lexsort((first_index, -counts))[:limit]]
+    return [int(fp) for fp in distinct]
 
 
 def write_trace(path: Path, fps: Sequence[int]) -> None:
-    """Write a trace of *fps*, with the seed in use, in place of the file *path*.
+    """Write a trace of *fps* to *path*, replacing an existing file. The seed is the one in use.
 
     Raises OSError.
     """
@@ -162,5 +167,5 @@ def write_trace(path: Path, fps: Sequence[int]) -> None:
     trace.open()
     with closing(trace):
         for start in range(0, len(fps), _MAX_LINKS):
-            some = fps[start : start + _MAX_LINKS]
-            trace.add(some, bytes(len(some)), 0.0)
+            batch = fps[start : start + _MAX_LINKS]
+            trace.add(batch, bytes(len(batch)), 0.0)

@@ -1,7 +1,7 @@
 """Simulated process of a rehearsal, started as ``python -m webcrawl.sim ORDERS``.
 
-*ORDERS* is a file with an encoded ``Orders``. Scrapy's command line runs in virtual time until it
-ends, or until it has made the requested number of contacts.
+*ORDERS* is a file with an encoded ``Orders``. A Scrapy command runs in virtual time until it ends,
+or until it has made the requested number of contacts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from webcrawl.sim.process import SETTINGS, simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
 
-# Above the command line's.
+# Higher than the priority of the command line's settings.
 _PRIORITY = 50
 # Share of hosts that speak FTP, and of those that speak Gopher.
 _OTHER_PROTOCOLS = 0.01
@@ -35,10 +35,11 @@ _PARTS = 20
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """Instructions for a rehearsal: *command*, with *settings* that nothing overrides.
+    """Instructions for a rehearsal: run *command* with *settings* that nothing overrides.
 
-    The crawl meets the web of *seed*, whose *hosts* begin with those of *urls*; each of these URLs
-    is a page. The crawl is stopped after *contacts*, which are logged in *access_log*.
+    The crawl sees the simulated web generated from *seed*. Its *hosts* include those of *urls*, and
+    each of these URLs is a page. The crawl is stopped after a number of *contacts*, which are
+    logged in *access_log*.
     """
 
     seed: int
@@ -50,32 +51,33 @@ class Orders(msgspec.Struct, frozen=True):
     access_log: Path
 
 
-class _Contacts(io.RawIOBase):
-    """Access log that prints its progress, and ends the crawl after its last line."""
+class _AccessLog(io.RawIOBase):
+    """Access log that prints the progress, and stops the crawl after *total* lines."""
 
     def __init__(self, path: Path, total: int) -> None:
         self._file = path.open("wb", buffering=0)
         self._done, self._total = 0, total
 
     def write(self, line: Any) -> int:
+        """Write a line of the log; print the progress, or stop the crawl after the last line."""
         self._done += 1
         if sys.stderr.isatty() and self._done * _PARTS % self._total < _PARTS:
             took = elapsed(now() - BEGAN)
             done = f"{self._done:,} of {self._total:,} requests in {took} of simulated time\n"
             sys.stderr.write(done)
         if self._done == self._total:
-            os.kill(os.getpid(), signal.SIGINT)  # as a user stops a crawl
+            os.kill(os.getpid(), signal.SIGINT)  # as if a user pressed Ctrl-C
         return self._file.write(line)
 
 
 def main(orders: Orders) -> None:
-    """Run the rehearsal. Ends the process."""
-    parts = [urlsplit(url) for url in orders.urls]
+    """Run the rehearsal that *orders* describe, then exit."""
+    seed_urls = [urlsplit(url) for url in orders.urls]
     world = preset(
         "mercator",
         seed=orders.seed,
         hosts=orders.hosts,
-        names=tuple(dict.fromkeys(part.hostname or "" for part in parts)),
+        names=tuple(dict.fromkeys(url.hostname or "" for url in seed_urls)),
         network=44,
         http_port=80,
         https_port=443,
@@ -84,11 +86,14 @@ def main(orders: Orders) -> None:
         ftp=_OTHER_PROTOCOLS,
         gopher=_OTHER_PROTOCOLS,
     )
-    targets = (part._replace(scheme="", netloc="", fragment="").geturl() for part in parts)
+    root_targets = (url._replace(scheme="", netloc="", fragment="").geturl() for url in seed_urls)
     web = SimulatedWeb(
         world,
-        log=_Contacts(orders.access_log, orders.contacts),  # type: ignore[arg-type]  # as of a file
-        roots={(part.hostname or "", target) for part, target in zip(parts, targets, strict=True)},
+        log=_AccessLog(orders.access_log, orders.contacts),  # type: ignore[arg-type]
+        roots={
+            (url.hostname or "", target)
+            for url, target in zip(seed_urls, root_targets, strict=True)
+        },
     )
     simulate(orders.seed, web)
     settings = get_project_settings()

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 _REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 _LOOP = "webcrawl.sim.loop.VirtualLoop"
-# Longest time that a piece of work of a thread takes, in simulated seconds.
+# Maximum delay until the work of a thread is done, in simulated seconds.
 _WORK_SECS = 0.02
 
 
 def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> VirtualLoop:
-    """Make this process a simulated one, until it ends, and return its loop.
+    """Turn this process into a simulated one until it ends; return its event loop.
 
-    What Scrapy runs in it from now on meets *servers*, and all randomness derives from *seed*. Its
-    time starts at *began* seconds of the simulation. Its settings must include ``SETTINGS``.
+    From now on, all connections lead to *servers*, and all randomness derives from *seed*. The time
+    of the loop starts at *began* seconds. Scrapy's settings must include ``SETTINGS``.
     """
     randomness.draw_from(seed)
     network = Network(servers)
@@ -42,15 +42,15 @@ def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> Virtual
     asyncio.set_event_loop(loop)
     clock.take_from(boot=loop.time, wall=lambda: BEGAN + loop.time())
     install_reactor(_REACTOR, _LOOP)
-    from twisted.internet import reactor  # noqa: PLC0415  # only after it is installed
+    from twisted.internet import reactor  # noqa: PLC0415  # it must be installed first
 
     _replace_threads(loop, randomness.generator("threads"))
     for owner, name, value in (
         (reactor, "seconds", loop.time),
         (query, "connected_socket", network.datagrams),
-        (TlsContext, "new_layer", lambda _, protocol, _host: _Clear(protocol)),
-        (web, "_in_daemon_thread", _at_once),
-        (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would fire by CPU time
+        (TlsContext, "new_layer", lambda _, protocol, _host: _Unencrypted(protocol)),
+        (web, "_in_daemon_thread", _call_immediately),
+        (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would measure real CPU time
         (time, "time", clock.wall_time),  # for Scrapy, logging and other people's code
         (time, "time_ns", lambda: int(clock.wall_time() * 1e9)),
         (time, "monotonic", loop.time),
@@ -70,11 +70,12 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-async def _at_once(call: Callable[[], None]) -> None:
+async def _call_immediately(call: Callable[[], None]) -> None:
+    """Call *call* in this thread, in place of a daemon thread."""
     call()
 
 
-class _Clear(asyncio.Protocol):
+class _Unencrypted(asyncio.Protocol):
     """Replacement for TLS that sends everything unencrypted."""
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
@@ -85,11 +86,14 @@ class _Clear(asyncio.Protocol):
         self._protocol.connection_made(transport)
 
     async def wait_until_open(self) -> None:
-        """Return immediately: there is no handshake."""
+        """Return immediately, because there is no TLS handshake."""
 
 
 class _Work(Future[Any]):
-    """Work that is done at the latest when its result is requested."""
+    """Result of work submitted to an executor; the work is done when its result is requested.
+
+    It may be done earlier. *queue* is that of the executor.
+    """
 
     def __init__(self, queue: deque[_Work], call: Callable[[], Any]) -> None:
         super().__init__()
@@ -98,16 +102,17 @@ class _Work(Future[Any]):
         queue.append(self)
 
     def do(self) -> None:
-        """Do it, after the work submitted before it."""
+        """Do this work, after the work submitted to the same executor before it."""
         while not self.done() and self._queue:
-            self._queue.popleft()._do()
+            self._queue.popleft()._do_alone()
 
-    def _do(self) -> None:
+    def _do_alone(self) -> None:
+        """Do only this work, and set its result or exception."""
         if not self.set_running_or_notify_cancel():
             return
         try:
             result = self._call()
-        except BaseException as error:  # noqa: BLE001  # raised where the result is asked for
+        except BaseException as error:  # noqa: BLE001  # raised where the result is requested
             self.set_exception(error)
         else:
             self.set_result(result)
@@ -122,11 +127,12 @@ class _Work(Future[Any]):
 
 
 def _replace_threads(loop: VirtualLoop, rng: random.Random) -> None:
-    """Let the loop's thread do the work of all executors, at random moments of the loop's time.
+    """Make the loop's thread do the work of all executors, at random times.
 
-    This cannot be undone: the process must be a simulated one. Submitted work waits until its time
-    has come, or until its result is requested; the work of one executor is done in its order. So
-    state that a thread would share changes at random moments, which are the same for the same seed.
+    Submitted work waits until its time has come, or until its result is requested. The work of one
+    executor is done in the order of submission. So state that threads would share changes at random
+    times, which are the same for the same seed. This cannot be undone: the process must be a
+    simulated one.
     """
 
     def queue_of(executor: ThreadPoolExecutor) -> deque[_Work]:
@@ -136,6 +142,7 @@ def _replace_threads(loop: VirtualLoop, rng: random.Random) -> None:
     def submit(
         self: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Future[Any]:
+        """Queue *call* for a random time; replaces the method of ThreadPoolExecutor."""
         if self._shutdown:
             raise RuntimeError("cannot schedule new futures after shutdown")
         work = _Work(queue_of(self), lambda: call(*args, **kwargs))
@@ -145,6 +152,7 @@ def _replace_threads(loop: VirtualLoop, rng: random.Random) -> None:
     def shutdown(
         self: ThreadPoolExecutor, wait: bool = True, *, cancel_futures: bool = False
     ) -> None:
+        """Cancel or do the queued work; replaces the method of ThreadPoolExecutor."""
         self._shutdown = True
         queue = queue_of(self)
         while queue and cancel_futures:
@@ -152,5 +160,5 @@ def _replace_threads(loop: VirtualLoop, rng: random.Random) -> None:
         if queue and wait:
             queue[-1].do()
 
-    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign,assignment]  # the seam
-    ThreadPoolExecutor.shutdown = shutdown  # type: ignore[method-assign,assignment]  # the seam
+    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign,assignment]
+    ThreadPoolExecutor.shutdown = shutdown  # type: ignore[method-assign,assignment]

@@ -1,4 +1,4 @@
-"""Simulated web, as the servers of a simulated network: simweb in the process of its crawler."""
+"""Servers of a simulated network: simweb in the same process as the crawler."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 #: The only name server.
 DNS = ("192.0.2.53", 53)
-# Limits of the routes to servers: seconds one way, and bytes a second.
+# Lowest and highest values of the routes to servers: one-way seconds, and bytes per second.
 _LATENCY = (0.005, 0.15)
 _BANDWIDTH = (100_000, 10_000_000)
 
 
 class SimulatedWeb:
-    """The servers of *world*; their requests are written to *log*.
+    """Servers of *world*, which log their requests in *log*.
 
-    The targets in *roots*, by host name, serve the page of the host's root.
+    *roots* are pairs of a host name and a target; these targets serve the page of the host's root.
     """
 
     _time: TimeSource
@@ -45,44 +45,45 @@ class SimulatedWeb:
     ) -> None:
         self.world = world
         self._state = state = ServerState(world=world, log=log, clock=lambda: BEGAN + self._time())
-        usual = state.reply_to
+        original = state.reply_to
 
-        def reply_to(host: HostSpec, target: str, **asked: Any) -> HostReply:
-            return usual(host, "/" if (host.name, target) in roots else target, **asked)
+        def reply_to(host: HostSpec, target: str, **options: Any) -> HostReply:
+            return original(host, "/" if (host.name, target) in roots else target, **options)
 
-        state.reply_to = reply_to  # type: ignore[method-assign]  # there are no pages of such names
-        made = protocols(state)
+        state.reply_to = reply_to  # type: ignore[method-assign]
+        factories = protocols(state)
         self._listening = {
-            (address, getattr(world, f"{scheme}_port")): made[scheme]
+            (address, getattr(world, f"{scheme}_port")): factories[scheme]
             for scheme, addresses in world.addresses_by_scheme().items()
             for address in addresses
         }
 
     def begin(self, time: TimeSource) -> None:
-        """Set the clock of the simulation, in seconds. Called once, before everything else."""
+        """Set the clock of the simulation, in seconds. Called once, before anything else."""
         self._time = time
 
     def route(self, address: str) -> Route:
-        """Return the route to *address* at this moment."""
-        at = chance.draw(self.world.seed, chance.FAULT, int(address.replace(".", "")))
-        near, far = _LATENCY
-        slow, fast = _BANDWIDTH
+        """Return the current route to *address*."""
+        value = chance.draw(self.world.seed, chance.FAULT, int(address.replace(".", "")))
+        min_latency, max_latency = _LATENCY
+        min_bandwidth, max_bandwidth = _BANDWIDTH
         return Route(
-            latency=near * (far / near) ** chance.unit(at),
-            bandwidth=slow * (fast / slow) ** chance.unit(at * 2654435761 % 2**64),
+            latency=min_latency * (max_latency / min_latency) ** chance.unit(value),
+            bandwidth=min_bandwidth
+            * (max_bandwidth / min_bandwidth) ** chance.unit(value * 2654435761 % 2**64),
         )
 
     def protocol(self, address: str, port: int) -> asyncio.Protocol:
         """Return a new protocol for a connection to *address* and *port*.
 
-        Raises the OSError of one that fails, such as ConnectionRefusedError, or TimeoutError for
-        one that is never established.
+        Raises an OSError if connecting fails: ConnectionRefusedError, for example, or TimeoutError
+        if the connection is never established.
         """
-        made = self._listening.get((address, port))
-        if made is None:
+        factory = self._listening.get((address, port))
+        if factory is None:
             raise ConnectionRefusedError(111, "Connection refused")
-        return made()
+        return factory()
 
     def answer(self, address: str, port: int, question: bytes) -> bytes | None:
-        """Return the answer to a datagram, None for silence."""
+        """Return the answer to the datagram *question*, or None if there is no answer."""
         return reply(self.world.find, question) if (address, port) == DNS else None

@@ -2,7 +2,7 @@
 
 It reads a World and the options of ``serve`` from standard input and writes a ``Served`` or a
 SimWebError, all pickled. It serves until standard input is closed or SIGTERM arrives. So it ends
-with its parent, even if that is killed.
+when its parent ends, even if the parent is killed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 async def _serve(world: World, options: dict[str, Any]) -> None:
+    """Serve *world* until standard input is closed or SIGTERM arrives."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
@@ -34,14 +35,16 @@ async def _serve(world: World, options: dict[str, Any]) -> None:
 
 
 def _answer(answer: object) -> None:
+    """Write *answer* to standard output, pickled."""
     pickle.dump(answer, sys.stdout.buffer)
     sys.stdout.flush()
 
 
 def _main() -> int:
+    """Read the World from standard input and serve it; return the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        world, options = pickle.load(sys.stdin.buffer)  # noqa: S301  from the parent
+        world, options = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the parent
         uvloop.run(_serve(world, options))
     except EOFError:
         return 1

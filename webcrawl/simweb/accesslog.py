@@ -9,20 +9,21 @@ log format, ASCII only (wrapped here)::
     127.0.0.1 - - [1763625600.123456 1763625600.125001] "GET /news/abra-4.html HTTP/1.1" 200 5120
     "-" "webcrawl/1.0" http://site00042.sim.test:8480 127.16.0.5 ok
 
-*start* is when the request had been received and parsed. *end* is just before the last part of the
-answer was handed to the transport, so never later than the client had it. If the connection was
-closed, *end* is when the server noticed, perhaps a few ms later. Both are epoch seconds with six
-decimals, from a clock that never jumps. *status* is 0 if no status line was sent. *bytes* are those
-of the body, as sent. *origin* is the scheme of the listener and the Host header. *outcome* is an
-``AnswerEnd``. Characters that could end a field, and those that are not ASCII, are percent-encoded.
+*start* is the time at which the request had been received and parsed. *end* is the time just before
+the last part of the answer was handed to the transport, so the client never has the answer before
+*end*. If the connection was closed, *end* is the time at which the server noticed, perhaps a few ms
+later. Both are epoch seconds with six decimals, from a clock that never jumps. *status* is 0 if no
+status line was sent. *bytes* is the size of the body, as sent. *origin* is the scheme of the
+listener and the Host header. *outcome* is an ``AnswerEnd``. Characters that could end a field, and
+those that are not ASCII, are percent-encoded.
 
 FTP and Gopher hosts write the same lines, for example ``"RETR /docs/abra-4.html FTP/-"``. Their
-methods are RETR, LIST, MLSD and GOPHER; the target is the path of the URL, the status the one that
-HTTP would have; referer and agent are empty. There is one line for each connection. It starts when
-the client connects, and ends with the server's goodbye or when the client is gone.
+methods are RETR, LIST, MLSD and GOPHER; the target is the path of the URL, and the status is the
+one that HTTP would have; referer and agent are empty. There is one line for each connection:
+*start* is when the client connects, *end* when the server says goodbye or the client is gone.
 
 Lines are written within 0.2 s after the end of the answer. Connections that are refused, or closed
-before a whole request was read, leave no line.
+before a complete request was read, leave no line.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _SAFE = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
 
 
 class AnswerEnd(StrEnum):
-    """Ways in which the answer to a request can end."""
+    """How the answer to a request ended."""
 
     OK = "ok"
     CLOSED = "closed"  # the client went away before the end
@@ -53,7 +54,7 @@ class AnswerEnd(StrEnum):
     BAD = "bad"  # the request was not HTTP, or did not name a host of this address
 
 
-# A line; its fields are those of a hit, except that the client comes first.
+# A line of the log. Its fields are those of ``Hit``, except that the client comes first.
 _LINE = re.compile(
     r"(\S+) - - \[(\d+\.\d{6}) (\d+\.\d{6})\] "
     r'"(\S*) (\S*) [A-Z]+/(\S*)" (\d+) (\d+) '
@@ -63,7 +64,7 @@ _LINE = re.compile(
 
 
 class Hit(NamedTuple):
-    """Request in the access log."""
+    """A request in the access log."""
 
     start: float
     end: float
@@ -91,14 +92,14 @@ class Hit(NamedTuple):
 
 
 def epoch_clock() -> Callable[[], float]:
-    """Return a clock of epoch seconds: set once by the wall clock, then monotonic."""
+    """Return a clock of epoch seconds that is set once by the wall clock and never jumps."""
     offset = time.time() - time.monotonic()
     monotonic = time.monotonic
     return lambda: monotonic() + offset
 
 
 def escaped(text: str) -> str:
-    """Escape *text* for a field of a line; an empty text becomes a dash."""
+    """Escape *text* for a field of a log line; an empty text becomes a dash."""
     if not text:
         return "-"
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
@@ -118,7 +119,7 @@ def line_of(hit: Hit) -> bytes:
 
 
 def read_access_log(path: str | Path) -> Iterator[Hit]:
-    """Yield the hits in the log at *path*; an incomplete last line is left out.
+    """Yield the requests in the access log at *path*; skip an incomplete last line.
 
     Raises ValueError, with the line number, for an invalid line.
     """

@@ -1,7 +1,7 @@
 """Bodies of documents, plain and gzipped.
 
-A body is a list of parts: small ones made for the page (its title, its links) and pieces of the
-stock. So a page of 240 kB takes 0.1 ms, and 0.5 ms more with gzip.
+A body is a list of parts: small parts made for the page (its title, its links) and pieces of
+ready-made text. So it takes 0.1 ms to make a page of 240 kB, and 0.5 ms more to compress it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
-# Headers of images of 64 by 64 pixels, up to where programs find format and size.
+# Headers of images of 64 by 64 pixels, up to the place where programs find the format and size.
 _JPEG = (
     b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
     b"\xff\xc0\0\x0b\x08\0@\0@\1\1\x11\0\xff\xda\0\x08\1\1\0\0\x3f\0"
@@ -47,16 +47,17 @@ _MAGIC = {
 }
 _TEXTUAL = frozenset({"text/plain", "text/htm", "application/postscript", ""})
 
-# A level of ISA-L: 10 % larger than zlib's level 6, which servers use, in a tenth of the time.
+# Level of ISA-L. Results are 10 % larger than with zlib's level 6, which servers use, but take a
+# tenth of the time.
 _GZIP_LEVEL = 2
-_CHUNK_LINKS = 16  # links in one run, before text follows
+_CHUNK_LINKS = 16  # links in one list, before text follows
 
-# A part is bytes, or the number of a piece of the stock.
+# A part of a body: bytes, or the number of a piece of the stock.
 _Part = bytes | int
 
 
 def content_type_of(world: World, page: PageSpec) -> str:
-    """Return the Content-Type header of a 200 answer, or "" for none."""
+    """Return the Content-Type header of *page* when it answers 200, or "" for none."""
     name = page.leaf.content_type
     if name != HTML:
         return name
@@ -67,46 +68,49 @@ def content_type_of(world: World, page: PageSpec) -> str:
 
 
 def body_of(world: World, page: PageSpec, version: int = 0) -> list[bytes]:
-    """Return the body of a 200 answer, uncompressed, in parts.
+    """Return the uncompressed body of *page*, in parts.
 
-    Each *version*, below 2^40, has a different text and the same links.
+    Each *version*, which is below 2^40, has a different text and the same links.
     """
-    index, number = content_of(world, page)
-    value = chance.draw(world.seed, chance.TEXT, index, version << 24 | number)
+    index, content_number = content_of(world, page)
+    text_draw = chance.draw(world.seed, chance.TEXT, index, version << 24 | content_number)
     if page.kind is PageKind.LARGE or page.leaf.content_type != HTML:
-        return _binary(world, page, value)
+        return _binary(world, page, text_draw)
     if page.leaf.odd_charset:
-        return [_foreign_html(world, page, value)]
-    made = stock(world.seed)
-    pieces = made.modern if world.profile_spec.modern else made.pieces
-    return [part if isinstance(part, bytes) else pieces[part] for part in _html(world, page, value)]
+        return [_foreign_html(world, page, text_draw)]
+    text_stock = stock(world.seed)
+    pieces = text_stock.modern if world.profile_spec.modern else text_stock.pieces
+    return [
+        part if isinstance(part, bytes) else pieces[part] for part in _html(world, page, text_draw)
+    ]
 
 
 def gzip_body_of(world: World, page: PageSpec, version: int = 0) -> bytes:
-    """Return the body of a 200 answer as one gzip member."""
-    # mtime is fixed, so that a page has the same bytes at any time. igzip has no types.
+    """Return the body of *page*, compressed as one gzip member."""
+    # mtime is fixed, so that the page has the same bytes at any time. The annotation is needed
+    # because igzip has no types.
     packed: bytes = igzip.compress(b"".join(body_of(world, page, version)), _GZIP_LEVEL, mtime=0)
     return packed
 
 
 def hrefs_of(world: World, page: PageSpec) -> list[str]:
-    """Return the links of *page* as they are written in it.
+    """Return the links of *page* as they are written in its HTML.
 
-    Duplicates have only absolute links, so that the same bytes mean the same links at every URL.
-    Other pages mostly have links relative to the root, and some that need normalizing.
+    Duplicates have only absolute links, so that the same bytes have the same links at every URL.
+    Most links of other pages are relative to the root, and some need normalizing.
     """
     keys = links_of(world, page)
     if page.kind is PageKind.DUPLICATE:
         return [url_of(world, key) for key in keys]
     host = page.host
     index = host.index
-    found = []
-    for count, key in enumerate(keys, page.number):
-        form = count & 31
+    hrefs = []
+    for position, key in enumerate(keys, page.number):
+        form = position & 31
         if key >> 32 == index:
             path = path_of(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
             if form < 24:
-                found.append(path)
+                hrefs.append(path)
                 continue
             url = host.origin + path
         else:
@@ -115,50 +119,59 @@ def hrefs_of(world: World, page: PageSpec) -> list[str]:
         if form == 28:
             url += "#top"
         elif form == 29:
-            scheme, _, rest = url.partition("://")
-            url = f"{scheme.upper()}://{rest.replace('site', 'SITE', 1)}"
+            scheme, _, after_scheme = url.partition("://")
+            url = f"{scheme.upper()}://{after_scheme.replace('site', 'SITE', 1)}"
         elif form == 30:
-            scheme, _, rest = url.partition("://")
-            name, _, path = rest.partition("/")
+            scheme, _, after_scheme = url.partition("://")
+            name, _, path = after_scheme.partition("/")
             url = f"{scheme}://{name}/./x/../{path}"
-        found.append(url)
-    return found
+        hrefs.append(url)
+    return hrefs
 
 
 def _html(world: World, page: PageSpec, value: int) -> list[_Part]:
-    made = stock(world.seed)
+    """Return the parts of an HTML page in UTF-8; the draw *value* decides the text."""
+    text_stock = stock(world.seed)
     size = size_of(world, page)
-    title = _title(world, page, made, value)
+    title = _title(world, page, text_stock, value)
     head = (
         '<!DOCTYPE html>\n<html><head><meta charset="utf-8">'
         f"<title>{title}</title></head>\n<body><h1>{title}</h1>\n"
     )
     hrefs = hrefs_of(world, page)
+
+    # Links are written in chunks, with pieces of text between them.
     chunks = [head.encode()] if not hrefs else []
     for at in range(0, len(hrefs), _CHUNK_LINKS):
-        chunks.append((head + _run(made, hrefs[at : at + _CHUNK_LINKS], value + at)).encode())
+        chunks.append(
+            (head + _link_list(text_stock, hrefs[at : at + _CHUNK_LINKS], value + at)).encode()
+        )
         head = ""
+
     tail = b"</body></html>\n"
-    left = size - sum(map(len, chunks)) - len(tail)
-    if left < 0 and not hrefs:
+    fill_bytes = size - sum(map(len, chunks)) - len(tail)
+    if fill_bytes < 0 and not hrefs:
         return [b"".join((chunks[0], tail))[:size]]
-    whole, rest = divmod(max(left, 0), PIECE_BYTES)
+
+    # Spread the pieces evenly over the chunks, and fill up the rest with plain text.
+    piece_count, remaining_bytes = divmod(max(fill_bytes, 0), PIECE_BYTES)
     parts: list[_Part] = []
     piece, step = value >> 20, (value >> 40) | 1
     for at, chunk in enumerate(chunks, 1):
         parts.append(chunk)
-        share = whole * at // len(chunks) - whole * (at - 1) // len(chunks)
-        for _ in range(share):
+        chunk_pieces = piece_count * at // len(chunks) - piece_count * (at - 1) // len(chunks)
+        for _ in range(chunk_pieces):
             piece += step
             parts.append(piece % PIECES)
     offset = value % 100_000
-    parts.append(made.plain[offset : offset + rest] + tail)
+    parts.append(text_stock.plain[offset : offset + remaining_bytes] + tail)
     return parts
 
 
-def _title(world: World, page: PageSpec, made: Stock, value: int) -> str:
-    words, kinds = made.words, world.profile_spec.titles
-    match kinds[page.host.index % len(kinds)]:
+def _title(world: World, page: PageSpec, text_stock: Stock, value: int) -> str:
+    """Return the title of *page*; the draw *value* decides its words."""
+    words, title_kinds = text_stock.words, world.profile_spec.titles
+    match title_kinds[page.host.index % len(title_kinds)]:
         case Titles.NUMBERED:
             return f"Entry {page.number}"
         case Titles.ONE:
@@ -166,51 +179,53 @@ def _title(world: World, page: PageSpec, made: Stock, value: int) -> str:
         case Titles.WORDS:
             return " ".join(words[(value >> shift) % len(words)] for shift in (0, 13, 26))
         case Titles.NAMED:
-            index, number = content_of(world, page)
-            return f"{words[value % len(words)]} {index}-{number}"
+            host_index, number = content_of(world, page)
+            return f"{words[value % len(words)]} {host_index}-{number}"
 
 
-def _run(made: Stock, hrefs: list[str], value: int) -> str:
-    """Return a sequence of links with text between them."""
-    separators = made.separators
+def _link_list(text_stock: Stock, hrefs: list[str], value: int) -> str:
+    """Return HTML with links to *hrefs* and text between them, decided by the draw *value*."""
+    separators = text_stock.separators
     texts = ['<ul><li><a href="']
     for href in hrefs:
         value += 0x9E37
         texts.append(href)
         texts.append(separators[value % SEPARATORS])
     texts[-1] = texts[-1].partition("</a>")[0] + "</a></li></ul>\n"
-    # No URL here has a character that must be escaped in HTML.
+    # No URL of the simulated web has a character that must be escaped in HTML.
     return "".join(texts)
 
 
 def _foreign_html(world: World, page: PageSpec, value: int) -> bytes:
-    made = stock(world.seed)
+    """Return an HTML page in an odd charset; the draw *value* decides the text."""
+    text_stock = stock(world.seed)
     charset = charset_of(world, page)
     meta = f'<meta charset="{charset.label}">' if charset.declared == "meta" else ""
-    title = f"{made.foreign(charset.script, value, 12)} {page.host.index}-{page.number}"
+    title = f"{text_stock.foreign(charset.script, value, 12)} {page.host.index}-{page.number}"
     hrefs = hrefs_of(world, page)
-    run = _run(made, hrefs, value) if hrefs else ""
-    text = f"<html><head>{meta}<title>{title}</title></head>\n<body>{run}<p>"
-    width = 2 if charset.codec == "utf-16" else 1
-    left = size_of(world, page) - len(text) * width
-    # Limited, because pages of several hundred kB in these charsets would only take time.
-    fill = made.foreign(charset.script, value, min(max(left, 0), 60_000) // 2)
-    return f"{text}{fill}</p></body></html>\n".encode(charset.codec)
+    link_list = _link_list(text_stock, hrefs, value) if hrefs else ""
+    text = f"<html><head>{meta}<title>{title}</title></head>\n<body>{link_list}<p>"
+    char_bytes = 2 if charset.codec == "utf-16" else 1
+    fill_bytes = size_of(world, page) - len(text) * char_bytes
+    # The filler is limited, because larger pages would take time and test nothing more.
+    filler = text_stock.foreign(charset.script, value, min(max(fill_bytes, 0), 60_000) // 2)
+    return f"{text}{filler}</p></body></html>\n".encode(charset.codec)
 
 
 def _binary(world: World, page: PageSpec, value: int) -> list[bytes]:
-    made = stock(world.seed)
-    name = page.leaf.content_type
+    """Return the parts of a document that is not HTML; the draw *value* decides its bytes."""
+    text_stock = stock(world.seed)
+    content_type = page.leaf.content_type
     size = size_of(world, page)
     # The first part differs for each page, so that different URLs have different bytes.
-    first = (_MAGIC.get(name, b"") + b"%016x\n" % value)[:size]
-    left = size - len(first)
+    first = (_MAGIC.get(content_type, b"") + b"%016x\n" % value)[:size]
+    bytes_left = size - len(first)
     parts = [first]
-    source = made.plain if name in _TEXTUAL else made.noise
+    source = text_stock.plain if content_type in _TEXTUAL else text_stock.noise
     offset = value % (len(source) // 2)
-    while left > 0:
-        part = source[offset : offset + left]
+    while bytes_left > 0:
+        part = source[offset : offset + bytes_left]
         parts.append(part)
-        left -= len(part)
+        bytes_left -= len(part)
         offset = 0
     return parts

@@ -1,9 +1,10 @@
 """Changes of pages: when their texts change, at known rates, and what sitemaps say about it.
 
-One page in five never changes, and neither do small ones. The rates of the others are log-normal,
-with the median ``World.changes_per_day``. The changes of a page are a Poisson process that can be
-computed for any time: for each slot of 1/rate seconds, the number of changes and their times are
-drawn. They are at whole epoch seconds. Pages with the same content change together.
+One page in five never changes, and neither do small pages. The change rates of the others have a
+log-normal distribution with the median ``World.changes_per_day``. The changes of a page are a
+Poisson process that can be computed for any time: for each slot of 1/rate seconds, the number of
+changes and their times are drawn. The times are whole epoch seconds. Pages with the same content
+change together.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from bisect import bisect
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from webcrawl.simweb.chance import CHANGES, RATE, TOLD, UNTRUE, draw, draws, unit
+from webcrawl.simweb.chance import CHANGES, FALSE_REPORTS, RATE, REPORTED, draw, draws, unit
 from webcrawl.simweb.distributions import TRUNK_MIN_SIZE
 from webcrawl.simweb.pages import content_of, size_of
 
@@ -24,66 +25,73 @@ if TYPE_CHECKING:
 
 _DAY = 86_400
 _STEADY = 0.2
-# The distribution of the logarithm, and the part cut off at each end: no rate is above a hundred
-# times the median.
+# The distribution of the logarithm of the rate. The share _TAIL is cut off at each end, so that no
+# rate is above a hundred times the median.
 _SPREAD = NormalDist(0.0, 1.5)
 _TAIL = 0.001
-# The largest number of changes in a slot, and the cumulative Poisson distribution with mean 1.
+# The maximum number of changes in a slot, and the cumulative Poisson distribution with mean 1.
 _MAX_CHANGES = 12
 _POISSON = [*itertools.accumulate(math.exp(-1) / math.factorial(n) for n in range(_MAX_CHANGES))]
 
 
 def change_rate(world: World, page: PageSpec) -> float:
-    """Return the changes of *page* per second; 0 unless it is a document of a web host."""
+    """Return how often *page* changes per second; 0 unless it is a document of a web host."""
     if not (world.changes_per_day and page.leaf.status == 200 and page.host.is_web):
         return 0.0
-    part = unit(draw(world.seed, RATE, *content_of(world, page)))
-    if part <= _STEADY or size_of(world, page) < TRUNK_MIN_SIZE:
+    quantile = unit(draw(world.seed, RATE, *content_of(world, page)))
+    if quantile <= _STEADY or size_of(world, page) < TRUNK_MIN_SIZE:
         return 0.0
-    spread = _SPREAD.inv_cdf(_TAIL + (1 - 2 * _TAIL) * (part - _STEADY) / (1 - _STEADY))
-    return world.changes_per_day / _DAY * math.exp(spread)
+    log_factor = _SPREAD.inv_cdf(_TAIL + (1 - 2 * _TAIL) * (quantile - _STEADY) / (1 - _STEADY))
+    return world.changes_per_day / _DAY * math.exp(log_factor)
 
 
 def changes(world: World, page: PageSpec, begin: float, end: float) -> list[int]:
-    """Return the epoch seconds after *begin* and up to *end* at which *page* changes, in order."""
+    """Return the times at which *page* changes, after *begin* and up to *end*, in order.
+
+    All times are epoch seconds.
+    """
     rate = change_rate(world, page)
     slots = range(int((begin - 1) * rate), int(end * rate) + 1) if rate else ()
-    found = {at for slot in slots for at in _in_slot(world, page, rate, slot, CHANGES)}
-    return sorted(at for at in found if begin < at <= end)
+    times = {at for slot in slots for at in _in_slot(world, page, rate, slot, CHANGES)}
+    return sorted(at for at in times if begin < at <= end)
 
 
 def last_change(world: World, page: PageSpec, at: float) -> int:
-    """Return when *page* last changed before *at* (epoch seconds); 0 if it never did."""
-    return _last(world, page, at, change_rate(world, page))
+    """Return when *page* last changed, up to the time *at*; 0 if never. In epoch seconds."""
+    return _last_change(world, page, at, change_rate(world, page))
 
 
-def last_told(world: World, page: PageSpec, at: float) -> int:
-    """Return when *page* last changed according to its host's sitemap; 0 if it never did.
+def last_reported(world: World, page: PageSpec, at: float) -> int:
+    """Return when, according to its host's sitemap, *page* last changed up to *at*; 0 if never.
 
-    The sitemap has a share ``World.lastmod_recall`` of the changes that happened, and a share
-    ``World.lastmod_precision`` of the changes in it happened.
+    ``World.lastmod_recall`` is the share of the real changes that the sitemap reports, and
+    ``World.lastmod_precision`` is the share of the reported changes that are real.
     """
     rate, recall = change_rate(world, page), world.lastmod_recall
-    untrue = rate * recall * (1 / world.lastmod_precision - 1)
-    told = _last(world, page, at, rate, recall)
-    return max(told, _last(world, page, at, untrue, of=UNTRUE))
+    false_rate = rate * recall * (1 / world.lastmod_precision - 1)
+    real_change = _last_change(world, page, at, rate, recall)
+    return max(real_change, _last_change(world, page, at, false_rate, stream=FALSE_REPORTS))
 
 
-def _last(
-    world: World, page: PageSpec, at: float, rate: float, recall: float = 1.0, *, of: int = CHANGES
+def _last_change(
+    world: World, page: PageSpec, at: float, rate: float, share: float = 1, *, stream: int = CHANGES
 ) -> int:
+    """Return the last time up to *at* of changes drawn from *stream*; 0 if there is none.
+
+    Only a share *share* of the changes counts.
+    """
     index, number = content_of(world, page)
     for slot in range(int(at * rate), -1, -1) if rate else ():
-        for one in reversed(_in_slot(world, page, rate, slot, of)):
-            if one <= at and unit(draw(world.seed, TOLD, index, one << 24 | number)) < recall:
-                return one
+        for when in reversed(_in_slot(world, page, rate, slot, stream)):
+            if when <= at and unit(draw(world.seed, REPORTED, index, when << 24 | number)) < share:
+                return when
     return 0
 
 
 def _in_slot(world: World, page: PageSpec, rate: float, slot: int, stream: int) -> list[int]:
-    """Return the times of the changes in *slot*, in order."""
+    """Return the times of the changes in *slot*, drawn from *stream*, in order."""
     index, number = content_of(world, page)
-    first, *rest = map(
+    count, *times = map(
         unit, draws(world.seed, stream, index, slot << 24 | number, 1 + _MAX_CHANGES)
     )
-    return sorted(math.ceil((slot + part) / rate) for part in rest[: bisect(_POISSON, first)])
+    return sorted(math.ceil((slot + time) / rate) for time in times[: bisect(_POISSON, count)])

@@ -6,8 +6,9 @@
 The other profiles are for measuring crawlers. ``bench`` has only one kind of page, with 20 kB and
 40 links. ``dense`` is the same with 120 links, so that a crawl grows fast. ``graph`` has small
 pages with eleven links. ``bench-today`` has the HTML of ``today``, without pages so large that a
-crawler may cut them off. ``broad`` is ``bench`` with realistic titles: on half of the hosts they
-differ only by a number, on a quarter they are all the same, on a quarter they are words.
+crawler may cut them off. ``broad`` is ``bench`` with realistic titles: on half of the hosts the
+titles of pages differ only by a number, on a quarter all pages have the same title, and on a
+quarter titles are words.
 ``broad-numbers``, ``broad-one`` and ``broad-words`` have one of these kinds each.
 """
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 HTML = "text/html"
 
 # Mercator, figure 8: percent of the documents in bins labelled 0, 1, 2, 4 ... 512K, 1M bytes. A
-# document of size n is in the last bin whose label is not above n. The text says 67 % for the four
-# bins from 2K to 16K, and that no bar is above 20 %; the heights are read from the figure.
+# document of size n is in the last bin whose label is not above n. The paper says that the four
+# bins from 2K to 16K have 67 % and that no bar is above 20 %. The other heights were read from the
+# figure.
 # fmt: off
 FIGURE_8 = (
     0.35, 0.01, 0.01, 0.02, 0.03, 0.06, 0.15, 0.5, 1.2, 2.6, 4.6, 8.6,  # 0, 1 ... 512, 1K
@@ -39,8 +41,8 @@ FIGURE_8 = (
 _BINS = [0.0, *itertools.accumulate(share / 100 for share in FIGURE_8)]
 _LAST_BIN = len(FIGURE_8) - 1
 
-# Mercator, figure 7, with "Other (2.26 %)" spread over the kinds of types that the paper mentions:
-# the crawl met 3,173 different types, many of them misspellings of common ones.
+# Mercator, figure 7, with "Other (2.26 %)" spread over types like those that the paper mentions.
+# That crawl met 3,173 different types, many of them misspellings of common ones.
 FIGURE_7 = {
     HTML: 65.34,
     "image/gif": 15.77,
@@ -84,41 +86,51 @@ _NORMAL = NormalDist()
 
 def mercator_size(quantile: float, _content_type: str) -> int:
     """Return the document size in bytes at *quantile* (0 to 1) of figure 8."""
-    label = min(bisect_right(_BINS, quantile) - 1, _LAST_BIN)
-    if label == 0:
+    bin_number = min(bisect_right(_BINS, quantile) - 1, _LAST_BIN)
+    if bin_number == 0:
         return 0
-    within = (quantile - _BINS[label]) / (_BINS[label + 1] - _BINS[label])
-    doublings = 2.0 if label == _LAST_BIN else 1.0  # the last bin is open; here up to 4 MiB
-    return int(2.0 ** (label - 1 + doublings * min(max(within, 0.0), 1.0 - 1e-9)))
+    position = (quantile - _BINS[bin_number]) / (_BINS[bin_number + 1] - _BINS[bin_number])
+    doublings = 2.0 if bin_number == _LAST_BIN else 1.0  # the last bin is open; here up to 4 MiB
+    return int(2.0 ** (bin_number - 1 + doublings * min(max(position, 0.0), 1.0 - 1e-9)))
 
 
 def _log_normal(quantile: float, mean: float, max_size: int) -> int:
-    """Return a log-normal size with sigma 1 and *mean*, limited to *max_size*."""
+    """Return the size at *quantile* of a log-normal distribution with sigma 1 and *mean*.
+
+    It is limited to *max_size*.
+    """
     size = mean * math.exp(_NORMAL.inv_cdf(min(max(quantile, 1e-9), 1 - 1e-9)) - 0.5)
     return max(TRUNK_MIN_SIZE, min(int(size), max_size))
 
 
 def _today_size(quantile: float, content_type: str) -> int:
+    """Return the size, at *quantile*, of a document of *content_type* on today's web."""
     mean = {HTML: 240_000, "application/pdf": 500_000}.get(content_type, 50_000)
-    return _log_normal(quantile, mean * 1.004, 4 << 20)  # compensates 0.4 % lost by the limit
+    # The factor compensates for the 0.4 % that the limit cuts off.
+    return _log_normal(quantile, mean * 1.004, 4 << 20)
 
 
 def _bench_today_size(quantile: float, _content_type: str) -> int:
-    return _log_normal(quantile, 240_000 * 1.08, 1_000_000)  # compensates 6.4 %
+    """Return the size, at *quantile*, of an HTML page on today's web, at most 1 MB."""
+    # The factor compensates for the 6.4 % that the limit cuts off.
+    return _log_normal(quantile, 240_000 * 1.08, 1_000_000)
 
 
 class Titles(Enum):
-    """Ways in which the titles of a host's pages differ."""
+    """How the titles of a host's pages differ."""
 
-    NAMED = auto()  # by a word and the numbers of host and page
+    NAMED = auto()  # by a word and by the numbers of host and page
     NUMBERED = auto()  # by a number alone
     ONE = auto()  # not at all
-    WORDS = auto()
+    WORDS = auto()  # each is a few words
 
 
 @dataclass(frozen=True, slots=True)
 class WebProfile:
-    """Kind of web: shares of content types in percent, sizes, links, markup."""
+    """Kind of web: shares of content types in percent, sizes, links, markup.
+
+    *size* returns the size of a document for a quantile (0 to 1) and a content type.
+    """
 
     types: dict[str, float]
     size: Callable[[float, str], int]
@@ -127,11 +139,11 @@ class WebProfile:
     links_max: int
     small: float = 0.0  # share of documents below TRUNK_MIN_SIZE
     modern: bool = False  # markup of today, sent with gzip
-    titles: tuple[Titles, ...] = (Titles.NAMED,)  # used by the hosts in turn
+    titles: tuple[Titles, ...] = (Titles.NAMED,)  # hosts use these kinds in turn
     has_lengths: bool = False  # whether all answers have a Content-Length
 
     def links(self, size: int) -> int:
-        """Return the number of links of an HTML page of *size* bytes, if they fit."""
+        """Return how many links an HTML page of *size* bytes should have, if they fit."""
         return min(self.links_base + int(self.links_per_kib * size / 1024), self.links_max)
 
 
@@ -152,7 +164,7 @@ def _bench(
     links: int = 40,
     titles: tuple[Titles, ...] = (Titles.NAMED,),
 ) -> WebProfile:
-    """Return a profile of equal HTML pages with *links*."""
+    """Return a profile in which all pages are HTML of *size* bytes with *links* links."""
     return WebProfile(_PAGES, lambda *_: size, links, 0.0, links, titles=titles, has_lengths=True)
 
 

@@ -1,7 +1,7 @@
 """Gopher hosts of the simulated web (RFC 1436): answer a selector with a menu or a document.
 
-The server calls it for each connection. The content comes from pages.py, as for the web. Half of
-the hosts end texts with a lone dot, as the standard requires.
+The server calls ``talk_gopher`` for each connection. The content comes from pages.py, as for the
+web. Half of the hosts end texts with a line that contains only a dot, as the standard requires.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
     from webcrawl.simweb.talks import Talk
     from webcrawl.simweb.world import World
 
-_TYPES = "1h0gI9"
+_ITEM_TYPES = "1h0gI9"
 _MISSING = b"3That is not here\t\terror.host\t1\r\n.\r\n"
 
 
 async def talk_gopher(talk: Talk) -> None:
-    """Answer one request and log it."""
+    """Answer the request of the connection *talk* and log it."""
     selector = await talk.line()
     if selector is None:
         return
-    found = _find(talk.world, talk.host, selector)
-    target = found.path if found else "/0" + quote(selector, safe="/", encoding="latin-1")
-    is_there = found is not None and found.leaf.status == 200
-    parts = _answer(talk.world, found) if found and is_there else [_MISSING]
+    found_page = _find_page(talk.world, talk.host, selector)
+    target = found_page.path if found_page else "/0" + quote(selector, safe="/", encoding="latin-1")
+    exists = found_page is not None and found_page.leaf.status == 200
+    parts = _content(talk.world, found_page) if found_page and exists else [_MISSING]
+
     outcome = AnswerEnd.CLOSED
     size = 0
     try:
@@ -45,35 +46,39 @@ async def talk_gopher(talk: Talk) -> None:
             size += len(part)
         outcome = AnswerEnd.OK
     finally:
-        status = 200 if is_there else 404
+        status = 200 if exists else 404
         talk.log("GOPHER", target, status, size, outcome, is_over=outcome is AnswerEnd.OK)
 
 
-def _find(world: World, host: HostSpec, selector: str) -> PageSpec | None:
-    """Return the page with *selector*, of any type, because clients do not send the type."""
+def _find_page(world: World, host: HostSpec, selector: str) -> PageSpec | None:
+    """Return the page of *host* with *selector*, or None if there is none.
+
+    The item type is part of the path, but clients do not send it, so all types are tried.
+    """
     if not selector:
         return page(world, host, 0)
     quoted = quote(selector.encode("latin-1"), safe="/")
-    for kind in _TYPES:
-        found = find_page(world, host, f"/{kind}{quoted}")
-        if found is not None:
-            return found
+    for item in _ITEM_TYPES:
+        found_page = find_page(world, host, f"/{item}{quoted}")
+        if found_page is not None:
+            return found_page
     return None
 
 
-def _answer(world: World, found: PageSpec) -> list[bytes]:
-    if found.kind is not PageKind.LISTING:
-        parts = [part for part in body_of(world, found) if part]
-        if item_type(found.leaf) == "0" and found.host.index & 1:
+def _content(world: World, found_page: PageSpec) -> list[bytes]:
+    """Return the content of a page, in parts: a menu or a document."""
+    if found_page.kind is not PageKind.LISTING:
+        parts = [part for part in body_of(world, found_page) if part]
+        if item_type(found_page.leaf) == "0" and found_page.host.index & 1:
             parts.append(b"\r\n.\r\n")
         return parts or [b""]
-    head = f"i{found.host.name}\t\terror.host\t1\r\n"
-    lines = "".join([_item(world, key) for key in links_of(world, found)])
+    head = f"i{found_page.host.name}\t\terror.host\t1\r\n"
+    lines = "".join([_menu_line(world, key) for key in links_of(world, found_page)])
     return [f"{head}{lines}.\r\n".encode("latin-1")]
 
 
-def _item(world: World, key: int) -> str:
-    """Return the menu line for the page *key*."""
+def _menu_line(world: World, key: int) -> str:
+    """Return the menu line for the page with the key *key*."""
     host = world.host(key >> 32)
     text = f"{host.name} {key >> 8 & 0xFFFFFF}"
     if host.scheme != "gopher":
@@ -81,6 +86,6 @@ def _item(world: World, key: int) -> str:
             f"h{text}\tURL:{url_of(world, key)}\t{host.name}\t{host.origin.rpartition(':')[2]}\r\n"
         )
     path = path_of(world, host, key >> 8 & 0xFFFFFF, key & 0xFF)
-    kind = path[1:2] or "1"
+    item = path[1:2] or "1"
     selector = unquote_to_bytes(path[2:]).decode("latin-1")
-    return f"{kind}{text}\t{selector}\t{host.name}\t{world.gopher_port}\r\n"
+    return f"{item}{text}\t{selector}\t{host.name}\t{world.gopher_port}\r\n"

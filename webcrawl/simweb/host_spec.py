@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Behaviour(StrEnum):
-    """Ways in which a host behaves. Only with the first four does it answer at all."""
+    """How a host behaves. Only hosts with one of the first four behaviours send valid answers."""
 
     SOUND = "sound"
     SLOW = "slow"  # waits slow_secs, or dribbles the answer over that time
@@ -23,20 +23,21 @@ class Behaviour(StrEnum):
 
 
 DNS_FAULTS = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT})
-# Behaviours for protocols without status codes. With others, the truth would depend on how often a
-# host is asked, or on a robots.txt that it cannot have.
+# Behaviours of hosts with protocols that have no status codes. With any other behaviour, the
+# correct result of a crawl would depend on how often the host is asked, or on a robots.txt it
+# cannot have.
 FTP_BEHAVIOURS = frozenset(Behaviour) - {Behaviour.THROTTLE}
 GOPHER_BEHAVIOURS = DNS_FAULTS | {Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE}
 ANSWERING = frozenset({Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR})
 
 
 class RobotsKind(StrEnum):
-    """Kinds of robots.txt. The first group allows every page."""
+    """Kinds of robots.txt. Those in the first group allow every page."""
 
     MISSING = "missing"  # 404
     EMPTY = "empty"
     ALLOW_ALL = "allow_all"
-    FORBIDDEN = "forbidden"  # 403: as good as missing (RFC 9309, section 2.3.1.3)
+    FORBIDDEN = "forbidden"  # 403: the same as missing (RFC 9309, section 2.3.1.3)
     HTML = "html"  # 200 with a page in place of rules
     BINARY = "binary"  # 200 with bytes that are not text
 
@@ -45,7 +46,7 @@ class RobotsKind(StrEnum):
     OVERRIDE = "override"  # Allow inside Disallow
     AGENTS = "agents"  # groups for several crawlers
     BOM_CRLF = "bom_crlf"
-    BIG = "big"  # above the 500 KiB that RFC 9309 asks crawlers to parse; rules come first
+    BIG = "big"  # more than the 500 KiB that RFC 9309 asks crawlers to parse; the rules come first
     REDIRECT = "redirect"  # to another path of the host
     DENY_ALL = "deny_all"
     UNAVAILABLE = "unavailable"  # 503: everything is disallowed (RFC 9309, section 2.3.1.4)
@@ -70,7 +71,8 @@ RESTRICTING_ROBOTS: tuple[RobotsKind, ...] = (
     RobotsKind.REDIRECT,
     RobotsKind.UNAVAILABLE,
 )
-# Guides make all hosts reachable, so their robots.txt may deny leaves but never trunk pages.
+# The guide hosts make all other hosts reachable. So their robots.txt may deny leaves, but never
+# trunk pages.
 GUIDE_ROBOTS = tuple(
     kind
     for kind in RESTRICTING_ROBOTS
@@ -79,7 +81,7 @@ GUIDE_ROBOTS = tuple(
 
 
 class Framing(StrEnum):
-    """Ways in which a host marks the end of its answers."""
+    """How a host marks the end of its answers."""
 
     LENGTH = "length"
     CHUNKED = "chunked"
@@ -91,7 +93,7 @@ FRAMINGS = (*(Framing.LENGTH,) * 13, *(Framing.CHUNKED,) * 2, Framing.CLOSE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSpec:
-    """Properties of one host, except its pages."""
+    """Properties of a host, except its pages."""
 
     index: int
     name: str
@@ -109,11 +111,12 @@ class HostSpec:
     guide: bool = False
     endless: bool = False
     framing: Framing = Framing.LENGTH
-    # Whether it belongs to the spam farm (farm.py), or the farm's host that its root page links to.
+    # Whether the host belongs to the spam farm (farm.py), and the number of the farm's host that
+    # its root page links to.
     farm: bool = False
     spammed_by: int | None = None
 
     @property
     def answers(self) -> bool:
-        """Whether it answers at all (5xx are answers)."""
+        """Whether the host sends valid answers, including 5xx."""
         return self.behaviour in ANSWERING

@@ -1,8 +1,8 @@
-"""Leaf table: kinds and types of the pages on which no other page depends.
+"""Leaf table: kinds and content types of pages that no other page depends on.
 
-The trunk pages of a host are sound HTML, so that all other pages can be reached. These others, the
-*leaves*, get their kind from this table by 12 bits of their hash. The shares in the table are
-chosen so that trunk and leaves together have the shares of the World.
+The trunk pages of a host are sound HTML, so that all other pages can be reached. The other pages
+are the *leaves*: 12 bits of their hash select an entry of this table. The shares in the table are
+chosen so that trunk pages and leaves together have the shares of the World.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ERROR_STATUSES = (404,) * 12 + (403, 410, 500, 503)
 
 
 class PageKind(StrEnum):
-    """Kinds of answers."""
+    """Kinds of answers that pages give."""
 
     HTML = "html"
     DUPLICATE = "duplicate"  # HTML whose bytes are also found under other URLs
@@ -43,7 +43,7 @@ class Leaf(NamedTuple):
 
 
 TRUNK = Leaf(PageKind.HTML, 200, HTML, ".html")
-# The crawler sees a listing as a page of links.
+# The crawler converts a listing to an HTML page of links.
 LISTING = Leaf(PageKind.LISTING, 200, HTML, "")
 _LARGE = Leaf(PageKind.LARGE, 200, "application/octet-stream", ".iso")
 GONE = Leaf(PageKind.ERROR, 404, HTML, ".html")
@@ -52,7 +52,8 @@ GONE = Leaf(PageKind.ERROR, 404, HTML, ".html")
 def leaf_table(world: World, types: dict[str, float], trunk: float) -> tuple[Leaf, ...]:
     """Return a table of TABLE_SIZE leaves.
 
-    *types* are in percent of documents; *trunk* is the trunk's share of URLs.
+    *types* are the shares of content types, in percent of documents. *trunk* is the share of trunk
+    pages among all URLs.
     """
     documents = 1.0 - world.errors - world.redirects
     shares = [
@@ -73,14 +74,15 @@ def leaf_table(world: World, types: dict[str, float], trunk: float) -> tuple[Lea
         (TRUNK._replace(kind=PageKind.DUPLICATE), documents * world.duplicates),
         (TRUNK._replace(odd_charset=True), documents * world.odd_charsets),
     ]
-    # The remaining URLs are plain HTML, less the trunk pages, which are plain HTML anyway. The
-    # share is never 0, even if all hosts have one page and so only trunk pages.
-    plain = max(1e-9, 1.0 - sum(share for _, share in shares) - trunk)
-    shares.append((TRUNK, plain))
+    # The remaining URLs are plain HTML. The trunk pages, which are plain HTML too, are subtracted.
+    # The share is never 0, even if all hosts have only one page, which is a trunk page.
+    plain_share = max(1e-9, 1.0 - sum(share for _, share in shares) - trunk)
+    shares.append((TRUNK, plain_share))
+
     total = sum(share for _, share in shares)
     table: list[Leaf] = []
-    edge = 0.0
+    cumulative_share = 0.0
     for leaf, share in shares:
-        edge += share / total
-        table += [leaf] * (round(edge * TABLE_SIZE) - len(table))
+        cumulative_share += share / total
+        table += [leaf] * (round(cumulative_share * TABLE_SIZE) - len(table))
     return tuple(table)

@@ -1,8 +1,9 @@
 """Name server of the simulated web: IPv4 addresses over DNS by UDP.
 
 ``reply`` is the whole server as a pure function from a query to an answer; ``NameServer`` runs it
-on a socket. It is written by hand (RFC 1035, section 4) because every first request to a host needs
-it: it takes about 10 µs, a tenth of a general library. The tests query it with dnspython.
+on a socket. It does not use a DNS library (RFC 1035, section 4), because every first request to a
+host needs it: it takes about 10 µs, a tenth of the time of a library. The tests query it with
+dnspython.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ TTL = 300
 # header := id u16 | flags u16 | questions u16 | answers u16 | authorities u16 | additionals u16
 _HEADER = struct.Struct(">HHHHHH")
 _QUESTION_TAIL = struct.Struct(">HH")  # type, class
-# record := name | type u16 | class u16 | ttl u32 | length u16 | data; the name as a pointer here
+# record := name | type u16 | class u16 | ttl u32 | length u16 | data; here the name is a pointer
 _RECORD = struct.Struct(">HHHIH")
 
 _RESPONSE = 0x8000
@@ -39,49 +40,52 @@ _FLAGS = _RESPONSE | 0x0400 | 0x0080
 
 _NOERROR, _SERVFAIL, _NXDOMAIN, _REFUSED = 0, 2, 3, 5
 _A, _SOA, _IN = 1, 6, 1
-_QUESTION = 0xC000 | _HEADER.size  # a pointer to its name
+_QUESTION = 0xC000 | _HEADER.size  # a pointer to the name in the question
 
-# For answers without addresses, the SOA says how long they may be cached (RFC 2308). Its names are
-# the root.
+# In answers without addresses, the SOA record says how long they may be cached (RFC 2308). Both
+# names in it are the root.
 _SOA_DATA = b"\0\0" + struct.pack(">5I", 1, 3600, 600, 86400, 60)
 _SOA_RECORD = b"\0" + struct.pack(">HHIH", _SOA, _IN, 60, len(_SOA_DATA)) + _SOA_DATA
 
 
 def reply(find: Callable[[str], HostSpec | None], query: bytes) -> bytes | None:
-    """Return the answer to *query*, or None to stay silent, as for anything but a plain query.
+    """Return the answer to the DNS message *query*, or None to send no answer.
 
-    *find* returns a host by name, as ``World.find``.
+    Anything but a plain query is not answered. *find* returns a host by name, like ``World.find``.
     """
     try:
-        ident, flags, questions, *_ = _HEADER.unpack_from(query)
-        at = _HEADER.size
+        query_id, flags, questions, *_ = _HEADER.unpack_from(query)
+        offset = _HEADER.size
         labels = []
-        while length := query[at]:
-            labels.append(query[at + 1 : at + 1 + length])
-            at += 1 + length
-        kind, klass = _QUESTION_TAIL.unpack_from(query, at + 1)
+        while length := query[offset]:
+            labels.append(query[offset + 1 : offset + 1 + length])
+            offset += 1 + length
+        record_type, record_class = _QUESTION_TAIL.unpack_from(query, offset + 1)
     except (struct.error, IndexError):
         return None
-    if flags & (_RESPONSE | _OPCODE) or questions != 1 or klass != _IN:
+    if flags & (_RESPONSE | _OPCODE) or questions != 1 or record_class != _IN:
         return None
+
     name = b".".join(labels).decode("latin-1").lower()
     host = find(name)
     behaviour = host.behaviour if host else Behaviour.NXDOMAIN
     if behaviour is Behaviour.DNS_TIMEOUT:
         return None
-    code, answer, soa = _NOERROR, b"", b""
+
+    code, answer, authority = _NOERROR, b"", b""
     if host is None and not f".{name}".endswith(tuple(f".{zone}" for zone in (ZONE, *DOMAINS))):
         code = _REFUSED
     elif behaviour is Behaviour.SERVFAIL:
         code = _SERVFAIL
-    elif host is not None and kind == _A and behaviour is not Behaviour.NXDOMAIN:
+    elif host is not None and record_type == _A and behaviour is not Behaviour.NXDOMAIN:
         answer = _RECORD.pack(_QUESTION, _A, _IN, TTL, 4) + socket.inet_aton(host.address)
     else:
         code = _NXDOMAIN if behaviour is Behaviour.NXDOMAIN else _NOERROR
-        soa = _SOA_RECORD
+        authority = _SOA_RECORD
+
     flags = _FLAGS | flags & _RECURSION_DESIRED | code
-    head = _HEADER.pack(ident, flags, 1, bool(answer), bool(soa), 0)
-    return head + query[_HEADER.size : at + 1 + _QUESTION_TAIL.size] + answer + soa
+    head = _HEADER.pack(query_id, flags, 1, bool(answer), bool(authority), 0)
+    return head + query[_HEADER.size : offset + 1 + _QUESTION_TAIL.size] + answer + authority
 
 
 class NameServer(asyncio.DatagramProtocol):
@@ -109,7 +113,10 @@ class NameServer(asyncio.DatagramProtocol):
 async def start_name_server(
     world: World, address: str, port: int, *, latency: float
 ) -> asyncio.DatagramTransport:
-    """Serve DNS on UDP; port 0 means any free port. Raises SimWebError if it is in use."""
+    """Serve DNS for *world* on UDP; port 0 means any free port.
+
+    Answers are sent after *latency* seconds. Raises SimWebError if the port is in use.
+    """
     loop = asyncio.get_running_loop()
     try:
         transport, _ = await loop.create_datagram_endpoint(

@@ -1,15 +1,15 @@
 """Pages of the simulated web: paths, kinds, sizes, links.
 
 A page is identified by a *key*, one integer: host number << 32 | page number << 8 | hop. Page 0 is
-the root. The pages with numbers below ``HostSpec.trunk`` form a tree of HTML pages from the root,
-and every other page is linked from one of them. So all pages of a host can be reached from its
-root. Most links are random.
+the root. The trunk pages, whose numbers are below ``HostSpec.trunk``, form a tree of HTML pages
+with the root page at the top. Every other page is linked from one of them. So all pages of a host
+can be reached from its root. All other links are random.
 
 On hosts that speak FTP or Gopher, trunk pages are directories and menus, and other pages are
 entries in them. They have no redirects, and all HTML is UTF-8.
 
-Redirects have several hops: hop 0 is the page itself, the next ones have ``?hop=N`` added.
-Duplicates get their bytes from a *content* that several pages share. Everything here is a pure
+Redirects may have several hops: hop 0 is the page itself, and ``?hop=N`` is added to the next ones.
+Duplicates have the bytes of a *content* that several pages share. Everything here is a pure
 function of the World.
 """
 
@@ -27,21 +27,22 @@ if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
-# Numbers from here on are contents of duplicates, not pages.
+# Page numbers from here on denote contents of duplicates instead of pages.
 DUPLICATE_BASE = 1 << 23
-# The page number of the entries to a host's endless URL spaces.
+# Page number of the entry pages to a host's endless URL spaces; the hop selects the space.
 ENDLESS_NUMBER = (1 << 24) - 1
 
 ENDLESS_PATHS = ("/calendar/?d=0", "/maze/")
 
-# Bytes of a link in HTML, and of a page without links: a page has only as many links as fit.
+# Bytes of a link in HTML, and of a page without links. They limit the links of a page to those that
+# fit.
 _LINK_BYTES = 130
 _PAGE_BYTES = 300
 
 _LOCAL_LINKS = 0.8  # share of links that stay within the host
-_BRANCHES = 4  # trunk pages below a trunk page
+_BRANCHES = 4  # number of trunk pages that each trunk page links to
 
-# robots.txt files forbid the first four.
+# robots.txt files may forbid the first four.
 DIRECTORIES = (
     *("private", "tmp", "cgi-bin", "archive"),
     *("news", "docs", "shop", "blog", "people", "caf%C3%A9", "reports", "music"),
@@ -58,15 +59,15 @@ _REDIRECT_STATUSES = (301, 302, 302, 302, 303, 307, 308, 301)
 
 
 class Charset(NamedTuple):
-    """Encoding of an HTML page, and how it is declared."""
+    """Encoding of an HTML page, and how the page declares it."""
 
-    script: str  # an alphabet of the stock
+    script: str  # an alphabet of text_stock.py
     codec: str
     label: str
     declared: str  # in the "header", in a "meta" element, or ""
 
 
-# The encodings of odd pages; all others are UTF-8 and declare it.
+# The encodings of pages with an odd charset; all other pages are UTF-8 and declare it.
 CHARSETS = (
     Charset("latin", "iso-8859-1", "iso-8859-1", "header"),
     Charset("latin", "cp1252", "windows-1252", "meta"),
@@ -83,17 +84,17 @@ CHARSETS = (
 
 
 class PageSpec(NamedTuple):
-    """Properties of one URL, except its bytes."""
+    """Properties of the page at one URL, except its bytes."""
 
     host: HostSpec
     number: int
     hop: int
     leaf: Leaf
-    path: str  # with the query, as it stands in the URL
+    path: str  # with the query, as written in the URL
 
     @property
     def kind(self) -> PageKind:
-        """Kind of its answer."""
+        """Kind of the page's answer."""
         return self.leaf.kind
 
     @property
@@ -108,12 +109,12 @@ def key_of(index: int, number: int = 0, hop: int = 0) -> int:
 
 
 def is_endless(key: int) -> bool:
-    """Return whether *key* is an entry to an endless URL space."""
+    """Return whether *key* is that of an entry page to an endless URL space."""
     return key >> 8 & 0xFFFFFF == ENDLESS_NUMBER
 
 
 def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
-    """Return the leaf of page *number* of *host*."""
+    """Return kind, status and content type of page *number* of *host*."""
     if number < host.trunk:
         return TRUNK if host.is_web else LISTING
     if number >= host.pages:
@@ -125,31 +126,34 @@ def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
 
 
 def path_of(world: World, host: HostSpec, number: int, hop: int = 0) -> str:
-    """Return the path and query of a page, for any page number (even of pages that are gone)."""
+    """Return the path and query of page *number* of *host*, even if the page does not exist."""
     if number == 0:
         return "/"
     if number == ENDLESS_NUMBER:
         return ENDLESS_PATHS[hop]
     value = draw(world.seed, PAGE, host.index, number)
-    stem = value >> 12 & 4095
+    stem_index = value >> 12 & 4095
     if not host.is_web:
-        return _own_path(world, host, number, stem)
+        return _directory_path(world, host, number, stem_index)
+
     style = value >> 24 & 15
     if number < host.trunk:
         extension = ".html"
         if host.guide:
-            stem |= 4  # never a forbidden directory
+            stem_index |= 4  # never a forbidden directory
             style |= 1  # never a query, which some forbid
     elif number < host.pages:
         extension = world.leaves[value & 4095].extension
     else:
         extension = ".html"
+
+    # Some HTML pages have a query or end with a slash.
     if style < 3 and extension == ".html":
         if style == 0:
-            return f"/{DIRECTORIES[stem & 15]}/view?id={number}"
+            return f"/{DIRECTORIES[stem_index & 15]}/view?id={number}"
         if style == 2:
-            return f"{_STEMS[stem]}{number}/"
-    path = f"{_STEMS[stem]}{number}{extension}"
+            return f"{_STEMS[stem_index]}{number}/"
+    path = f"{_STEMS[stem_index]}{number}{extension}"
     return f"{path}?hop={hop}" if hop else path
 
 
@@ -160,7 +164,7 @@ def url_of(world: World, key: int) -> str:
 
 
 def page(world: World, host: HostSpec, number: int, hop: int = 0) -> PageSpec:
-    """Return page *number* of *host*."""
+    """Return the properties of page *number* of *host*."""
     return PageSpec(
         host, number, hop, leaf_of(world, host, number), path_of(world, host, number, hop)
     )
@@ -170,7 +174,7 @@ def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
     """Return the page at *target* (path and query), or None if there is none (answer 404)."""
     if target == "/":
         return page(world, host, 0)
-    # Directories also have numbers; the last number counts.
+    # Names of directories also have numbers; only the last number in the path counts.
     start = target.rfind("/", 0, -1) if host.scheme == "ftp" else 0
     match = _NUMBER.search(target, start)
     if match is None or match.end() != len(target):
@@ -178,10 +182,10 @@ def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
     number, hop = int(match[1]), int(match[2] or 0)
     if not 0 < number < host.pages or path_of(world, host, number, hop) != target:
         return None
-    found = page(world, host, number, hop)
-    if hop and (found.kind is not PageKind.REDIRECT or hop >= _hops(world, host, number)):
+    found_page = page(world, host, number, hop)
+    if hop and (found_page.kind is not PageKind.REDIRECT or hop >= _hops(world, host, number)):
         return None
-    return found
+    return found_page
 
 
 def charset_of(world: World, page: PageSpec) -> Charset:
@@ -191,10 +195,11 @@ def charset_of(world: World, page: PageSpec) -> Charset:
 
 
 def content_of(world: World, page: PageSpec) -> tuple[int, int]:
-    """Return the pair that determines the bytes of *page*; equal pairs have identical bytes.
+    """Return a pair of numbers that identifies the content of *page*.
 
-    A third of the duplicates are documents found on many hosts (their first number is above every
-    host number). The rest are found under about three URLs of one host.
+    Pages with the same pair have identical bytes. A third of the duplicates are documents that are
+    found on many hosts; the first number of their pair is above every host number. The others are
+    found under about three URLs of one host.
     """
     index, number = page.host.index, page.number
     if page.kind is not PageKind.DUPLICATE:
@@ -207,110 +212,121 @@ def content_of(world: World, page: PageSpec) -> tuple[int, int]:
 
 
 def size_of(world: World, page: PageSpec) -> int:
-    """Return the size of the body in bytes, before any gzip.
+    """Return the size of the body of *page* in bytes, before compression.
 
-    HTML may become larger if its required links need more.
+    An HTML page may become larger if its required links need more space.
     """
     leaf = page.leaf
     if leaf.kind is PageKind.LARGE:
         return world.large_bytes
     profile = world.profile_spec
     quantile = unit(draw(world.seed, SIZE, *content_of(world, page)))
-    small, trunk = profile.small, world.trunk_documents
+    small, trunk_share = profile.small, world.trunk_documents
     if page.number < page.host.trunk:
         quantile = small + quantile * (1.0 - small)
-    elif trunk < 1.0 - small:
-        # Trunk pages are never small, so more leaves are, and the distribution of all is right.
-        at = quantile * (1.0 - trunk)
-        if at < small:
-            quantile = at
+    elif trunk_share < 1.0 - small:
+        # Trunk pages are never small. So more of the leaves are small, which makes the distribution
+        # over all pages right.
+        leaf_quantile = quantile * (1.0 - trunk_share)
+        if leaf_quantile < small:
+            quantile = leaf_quantile
         else:
-            rest = 1.0 - small
-            quantile = (at - trunk * small / rest) / (1.0 - trunk / rest)
+            large = 1.0 - small
+            quantile = (leaf_quantile - trunk_share * small / large) / (1.0 - trunk_share / large)
     return profile.size(quantile, leaf.content_type)
 
 
 def redirect_target(world: World, page: PageSpec) -> int:
-    """Return the key of a redirect's target: a page, its next hop, or a page that is gone."""
+    """Return the key of the target of *page*, a redirect.
+
+    The target is another page, the next hop of this page, or a page that does not exist.
+    """
     host, number, hop = page.host, page.number, page.hop
     value = draw(world.seed, REDIRECT, host.index, number)
-    sort = value & 15
+    choice = value & 15
     if hop + 1 < _hops(world, host, number):
         return key_of(host.index, number, hop + 1)
-    if sort == 13:
+    if choice == 13:
         return key_of(host.index, number)  # a loop, of one hop or more
-    if sort == 14:
+    if choice == 14:
         return key_of(host.index, host.pages + (value >> 8) % 64)
-    if sort < 4:
+    if choice < 4:
         rank0 = int(world.hosts ** unit(value)) - 1
         other = world.host(world.index_of(rank0))
-        return key_of(other.index, (value >> 8 & 0xFFFF) * other.pages >> 16 if sort else 0)
+        return key_of(other.index, (value >> 8 & 0xFFFF) * other.pages >> 16 if choice else 0)
     return key_of(host.index, (value >> 8 & 0xFFFF) * host.pages >> 16)
 
 
 def redirect_status(world: World, page: PageSpec) -> int:
-    """Return the status of a redirect: 301, 302, 303, 307 or 308."""
+    """Return the HTTP status of *page*, a redirect: 301, 302, 303, 307 or 308."""
     value = draw(world.seed, REDIRECT, page.host.index, page.number)
     return _REDIRECT_STATUSES[value >> 28 & 7]
 
 
 def links_of(world: World, page: PageSpec) -> list[int]:
-    """Return the keys of the links on a page that ``has_links``, in order, with repeats."""
+    """Return the keys of the pages that *page* links to, in order, with repeats.
+
+    The page must be one that ``has_links``.
+    """
     index, number = content_of(world, page)
     host = page.host
     if page.kind is PageKind.LISTING and host.scheme == "ftp":
         return _trunk_links(host, number)  # a directory links only to its entries
     size = size_of(world, page)
-    wanted = min(world.profile_spec.links(size), max(0, size - _PAGE_BYTES) // _LINK_BYTES)
-    base = index << 32
-    if index == world.hosts:  # found on many hosts, so it can only link to popular ones
+    link_count = min(world.profile_spec.links(size), max(0, size - _PAGE_BYTES) // _LINK_BYTES)
+    host_bits = index << 32
+    if index == world.hosts:  # content of many hosts, so it can only link to popular hosts
         keys: list[int] = []
-        local = 0.0
+        local_count = 0.0
     else:
         keys = _trunk_links(host, number) if number < host.trunk else []
-        local = _LOCAL_LINKS * max(wanted, len(keys)) - len(keys)
+        local_count = _LOCAL_LINKS * max(link_count, len(keys)) - len(keys)
         if number < host.trunk:
             keys += [world.index_of(rank0) << 32 for rank0 in world.guided_ranks(host, number)]
-    missing = wanted - len(keys)
-    if missing <= 0:
+
+    # The remaining links are random: a share of them leads to pages of the same host.
+    random_count = link_count - len(keys)
+    if random_count <= 0:
         return keys
-    threshold = int(0x10000 * min(max(local / missing, 0.0), 1.0))
+    threshold = int(0x10000 * min(max(local_count / random_count, 0.0), 1.0))
     hosts, pages = world.hosts, host.pages
     append = keys.append
-    for value in draws(world.seed, LINKS, index, number, missing):
-        at = value >> 16 & 0xFFFFFF
+    for value in draws(world.seed, LINKS, index, number, random_count):
+        fraction24 = value >> 16 & 0xFFFFFF
         if value & 0xFFFF < threshold:
-            append(base | (at * at * pages >> 48) << 8)  # squared: the first pages are popular
+            # Squared, so that the first pages of a host are popular.
+            append(host_bits | (fraction24 * fraction24 * pages >> 48) << 8)
             continue
         # The popularity of hosts follows a Zipf distribution with exponent 1.
-        rank0 = int(hosts ** (at / 0x1000000)) - 1
-        other = world.index_of(rank0) << 32
+        rank0 = int(hosts ** (fraction24 / 0x1000000)) - 1
+        target = world.index_of(rank0) << 32
         if not value >> 62:
-            other |= ((value >> 40 & 0x3FFFFF) * world.page_count(rank0) >> 22) << 8
-        append(other)
+            target |= ((value >> 40 & 0x3FFFFF) * world.page_count(rank0) >> 22) << 8
+        append(target)
     return keys
 
 
-def _own_path(world: World, host: HostSpec, number: int, stem: int) -> str:
-    """Return the path of a page of a host that speaks FTP or Gopher.
+def _directory_path(world: World, host: HostSpec, number: int, stem_index: int) -> str:
+    """Return the path of page *number* of *host*, which speaks FTP or Gopher.
 
-    FTP: directories are nested like the tree of ``_trunk_links``. Gopher: an item type, then a
-    selector that only the server understands.
+    FTP directories are nested like the tree of ``_trunk_links``. A Gopher path is an item type,
+    then a selector that only the server understands.
     """
     leaf = leaf_of(world, host, number)
     if host.scheme == "gopher":
-        return f"/{item_type(leaf)}{_STEMS[stem]}{number}{leaf.extension}"
+        return f"/{item_type(leaf)}{_STEMS[stem_index]}{number}{leaf.extension}"
     if number <= _BRANCHES and number < host.trunk:
-        # Below the root are different directories that robots.txt files mention.
+        # The directories below the root are different ones that robots.txt files mention.
         return f"/{DIRECTORIES[(host.index + number) & 15]}/"
     if number < host.trunk:
-        above = path_of(world, host, (number - 1) // _BRANCHES)
-        return f"{above}{WORDS[stem >> 4]}-{number}/"
-    above = path_of(world, host, number % host.trunk)
-    return f"{above}{WORDS[stem >> 4]}-{number}{leaf.extension}"
+        parent = path_of(world, host, (number - 1) // _BRANCHES)
+        return f"{parent}{WORDS[stem_index >> 4]}-{number}/"
+    parent = path_of(world, host, number % host.trunk)
+    return f"{parent}{WORDS[stem_index >> 4]}-{number}{leaf.extension}"
 
 
 def _top_directory(world: World, host: HostSpec, target: str) -> PageSpec | None:
+    """Return the FTP directory *target* if it is directly below the root, else None."""
     for number in range(1, min(_BRANCHES + 1, host.trunk)):
         if path_of(world, host, number) == target:
             return page(world, host, number)
@@ -318,7 +334,7 @@ def _top_directory(world: World, host: HostSpec, target: str) -> PageSpec | None
 
 
 def item_type(leaf: Leaf) -> str:
-    """Return the Gopher item type of a page of a Gopher host."""
+    """Return the Gopher item type of a page with the properties *leaf*."""
     if leaf.kind is PageKind.LISTING:
         return "1"
     if leaf.content_type == HTML:
@@ -329,28 +345,28 @@ def item_type(leaf: Leaf) -> str:
 
 
 def _trunk_links(host: HostSpec, number: int) -> list[int]:
-    """Return the links that make a host reachable.
+    """Return the links of trunk page *number* that make other pages of *host* reachable.
 
-    They lead to pages of the host, to its endless URL spaces, and to the spam farm.
+    The root page also links to the host's endless URL spaces and to the spam farm.
     """
     base = host.index << 32
-    first = _BRANCHES * number + 1
-    below = range(first, min(first + _BRANCHES, host.trunk))
-    hanging = range(host.trunk + number, host.pages, host.trunk)
-    keys = [base | other << 8 for other in itertools.chain(below, hanging)]
+    first_child = _BRANCHES * number + 1
+    children = range(first_child, min(first_child + _BRANCHES, host.trunk))
+    leaves = range(host.trunk + number, host.pages, host.trunk)
+    keys = [base | page_number << 8 for page_number in itertools.chain(children, leaves)]
     if host.endless and number == 0:
-        keys += [key_of(host.index, ENDLESS_NUMBER, sort) for sort in range(len(ENDLESS_PATHS))]
+        keys += [key_of(host.index, ENDLESS_NUMBER, space) for space in range(len(ENDLESS_PATHS))]
     if host.spammed_by is not None and number == 0:
         keys.append(key_of(host.spammed_by))
     return keys
 
 
 def _hops(world: World, host: HostSpec, number: int) -> int:
-    """Return how many URLs a redirect page has; 1 for a plain redirect."""
+    """Return the number of hops of page *number* of *host*, a redirect; usually 1."""
     value = draw(world.seed, REDIRECT, host.index, number)
-    sort = value & 15
-    if sort in {10, 11, 12}:
+    choice = value & 15
+    if choice in {10, 11, 12}:
         return 2 + (value >> 4 & 3)
-    if sort == 13:
+    if choice == 13:
         return 1 + (value >> 4 & 3)
-    return 12 if sort == 15 else 1
+    return 12 if choice == 15 else 1

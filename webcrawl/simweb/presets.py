@@ -1,4 +1,4 @@
-"""Presets: worlds for common purposes, by name."""
+"""Presets: named worlds for common purposes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from webcrawl.simweb.world import Faults, SimWebError, World
 
 _SOUND: dict[str, Any] = {"faults": Faults.none(), "endless": 0.0, "large_files": 0.0}
-# For measuring crawlers: nothing is forbidden or broken.
+# Basis of worlds for measuring crawlers, in which nothing is forbidden or broken.
 _BENCH: dict[str, Any] = _SOUND | {
     "mean_pages": 500.0,
     "max_pages": 5000,
@@ -21,16 +21,17 @@ _BENCH: dict[str, Any] = _SOUND | {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # Figures 6 to 8 of the Mercator paper, with every kind of trouble.
+    # Follows figures 6 to 8 of the Mercator paper, with every kind of fault.
     "mercator": {},
     # HTML with a mean of 240 kB, sent with gzip, mostly over HTTPS.
     "today": {"profile": "today", "https_share": 0.8},
-    # No faults, endless spaces or delays, so one crawl reaches everything that is reachable. There
-    # are still robots.txt rules, redirects, dead links and duplicates.
+    # No faults, endless spaces or delays, so a single crawl reaches every reachable page. There are
+    # still robots.txt rules, redirects, dead links and duplicates.
     "clean": _SOUND | {"crawl_delays": 0.0},
     # One million pages of 20 kB with 40 links each, plain HTTP.
     "bench": _BENCH | {"profile": "bench", "https_share": 0.0},
-    # Many large hosts with all kinds of titles, for a crawl of a few pages each, with new links.
+    # Many large hosts with all kinds of titles, for crawls that fetch only a few pages of each host
+    # and keep finding new links.
     "broad": _BENCH
     | {
         "profile": "broad",
@@ -43,14 +44,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "graph": _BENCH
     | {"profile": "graph", "mean_pages": 100.0, "max_pages": 100, "https_share": 0.0},
     # One million pages with a mean of 240 kB, sent with gzip over HTTPS. Each page closes its
-    # connection, because a broad crawl returns to a host long after it would have been closed.
+    # connection, because a broad crawl returns to a host only long after servers close connections.
     "bench-today": _BENCH
     | {"profile": "bench-today", "https_share": 1.0, "pages_per_connection": 1},
 }
 
 
 def preset(name: str, **changes: Any) -> World:
-    """Return the World called *name*, a key of PRESETS, with *changes* of its parameters.
+    """Return the World called *name*, a key of PRESETS; *changes* override its parameters.
 
     Raises SimWebError for an unknown name or invalid parameters.
     """

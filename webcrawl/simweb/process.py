@@ -1,4 +1,4 @@
-"""Simulated web in a child process, so that it uses another core than the crawler."""
+"""Simulated web in a child process, so that it runs on a different core from the crawler."""
 
 from __future__ import annotations
 
@@ -20,27 +20,31 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class SimWebProcess:
-    """Running simulated web, made by ``start_in_process``; as a context manager, stops it."""
+    """Running simulated web, started by ``start_in_process``.
+
+    As a context manager, it stops the server at the end.
+    """
 
     def __init__(self, process: Popen[bytes], served: Served, log_path: Path | None) -> None:
-        self.world, self.dns, self.ca_path = served  # the certificate exists while this runs
+        # The file of the certificate exists while the server runs.
+        self.world, self.dns, self.ca_path = served
         self.log_path = log_path
         self.pid = process.pid
         self._process = process
 
     @property
     def running(self) -> bool:
-        """Whether it still serves."""
+        """Whether the server is still running."""
         return self._process.poll() is None
 
     def wait(self, timeout: float) -> bool:
-        """Wait *timeout* seconds and return whether the server has ended, which it should not."""
+        """Wait up to *timeout* seconds; return whether the server ended, which it should not."""
         with contextlib.suppress(TimeoutExpired):
             self._process.wait(timeout)
         return not self.running
 
     def stop(self) -> None:
-        """Stop the server and wait until it has ended; then the log is complete. Idempotent."""
+        """Stop the server and wait until it has ended; the log is then complete. Idempotent."""
         try:
             self._process.communicate(timeout=_STOP_SECS)
         except TimeoutExpired:
@@ -55,10 +59,11 @@ class SimWebProcess:
 
 
 def start_in_process(world: World, *, log_path: Path | None, **options: float) -> SimWebProcess:
-    """Serve *world* in a child process; return when all its sockets are open.
+    """Serve *world* in a child process; return when all of its sockets are open.
 
-    The child ends with ``stop``, or when this process ends for any reason. It has its own session,
-    so a Ctrl-C at the terminal does not reach it. *options* and errors are those of ``serve``.
+    The child ends when ``stop`` is called, or when this process ends for any reason. It has its own
+    session, so a Ctrl-C at the terminal does not reach it. *options* are those of ``serve``, and
+    the same errors are raised.
     """
     process = Popen(
         [sys.executable, "-m", "webcrawl.simweb"],
@@ -72,7 +77,7 @@ def start_in_process(world: World, *, log_path: Path | None, **options: float) -
     try:
         pickle.dump((world, {"log_path": log_path and log_path.resolve()} | options), process.stdin)
         process.stdin.flush()
-        answer = pickle.load(process.stdout)  # noqa: S301  from the child
+        answer = pickle.load(process.stdout)  # noqa: S301  # from the child
     except (BrokenPipeError, EOFError):
         answer = SimWebError("the process of the simulated web ended before it served anything")
     if isinstance(answer, SimWebError):

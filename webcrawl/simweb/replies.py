@@ -1,6 +1,6 @@
 """Replies of a working host to requests: status, headers, body.
 
-They are pure functions of the World. ``webcrawl.simweb.connection`` adds faults and delays.
+Replies are pure functions of the World. ``webcrawl.simweb.connection`` adds faults and delays.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
-from webcrawl.simweb.changes import last_change, last_told
+from webcrawl.simweb.changes import last_change, last_reported
 from webcrawl.simweb.farm import farm_page
 from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
@@ -40,17 +40,18 @@ STATUS_LINES = {
 
 _CALENDAR = re.compile(r"/calendar/\?d=(\d{1,15})", re.ASCII)
 _MAZE = "/maze/"
-#: Validators of the copy that a client has: an ETag and a Last-Modified.
+#: Validators of a client's copy of a page: an ETag and a Last-Modified, either of which may be
+#: empty.
 Known: TypeAlias = "tuple[str, str]"
 NONE = ("", "")
-# Which of the two validators hosts send, in turn.
-_SENT = (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 0))
+# Which of the two validators a host sends; hosts use these choices in turn.
+_SENT_VALIDATORS = (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 0))
 _MAX_LISTED = 50_000
 _HTML = b"Content-Type: text/html; charset=utf-8\r\n"
 
 
 class HostReply(NamedTuple):
-    """Status, header lines (each with its line end), and the body in parts."""
+    """Reply to a request: status, header lines (each with its line end), and the body in parts."""
 
     status: int
     headers: bytes
@@ -60,32 +61,37 @@ class HostReply(NamedTuple):
 def reply_to(
     world: World, host: HostSpec, target: str, *, gzip: bool, at: float = 0.0, known: Known = NONE
 ) -> HostReply:
-    """Return the reply of *host* to a GET of *target* (path and query) at epoch seconds *at*.
+    """Return the reply of *host* to a GET of *target* (path and query).
 
-    *known* are the validators of the client's copy.
+    *gzip* says whether the client accepts gzip, *at* is the time in epoch seconds, and *known* are
+    the validators of the client's copy.
     """
     if target in {PATH, MOVED_PATH}:
         return _robots(world, host, target)
     if host.behaviour is Behaviour.SERVER_ERROR:
-        return error((500, 502, 503)[host.index % 3])
-    found = find_page(world, host, target)
-    if found is None or host.farm:
+        return status_page((500, 502, 503)[host.index % 3])
+    found_page = find_page(world, host, target)
+    if found_page is None or host.farm:
         return _other_page(world, host, target, at)
-    if found.kind is PageKind.REDIRECT:
-        return _redirect(world, host, found)
-    if found.kind is not PageKind.ERROR:
-        return _document(world, found, gzip=gzip, at=at, known=known)
-    return error(found.leaf.status)
+    if found_page.kind is PageKind.REDIRECT:
+        return _redirect(world, host, found_page)
+    if found_page.kind is not PageKind.ERROR:
+        return _document(world, found_page, gzip=gzip, at=at, known=known)
+    return status_page(found_page.leaf.status)
 
 
-def error(status: int, headers: str = "") -> HostReply:
-    """Return an error page. It has no links, so that nothing is found only through it."""
+def status_page(status: int, headers: str = "") -> HostReply:
+    """Return an error page with *status* and extra *headers*.
+
+    It has no links, so that a crawl finds no page only through an error.
+    """
     phrase = HTTPStatus(status).phrase
     body = f"<html><head><title>{status} {phrase}</title></head><body>{phrase}</body></html>\n"
     return HostReply(status, f"Content-Type: text/html\r\n{headers}".encode(), [body.encode()])
 
 
 def _robots(world: World, host: HostSpec, target: str) -> HostReply:
+    """Return the reply to a request for robots.txt."""
     robots = robots_of(world, host, target)
     headers = f"Content-Type: {robots.content_type}\r\n"
     if robots.location:
@@ -93,54 +99,66 @@ def _robots(world: World, host: HostSpec, target: str) -> HostReply:
     return HostReply(robots.status, headers.encode(), [robots.body])
 
 
-def _redirect(world: World, host: HostSpec, found: PageSpec) -> HostReply:
-    key = redirect_target(world, found)
+def _redirect(world: World, host: HostSpec, found_page: PageSpec) -> HostReply:
+    """Return the reply of a page that redirects."""
+    key = redirect_target(world, found_page)
     location = url_of(world, key)
     if key >> 32 == host.index and not key >> 8 & 1:
-        location = location[len(host.origin) :]  # both forms are legal and common
-    status = redirect_status(world, found)
+        # Absolute and relative locations are both legal and common.
+        location = location[len(host.origin) :]
+    status = redirect_status(world, found_page)
     body = f'<html><body>Moved <a href="{location}">here</a></body></html>\n'
     headers = f"Content-Type: text/html\r\nLocation: {location}\r\n"
     return HostReply(status, headers.encode(), [body.encode()])
 
 
-def _document(world: World, found: PageSpec, *, gzip: bool, at: float, known: Known) -> HostReply:
-    content_type = content_type_of(world, found)
-    index, number = content_of(world, found)
+def _document(
+    world: World, found_page: PageSpec, *, gzip: bool, at: float, known: Known
+) -> HostReply:
+    """Return the reply of a document: 200, or 304 if *known* has its current validator."""
+    content_type = content_type_of(world, found_page)
+    index, number = content_of(world, found_page)
     etag, version = f'"{index:x}-{number:x}"', 0
     headers = f"ETag: {etag}\r\n"
     if world.changes_per_day:
-        version = last_change(world, found, at)
+        version = last_change(world, found_page, at)
         etag, modified = f'"{index:x}-{number:x}-{version:x}"', formatdate(version, usegmt=True)
         lines = f"ETag: {etag}\r\n", f"Last-Modified: {modified}\r\n"
-        headers = "".join(lines[_SENT[found.host.index % len(_SENT)]])
+        headers = "".join(lines[_SENT_VALIDATORS[found_page.host.index % len(_SENT_VALIDATORS)]])
         if known[0] == etag or (not known[0] and known[1] == modified):
             return HostReply(304, headers.encode(), [])
+
     if content_type:
         headers += f"Content-Type: {content_type}\r\n"
-    compressible = world.profile_spec.modern and found.kind is not PageKind.LARGE
+
+    compressible = world.profile_spec.modern and found_page.kind is not PageKind.LARGE
     if compressible and content_type.startswith(("text/", "application/json")):
         headers += "Vary: Accept-Encoding\r\n"
         if gzip:
             headers += "Content-Encoding: gzip\r\n"
-            return HostReply(200, headers.encode(), [gzip_body_of(world, found, version)])
-    return HostReply(200, headers.encode(), body_of(world, found, version))
+            return HostReply(200, headers.encode(), [gzip_body_of(world, found_page, version)])
+    return HostReply(200, headers.encode(), body_of(world, found_page, version))
 
 
 def _sitemap(world: World, host: HostSpec, at: float) -> list[bytes]:
-    """Return the sitemap of *host*: its documents, with the times of changes that it tells."""
+    """Return the sitemap of *host*, with the modification times that the host reports at *at*."""
     entries = ['<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">']
     for number in range(min(host.pages, _MAX_LISTED)):
-        one = page(world, host, number)
-        if one.leaf.status == 200:
-            told = last_told(world, one, at)
-            date = time.strftime("<lastmod>%Y-%m-%dT%H:%M:%SZ</lastmod>", time.gmtime(told))
-            entries.append(f"<url><loc>{host.origin}{one.path}</loc>{date if told else ''}</url>")
+        listed_page = page(world, host, number)
+        if listed_page.leaf.status == 200:
+            modified = last_reported(world, listed_page, at)
+            date = time.strftime("<lastmod>%Y-%m-%dT%H:%M:%SZ</lastmod>", time.gmtime(modified))
+            entries.append(
+                f"<url><loc>{host.origin}{listed_page.path}</loc>{date if modified else ''}</url>"
+            )
     return ["\n".join([*entries, "</urlset>\n"]).encode()]
 
 
 def _endless_links(host: HostSpec, target: str) -> list[str]:
-    """Return the links of an endless page, all new except the root; empty for other pages."""
+    """Return the links of the endless page *target*; none for other pages.
+
+    Each leads to a page that no earlier page links to, except the last, which is the root.
+    """
     match = _CALENDAR.fullmatch(target)
     if match:
         day = int(match[1])
@@ -153,18 +171,21 @@ def _endless_links(host: HostSpec, target: str) -> list[str]:
 
 
 def _other_page(world: World, host: HostSpec, target: str, at: float) -> HostReply:
-    """Return the sitemap, an endless page, or a page of the spam farm; otherwise a 404."""
+    """Return the reply for a *target* that is not a page: a sitemap, or an endless page, or 404.
+
+    Hosts of the spam farm have a page for every target.
+    """
     if host.farm:
         return HostReply(200, _HTML, [farm_page(world, host, target)])
     if world.lastmod_recall and target == SITEMAP_PATH:
         return HostReply(200, b"Content-Type: application/xml\r\n", _sitemap(world, host, at))
     links = _endless_links(host, target) if host.endless else []
     if not links:
-        return error(404)
-    made = stock(world.seed)
+        return status_page(404)
+    text_stock = stock(world.seed)
     value = chance.draw(world.seed, chance.ENDLESS, host.index, len(target))
     items = "".join(f'<li><a href="{link}">{link}</a></li>\n' for link in links)
-    text = made.plain[value % 100_000 :][: 500 + value % 4000].decode()
+    text = text_stock.plain[value % 100_000 :][: 500 + value % 4000].decode()
     body = (
         f"<!DOCTYPE html>\n<html><head><title>{host.name} {target}</title></head>\n"
         f"<body><ul>\n{items}</ul><p>{text}</p></body></html>\n"

@@ -1,6 +1,7 @@
 """robots.txt files of the simulated web.
 
-The server sends them, and ``webcrawl.simweb.truth`` judges URLs by them; both see the same bytes.
+The server sends these files, and ``webcrawl.simweb.truth`` uses the same bytes to decide which URLs
+are allowed.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 PATH = "/robots.txt"
 MOVED_PATH = "/robots-moved.txt"
-#: Some files name this sitemap, but hosts have it only in a World with lastmod_recall.
+#: Path of a sitemap that some files name, but that exists only in a World with lastmod_recall.
 SITEMAP_PATH = "/sitemap.xml"
 
 _TEXT = "text/plain"
 
-# {delay} is empty or a Crawl-delay line.
+# Rules of each kind. {delay} is replaced by nothing or by a Crawl-delay line.
 _RULES = {
     RobotsKind.EMPTY: "{delay}",
     RobotsKind.ALLOW_ALL: "# Welcome\nUser-agent: *\n{delay}Disallow:\n",
@@ -77,27 +78,30 @@ _FIXED = {
 
 
 def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
-    """Return the answer of *host*, without faults, for *path*: PATH or MOVED_PATH."""
+    """Return the robots.txt of *host* at *path* (PATH or MOVED_PATH), without network faults."""
     kind = host.robots
     has_sitemap = world.lastmod_recall and host.is_web
     if has_sitemap and kind is RobotsKind.MISSING:
         kind = RobotsKind.EMPTY
     if host.behaviour is Behaviour.SERVER_ERROR:
         return _UNAVAILABLE
+
     # A robots.txt that redirects has its rules at MOVED_PATH, all others at PATH.
     if (path == MOVED_PATH) != (kind is RobotsKind.REDIRECT):
         return _MISSING if path == MOVED_PATH else RobotsFile(301, _TEXT, b"", MOVED_PATH)
     if kind in _FIXED:
         return _FIXED[kind]
+
     if kind is RobotsKind.BINARY:
         noise = draws(world.seed, FAULT, host.index, 1, 64)
         # No line ends and no colons, so that nothing can be read as a rule.
-        safe = (1 + value % 9 for value in noise)
-        return RobotsFile(200, "application/octet-stream", b"\x7fELF" + bytes(safe))
+        safe_bytes = (1 + value % 9 for value in noise)
+        return RobotsFile(200, "application/octet-stream", b"\x7fELF" + bytes(safe_bytes))
+
     delay = ""
     if host.crawl_delay and kind is not RobotsKind.EMPTY:
-        end = "\r\n" if kind is RobotsKind.BOM_CRLF else "\n"
-        delay = f"Crawl-delay: {host.crawl_delay:g}{end}"
+        line_end = "\r\n" if kind is RobotsKind.BOM_CRLF else "\n"
+        delay = f"Crawl-delay: {host.crawl_delay:g}{line_end}"
     text = _RULES[kind].format(delay=delay, origin=host.origin, sitemap=SITEMAP_PATH)
     if has_sitemap and kind is not RobotsKind.PREFIX:
         text += f"\nSitemap: {host.origin}{SITEMAP_PATH}\n"

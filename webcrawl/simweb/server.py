@@ -42,11 +42,11 @@ _PORT_TRIES = 50
 
 
 class Served(NamedTuple):
-    """World that is being served, with its actual ports."""
+    """A World that is being served, with its actual ports."""
 
     world: World
     dns: str  # the name server as address:port
-    ca_path: Path | None  # the certificate of the authority, if HTTPS is served
+    ca_path: Path | None  # the certificate of the certificate authority, if HTTPS is served
 
 
 @contextlib.asynccontextmanager
@@ -58,11 +58,12 @@ async def serve(
     dns_latency: float = 0.0,
     pool_bytes: int = 0,
 ) -> AsyncIterator[Served]:
-    """Serve *world* until the context ends; then connections are aborted and the log is complete.
+    """Serve *world* until the context ends, then abort all connections and complete the log.
 
-    *log_path* None means no access log; an existing log is appended to. A port of 0 (in the world,
-    or *dns_port*) means any free port. *dns_latency* is in seconds. *pool_bytes* of bodies are kept
-    for later requests. Raises SimWebError, with nothing left open, if a port is in use.
+    If *log_path* is None, there is no access log; an existing log is appended to. A port of 0 (in
+    the world, or *dns_port*) means any free port. *dns_latency* is the delay of DNS answers in
+    seconds. Up to *pool_bytes* of bodies are kept for later requests. If a port is in use, closes
+    everything and raises SimWebError.
     """
     async with contextlib.AsyncExitStack() as stack:
         _raise_file_limit()
@@ -73,9 +74,11 @@ async def serve(
             name = f"{scheme}_port"
             listening[scheme], ports[name] = _listen(stack, addresses, getattr(world, name))
         dns = await start_name_server(world, DNS_ADDRESS, dns_port, latency=dns_latency)
-        stack.push_async_callback(asyncio.sleep, 0)  # its socket closes in the loop's next turn
+        # The DNS socket closes in the next turn of the loop.
+        stack.push_async_callback(asyncio.sleep, 0)
         stack.callback(dns.close)
         world = dataclasses.replace(world, **ports)
+
         context = ca_path = None
         if listening["https"]:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="simweb-"))
@@ -84,8 +87,9 @@ async def serve(
             authority.issue_cert(f"*.{ZONE}", ZONE).configure_cert(context)
             ca_path = Path(directory, "ca.pem")
             authority.cert_pem.write_to_path(ca_path)
+
         log = _open_log(stack, log_path) if log_path else None
-        stock(world.seed)  # made now, so that the first request need not wait for it
+        stock(world.seed)  # made now, so that the first request does not wait for it
         shared = ServerState(world=world, log=log, pool_bytes=pool_bytes)
         stack.push_async_callback(shared.abort_all)
         factories = protocols(shared)
@@ -101,7 +105,7 @@ async def serve(
 
 
 def protocols(shared: ServerState) -> dict[str, Callable[[], asyncio.Protocol]]:
-    """Return by scheme the factory of a new connection's protocol.
+    """Return, for each scheme, a function that makes the protocol of a new connection.
 
     The connection must be to an address of that scheme.
     """
@@ -114,6 +118,7 @@ def protocols(shared: ServerState) -> dict[str, Callable[[], asyncio.Protocol]]:
 
 
 def _open_log(stack: contextlib.AsyncExitStack, path: Path) -> BinaryIO:
+    """Open the access log *path* and flush it regularly, until *stack* is closed."""
     try:
         log = stack.enter_context(path.open("ab", buffering=1 << 16))
     except OSError as error:
@@ -126,15 +131,18 @@ def _open_log(stack: contextlib.AsyncExitStack, path: Path) -> BinaryIO:
 def _listen(
     stack: contextlib.AsyncExitStack, addresses: list[str], port: int
 ) -> tuple[list[socket.socket], int]:
-    """Open sockets on the same port of all *addresses*; for port 0, one that is free on all."""
+    """Listen on the same port of all *addresses*; return the sockets and the port.
+
+    Port 0 means a port that is free on all addresses. *stack* closes the sockets.
+    """
     for _ in range(_PORT_TRIES):
         chosen = port
-        with contextlib.ExitStack() as opened:
+        with contextlib.ExitStack() as opened_sockets:
             try:
                 sockets = []
                 for address in addresses:
                     sock = socket.create_server((address, chosen), backlog=_BACKLOG)
-                    sockets.append(opened.enter_context(sock))
+                    sockets.append(opened_sockets.enter_context(sock))
                     chosen = sock.getsockname()[1]
             except OSError as error:
                 hint = ""
@@ -146,13 +154,13 @@ def _listen(
                     f"cannot listen on port {chosen} of {address}: {os.strerror(error.errno or 0)}"
                     f"{hint}"
                 ) from error
-            stack.push(opened.pop_all())
+            stack.push(opened_sockets.pop_all())
             return sockets, chosen
     raise SimWebError(f"found no port that is free on all {len(addresses)} addresses")
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files, because the usual 1,024 is too low for the sockets."""
+    """Raise the limit on open files, because the usual 1,024 is too low for the sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -160,6 +168,7 @@ def _raise_file_limit() -> None:
 
 
 async def _flush_regularly(log: BinaryIO) -> None:
+    """Flush *log* every _FLUSH_SECS."""
     while True:
         await asyncio.sleep(_FLUSH_SECS)
         log.flush()

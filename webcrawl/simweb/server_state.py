@@ -1,4 +1,4 @@
-"""Server state that all connections of one server share."""
+"""State that all connections of a server share."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _KNOWN_NAMES = 16_384
 
 
 class ServerState:
-    """Shared state of one server.
+    """State that all connections of a server share.
 
-    The first *pool_bytes* of bodies are kept, gzipped and in one piece. So a crawler that is being
-    measured does not wait for pages to be made, except the first client that asks for one.
+    The first *pool_bytes* of bodies are kept in memory. So a crawler that is being measured does
+    not wait for pages to be made, except for the first request for a page.
     """
 
     def __init__(
@@ -34,15 +34,15 @@ class ServerState:
         pool_bytes: int = 0,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """Make the state; *clock* returns epoch seconds that never go back."""
+        """Create the state; *clock* returns epoch seconds and never goes back."""
         self.world = world
         self._pool: dict[tuple[int, str, bool], HostReply] = {}
         self._pool_left = 0 if world.changes_per_day else pool_bytes
         self.clock = clock or epoch_clock()
         self.connections: set[asyncio.Transport] = set()
-        # Finds the host of FTP and Gopher by address, because their requests do not name it.
-        own = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
-        self.find_at: Callable[[str], HostSpec] = own.__getitem__
+        # Finds an FTP or Gopher host by its address, because requests do not name the host.
+        by_address = world.hosts_by_address("ftp") | world.hosts_by_address("gopher")
+        self.find_at: Callable[[str], HostSpec] = by_address.__getitem__
         self._log = log
         self.tasks: set[asyncio.Task[None]] = set()
         # Finds the host that a Host header names.
@@ -53,7 +53,7 @@ class ServerState:
         self._date = (0, b"")
 
     def start(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run *answering*, which takes time, until it ends or ``abort_all`` is called."""
+        """Run *answering* as a task, until it ends or ``abort_all`` is called."""
         task = asyncio.create_task(answering)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -73,29 +73,35 @@ class ServerState:
         if self._log is not None:
             self._log.write(line_of(hit))
 
-    def reply_to(self, host: HostSpec, target: str, *, gzip: bool, **asked: Any) -> HostReply:
-        """Return the reply of *host* when it works, as ``replies.reply_to``."""
+    def reply_to(self, host: HostSpec, target: str, *, gzip: bool, **options: Any) -> HostReply:
+        """Return the reply of *host* without faults, like ``replies.reply_to``.
+
+        The reply may be taken from the pool of replies that are kept.
+        """
         key = (host.index, target, gzip)
         answer = self._pool.get(key)
         if answer is None:
-            answer = reply_to(self.world, host, target, gzip=gzip, **asked)
+            answer = reply_to(self.world, host, target, gzip=gzip, **options)
             size = sum(map(len, answer.parts))
             if 0 < size <= self._pool_left:
                 answer = self._pool[key] = answer._replace(parts=[b"".join(answer.parts)])
                 self._pool_left -= size
         return answer
 
-    def too_soon(self, host: HostSpec) -> float:
-        """Return the seconds until a throttling host accepts a request; 0 if it does so now."""
+    def secs_until_accepted(self, host: HostSpec) -> float:
+        """Return the seconds until *host*, which throttles, accepts a request; 0 if it does now.
+
+        In that case the request counts as answered.
+        """
         now = self.clock()
-        left = self._answered_at.get(host.index, -1e9) + self.world.throttle_secs - now
-        if left > 0:
-            return left
+        secs_left = self._answered_at.get(host.index, -1e9) + self.world.throttle_secs - now
+        if secs_left > 0:
+            return secs_left
         self._answered_at[host.index] = now
         return 0.0
 
     def date(self) -> bytes:
-        """Return the Date and Server header lines."""
+        """Return the Server and Date header lines, for the current second."""
         now = int(self.clock())
         if self._date[0] != now:
             text = f"Server: simweb\r\nDate: {formatdate(now, usegmt=True)}\r\n"

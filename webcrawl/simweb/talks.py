@@ -1,7 +1,7 @@
 """Conversations over FTP and Gopher, one coroutine for each connection.
 
-The servers of FTP and Gopher use it. Invariant: a conversation always ends with its connection
-closed, and leaves at most one line in the log.
+Used by the FTP and Gopher servers. Invariant: at the end of a conversation its connection is always
+closed, and there is at most one line in the log.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from webcrawl.simweb.server_state import ServerState
 
-# Longest line of a client.
+# Maximum length of a line that a client sends.
 _MAX_LINE = 8192
 
 
 class Talk:
-    """Connection of a client to one host."""
+    """Connection of a client to an FTP or Gopher host."""
 
     def __init__(
         self, shared: ServerState, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -44,8 +44,9 @@ class Talk:
         return line.rstrip(b"\r\n").decode("latin-1")
 
     async def say(self, data: bytes) -> None:
-        """Send *data*. Raises OSError if the client is gone."""
-        # Noted before the call: when it returns, the client may have had the data for a while.
+        """Send *data*. Raises OSError if the client has disconnected."""
+        # The time is taken before the call. When the call returns, the client may have had the data
+        # for a while.
         self._last_write = self._shared.clock()
         self.writer.write(data)
         await self.writer.drain()
@@ -59,7 +60,7 @@ class Talk:
     def log(
         self, method: str, target: str, status: int, size: int, outcome: AnswerEnd, *, is_over: bool
     ) -> None:
-        """Log this connection; with *is_over* it ended with the last write, otherwise now."""
+        """Log this connection. It ended with the last write if *is_over*, otherwise it ends now."""
         self._shared.record(
             Hit(
                 start=self._start,
@@ -82,7 +83,10 @@ class Talk:
 def talk_protocol(
     shared: ServerState, talk: Callable[[Talk], Awaitable[None]]
 ) -> asyncio.StreamReaderProtocol:
-    """Return the protocol of a new connection. *talk* runs the conversation and closes nothing."""
+    """Return the protocol for a new connection; *talk* runs the conversation.
+
+    The connection is closed when *talk* has ended.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""Stock of text and bytes from which all bodies are made.
+"""Stock of ready-made text and bytes from which all bodies are made.
 
-It is made once per process and seed (about 0.3 s); then a page takes little more than a join. Words
-come from a vocabulary of 20,000 with Zipf frequencies, so that pages compress about as well as real
-ones: three to four times by gzip, modern pages four to five times.
+It is made once per process and seed, in about 0.3 s. Making a page then takes little more than a
+join. Words come from a vocabulary of 20,000 with Zipf frequencies, so that pages compress about as
+well as real ones: gzip makes them three to four times smaller, modern pages four to five times.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ _BETWEEN_ITEMS = '</span></li><li class="menu-item"><span rel="tag">'
 
 
 class Stock:
-    """Text for one seed. Each of ``pieces`` has PIECE_BYTES and is valid UTF-8 and HTML."""
+    """Ready-made text for one seed.
+
+    Each of ``pieces`` has PIECE_BYTES and is valid UTF-8 and HTML.
+    """
 
     def __init__(self, *, seed: int) -> None:
         rng = random.Random(seed)
@@ -101,17 +104,17 @@ class Stock:
         self._weights = list(itertools.accumulate(weights))
         self.pieces = [self._piece(_BLOCKS, words=45) for _ in range(PIECES)]
         self.separators = self._separators()
-        self.plain = " ".join(self._take(40_000)).encode("ascii", "ignore")
+        self.plain = " ".join(self._random_words(40_000)).encode("ascii", "ignore")
         self.noise = rng.randbytes(1 << 20)
 
     @functools.cached_property
     def modern(self) -> list[bytes]:
-        """Pieces for modern pages."""
+        """Pieces of text with the markup of modern pages."""
         self._rng.seed(len(self.words))
         return [self._piece(_BLOCKS + 3 * _MODERN_BLOCKS, words=16) for _ in range(PIECES)]
 
     def foreign(self, script: str, seed: int, count: int) -> str:
-        """Return about *count* characters of text in *script*, a key of the alphabets."""
+        """Return about *count* characters of random text in *script*, a key of ``_SCRIPTS``."""
         rng = random.Random(seed)
         letters = _SCRIPTS[script]
         words: list[str] = []
@@ -123,68 +126,76 @@ class Stock:
         return " ".join(words)
 
     def _vocabulary(self) -> list[str]:
+        """Return 20,000 different words made of random syllables, the most frequent first."""
         rng = self._rng
-        found: dict[str, None] = {}
-        while len(found) < 20_000:
+        words: dict[str, None] = {}
+        while len(words) < 20_000:
             # Frequent words are short, as in any language.
-            rare = len(found) > 100
-            syllables = 1 + rare * (1 + (rng.random() < 0.4) + (rng.random() < 0.2))
+            is_rare = len(words) > 100
+            syllables = 1 + is_rare * (1 + (rng.random() < 0.4) + (rng.random() < 0.2))
             word = "".join(rng.choices(_SYLLABLES, k=syllables))
             if len(word) > 1:
-                found[word.translate(_ACCENTS) if rng.random() < 0.04 else word] = None
-        return list(found)
+                words[word.translate(_ACCENTS) if rng.random() < 0.04 else word] = None
+        return list(words)
 
-    def _take(self, count: int) -> list[str]:
+    def _random_words(self, count: int) -> list[str]:
+        """Return *count* random words; those at the start of the vocabulary are more likely."""
         return self._rng.choices(self.words, cum_weights=self._weights, k=count)
 
     def _sentences(self, count: int) -> str:
-        words = self._take(count)
-        for at in range(0, count, 11):
-            words[at] = words[at].capitalize()
-            if at:
-                words[at - 1] += "."
+        """Return text of *count* words, in sentences of eleven words."""
+        words = self._random_words(count)
+        for index in range(0, count, 11):
+            words[index] = words[index].capitalize()
+            if index:
+                words[index - 1] += "."
         return " ".join(words)
 
-    def _piece(self, of: list[str], words: int) -> bytes:
+    def _piece(self, templates: list[str], words: int) -> bytes:
+        """Return a piece of PIECE_BYTES made of random blocks, filled up with text.
+
+        *templates* are those of the blocks; texts in them have 8 to *words* words.
+        """
         rng = self._rng
         blocks: list[bytes] = []
-        left = PIECE_BYTES
+        space = PIECE_BYTES
         while True:
-            name, other = self._take(2)
-            block = rng.choice(of).format(
+            name, other = self._random_words(2)
+            block = rng.choice(templates).format(
                 name=name,
                 other=other,
-                identifier=name.translate(_PLAIN),
+                identifier=name.translate(_WITHOUT_ACCENTS),
                 number=rng.randrange(10**6),
                 code=(code := rng.getrandbits(64)),
                 short=code >> 36,
                 text=self._sentences(rng.randint(8, words)),
-                items=_BETWEEN_ITEMS.join(self._take(6)),
+                items=_BETWEEN_ITEMS.join(self._random_words(6)),
             )
             data = block.encode() + b"\n"
-            if len(data) > left - 100:
+            if len(data) > space - 100:
                 break
             blocks.append(data)
-            left -= len(data)
-        filler = self._sentences(left // 4).encode()[: left - 7].decode("utf-8", "ignore")
+            space -= len(data)
+
+        filler = self._sentences(space // 4).encode()[: space - 7].decode("utf-8", "ignore")
         data = f"<p>{filler}</p>".encode()
-        return b"".join(blocks) + data + b" " * (left - len(data))
+        return b"".join(blocks) + data + b" " * (space - len(data))
 
     def _separators(self) -> list[str]:
-        """Return texts to put between two links: each ends one anchor and begins the next."""
-        found = []
+        """Return texts to put between two URLs: each ends one link and begins the next."""
+        separators = []
         for number in range(SEPARATORS):
-            anchor = " ".join(self._take(1 + number % 3))
-            words = " ".join(self._take(2 + number % 5))
+            anchor = " ".join(self._random_words(1 + number % 3))
+            words = " ".join(self._random_words(2 + number % 5))
             tag = '</a></li>\n<li>{} <a href="' if number % 3 == 1 else '</a> {} <a href="'
-            found.append('">' + anchor + tag.format(words))
-        return [text.encode("ascii", "ignore").decode() for text in found]
+            separators.append('">' + anchor + tag.format(words))
+        return [text.encode("ascii", "ignore").decode() for text in separators]
 
 
-_PLAIN = str.maketrans("àéöüñ", "aeoun")
+_WITHOUT_ACCENTS = str.maketrans("àéöüñ", "aeoun")
 
 
 @functools.lru_cache(maxsize=2)
 def stock(seed: int) -> Stock:
-    """Return the stock for *seed*, made at the first call."""
+    """Return the stock for *seed*, which is made at the first call."""
     return Stock(seed=seed)

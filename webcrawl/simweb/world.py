@@ -1,8 +1,8 @@
-"""World: the parameters of a simulated web, and the hosts that follow from them.
+"""World: the parameters of a simulated web, and the hosts that are derived from them.
 
-A ``World`` is a value: equal worlds are the same web, byte for byte. It does not store pages or
-hosts; each is computed from the seed when needed (a bounded cache keeps recent hosts). Pages are in
-``webcrawl.simweb.pages``.
+A ``World`` is a value: equal worlds are the same web, byte for byte. It does not store hosts or
+pages; each is computed from the seed when needed, and a bounded cache keeps recent hosts. Pages are
+computed by ``webcrawl.simweb.pages``.
 
 Invariant: every host can be reached from the seeds. Hosts are ranked by size and popularity. The
 first ``seed_share`` of the ranks are seeds, and every fourth of these is a *guide*: it speaks HTTP
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 ZONE = "sim.test"
 
-# There is an address for each host, as needed for FTP and Gopher.
+# There must be an address for each host, because FTP and Gopher hosts are found by address.
 _MAX_HOSTS = 4_000_000
 # Page numbers have 24 bits in a page key; the upper half is for duplicates.
 _MAX_PAGES = 4_000_000
@@ -65,25 +65,25 @@ _BOUNDS = {
     "lastmod_precision": (0.01, 1),
 }
 
-# How many hosts a World remembers: about 10 MB.
+# Number of hosts that a World keeps in memory: about 10 MB.
 _CACHED_HOSTS = 16_384
 
-# Pages of the largest host that may be slow, throttle or ask for a crawl delay. Otherwise a single
-# host could determine how long a whole crawl takes.
+# Only hosts with at most this many pages may be slow, throttle or ask for a crawl delay. Otherwise
+# a single host could determine how long a whole crawl takes.
 _LARGEST_TROUBLED = 20
 
 _TRUNK_SHARE = 8  # one page in eight is a trunk page
 _DIRECTORY_SHARE = 4  # one in four on FTP and Gopher hosts, which have no other links
-_GUIDE_EVERY = 4
+_GUIDE_EVERY = 4  # every fourth seed host is a guide
 
 
 class SimWebError(Exception):
-    """Error for a World that cannot be made or served; the message is one sentence."""
+    """Raised if a World cannot be made or served; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Shares of hosts that misbehave (0 to 1).
+    """Shares of hosts with each kind of fault, from 0 to 1.
 
     The sums of the TCP faults (3.1 %) and of the DNS faults (1.0 %) are those of Mercator's figure
     6. Hosts with more than 20 pages are never slow or throttling.
@@ -102,13 +102,13 @@ class Faults:
 
     @classmethod
     def none(cls) -> Faults:
-        """Return shares with which every host is sound."""
+        """Return shares of 0, with which every host is sound."""
         return cls(**dict.fromkeys((f.name for f in dataclasses.fields(cls)), 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Simulated web. Shares are 0 to 1, times are in seconds.
+    """Parameters of a simulated web. Shares are from 0 to 1, times are in seconds.
 
     The constructor raises SimWebError for invalid parameters.
     """
@@ -120,11 +120,11 @@ class World:
     https_port: int = 8443
     ftp_port: int = 8421
     gopher_port: int = 7070
-    network: int = 127  # first number of all addresses; others only within a process
+    network: int = 127  # first byte of all addresses; must be 127 except within a process
     addresses: int = 0  # distinct addresses; 0 means a quarter of the hosts, at most 256
     mean_pages: float = 10.0  # URLs per host
     max_pages: int = 300  # URLs of the largest host
-    seed_share: float = 0.5  # of the hosts, by rank, whose roots are seeds
+    seed_share: float = 0.5  # share of the hosts, by rank, whose roots are seeds
     https_share: float = 0.3
     ftp: float = 0.0  # hosts that speak FTP instead of HTTP
     gopher: float = 0.0  # hosts that speak Gopher instead of HTTP
@@ -132,7 +132,7 @@ class World:
     restricting: float = 0.12  # hosts whose robots.txt forbids something
     crawl_delays: float = 0.1  # hosts of at most 20 pages whose robots.txt asks for a delay
     max_crawl_delay: float = 2.0
-    errors: float = 0.075  # URLs answering 4xx or 5xx; with the next, Mercator's figure 6
+    errors: float = 0.075  # URLs answering 4xx or 5xx; with redirects, as in Mercator's figure 6
     redirects: float = 0.03  # URLs answering 3xx
     duplicates: float = 0.08  # documents whose bytes are also found under another URL
     odd_charsets: float = 0.03  # documents in HTML that are not plain UTF-8
@@ -141,17 +141,18 @@ class World:
     farm_links: float = 0.02  # hosts whose root page links to the farm
     large_files: float = 0.0003  # URLs with a document of large_bytes
     large_bytes: int = 20 << 20
-    pages_per_connection: int = 0  # after which the server closes it; 0 for no limit
+    pages_per_connection: int = 0  # after these the server closes it; 0 for no limit
     slow_secs: float = 0.4
     stall_secs: float = 60.0
     throttle_secs: float = 1.0
     changes_per_day: float = 0.0  # median for a page; with 0 no page changes
-    lastmod_recall: float = 0.0  # share of changes that sitemaps tell; with 0 no sitemaps
-    lastmod_precision: float = 1.0  # share of the changes in sitemaps that happened
+    lastmod_recall: float = 0.0  # share of changes that sitemaps report; with 0, no sitemaps
+    lastmod_precision: float = 1.0  # share of reported changes that are real
 
     names: tuple[str, ...] = ()  # names of the first hosts, which are sound
 
-    # Derived, not parameters. leaves: see leaf_table; trunk_documents: trunk share of documents.
+    # Derived from the parameters. leaves: see leaf_table; trunk_documents: share of trunk pages
+    # among documents; _step and _step_back convert ranks to host numbers and back.
     leaves: tuple[Leaf, ...] = field(init=False, repr=False, compare=False)
     trunk_documents: float = field(init=False, repr=False, compare=False)
     seed_hosts: int = field(init=False, repr=False, compare=False)
@@ -159,22 +160,29 @@ class World:
     _exponent: float = field(init=False, repr=False, compare=False)
     _step: int = field(init=False, repr=False, compare=False)
     _step_back: int = field(init=False, repr=False, compare=False)
-    # Returns the host with number *index*: 0 to hosts - 1, or from hosts + 1 on for the farm.
+    # Returns the host with number *index*, which is 0 to hosts - 1, or above hosts for the farm.
     host: Callable[[int], HostSpec] = field(init=False, repr=False, compare=False)
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        """Check the parameters and compute the derived fields."""
         self._check()
         ranks = np.arange(1, self.hosts + 1, dtype=np.float64)
         exponent = _solve_exponent(ranks, self.mean_pages, self.max_pages)
-        counts = np.maximum(1, np.rint(self.max_pages * ranks**-exponent))
-        trunk = float(((counts + _TRUNK_SHARE - 1) // _TRUNK_SHARE).sum() / counts.sum())
+        page_counts = np.maximum(1, np.rint(self.max_pages * ranks**-exponent))
+        trunk_share = float(
+            ((page_counts + _TRUNK_SHARE - 1) // _TRUNK_SHARE).sum() / page_counts.sum()
+        )
+
+        # A step that is coprime to the number of hosts, so that every rank gets another host
+        # number.
         step = max(1, int(self.hosts * 0.6180339887))
         while math.gcd(step, self.hosts) != 1:
             step += 1
+
         vars(self).update(
-            leaves=leaf_table(self, self.profile_spec.types, trunk),
-            trunk_documents=min(trunk / (1.0 - self.errors - self.redirects), 1.0),
+            leaves=leaf_table(self, self.profile_spec.types, trunk_share),
+            trunk_documents=min(trunk_share / (1.0 - self.errors - self.redirects), 1.0),
             seed_hosts=max(1, round(self.hosts * self.seed_share)),
             address_count=self.addresses or max(1, min(256, self.hosts // 4)),
             _exponent=exponent,
@@ -185,6 +193,7 @@ class World:
         )
 
     def _check(self) -> None:
+        """Raise SimWebError if a parameter is invalid."""
         if self.profile not in PROFILES:
             raise SimWebError(f"unknown profile {self.profile!r}: use one of {', '.join(PROFILES)}")
         values = {f.name: getattr(self, f.name) for f in _PARAMETERS}
@@ -206,11 +215,14 @@ class World:
 
     @property
     def profile_spec(self) -> WebProfile:
-        """Distributions named by ``profile``."""
+        """Distributions that ``profile`` names."""
         return PROFILES[self.profile]
 
     def page_count(self, rank0: int) -> int:
-        """Return the number of URLs of the host with zero-based rank *rank0*: Zipf, at least 1."""
+        """Return the number of URLs of the host with zero-based rank *rank0*.
+
+        The numbers have a Zipf distribution and are at least 1.
+        """
         return max(1, round(self.max_pages * math.pow(rank0 + 1, -self._exponent)))
 
     def index_of(self, rank0: int) -> int:
@@ -222,7 +234,10 @@ class World:
         return (index - self.seed) * self._step_back % self.hosts
 
     def find(self, name: str) -> HostSpec | None:
-        """Return the host called *name* (any case, no port), or None. Ignores DNS faults."""
+        """Return the host called *name* (in any case, without a port), or None.
+
+        Hosts whose names cannot be resolved, because of DNS faults, are found as well.
+        """
         if name.lower() in self._index:
             return self.host(self._index[name.lower()])
         label, _, zone = name.lower().partition(".")
@@ -237,15 +252,18 @@ class World:
         return self.host(index)
 
     def guided_ranks(self, host: HostSpec, page: int) -> range:
-        """Return the ranks of the hosts to whose roots trunk page *page* of a guide links."""
+        """Return zero-based ranks of the hosts to whose roots trunk page *page* of *host* links.
+
+        Only guides have such links.
+        """
         if not host.guide:
             return range(0)
-        guides = (self.seed_hosts + _GUIDE_EVERY - 1) // _GUIDE_EVERY
-        first = self.seed_hosts + (host.rank - 1) // _GUIDE_EVERY + page * guides
-        return range(first, self.hosts, guides * host.trunk)
+        guide_count = (self.seed_hosts + _GUIDE_EVERY - 1) // _GUIDE_EVERY
+        first = self.seed_hosts + (host.rank - 1) // _GUIDE_EVERY + page * guide_count
+        return range(first, self.hosts, guide_count * host.trunk)
 
     def seeds(self) -> Iterator[str]:
-        """Yield the seed URLs, most popular first: roots of hosts, some of which are faulty."""
+        """Yield the seed URLs, most popular first: root pages of hosts, some of them faulty."""
         for rank0 in range(self.seed_hosts):
             yield self.host(self.index_of(rank0)).origin + "/"
 
@@ -254,7 +272,7 @@ class World:
         return [self._address(16, number) for number in range(self.address_count)]
 
     def addresses_by_scheme(self) -> dict[str, list[str]]:
-        """Return the addresses that listen for each scheme."""
+        """Return the addresses on which servers listen, for each scheme."""
         web = self.address_list()
         return {
             "http": web,
@@ -271,43 +289,48 @@ class World:
         return {host.address: host for host in hosts if host.behaviour is not Behaviour.REFUSE}
 
     def __reduce__(self) -> tuple[functools.partial[World], tuple[()]]:
-        """Pickle only the parameters."""
+        """Pickle only the parameters, not the derived fields."""
         return functools.partial(World, **{f.name: getattr(self, f.name) for f in _PARAMETERS}), ()
 
     def _make_host(self, index: int) -> HostSpec:
+        """Compute the host with number *index*."""
         if index >= self.hosts:
             return self._make_farm_host(index)
         rank0 = self.rank_of(index)
-        guide = rank0 < self.seed_hosts and rank0 % _GUIDE_EVERY == 0
+        is_guide = rank0 < self.seed_hosts and rank0 % _GUIDE_EVERY == 0
         pages = self.page_count(rank0)
-        one = draw(self.seed, HOST, index, 0)
-        two = draw(self.seed, HOST, index, 1)
+        draw1 = draw(self.seed, HOST, index, 0)
+        draw2 = draw(self.seed, HOST, index, 1)
         is_named = index < len(self.names)
-        is_sound = guide or is_named
-        behaviour = Behaviour.SOUND if is_sound else self._behaviour(_part(one, 0), pages)
+        is_sound = is_guide or is_named
+        behaviour = Behaviour.SOUND if is_sound else self._behaviour(_part(draw1, 0), pages)
         own_scheme = self._own_scheme(index)
-        share = _DIRECTORY_SHARE if own_scheme else _TRUNK_SHARE
+        trunk_share = _DIRECTORY_SHARE if own_scheme else _TRUNK_SHARE
         if own_scheme and behaviour not in _BEHAVIOURS[own_scheme]:
             behaviour = Behaviour.SOUND
+
         if behaviour is Behaviour.REFUSE:
             address = self._address(99, draw(self.seed, HOST, index, 2) % 5000)
         elif own_scheme:
             address = self._address(32, index)
         else:
-            # Squared, so that some addresses have many hosts and most have few.
-            address = self._address(16, int(_part(one, 24) ** 2 * self.address_count))
-        if _part(two, 0) < self.restricting:
-            kinds = GUIDE_ROBOTS if guide else RESTRICTING_ROBOTS
+            # The number is squared, so that some addresses have many hosts and most have few.
+            address = self._address(16, int(_part(draw1, 24) ** 2 * self.address_count))
+
+        if _part(draw2, 0) < self.restricting:
+            robots_kinds = GUIDE_ROBOTS if is_guide else RESTRICTING_ROBOTS
         else:
-            kinds = OPEN_ROBOTS
-        robots = kinds[(one >> 48 & 0xFF) % len(kinds)]
-        delayed = pages <= _LARGEST_TROUBLED and _part(two, 24) < self.crawl_delays
-        secure = (two >> 48 & 0xFFF) / 4096 < self.https_share
-        scheme = own_scheme or ("https" if secure else "http")
+            robots_kinds = OPEN_ROBOTS
+        robots = robots_kinds[(draw1 >> 48 & 0xFF) % len(robots_kinds)]
+        has_delay = pages <= _LARGEST_TROUBLED and _part(draw2, 24) < self.crawl_delays
+
+        is_https = (draw2 >> 48 & 0xFFF) / 4096 < self.https_share
+        scheme = own_scheme or ("https" if is_https else "http")
         if scheme == "ftp" and robots is RobotsKind.REDIRECT:  # FTP has no redirects
             robots = RobotsKind.PREFIX
         elif scheme == "gopher":
-            robots, delayed = RobotsKind.MISSING, False  # Gopher has no robots.txt
+            robots, has_delay = RobotsKind.MISSING, False  # Gopher has no robots.txt
+
         name = self.names[index] if is_named else f"site{index:05d}.{ZONE}"
         return HostSpec(
             index=index,
@@ -319,13 +342,13 @@ class World:
             address=address,
             behaviour=behaviour,
             robots=robots,
-            # Some are fractions of a second, which are legal and often mishandled.
-            crawl_delay=self.max_crawl_delay / (1, 2, 4)[(two >> 60) % 3] if delayed else 0.0,
+            # Some delays are fractions of a second, which are legal and often mishandled.
+            crawl_delay=self.max_crawl_delay / (1, 2, 4)[(draw2 >> 60) % 3] if has_delay else 0.0,
             pages=pages,
-            trunk=(pages + share - 1) // share,
-            guide=guide,
+            trunk=(pages + trunk_share - 1) // trunk_share,
+            guide=is_guide,
             endless=not own_scheme and draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
-            framing=Framing.LENGTH if self.profile_spec.has_lengths else FRAMINGS[one >> 60],
+            framing=Framing.LENGTH if self.profile_spec.has_lengths else FRAMINGS[draw1 >> 60],
             spammed_by=None if own_scheme else self._spammed_by(index),
         )
 
@@ -334,10 +357,11 @@ class World:
         if not self.farm_hosts:
             return None
         value = draw(self.seed, FARM, index)
-        linked = unit(value) < self.farm_links
-        return self.hosts + 1 + (value & 0x7FF) % self.farm_hosts if linked else None
+        has_link = unit(value) < self.farm_links
+        return self.hosts + 1 + (value & 0x7FF) % self.farm_hosts if has_link else None
 
     def _make_farm_host(self, index: int) -> HostSpec:
+        """Compute the host of the spam farm with number *index*."""
         name = farm_name(index - self.hosts - 1)
         return HostSpec(
             index=index,
@@ -349,28 +373,33 @@ class World:
         )
 
     def _address(self, second: int, number: int) -> str:
-        rest = f"{number // 250 % 250}.{number % 250 + 1}"
-        return f"{self.network}.{second + number // 62500}.{rest}"
+        """Return the *number*-th address of the range that begins with byte *second*."""
+        last_bytes = f"{number // 250 % 250}.{number % 250 + 1}"
+        return f"{self.network}.{second + number // 62500}.{last_bytes}"
 
     def _own_scheme(self, index: int) -> str:
-        """Return "ftp" or "gopher" if host *index* speaks that, else "". Cheap."""
+        """Return the scheme of host *index* if it is "ftp" or "gopher", else "".
+
+        Unlike ``host``, this does not compute the whole host.
+        """
         if index < len(self.names) or not (self.ftp or self.gopher):
             return ""
         rank0 = self.rank_of(index)
         if rank0 < self.seed_hosts and rank0 % _GUIDE_EVERY == 0:
             return ""
-        # Guides always speak HTTP, so the others speak these a little more often.
-        at = draw(self.seed, HOST, index, 4) / 2**64 * (1 - self.seed_share / _GUIDE_EVERY)
-        if at < self.ftp:
+        # Guides always speak HTTP, so the other hosts speak FTP or Gopher a little more often.
+        quantile = draw(self.seed, HOST, index, 4) / 2**64 * (1 - self.seed_share / _GUIDE_EVERY)
+        if quantile < self.ftp:
             return "ftp"
-        return "gopher" if at < self.ftp + self.gopher else ""
+        return "gopher" if quantile < self.ftp + self.gopher else ""
 
-    def _behaviour(self, at: float, pages: int) -> Behaviour:
-        edge = 0.0
+    def _behaviour(self, quantile: float, pages: int) -> Behaviour:
+        """Return the behaviour of a host with *pages* pages, for a *quantile* from 0 to 1."""
+        cumulative_share = 0.0
         for f in dataclasses.fields(Faults):
             # Guides never fail, so the others fail a little more often.
-            edge += getattr(self.faults, f.name) / (1 - self.seed_share / _GUIDE_EVERY)
-            if at < edge:
+            cumulative_share += getattr(self.faults, f.name) / (1 - self.seed_share / _GUIDE_EVERY)
+            if quantile < cumulative_share:
                 behaviour = Behaviour(f.name)
                 if behaviour in {Behaviour.SLOW, Behaviour.THROTTLE} and pages > _LARGEST_TROUBLED:
                     return Behaviour.SOUND
@@ -379,7 +408,7 @@ class World:
 
 
 def write_seeds(world: World, path: Path) -> int:
-    """Write the seed URLs to *path*, one per line; return how many."""
+    """Write the seed URLs of *world* to *path*, one per line; return their number."""
     text = "".join(f"{url}\n" for url in world.seeds())
     # An unchanged file is kept, because a resumed crawl would read a new one from its start.
     if not path.exists() or path.read_text(encoding="ascii") != text:
@@ -392,18 +421,23 @@ _PARAMETERS = [f for f in dataclasses.fields(World) if f.init]
 
 
 def _part(value: int, shift: int) -> float:
+    """Return 24 bits of the draw *value*, from bit *shift* on, as a number in [0, 1)."""
     return (value >> shift & 0xFFFFFF) / 0x1000000
 
 
-def _solve_exponent(ranks: np.ndarray[Any, np.dtype[np.float64]], mean: float, top: int) -> float:
-    """Return the Zipf exponent for which hosts have *mean* pages and the largest has *top*."""
+def _solve_exponent(
+    ranks: np.ndarray[Any, np.dtype[np.float64]], mean: float, largest: int
+) -> float:
+    """Return the Zipf exponent for which hosts have *mean* pages on average.
+
+    The largest host has *largest* pages.
+    """
     low, high = 0.0, 16.0
     for _ in range(40):
         middle = (low + high) / 2
-        if float(np.maximum(1, top * ranks**-middle).mean()) > mean:
+        if float(np.maximum(1, largest * ranks**-middle).mean()) > mean:
             low = middle
         else:
             high = middle
-    return round(
-        (low + high) / 2, 6
-    )  # rounded, so that the last bits of a float cannot change the web
+    # Rounded, so that the last bits of a float cannot change the web.
+    return round((low + high) / 2, 6)

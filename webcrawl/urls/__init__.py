@@ -1,6 +1,6 @@
-"""From the bytes of a page to the URLs worth fetching.
+"""URLs: extracting links from pages, normalizing and filtering them.
 
-A link passes through these modules in this order, and nothing enters the frontier without passing
+A link passes through these modules in this order, and no URL enters the frontier without passing
 all of them::
 
     page bytes ─► charset ─► extraction ─► normalizer ─► filters ─► host
@@ -9,9 +9,9 @@ all of them::
 
 ``normalize`` returns the one spelling under which the crawl knows a URL, or None if it cannot be
 fetched. It never changes which server is contacted. ``host_of`` returns the key for politeness,
-robots rules and shards. ``registered_domain`` groups hosts by their registration. Everything here
-is pure computation: no disk, no network, no Scrapy. Nothing that a page or a seed list can contain
-makes it raise.
+robots rules and shards. ``registered_domain`` groups hosts by their registered domain. Everything
+here is pure computation: no disk, no network, no Scrapy. No content of a page or a seed list makes
+it raise an exception.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 LARM: "the normalized form of a URL is used internally for comparisons, but to the outside (i.e. for
 accessing the file), the original form is applied". So the URL from ``normalize`` is fetched, and
 the eliminator uses the fingerprint of its ``Equivalence.comparison_form``. Of several spellings,
-the one found first is fetched. A URL that is wrongly taken for another spelling is lost. So each
-rule below has a name, can be switched on or off, and says what it risks.
+the one found first is fetched. A URL that is wrongly taken for a spelling of another URL is lost.
+So each rule below has a name and can be switched on or off, and its risks are described.
 
 The rules of the URL Standard (``STANDARD``: host_case, idn, default_port, dot_segments, empty_path,
-fragment) have already been applied when a URL comes here. They cannot be switched off, as browsers
+fragment) have already been applied by ``normalize``. They cannot be switched off, because browsers
 apply them, too. The other rules, in the order in which they are applied:
 
 >>> def form(rule: str, url: str) -> str:
@@ -19,16 +19,17 @@ percent_case: escapes in upper case (RFC 3986, section 6.2.2.1). Risks nothing.
 'http://a.test/caf%C3%A9'
 
 unreserved: letters, digits and ``-._~`` are not escaped (RFC 3986, section 6.2.2.2). Risks nothing.
-Escapes stay after a ``%`` that is not an escape, as a digit could turn it into one.
+An escape right after a ``%`` that is not part of an escape stays, because a digit there could turn
+that ``%`` into one.
 
 >>> form("unreserved", "http://a.test/%7Eme/%41%2f")
 'http://a.test/~me/A%2f'
 
 session_ids: drops ``;jsessionid=`` and the like in the path, ASP.NET's ``/(S(...))/``, and session
 parameters by name. The value must look random: at least 16 letters and digits that alternate at
-least twice, so numbers and words stay. ColdFusion's pair of numbers has its own rule. General names
-(``sessionid``, ``sid``) stay if the path is about sessions, as they then identify the page. Risks
-pages that differ only in such values.
+least twice, so numbers and words stay. ColdFusion's pair of numbers has its own rule. Parameters
+with general names (``sessionid``, ``sid``) stay if the path is about sessions, because they then
+identify the page. Risks losing pages that differ only in such values.
 
 >>> form("session_ids", "http://a.test/x;jsessionid=0A1B2C3D4E5F6A7B?id=3&PHPSESSID=44f3a9c08e1d72b5")
 'http://a.test/x?id=3'
@@ -38,29 +39,29 @@ pages that differ only in such values.
 'http://a.test/SessionDetails.aspx?SessionID=44f3a9c08e1d72b5'
 
 duplicate_slashes: ``//`` in a path becomes ``/``, as in file systems and most servers. Risks
-servers that route by empty segments.
+losing pages of servers for which empty segments matter.
 
 >>> form("duplicate_slashes", "http://a.test//x///y?u=http://b.test//")
 'http://a.test/x/y?u=http://b.test//'
 
 index_names: drops the name of the page that a server returns for a directory. Off by default: on
 many old sites ``/index.html`` is a welcome page that links to ``/index.php``, and the whole site
-would be lost to save one fetch. LARM drops ``index.*``; here only names of pages are dropped, as
-``/index.xml`` is a feed.
+would be lost to save one fetch. LARM drops ``index.*``; here only names of pages are dropped,
+because ``/index.xml`` is a feed.
 
 >>> form("index_names", "http://a.test/docs/index.html")
 'http://a.test/docs/'
 >>> form("index_names", "http://a.test/Default.aspx?id=3")
 'http://a.test/?id=3'
 
-lower_case: paths in lower case, as on Windows servers. Off by default: it is wrong on all others,
-where ``/README`` and ``/readme`` are two files, and for short links, which use both cases.
+lower_case: paths in lower case, as on Windows servers. Off by default: it is wrong on all other
+servers, where ``/README`` and ``/readme`` are two files, and for short links, which use both cases.
 
 >>> form("lower_case", "http://a.test/Docs/%C3%89.HTM?Q=A")
 'http://a.test/docs/%c3%89.htm?Q=A'
 
 tracking: drops parameters that tell the site's operator where a visitor came from (utm_source,
-gclid). Risks only pages that show them.
+gclid). Risks losing only pages that display these values.
 
 >>> form("tracking", "http://a.test/?utm_source=mail&id=3&fbclid=IwAR2")
 'http://a.test/?id=3'
@@ -70,8 +71,9 @@ empty_query: drops a ``?`` with nothing after it, and empty parameters. It has n
 >>> form("empty_query", "http://a.test/x?&a=1&")
 'http://a.test/x?a=1'
 
-sorted_query: sorts parameters by name; those with the same name keep their order. A query with a
-parameter without ``=`` is left alone, as its order may matter. Risks other servers where it does.
+sorted_query: sorts parameters by name; those with the same name keep their order. A query in
+which a parameter has no ``=`` is left unchanged, because its order may matter. Risks losing pages
+of other servers where the order matters.
 
 >>> form("sorted_query", "http://a.test/?b=1&a=2&b=0")
 'http://a.test/?a=2&b=1&b=0'
@@ -95,7 +97,7 @@ DEFAULT = frozenset(
 )
 RULES = STANDARD | DEFAULT | {"index_names", "lower_case"}
 
-# Sizes of caches: of the canonical forms of origins, and of the names of parameters that matter.
+# Sizes of caches: for the canonical forms of origins, and for names of parameters that are kept.
 _CACHED_ORIGINS = 1 << 14
 _CACHED_NAMES = 1 << 12
 _LONGEST_CACHED_NAME = 50
@@ -117,12 +119,13 @@ _INDEX = re.compile(
 )
 _UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 
-# Servlets, PHP and others put what should be a cookie after a semicolon.
+# Servlets, PHP and others put session ids that should be cookies after a semicolon.
 _PATH_SESSION = re.compile(
     r";(?:jsessionid|phpsessid|sessionid|session_id|sid|s)=([^/;]*)", re.IGNORECASE
 )
 _ASP_NET_SESSION = re.compile(r"/\((?:[a-z]\(([0-9a-z_-]+)\))+\)(?=/)", re.IGNORECASE)
-# Parameters of certain platforms, and general ones, which may instead identify a page.
+# Names of session parameters: those of certain platforms, and general ones, which may instead
+# identify a page.
 _SESSION = frozenset(
     {
         *("jsessionid", "phpsessid", "phpsession", "aspsessionid", "asp.net_sessionid"),
@@ -133,12 +136,12 @@ _MAYBE_SESSION = frozenset(
     {"sessionid", "session_id", "sessid", "sid", "s", "session", "sess", "sesskey", "psid"}
 )
 _COLD_FUSION = frozenset({"cfid", "cftoken"})
-# A random token, perhaps followed by the name of a machine; also base64 and UUIDs.
+# A random token, which may be followed by the name of a machine. Includes base64 and UUIDs.
 _TOKEN = re.compile(r"[0-9a-z_-]{16,}(?=[.!~:%]|\Z)", re.IGNORECASE)
 _CHANGE = re.compile(r"(?<=[0-9])[a-z]|(?<=[a-z])[0-9]", re.IGNORECASE)
-# Names and titles with a year have one change from letters to digits.
-_FEWEST_CHANGES = 2
-_FEWEST_DIGITS = 8  # in a CFTOKEN
+# Names and titles with a year have only one change from letters to digits.
+_MIN_CHANGES = 2
+_MIN_DIGITS = 8  # in a CFTOKEN
 _TRACKING = frozenset(
     {
         # search engines and networks
@@ -160,10 +163,10 @@ _TRACKING_PREFIXES = ("utm_", "mtm_", "matomo_", "hsa_")
 
 
 class Equivalence:
-    """The form in which URLs are compared, by the rules named in *rules*.
+    """Computes the form in which URLs are compared, by the rules named in *rules*.
 
-    *hosts* adds LARM's host rules. They affect only the compared form: the true host is contacted,
-    and politeness is kept for it. Raises ValueError for an unknown rule name.
+    *hosts* adds LARM's host rules. They affect only the comparison form: the host in the URL is the
+    one that is contacted, and politeness applies to it. Raises ValueError for an unknown rule.
     """
 
     def __init__(
@@ -178,21 +181,21 @@ class Equivalence:
         )
         self._significant: set[str] = set()
         self._escapes = _escapes(case="percent_case" in rules, unreserved="unreserved" in rules)
-        self._case = "percent_case" in rules
-        self._sessions = "session_ids" in rules
-        self._slashes = "duplicate_slashes" in rules
-        self._index = "index_names" in rules
-        self._lower = "lower_case" in rules
-        self._empty = "empty_query" in rules
-        self._sorted = "sorted_query" in rules
-        self._dropped = _TRACKING if "tracking" in rules else frozenset()
-        self._prefixes = _TRACKING_PREFIXES if "tracking" in rules else ()
+        self._raises_escapes = "percent_case" in rules
+        self._drops_sessions = "session_ids" in rules
+        self._joins_slashes = "duplicate_slashes" in rules
+        self._drops_index_names = "index_names" in rules
+        self._lowers_paths = "lower_case" in rules
+        self._drops_empty = "empty_query" in rules
+        self._sorts_query = "sorted_query" in rules
+        self._dropped_names = _TRACKING if "tracking" in rules else frozenset()
+        self._dropped_prefixes = _TRACKING_PREFIXES if "tracking" in rules else ()
 
     def comparison_form(self, url: str) -> str:
-        """Return the form in which *url*, normalized, is compared.
+        """Return the form in which *url*, which is normalized, is compared.
 
-        Never raises. Idempotent without host rules, which are also the only rules that change
-        scheme, host or port. For schemes other than http and https only host rules apply: the parts
+        Never raises. Without host rules, this is idempotent and does not change scheme, host or
+        port. For schemes other than http and https only host rules apply: the parts
         of a Gopher selector, for example, have no general meaning.
         """
         if (
@@ -200,99 +203,108 @@ class Equivalence:
             or ";" in url
             or url.find("//", 8) >= 0
             or "/(" in url
-            or self._lower
-            or (self._index and _is_index(url))
+            or self._lowers_paths
+            or (self._drops_index_names and _may_be_index(url))
         ):
-            url = self._rewritten(url)
+            url = self._rewrite(url)
         elif "?" in url and url.startswith("http"):
-            before, _, query = url.partition("?")
-            kept = self._query(query, before)
-            if kept is not query:
-                url = before if kept is None else f"{before}?{kept}"
+            before_query, _, query = url.partition("?")
+            kept_query = self._query_form(query, before_query)
+            if kept_query is not query:
+                url = before_query if kept_query is None else f"{before_query}?{kept_query}"
         if self._canonical is None:
             return url
-        end = url.find("/", url.find(":") + 3)
-        return self._canonical(url[:end]) + url[end:]
+        origin_end = url.find("/", url.find(":") + 3)
+        return self._canonical(url[:origin_end]) + url[origin_end:]
 
-    def _rewritten(self, url: str) -> str:
+    def _rewrite(self, url: str) -> str:
+        """Apply all rules to *url*: path, query and escapes."""
         parts = _PARTS.fullmatch(url)
         if parts is None:
             return url
         origin, path, query = parts.groups()
         if "%" in url:
-            path = self._unescaped(path)
-            query = query and self._unescaped(query)
-        path = self._path(path)
+            path = self._fix_escapes(path)
+            query = query and self._fix_escapes(query)
+        path = self._path_form(path)
         if query is None:
             return f"{origin}{path}"
-        kept = self._query(query, path)
-        return f"{origin}{path}" if kept is None else f"{origin}{path}?{kept}"
+        kept_query = self._query_form(query, path)
+        return f"{origin}{path}" if kept_query is None else f"{origin}{path}?{kept_query}"
 
-    def _unescaped(self, text: str) -> str:
+    def _fix_escapes(self, text: str) -> str:
+        """Apply percent_case and unreserved to *text*."""
         escapes = self._escapes
         text = _FREE_ESCAPE.sub(lambda escape: escapes[escape[0]], text)
-        if self._case and _NO_ESCAPE.search(text) is not None:
+        if self._raises_escapes and _NO_ESCAPE.search(text) is not None:
             text = _ESCAPE.sub(lambda escape: escape[0].upper(), text)
         return text
 
-    def _path(self, path: str) -> str:
-        if self._sessions:
+    def _path_form(self, path: str) -> str:
+        """Apply the rules for paths to *path*."""
+        if self._drops_sessions:
             if ";" in path:
                 path = _PATH_SESSION.sub(_without_token, path)
             if "/(" in path:
                 path = _ASP_NET_SESSION.sub(_without_token, path)
-        if self._slashes and "//" in path:
+        if self._joins_slashes and "//" in path:
             path = _SLASHES.sub("/", path)
-        if self._index:
+        if self._drops_index_names:
             path = _INDEX.sub("", path)
-        if self._lower and path.isascii():
+        if self._lowers_paths and path.isascii():
             path = path.lower()
-            if self._case:
+            if self._raises_escapes:
                 path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
         return path
 
-    def _query(self, query: str, before: str) -> str | None:
-        """Return the part of *query* that is compared, None if nothing is left.
+    def _query_form(self, query: str, before_query: str) -> str | None:
+        """Return the form of *query* that is compared, or None if nothing is left.
 
-        *before* ends with the path.
+        *before_query* is the URL before the query, or only its path.
         """
         if query.count("&") >= _MAX_PARAMETERS:
             return query
-        parts = kept = query.split("&")
-        names = [part.partition("=")[0] for part in parts]
+        parameters = kept = query.split("&")
+        names = [parameter.partition("=")[0] for parameter in parameters]
         if not self._significant.issuperset(names):
-            kept = [part for part in parts if not self._is_dropped(part, before)]
-            if self._sessions:
+            kept = [part for part in parameters if not self._is_dropped(part, before_query)]
+            if self._drops_sessions:
                 kept = _without_cold_fusion(kept)
-        if self._empty and "" in kept:
-            kept = [part for part in kept if part]
+        if self._drops_empty and "" in kept:
+            kept = [parameter for parameter in kept if parameter]
         if not kept:
             return None
-        if len(kept) < len(parts):
-            names = [part.partition("=")[0] for part in kept]
+        if len(kept) < len(parameters):
+            names = [parameter.partition("=")[0] for parameter in kept]
             query = "&".join(kept)
         if (
-            self._sorted
+            self._sorts_query
             and len(kept) > 1
             and names != sorted(names)
-            and all("=" in part for part in kept)
+            and all("=" in parameter for parameter in kept)
         ):
-            query = "&".join(sorted(kept, key=lambda part: part.partition("=")[0]))
+            query = "&".join(sorted(kept, key=lambda parameter: parameter.partition("=")[0]))
         return query
 
-    def _is_dropped(self, part: str, before: str) -> bool:
-        name, _, value = part.partition("=")
+    def _is_dropped(self, parameter: str, before: str) -> bool:
+        """Return whether *parameter* is dropped, because of tracking or session_ids.
+
+        *before* is the URL before the query, or only its path.
+        """
+        name, _, value = parameter.partition("=")
         lower = name.lower()
-        if lower in self._dropped or lower.startswith(self._prefixes):
+        if lower in self._dropped_names or lower.startswith(self._dropped_prefixes):
             return True
-        if self._sessions:
+        if self._drops_sessions:
             if lower in _SESSION or lower.startswith("aspsessionid"):
                 return _is_random(value)
             if lower in _MAYBE_SESSION:
-                about_sessions = "session" in before.rpartition("://")[2].partition("/")[2].lower()
-                return not about_sessions and _is_random(value)
+                path = before.rpartition("://")[2].partition("/")[2].lower()
+                return "session" not in path and _is_random(value)
             if lower in _COLD_FUSION:
                 return False
+
+        # Next time, the name alone decides, unless it is too long for the cache.
         if len(name) <= _LONGEST_CACHED_NAME:
             if len(self._significant) >= _CACHED_NAMES:
                 self._significant.clear()
@@ -300,38 +312,44 @@ class Equivalence:
         return False
 
 
-def _canonical(hosts: UrlHostRules, origin: str) -> str:
-    """Return *origin* with the canonical host in place of its own."""
+def _canonical(host_rules: UrlHostRules, origin: str) -> str:
+    """Return *origin* with its host replaced by the canonical one, according to *host_rules*."""
     match = _ORIGIN.fullmatch(origin)
-    return origin if match is None else match[1] + hosts.canonical(match[2]) + match[3]
+    return origin if match is None else match[1] + host_rules.canonical(match[2]) + match[3]
 
 
 def _is_random(value: str) -> bool:
+    """Return whether *value* begins with a random token, such as a session id."""
     token = _TOKEN.match(value)
-    return token is not None and len(_CHANGE.findall(token[0])) >= _FEWEST_CHANGES
+    return token is not None and len(_CHANGE.findall(token[0])) >= _MIN_CHANGES
 
 
-def _without_token(found: re.Match[str]) -> str:
-    return "" if _is_random(found[1]) else found[0]
+def _without_token(match: re.Match[str]) -> str:
+    """Return the text that replaces a session id in a path: nothing if it is random."""
+    return "" if _is_random(match[1]) else match[0]
 
 
-def _without_cold_fusion(parts: list[str]) -> list[str]:
-    """Return *parts* without CFID and CFTOKEN, which belong together; the second is random."""
-    pair = {name.lower(): value for name, _, value in (part.partition("=") for part in parts)}
-    token = pair.get("cftoken", "")
-    is_random = len(token) >= _FEWEST_DIGITS if token.isdecimal() else _is_random(token)
-    if "cfid" not in pair or not is_random:
-        return parts
-    return [part for part in parts if part.partition("=")[0].lower() not in _COLD_FUSION]
+def _without_cold_fusion(parameters: list[str]) -> list[str]:
+    """Return *parameters* without CFID and CFTOKEN, if both are there and CFTOKEN is random."""
+    values = {name.lower(): value for name, _, value in (p.partition("=") for p in parameters)}
+    token = values.get("cftoken", "")
+    is_random = len(token) >= _MIN_DIGITS if token.isdecimal() else _is_random(token)
+    if "cfid" not in values or not is_random:
+        return parameters
+    return [p for p in parameters if p.partition("=")[0].lower() not in _COLD_FUSION]
 
 
-def _is_index(url: str) -> bool:
+def _may_be_index(url: str) -> bool:
+    """Return whether *url* may end with the name of an index page."""
     url = url.lower()
     return "/index." in url or "/default." in url
 
 
 def _escapes(*, case: bool, unreserved: bool) -> dict[str, str]:
-    """Return the form of each escape, by all of its spellings."""
+    """Return the comparison form of each escape, by all of its spellings.
+
+    *case* and *unreserved* say whether the rules percent_case and unreserved are in use.
+    """
     table = {}
     digits = "0123456789abcdefABCDEF"
     for escape in (f"%{high}{low}" for high in digits for low in digits):

@@ -1,8 +1,8 @@
-"""Seed of the hashes of URLs and documents: random, drawn for each job and stored with it.
+"""Seed of the hashes of URLs and documents: random for each job and stored with the job.
 
-Without a seed, anyone could make pages that collide and so hide each other. A process uses one
-seed, which is set when a job is opened. Before that, and for jobs from before 2026-11-24, it is 0.
-Anyone who can read the job knows its seed.
+Without a secret seed, anyone could make pages whose hashes collide, so that one page hides another.
+A process uses a single seed, which is set when a job is opened. Before that, and for jobs created
+before 2026-11-24, it is 0. Anyone who can read the job's files knows its seed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _in_use = [0]
 def new_seed() -> int:
     """Return a seed from the operating system's random source.
 
-    All new jobs of a process get the same one, as two may be open at the same time.
+    All new jobs of a process get the same seed, because two may be open at the same time.
     """
     return secret_generator("hash seed").getrandbits(64)
 

@@ -1,7 +1,7 @@
-"""The host of a URL: the key for politeness, robots rules and shards.
+"""Host of a URL: the key for politeness, robots rules and shards.
 
-Called for every link, so the URL is not parsed a second time. One regular expression handles usual
-normalized URLs (0.25 µs), another handles all others (0.6 µs).
+These functions are called for every link, so they do not parse the URL again. One regular
+expression handles usual normalized URLs (0.25 µs), another handles all others (0.6 µs).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def host_of(url: str) -> str:
 
     The brackets of an IPv6 address are removed, and so is the final dot of a fully qualified name:
     ``example.com.`` is the same server. All ports have the same key because they share the machine.
-    Empty if *url* has no authority.
+    The result is empty if *url* has no authority.
     """
     match = _USUAL.match(url)
     if match is not None:
@@ -43,10 +43,10 @@ def host_of(url: str) -> str:
 
 @lru_cache(maxsize=1024)
 def origin_of(url: str) -> str:
-    """Return ``scheme://host[:port]`` of *url*, the scope of a robots.txt; empty without authority.
+    """Return ``scheme://host[:port]`` of *url*, the scope of a robots.txt, or "" if it has no host.
 
-    Cached, as it is called a dozen times in a row for a URL that is dispatched or released. It is
-    never called for links.
+    The result is cached, because this function is called a dozen times in a row for a URL that is
+    dispatched or released. It is never called for links.
     """
     match = _USUAL.match(url)
     if match is not None:
@@ -59,7 +59,10 @@ def origin_of(url: str) -> str:
 
 @lru_cache(maxsize=1024)
 def host_and_origin(url: str) -> tuple[str, str]:
-    """Return ``host_of`` and ``origin_of`` of *url*; cached for a few calls in a row."""
+    """Return the results of ``host_of`` and ``origin_of`` for *url*.
+
+    They are cached, for a few calls in a row.
+    """
     match = _USUAL.match(url)
     if match is not None:
         return match[1], match[0][:-1]
@@ -67,9 +70,9 @@ def host_and_origin(url: str) -> tuple[str, str]:
 
 
 def domain_among(names: Container[str], host: str) -> str | None:
-    """Return the longest of *names* that *host* is or is below; None if there is none.
+    """Return the longest of *names* that is *host* or a domain of *host*, or None.
 
-    "" is above all hosts.
+    The name "" is a domain of all hosts.
     """
     while host and host not in names:
         host = host.partition(".")[2]

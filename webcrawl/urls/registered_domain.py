@@ -1,15 +1,16 @@
-"""Registered domain and site of a host, by the public suffix list.
+"""Registered domain and site of a host, according to the public suffix list.
 
 ``www.bbc.co.uk`` and ``news.bbc.co.uk`` are both in the domain ``bbc.co.uk``. The list has two
-sections. Domains use only the first one, with the suffixes that registries sell. Below a suffix
-that is not listed, the last label is the suffix (the default rule ``*``). Sites also use the second
-section, with suffixes that others give away: ``alice.github.io`` is a site of its own, in the
-domain ``github.io``. A crawl may be limited to sites. Budgets, reputation and politeness are kept
-per domain, or a farm would have a budget for each name that it gets for free.
+sections. Domains use only the first section: suffixes under which registries sell names. If a
+host's suffix is not listed, its last label counts as the suffix (the default rule ``*``). Sites
+also use the second section: suffixes under which others give names away. So ``alice.github.io`` is
+a site of its own, in the domain ``github.io``. A crawl may be limited to sites. Budgets, reputation
+and politeness apply to domains. Otherwise a spam farm would have a budget for each name that it
+gets for free.
 
-A process uses one list, set when a job is opened (crawl/job/suffix_lists.py), as what is stored per
-domain is useless with another list. Before that it is the list in the package ``tldextract``.
-Nothing is downloaded.
+A process uses a single list, which is set when a job is opened (crawl/job/suffix_lists.py), because
+data stored per domain is useless with another list. Before that, it is the list in the package
+``tldextract``. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CACHED_HOSTS = 1 << 16
-"""A lookup takes 4 µs, and links repeat their hosts; 65,536 hosts take about 10 MB."""
+"""Number of hosts whose domains are cached, in about 10 MB. A look-up takes 4 µs, and links repeat
+hosts."""
 
-# Lines of a complete list, in this order. An incomplete list would silently give other domains.
+# Lines that a complete list contains, in this order. An incomplete list would silently lead to
+# other domains.
 _LANDMARKS = (
     *("// ===BEGIN ICANN DOMAINS===", "com", "// ===END ICANN DOMAINS==="),
     *("// ===BEGIN PRIVATE DOMAINS===", "// ===END PRIVATE DOMAINS==="),
 )
 _VERSION = re.compile(r"^// VERSION: (\S+)", re.MULTILINE)
-# Each host of the simulated internet is a domain. No name is ever registered in the top-level
-# domain test (RFC 6761).
+# An additional suffix, so that each host of the simulated web is a domain. No name is ever
+# registered in the top-level domain test (RFC 6761).
 _SIMULATED = "sim.test"
 
 
@@ -48,10 +51,10 @@ class SuffixList:
     """
 
     def __init__(self, text: str) -> None:
-        at = 0
+        position = 0
         for line in _LANDMARKS:
-            at = text.find(f"\n{line}\n", at)
-            if at < 0:
+            position = text.find(f"\n{line}\n", position)
+            if position < 0:
                 raise ValueError("is not a public suffix list, or is incomplete")
         version = _VERSION.search(text)
         self.text = text
@@ -59,7 +62,7 @@ class SuffixList:
 
     @cached_property
     def _extract(self) -> TLDExtract:
-        """The parsed list. Parsing takes 30 ms, at the first use."""
+        """The parsed list. It is parsed at the first use, which takes 30 ms."""
         extract = TLDExtract(
             cache_dir=None,
             suffix_list_urls=("text:",),
@@ -74,25 +77,28 @@ class SuffixList:
         return bool(self._extract.extract_str(host).suffix)
 
     def below(self, host: str, *, private: bool) -> str:
-        """Return what ``registered_domain`` returns, or ``site_of`` if *private*."""
+        """Return the registered domain of *host*, or its site if *private*.
+
+        *private* means that the second section of the list is used, too.
+        """
         if ":" in host or host.rpartition(".")[2].isdecimal():
             return host  # an address
-        found = self._extract.extract_str(host, include_psl_private_domains=private)
-        if found.suffix:
-            return found.top_domain_under_public_suffix or host
-        # The list's default rule, which the library leaves out.
+        parts = self._extract.extract_str(host, include_psl_private_domains=private)
+        if parts.suffix:
+            return parts.top_domain_under_public_suffix or host
+        # The default rule of the list, which the library does not apply.
         return ".".join(host.split(".")[-2:])
 
 
 class _GivenText(Session):
-    """A fake session that hands *text*, the list, to the library."""
+    """A fake HTTP session that passes *text*, the list, to the library."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self._text = text
 
     def get(self, *_: Any, **__: Any) -> Response:
-        """Return the list."""
+        """Return a response with the list."""
         answer = Response()
         answer.status_code = 200
         answer.encoding = "utf-8"
@@ -112,15 +118,15 @@ def registered_domain(host: str) -> str:
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def site_of(host: str) -> str:
-    """Return the site of *host*: its registered domain, or a name below a shared one.
+    """Return the site of *host*: its registered domain, or a name below a shared domain.
 
-    Shared domains are those of the list's second section.
+    Shared domains are those in the second section of the list.
     """
     return current_list().below(host, private=True)
 
 
 def bundled() -> SuffixList:
-    """Return the list of the package."""
+    """Return the list in the package ``tldextract``."""
     return SuffixList(files("tldextract").joinpath(".tld_set_snapshot").read_text("utf-8"))
 
 
@@ -135,7 +141,7 @@ def current_list() -> SuffixList:
 
 
 def use_list(suffixes: SuffixList) -> None:
-    """Use *suffixes* from now on."""
+    """Use the list *suffixes* from now on."""
     if _current and _current[0].text == suffixes.text:
         return
     _current[:] = [suffixes]
@@ -143,9 +149,9 @@ def use_list(suffixes: SuffixList) -> None:
     site_of.cache_clear()
 
 
-#: The function that returns the key of a host, for each value of POLITENESS_KEY. With "address" a
-#: host has its own clock, and shares another with all hosts at its address, which the preconditions
-#: check.
+#: For each value of POLITENESS_KEY, the function that returns the key of a host. With "address", a
+#: host has its own pauses and shares others with all hosts at its address; the preconditions check
+#: these.
 POLITENESS_KEYS: dict[str, Callable[[str], str]] = {
     "host": str,
     "address": str,

@@ -1,14 +1,15 @@
-"""URL caches, before the buffer T and before the outboxes: popular or recent fingerprints.
+"""URL caches of popular or recent fingerprints, in front of the buffer T and of the outboxes.
 
-Every submitted URL is looked up here first. The invariant: a cache has only fingerprints that were
-admitted, which the caller does once they are submitted or sent. So a hit needs no further look-up,
-and forgetting a fingerprint is always safe. According to Broder, Najork and Wiener, "Efficient URL
-Caching for World Wide Web Crawling", about 50,000 entries catch nearly 80 % of a crawl's links.
+Every submitted URL is looked up here first. The invariant: a cache holds only fingerprints that the
+caller has admitted, which it does once they are submitted or sent. So a hit needs no further
+look-up, and forgetting a fingerprint is always safe. According to Broder, Najork and Wiener,
+"Efficient URL Caching for World Wide Web Crawling", about 50,000 entries catch nearly 80 % of a
+crawl's links.
 
 There is one policy per module or class, all with the methods of ``UrlCache``, selected by the
-settings SEEN_CACHE and HIVE_CACHE. Bytes per entry, for 65,536 that come and go, as measured with
-CPython 3.11: clock 157, lru 180, random 109, infinite 68. Just after a dictionary has grown it is a
-fifth more.
+settings SEEN_CACHE and HIVE_CACHE. Bytes per entry, measured with
+CPython 3.11 for 65,536 entries that are constantly replaced: clock 157, lru 180, random 109,
+infinite 68. Just after a dictionary has grown, an entry takes a fifth more.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class UrlCache(Protocol):
-    """Protocol of a cache of fingerprints, which handles all links of a page in one call."""
+    """Interface of a cache of fingerprints, which handles all links of a page in one call."""
 
     size: int
     """Maximum number of fingerprints."""
@@ -43,7 +44,7 @@ class UrlCache(Protocol):
     def admit(self, fps: Iterable[int]) -> None:
         """Add each of *fps*, evicting others if needed.
 
-        They may repeat or be held already, which does not count as a use.
+        Fingerprints may occur twice or be held already; that does not count as a use.
         """
 
     def clear(self) -> None:
@@ -65,7 +66,9 @@ _POLICIES: dict[str, Callable[[int], UrlCache]] = {
 
 
 def cache_of(value: str, *, setting: str, size: int) -> UrlCache:
-    """Create the cache of *size* that *value*, of SEEN_CACHE or HIVE_CACHE, names.
+    """Create a cache for *size* fingerprints, with the policy that *value* names.
+
+    *value* is the value of *setting*, which is SEEN_CACHE or HIVE_CACHE.
 
     Blocks to read the file of ``static:FILE``. Raises FatalError for an unknown name.
     """
@@ -79,14 +82,16 @@ def cache_of(value: str, *, setting: str, size: int) -> UrlCache:
 
 
 def trace_seed(value: str) -> int | None:
-    """Return the seed of the fingerprints in the file that *value* names, or None.
+    """Return the hash seed of the fingerprints in the file of a ``static:FILE`` *value*, or None.
 
-    *value* is as in ``cache_of``. A crawl with another seed would find nothing in that cache.
+    For other values of SEEN_CACHE and HIVE_CACHE the result is None. In a crawl with another seed
+    the cache would never have a hit.
     """
     policy, _, file = value.partition(":")
     return read_trace(Path(file)).seed if policy == "static" and file else None
 
 
-@lru_cache(maxsize=1)  # for each shard
+@lru_cache(maxsize=1)  # every shard of the process reads the same file
 def _popular(path: Path, limit: int) -> list[int]:
+    """Return the *limit* most frequent fingerprints in the trace *path*."""
     return most_popular(read_trace(path).fps, limit)

@@ -1,4 +1,4 @@
-"""CLOCK, which approximates LRU with one bit per entry."""
+"""CLOCK replacement policy, which approximates LRU with one bit per entry."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ if TYPE_CHECKING:
 
 
 class ClockCache:
-    """CLOCK cache: a hit sets the entry's bit; the hand clears bits until it finds a clear one.
+    """CLOCK cache: a hit sets the entry's bit, and an entry whose bit is clear is evicted.
 
-    A new entry starts with its bit clear, so it stays for one turn of the hand unless it is seen
-    again. A flood of URLs that are seen once thus does not push out popular ones. All links of a
-    page are handled in one call, as a call per link would cost most of the time.
+    To evict an entry, the hand clears the bits it passes until it finds one that is clear. A new
+    entry starts with its bit clear, so unless it is seen again, it stays only for one turn of the
+    hand. A flood of URLs that are seen once thus does not push out popular ones. All links of a
+    page are handled in one call, because a call per link would take most of the time.
     """
 
     def __init__(self, *, size: int) -> None:
         self.size = size
         self._slot_of: dict[int, int] = {}
-        self._held: list[int] = []
+        self._fp_of_slot: list[int] = []
         self._used = bytearray(size)
         self._hand = 0
 
     def resize(self, size: int) -> None:
-        for fp in self._held[size:]:
+        """Hold at most *size* fingerprints from now on."""
+        for fp in self._fp_of_slot[size:]:
             del self._slot_of[fp]
-        del self._held[size:]
+        del self._fp_of_slot[size:]
         self._used = self._used[:size].ljust(size, b"\0")
         self.size = size
         self._hand = 0
 
     def misses(self, fps: Sequence[int]) -> list[int]:
+        """Return the indexes of *fps* that are not held, and set the bits of all others."""
         get, used = self._slot_of.get, self._used
         missed = []
         for index, fp in enumerate(fps):
@@ -43,22 +46,23 @@ class ClockCache:
         return missed
 
     def admit(self, fps: Iterable[int]) -> None:
-        slot_of, held, used, hand = self._slot_of, self._held, self._used, self._hand
+        """Add each of *fps*; if the cache is full, evict the next entry whose bit is clear."""
+        slot_of, fp_of_slot, used, hand = self._slot_of, self._fp_of_slot, self._used, self._hand
         size = self.size
         for fp in fps:
             if fp in slot_of:
                 continue
-            if len(held) < size:
-                slot_of[fp] = len(held)
-                held.append(fp)
+            if len(fp_of_slot) < size:
+                slot_of[fp] = len(fp_of_slot)
+                fp_of_slot.append(fp)
                 continue
             while used[hand]:
                 used[hand] = 0
                 hand += 1
                 if hand == size:
                     hand = 0
-            del slot_of[held[hand]]
-            held[hand] = fp
+            del slot_of[fp_of_slot[hand]]
+            fp_of_slot[hand] = fp
             slot_of[fp] = hand
             hand += 1
             if hand == size:
@@ -66,8 +70,9 @@ class ClockCache:
         self._hand = hand
 
     def clear(self) -> None:
+        """Remove all fingerprints."""
         self._slot_of.clear()
-        self._held.clear()
+        self._fp_of_slot.clear()
         self._used = bytearray(self.size)
         self._hand = 0
 
@@ -75,4 +80,4 @@ class ClockCache:
         return fp in self._slot_of
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._fp_of_slot)

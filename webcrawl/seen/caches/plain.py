@@ -1,4 +1,4 @@
-"""Policies that need only standard containers: LRU, RANDOM, STATIC, INFINITE."""
+"""Cache policies that need only standard containers: LRU, RANDOM, STATIC, INFINITE."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _HeldCache:
 
 
 class LruCache(_HeldCache):
-    """LRU cache, which evicts the least recently used entry; being admitted is a use."""
+    """LRU cache, which evicts the least recently used entry; admitting an entry counts as a use."""
 
     def __init__(self, *, size: int) -> None:
         self.size = size
@@ -39,11 +39,13 @@ class LruCache(_HeldCache):
         self._held: OrderedDict[int, None] = OrderedDict()
 
     def resize(self, size: int) -> None:
+        """Hold at most *size* fingerprints, evicting the least recently used ones."""
         self.size = size
         while len(self._held) > size:
             self._held.popitem(last=False)
 
     def misses(self, fps: Sequence[int]) -> list[int]:
+        """Return the indexes of *fps* that are not held; those held count as used."""
         held, use = self._held, self._held.move_to_end
         missed = []
         for index, fp in enumerate(fps):
@@ -54,6 +56,7 @@ class LruCache(_HeldCache):
         return missed
 
     def admit(self, fps: Iterable[int]) -> None:
+        """Add each of *fps*; if the cache is full, evict the least recently used entry."""
         held, size = self._held, self.size
         for fp in fps:
             if fp not in held:
@@ -72,11 +75,13 @@ class RandomCache(_HeldCache):
         self._slots: list[int] = []
 
     def resize(self, size: int) -> None:
+        """Hold at most *size* fingerprints from now on."""
         self.size = size
         self._held.difference_update(self._slots[size:])
         del self._slots[size:]
 
     def admit(self, fps: Iterable[int]) -> None:
+        """Add each of *fps*; if the cache is full, evict a random entry."""
         held, slots, size, draw = self._held, self._slots, self.size, self._rng.random
         for fp in fps:
             if fp in held:
@@ -97,8 +102,9 @@ class RandomCache(_HeldCache):
 class StaticCache(_HeldCache):
     """STATIC cache, which holds only the first *size* of *popular* and evicts none of them.
 
-    They come from an earlier crawl, so none of them is seen in this one yet: each enters when it is
-    first admitted. So the initial loading that the paper does not count is counted here.
+    *popular* are the fingerprints of an earlier crawl, the most frequent first. This crawl has not
+    seen any of them yet, so each enters the cache when it is first admitted. The paper preloads the
+    cache and does not count those first misses; here they are counted.
     """
 
     def __init__(self, *, size: int, popular: Sequence[int]) -> None:
@@ -107,23 +113,25 @@ class StaticCache(_HeldCache):
         self.resize(size)
 
     def resize(self, size: int) -> None:
+        """Hold only the *size* most popular fingerprints from now on."""
         self.size = size
-        self._may_enter = frozenset(self._popular[:size])
-        self._held &= self._may_enter
+        self._allowed = frozenset(self._popular[:size])
+        self._held &= self._allowed
 
     def admit(self, fps: Iterable[int]) -> None:
-        self._held |= self._may_enter.intersection(fps)
+        """Add those of *fps* that are popular."""
+        self._held |= self._allowed.intersection(fps)
 
 
 class InfiniteCache(_HeldCache):
-    """INFINITE cache, which holds everything admitted, in memory that grows with the crawl."""
+    """INFINITE cache, which never evicts anything; its memory grows with the crawl."""
 
     def __init__(self, *, size: int) -> None:
         self.size = size
         self._held: set[int] = set()
 
     def resize(self, size: int) -> None:
-        """Do nothing."""
+        """Do nothing, because the size is not limited."""
 
     def admit(self, fps: Iterable[int]) -> None:
         self._held.update(fps)

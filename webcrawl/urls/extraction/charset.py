@@ -1,18 +1,18 @@
-"""The character encoding of a document, determined as in browsers.
+"""Character encoding of a document, determined as in browsers.
 
-The evidence, in this order:
+The first of these that applies decides:
 
 1. the byte order mark;
 2. the ``charset`` of the Content-Type header;
-3. ``<?x`` in UTF-16;
+3. ``<?x`` in UTF-16 at the beginning;
 4. a declaration in the first 1,024 bytes;
 5. UTF-8, if the bytes are valid UTF-8;
 6. a declaration further down;
 7. windows-1252 for everything else.
 
 This follows the Encoding Standard and the HTML Standard, "determining the character encoding" and
-"changing the encoding while parsing". Only the last step differs: browsers guess by language. A
-declaration is a ``<meta>`` element or, without one, the XML declaration. A declaration that does
+"changing the encoding while parsing". Only the last step differs: browsers guess from the language.
+A declaration is a ``<meta>`` element or, without one, the XML declaration. A declaration that does
 not name an encoding is skipped. Labels are looked up in the table of the Encoding Standard, not in
 Python's codec registry, which would accept ``utf-7``, ``unicode_escape`` or ``idna`` from a hostile
 page.
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PRESCAN_BYTES = 1024
-"""Bytes that the HTML Standard searches for a declaration before the document is read."""
+"""Number of bytes that the HTML Standard searches for a declaration before parsing."""
 
 HEAD_BYTES = 1 << 16
-"""Bytes that are searched for a declaration in a document that is not UTF-8."""
+"""Number of bytes that are searched for a declaration in a document that is not UTF-8."""
 
 FALLBACK = "cp1252"
 
-# Encodings of the standard for which another codec reads more, or for which Python has none.
-_BETTER = {
+# Encodings of the standard for which another codec decodes more characters, or for which Python has
+# no codec.
+_REPLACED_CODECS = {
     "gbk": "gb18030",
     "iso2022_jp": "iso2022_jp_ext",
     "x-user-defined": "cp1252",
@@ -49,10 +50,10 @@ _BETTER = {
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le"))
 
-# The standard's prescan first checks these: the beginning of an XML declaration in UTF-16.
+# Beginnings of an XML declaration in UTF-16, which the standard's prescan checks first.
 _UTF16_XML = {b"<\0?\0x\0": "utf-16-le", b"\0<\0?\0x": "utf-16-be"}
 
-# A <meta> element; first the alternatives that skip what only looks like a declaration.
+# A <meta> element. The first alternatives skip text that only looks like a declaration.
 _META = re.compile(
     rb"<!--(?:-?>|.*?(?:--!?>|\Z))|<(script|style|title|textarea)\b.*?(?:</\1|\Z)"
     rb"|<meta(?=[\t\n\f\r /])((?:[\t\n\f\r /]*+%b)*+)"
@@ -60,29 +61,29 @@ _META = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _CONTENT_LABEL = re.compile(rb"""charset\s*+=\s*+["']?\s*+([^\s"';]+)""", re.IGNORECASE)
-# XHTML that is served as HTML often has only this.
+# An XML declaration; XHTML that is served as HTML often has no other declaration.
 _XML_LABEL = re.compile(
     rb"""\s*+<\?xml\s[^>]*?encoding\s*+=\s*+["']([^\s"'>]+)["']""", re.IGNORECASE
 )
 
 
 def codec_for(label: str | None) -> str | None:
-    """Return the Python codec for an encoding *label* as used on the web, None if it is unknown."""
-    found = webencodings.lookup(label.strip(" \t\r\n\f\"'")) if label else None
-    if found is None:
+    """Return the Python codec for an encoding *label* as used on the web, or None if unknown."""
+    encoding = webencodings.lookup(label.strip(" \t\r\n\f\"'")) if label else None
+    if encoding is None:
         return None
-    codec: str = found.codec_info.name
-    return _BETTER.get(codec, codec)
+    codec: str = encoding.codec_info.name
+    return _REPLACED_CODECS.get(codec, codec)
 
 
 NAMES: dict[str | None, str] = {
     codec_for(name): name for name in sorted(webencodings.LABELS.values(), reverse=True)
 }
-"""Names in the Encoding Standard, in lower case, by the codecs that ``codec_for`` returns."""
+"""Lower-case names in the Encoding Standard, by the codecs that ``codec_for`` returns."""
 
 
 def bom_of(body: bytes) -> tuple[int, str] | None:
-    """Return length and codec of the byte order mark that *body* starts with, if any."""
+    """Return the length and codec of the byte order mark at the start of *body*, or None."""
     for mark, codec in _BOMS:
         if body.startswith(mark):
             return len(mark), codec
@@ -90,16 +91,19 @@ def bom_of(body: bytes) -> tuple[int, str] | None:
 
 
 def detect(body: bytes, *, declared: str | None) -> str:
-    """Return the Python codec to read the document *body* with.
+    """Return the Python codec with which to decode the document *body*.
 
-    *declared* is the label in the header, or None. Takes time linear in the length of *body*, and
-    constant time if the header or the beginning of *body* declares it.
+    *declared* is the label in the Content-Type header, or None. Takes time linear in the length of
+    *body*, or constant time if the header or the beginning of *body* declares the encoding.
     """
     return evidence(body, declared=declared)[0]
 
 
 def evidence(body: bytes, *, declared: str | None) -> tuple[str, str]:
-    """Return the result of ``detect``, and its source: bom, header, meta, utf8, or guessed."""
+    """Return the codec of *body*, like ``detect``, and what decided it.
+
+    This is one of "bom", "header", "meta", "utf8" and "guessed".
+    """
     bom = bom_of(body)
     if bom is not None:
         return bom[1], "bom"
@@ -123,15 +127,15 @@ def _declared(head: bytes) -> str | None:
     for label in _labels(head):
         codec = codec_for(label.decode("ascii", "replace"))
         if codec is not None:
-            # A document whose ASCII declaration could be read is not UTF-16, whatever it says.
+            # A document whose ASCII declaration could be read is not UTF-16, even if it says so.
             return "utf-8" if codec.startswith("utf-16") else codec
     return None
 
 
 def _labels(head: bytes) -> Iterator[bytes]:
-    """Yield the labels of ``<meta>`` elements, then that of an XML declaration.
+    """Yield the encoding labels of ``<meta>`` elements in *head*, then that of an XML declaration.
 
-    HTML Standard, "prescan a byte stream to determine its encoding".
+    See the HTML Standard, "prescan a byte stream to determine its encoding".
     """
     for tag in _META.finditer(head):
         attributes = {
@@ -156,6 +160,7 @@ def decode(body: bytes, codec: str) -> str:
 
 
 def _is_utf8(body: bytes) -> bool:
+    """Return whether *body* is valid UTF-8; its last character may be cut off."""
     if body.isascii():
         return True
     try:
@@ -166,24 +171,27 @@ def _is_utf8(body: bytes) -> bool:
     return True
 
 
-# NEC's row 13 of JIS X 0208 (circled digits, Roman numerals, units) is in the Encoding Standard's
-# index but not in these two codecs. Shift_JIS with Microsoft's extensions has it at 87 40.
+# NEC's row 13 of JIS X 0208 (circled digits, Roman numerals, units) is in the index of the Encoding
+# Standard, but not in these two codecs. Shift_JIS with Microsoft's extensions has the row at 87 40.
 _JAPANESE = ("euc_jp", "iso2022_jp_ext")
 _ROW_13 = bytes([0xAD])
 
 
-def _as_nec(error: UnicodeError) -> tuple[str, int]:
-    """Return the character of row 13 at which a Japanese decoder failed, else U+FFFD."""
+def _decode_row_13(error: UnicodeError) -> tuple[str, int]:
+    """Return the character at which a Japanese decoder failed if it is in row 13, else U+FFFD.
+
+    Also returns the position at which decoding continues.
+    """
     assert isinstance(error, UnicodeDecodeError)
     pair = error.object[error.start : error.start + 2]
-    if pair[:1] == b"\x2d":  # ISO-2022-JP has the same without the high bits
+    if pair[:1] == b"\x2d":  # ISO-2022-JP has the same bytes without the high bits
         pair = bytes(byte | 0x80 for byte in pair)
     if pair[:1] == _ROW_13 and pair[1:] > b"\xa0":
-        trail = pair[1] - (0x61 if pair[1] < 0xE0 else 0x60)
-        text = bytes((0x87, trail)).decode("cp932", "replace")
+        second_byte = pair[1] - (0x61 if pair[1] < 0xE0 else 0x60)
+        text = bytes((0x87, second_byte)).decode("cp932", "replace")
         if len(text) == 1 and text != "\ufffd":
             return text, error.start + 2
     return "\ufffd", error.end
 
 
-codecs.register_error("webcrawl.japanese", _as_nec)
+codecs.register_error("webcrawl.japanese", _decode_row_13)

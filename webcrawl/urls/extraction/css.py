@@ -1,7 +1,7 @@
-"""The references in style sheets: ``url()`` and ``@import``.
+"""References in style sheets: ``url()`` and ``@import``.
 
-Called for fetched style sheets, and by ``extraction`` for ``<style>`` and ``style=``. Follows CSS
-Syntax, section 4, as far as it decides where a reference begins and ends: comments and strings are
+Used for fetched style sheets, and by ``html`` for ``<style>`` and ``style=``. Follows CSS Syntax,
+section 4, as far as it determines where a reference begins and ends: comments and strings are
 skipped, escapes are decoded, a string ends at an unescaped line end. Never raises; takes time
 linear in the length of the text.
 """
@@ -25,8 +25,8 @@ _TOKENS_AT_ONCE = 1024
 _OPENED = r"""(?: "[^"\\\n]*+(?:\\.[^"\\\n]*+)*+ | '[^'\\\n]*+(?:\\.[^'\\\n]*+)*+ )"""
 _STRING = rf"""{_OPENED} ["']"""
 _ESCAPED = r"""\\(?:[0-9a-fA-F]{1,6}\s?|[^\n])"""
-# Every character is part of a token. Text that only begins like a reference is read twice, and
-# there are pauses in any text.
+# Every character is part of a token, so there are pauses in any text. Text that only begins like a
+# reference is read twice.
 _TOKEN = re.compile(
     rf"""
     (?: [^/@"'uU]++ | [uU](?!(?i:rl\()) | /(?!\*) | @(?!(?i:import)) ){{1,256}}+
@@ -42,9 +42,9 @@ _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|\n|(.))", re.DOTALL)
 
 
 def iter_css_links(sheet: MarkupDocument) -> Iterator[Link | None]:
-    """Extract links of the kinds ``stylesheet``, for ``@import``, and ``css``, for all others.
+    """Extract links from *sheet*: kind ``stylesheet`` for ``@import``, ``css`` for all others.
 
-    1 MiB takes up to 0.2 s.
+    Yields None for pauses. 1 MiB takes up to 0.2 s.
     """
     codec = charsets.detect(sheet.body, declared=sheet.charset)
     for link in css_references(charsets.decode(sheet.body, codec)):
@@ -56,18 +56,19 @@ def iter_css_links(sheet: MarkupDocument) -> Iterator[Link | None]:
 def css_references(text: str) -> Iterator[Link | None]:
     """Yield each ``@import`` and ``url()`` in the style sheet *text*, and None for pauses."""
     kind = "css"
-    for number, found in enumerate(_TOKEN.finditer(text), 1):
+    for number, token in enumerate(_TOKEN.finditer(text), 1):
         if number % _TOKENS_AT_ONCE == 0:
             yield None
-        reference = found["imported"] or found["url"]
-        if found["at"]:
+        reference = token["imported"] or token["url"]
+        if token["at"]:
             kind = "stylesheet"
         if reference is not None:
-            yield Link(_value(reference), "", kind)
+            yield Link(_value_of(reference), "", kind)
             kind = "css"
 
 
-def _value(token: str) -> str:
+def _value_of(token: str) -> str:
+    """Return the value of *token*, a string or an unquoted URL."""
     if token[:1] in ('"', "'"):
         token = token[1:-1]
     if "\\" in token:
@@ -76,8 +77,9 @@ def _value(token: str) -> str:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
+    """Return the character that a match of ``_ESCAPE`` stands for."""
     if not escape[1]:
         return escape[2] or ""
-    number = int(escape[1], 16)
-    usable = 0 < number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF
-    return chr(number) if usable else "\ufffd"
+    code_point = int(escape[1], 16)
+    is_valid = 0 < code_point <= 0x10FFFF and not 0xD800 <= code_point <= 0xDFFF
+    return chr(code_point) if is_valid else "\ufffd"

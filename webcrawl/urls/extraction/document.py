@@ -1,9 +1,9 @@
-"""The input of link extractors, and the way from references to links.
+"""Input of link extractors, and the conversion of the references they find to absolute URLs.
 
-Feeds, sitemaps, style sheets and PDF are all read by an ``Extractor``. It yields a ``Link`` for
-each reference, whose ``url`` is still as written. It also yields None every few milliseconds if
-there is nothing else, for callers that must not block. ``resolved`` turns the references into links
-that can be fetched.
+Feeds, sitemaps, style sheets and PDFs are all read by an ``Extractor``. It yields a ``Link`` for
+each reference, with its ``url`` as written in the document. If it finds no link for a few
+milliseconds, it yields None, for callers that must not block. ``resolved`` turns the references
+into links that can be fetched.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from webcrawl.urls.link import Link
 
 MAX_REFERENCE_CHARS = 8192
-"""Longer references are not parsed: they are inline data or junk. Filters refuse URLs over 2 kB."""
+"""Longer references are skipped: they are inline data or junk. Filters refuse URLs over 2 kB."""
 
 MAX_TEXT_CHARS = 256
-"""Limit of the text of a link: enough to describe it, and short enough to keep a batch small."""
+"""Limit of a link's text: enough to describe the link, but small for a batch of links."""
 
 _REFERENCES_PER_LINK = 4
 
 
 class MarkupDocument(NamedTuple):
-    """The *body* that was fetched from *url*, with the *charset* in its Content-Type header.
+    """A document: the *body* fetched from *url*, and the *charset* in its Content-Type header.
 
-    At most *max_bytes* of it are read, after decompression. If it was *cut*, the last reference is
-    left out, as it is probably half a URL. Only links with *schemes* are returned.
+    At most *max_bytes* of the body are read, after decompression. If the body was *cut*, the last
+    reference is left out, because it is probably incomplete. Only links with *schemes* are
+    returned.
     """
 
     body: bytes
@@ -43,11 +44,11 @@ class MarkupDocument(NamedTuple):
 
 
 Extractor: TypeAlias = "Callable[[MarkupDocument], Iterable[Link | None]]"
-"""Finds the links of a document, as written. Called in the event loop."""
+"""Function that finds the links of a document, as written. Called in the event loop."""
 
 
 def resolved(
-    found: Iterable[Link | None],
+    links: Iterable[Link | None],
     url: str,
     *,
     limit: int,
@@ -55,23 +56,25 @@ def resolved(
     known: Iterable[Link] = (),
     repeats: list[Link] | None = None,
 ) -> Iterator[Link | None]:
-    """Yield the links of *found* in the document *url* with absolute URLs, and None for all others.
+    """Yield *links*, found in the document *url*, with absolute URLs; None for all left out.
 
-    Each URL comes once. Only *schemes* are included. There are at most *limit* links, including
-    *known* ones that were found before. *repeats* gets links whose URL came before. References to
-    the document itself are left out. At most four times *limit* references are processed.
+    Each URL is returned once. Only *schemes* are included. There are at most *limit* links,
+    including *known* links, which were found before. Links to a URL that was returned before are
+    appended to *repeats*. References to the document itself are left out. At most four times
+    *limit* references are processed.
     """
     resolve = ReferenceResolver(url, schemes=schemes).resolve
-    # Hashes, as the URLs of a sitemap may take 100 MB.
+    # Hashes are stored, because the URLs of a sitemap could take 100 MB.
     seen = {hash(link.url) for link in known}
-    left = _REFERENCES_PER_LINK * limit
-    for link in found:
+    references_left = _REFERENCES_PER_LINK * limit
+    for link in links:
         if link is None:
             yield None
             continue
-        if left <= 0 or len(seen) >= limit:
+        if references_left <= 0 or len(seen) >= limit:
             return
-        left -= 1
+
+        references_left -= 1
         reference = link.url
         target = None
         if reference and len(reference) <= MAX_REFERENCE_CHARS and reference[0] != "#":
@@ -79,6 +82,7 @@ def resolved(
         if target is None:
             yield None
             continue
+
         link.url = target
         if hash(target) not in seen:
             seen.add(hash(target))

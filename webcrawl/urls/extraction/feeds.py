@@ -1,8 +1,8 @@
-"""The entries of feeds: RSS 2.0, RSS 1.0 and Atom.
+"""Links in feeds: RSS 2.0, RSS 1.0 and Atom.
 
-Called for documents whose root element is that of a feed (``markup.root_of``). Links are those of
-the items, with their titles as text, and those between the pages of a feed (RFC 5005). The site
-that a feed belongs to is not an entry. Nothing is raised, whatever the bytes are.
+Used for documents whose root element is that of a feed (``markup.root_of``). The links are those of
+the items, with their titles as text, and those between the pages of a feed (RFC 5005). The link to
+the site that a feed belongs to is left out. No input makes these functions raise an exception.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ _PAGES = {"next": "next", "prev": "prev", "previous": "prev", "prev-archive": "p
 
 
 def iter_feed(feed: MarkupDocument) -> Iterator[Link | None]:
-    """Extract links of a feed, which may be compressed with gzip.
+    """Extract the links of *feed*, which may be compressed with gzip; yield None for pauses.
 
     Kinds: ``item`` for entries, ``next`` and ``prev`` for other pages of the feed.
     """
     page = ReferenceResolver(feed.url, schemes=feed.schemes)
 
     def resolve_against(base: str, reference: str) -> str:
-        """Resolve *reference* against *base*, also a reference; return it unchanged on failure."""
+        """Resolve *reference* against *base*, which is a reference, too.
+
+        Returns *reference* unchanged if that is not possible.
+        """
         if not base or not reference or len(base) + len(reference) > MAX_REFERENCE_CHARS:
             return reference
         full_base = page.resolve(base)
@@ -49,10 +52,10 @@ def iter_feed(feed: MarkupDocument) -> Iterator[Link | None]:
 def _references(
     feed: MarkupDocument, resolve_against: Callable[[str, str], str]
 ) -> Iterator[Link | None]:
-    """Yield each link, and None for pauses.
+    """Yield each link of *feed*, and None for pauses.
 
-    An item's title may follow its link. So an item is yielded when it ends, or when the next one
-    begins.
+    The title of an item may come after its link. So an item is yielded when it ends, or when the
+    next one begins.
     """
     feed_base = base = ""
     item: dict[str, str] | None = None
@@ -67,7 +70,7 @@ def _references(
             item = None if name.startswith("/") else {}
             base = attributes.get("xml:base", feed_base)
         elif item is not None:
-            # The first of each kind counts.
+            # The first element of each name counts.
             item[name] = item.get(name) or _value_of(name, attributes, text.strip())
         else:
             kind = _PAGES.get(attributes.get("rel", "").strip().lower())
@@ -79,7 +82,10 @@ def _references(
 
 
 def _value_of(name: str, attributes: dict[str, str], text: str) -> str:
-    """Return the value of an element of an item: a title, or the address of the item."""
+    """Return the value of the element *name* of an item: a title, or the address of the item.
+
+    Returns "" if the element has neither.
+    """
     if name == "title":
         return " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
     if name == "guid":
@@ -90,6 +96,9 @@ def _value_of(name: str, attributes: dict[str, str], text: str) -> str:
 
 
 def _link(item: dict[str, str], resolve_against: Callable[[str, str], str], base: str) -> Link:
-    """Return the link of an item. Without a link, an identifier is used if it is a URL."""
+    """Return the link of *item*, which maps names of its elements to their values.
+
+    If there is no link, the identifier is used if it is a URL.
+    """
     reference = item.get("link") or item.get("guid", "")
     return Link(resolve_against(base, reference), item.get("title", ""), "item")

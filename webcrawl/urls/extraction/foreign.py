@@ -1,9 +1,10 @@
-"""SVG and MathML in HTML: which tags are in them, where nothing is raw text.
+"""Foreign content in HTML: determines which tags are inside SVG or MathML.
 
-Used by ``thinning`` for the few tags where it matters. Follows the HTML Standard, "the rules for
-parsing tokens in foreign content", as far as they decide where such content begins and ends. HTML
-tags end it, and some of its elements contain HTML again. The elements around it are not known, so
-their end tags do not end it. Linear in the text that is skipped.
+Used by ``thinning`` for the few tags where it matters, because no element in foreign content
+contains raw text. Follows the HTML Standard, "the rules for parsing tokens in foreign content", as
+far as they determine where such content begins and ends. HTML tags end it, and some of its elements
+contain HTML again. The elements around it are not tracked, so their end tags do not end it. Takes
+time linear in the text that is skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BREAKOUT = frozenset(
 _BREAKOUT_ENDS = (b"br", b"p")
 _FONT = re.compile(rb"[\t\n\f\r /](?:color|face|size)(?=[\t\n\f\r />=])", re.IGNORECASE)
 _VOID = frozenset(b"area base br col embed hr img input link meta param source track wbr".split())
-# The rules by which start tags in an element are read.
+# The rules by which start tags inside an element are parsed.
 _HTML, _SVG, _MATH, _POINT = range(4)
 _FOREIGN = (_SVG, _MATH)
 _ROOTS = {b"svg": _SVG, b"math": _MATH}
@@ -36,21 +37,21 @@ _POINTS = {
 
 
 class Foreign:
-    """The open elements of foreign content, at increasing positions in *body*."""
+    """Tracks the open elements of foreign content, at increasing positions in *body*."""
 
-    __slots__ = ("_body", "_latest", "_named", "_open", "_position", "_roots")
+    __slots__ = ("_body", "_latest", "_open", "_open_by_name", "_position", "_roots")
 
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._position = 0
-        # Positions of roots that were not read yet. Most end before ``is_foreign`` is called.
+        # Positions of root tags not processed yet. Most roots end before ``is_foreign`` is called.
         self._roots: deque[int] = deque()
-        self._latest = b""  # the name of the last of them
+        self._latest = b""  # the name of the last of these roots
         self._open: list[tuple[bytes, int]] = []
-        self._named: Counter[bytes] = Counter()  # open elements by name
+        self._open_by_name: Counter[bytes] = Counter()  # number of open elements by name
 
     def note_root(self, start: int) -> None:
-        """Note the start or end tag of ``<svg>`` or ``<math>`` at *start*; ignore other tags."""
+        """Record the tag at *start* if it is a start or end tag of ``<svg>`` or ``<math>``."""
         match = _ROOT.match(self._body, start)
         if match is None:
             return
@@ -61,50 +62,58 @@ class Foreign:
             self._roots.clear()
 
     def is_foreign(self, start: int) -> bool:
-        """Return whether the start tag at *start* is foreign. Call it with increasing positions."""
+        """Return whether the start tag at *start* is in SVG or MathML.
+
+        Must be called with increasing positions.
+        """
         body, roots = self._body, self._roots
         while True:
             if self._open:
-                at = body.find(b"<", self._position, start)
-                if at < 0:
+                tag_start = body.find(b"<", self._position, start)
+                if tag_start < 0:
                     return self._open[-1][1] in _FOREIGN
             else:
                 while roots and roots[0] < self._position:
                     roots.popleft()
                 if not roots:
                     return False
-                at = roots.popleft()
-            self._position = self._next(body, at)
+                tag_start = roots.popleft()
+            self._position = self._process(body, tag_start)
 
-    def _next(self, body: bytes, at: int) -> int:
-        """Process what begins with the ``<`` *at*, and return where it ends."""
-        if body.startswith(b"<!--", at):
-            return comment_end(body, at)
-        if body.startswith(b"<![CDATA[", at) and self._open[-1][1] in _FOREIGN:
-            return body.find(b"]]>", at) % (len(body) + 1)
-        ends = body.startswith(b"/", at + 1)
-        if not body[at + 1 + ends : at + 2 + ends].isalpha():
-            bogus = ends or body[at + 1 : at + 2] in (b"!", b"?")
-            return body.find(b">", at) % (len(body) + 1) if bogus else at + 1
-        tag = FINISHED.match(body, at + 1 + ends)
+    def _process(self, body: bytes, tag_start: int) -> int:
+        """Process the tag or comment that begins at *tag_start*; return the position of its end."""
+        if body.startswith(b"<!--", tag_start):
+            return comment_end(body, tag_start)
+        if body.startswith(b"<![CDATA[", tag_start) and self._open[-1][1] in _FOREIGN:
+            return body.find(b"]]>", tag_start) % (len(body) + 1)
+        is_end_tag = body.startswith(b"/", tag_start + 1)
+        if not body[tag_start + 1 + is_end_tag : tag_start + 2 + is_end_tag].isalpha():
+            is_bogus = is_end_tag or body[tag_start + 1 : tag_start + 2] in (b"!", b"?")
+            return body.find(b">", tag_start) % (len(body) + 1) if is_bogus else tag_start + 1
+        tag = FINISHED.match(body, tag_start + 1 + is_end_tag)
         if tag is None:
             return len(body)
         name = tag[1].lower()
-        if ends:
-            self._end(name)
+        if is_end_tag:
+            self._end_tag(name)
             return tag.end()
-        return self._start(name, tag)
+        return self._start_tag(name, tag)
 
-    def _start(self, name: bytes, tag: re.Match[bytes]) -> int:
-        within = self._open[-1][1] if self._open else _HTML
-        if within in _FOREIGN and (
+    def _start_tag(self, name: bytes, tag: re.Match[bytes]) -> int:
+        """Open the element *name*, unless it has no content; return where its *tag* ends.
+
+        For an element with raw text, returns where that text ends.
+        """
+        parent_kind = self._open[-1][1] if self._open else _HTML
+        if parent_kind in _FOREIGN and (
             name in _BREAKOUT or (name == b"font" and _FONT.search(tag[0]) is not None)
         ):
             self._break_out()
-            within = _HTML
-        closed = tag[2].endswith(b"/")
-        if within in _FOREIGN:
-            kind = _POINT if name in _POINTS[within] else within
+            parent_kind = _HTML
+
+        is_closed = tag[2].endswith(b"/")
+        if parent_kind in _FOREIGN:
+            kind = _POINT if name in _POINTS[parent_kind] else parent_kind
         elif name in _ROOTS:
             kind = _ROOTS[name]
         elif name in RAW_TEXT:
@@ -113,27 +122,29 @@ class Foreign:
             return tag.end()
         else:
             kind = _HTML
-            closed = name in _VOID
-        if not closed:
+            is_closed = name in _VOID
+        if not is_closed:
             self._open.append((name, kind))
-            self._named[name] += 1
+            self._open_by_name[name] += 1
         return tag.end()
 
-    def _end(self, name: bytes) -> None:
+    def _end_tag(self, name: bytes) -> None:
+        """Close the innermost open element *name*, and all elements inside it."""
         if name in _BREAKOUT_ENDS:
             self._break_out()
-        if self._named[name]:
-            at = len(self._open) - 1
-            while self._open[at][0] != name:
-                at -= 1
-            self._close(at)
+        if self._open_by_name[name]:
+            index = len(self._open) - 1
+            while self._open[index][0] != name:
+                index -= 1
+            self._close(index)
 
     def _break_out(self) -> None:
+        """Close the open foreign elements, because an HTML tag ends foreign content."""
         while self._open and self._open[-1][1] in _FOREIGN:
             self._close(len(self._open) - 1)
 
     def _close(self, first: int) -> None:
         """Close all elements from the index *first* on."""
         for name, _ in self._open[first:]:
-            self._named[name] -= 1
+            self._open_by_name[name] -= 1
         del self._open[first:]

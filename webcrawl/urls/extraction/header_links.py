@@ -1,9 +1,9 @@
-"""The links in the headers of a response: ``Link`` (RFC 8288) and ``Refresh``.
+"""Links in the headers of a response: ``Link`` (RFC 8288) and ``Refresh``.
 
 Called by the spider for pages with such headers. They are parsed as RFC 8288, appendix B.2,
-recommends: malformed parts are skipped, and nothing is raised. References are resolved against the
-URL of the response, which ``<base>`` does not change. The ``anchor`` parameter, with which a server
-states a link of another document, is ignored: to a crawl it does not matter whose link it is. A
+recommends: malformed parts are skipped, and no exception is raised. References are resolved against
+the URL of the response, which ``<base>`` does not change. The ``anchor`` parameter says that a link
+belongs to another document. It is ignored, because for a crawl that makes no difference. A
 ``Location`` is a redirect, not a link, and is followed as such.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_HEADER_BYTES = 1 << 16
-"""Limit of what is read of all ``Link`` headers of a response together."""
+"""Number of bytes that are read of all ``Link`` headers of a response together."""
 
 _TARGET = re.compile(r"<([^<>]*+)>")
 _PARAMETER = re.compile(
@@ -43,37 +43,38 @@ def extract_header_links(
 ) -> list[Link]:
     """Return the links of *kinds* in the values of the headers *link* and *refresh*.
 
-    *url* is that of the document. *repeats* is as in ``document.resolved``. A ``Link`` has the kind
-    of a ``<link>`` with the same relation, and its ``title`` as text.
+    *url* is the URL of the response. *limit*, *schemes* and *repeats* are passed to
+    ``document.resolved``. A link in a header has the same kind as a ``<link>`` element with the
+    same relation; its ``title`` becomes the text.
     """
-    wanted = (found for found in _references(link, refresh) if found.kind in kinds)
+    wanted = (reference for reference in _references(link, refresh) if reference.kind in kinds)
     links = resolved(wanted, url, limit=limit, schemes=schemes, repeats=repeats)
     return [link for link in links if link is not None]
 
 
 def _references(headers: Iterable[bytes], refresh: bytes | None) -> Iterator[Link]:
-    """Yield each link, with its reference as written."""
+    """Yield the links in the ``Link`` *headers* and in *refresh*, with references as written."""
     if refresh is not None:
-        yield Link(refresh_target(_text(refresh)[:MAX_REFERENCE_CHARS]), "", "refresh")
-    left = MAX_HEADER_BYTES
+        yield Link(refresh_target(_decoded(refresh)[:MAX_REFERENCE_CHARS]), "", "refresh")
+    bytes_left = MAX_HEADER_BYTES
     for header in headers:
-        value = _text(header[: max(left, 0)])
-        left -= len(header)
-        found = _TARGET.search(value)
-        while found is not None:
-            parameters, end = _parameters(value, found.end())
+        value = _decoded(header[: max(bytes_left, 0)])
+        bytes_left -= len(header)
+        target = _TARGET.search(value)
+        while target is not None:
+            parameters, end = _parameters(value, target.end())
             rel = " ".join(parameters.get("rel", "").lower().split())
             title = " ".join(parameters.get("title", "").split())[:MAX_TEXT_CHARS]
-            yield Link(found[1].strip(), title, relation_kind(rel.split()), rel)
+            yield Link(target[1].strip(), title, relation_kind(rel.split()), rel)
             # Anything between the parameters and the next comma is ignored.
             comma = value.find(",", end)
-            found = _TARGET.search(value, comma) if comma >= 0 else None
+            target = _TARGET.search(value, comma) if comma >= 0 else None
 
 
 def _parameters(value: str, position: int) -> tuple[dict[str, str], int]:
-    """Return the parameters at *position*, and where they end.
+    """Return the parameters at *position* in *value*, and the position of their end.
 
-    The first one of each name counts.
+    The first parameter of each name counts.
     """
     parameters: dict[str, str] = {}
     while (match := _PARAMETER.match(value, position)) is not None:
@@ -84,7 +85,8 @@ def _parameters(value: str, position: int) -> tuple[dict[str, str], int]:
     return parameters, position
 
 
-def _text(value: bytes) -> str:
+def _decoded(value: bytes) -> str:
+    """Decode *value* as UTF-8, or if that fails as Latin-1."""
     try:
         return value.decode()
     except UnicodeDecodeError:

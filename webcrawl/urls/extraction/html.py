@@ -1,8 +1,8 @@
-"""The links of an HTML page, in one pass of the Lexbor parser.
+"""Links of an HTML page, found in one pass of the Lexbor parser.
 
-Called by the spider once per page; the result is the page's link batch. Invariants: whatever the
-bytes are, nothing is raised. Time and memory are linear in the length of the page, as pages with
-too many tags for a browser-grade tree builder are thinned first (see ``thinning``). The result has
+Called by the spider once per page; the result is the page's link batch. Invariants: no input makes
+it raise an exception. Time and memory are linear in the length of the page, because pages with too
+many tags for a browser-grade tree builder are thinned first (see ``thinning``). The result has
 at most ``limit`` links, each URL once, in document order, and at most ``MAX_REFERENCES`` further
 links to these URLs.
 """
@@ -35,19 +35,19 @@ HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 """Content types whose links are extracted here."""
 
 MAX_REFERENCES = 20_000
-"""Different references per page that are processed: one ``srcset`` may have many."""
+"""Limit of distinct references per page; a single ``srcset`` may have many."""
 
 MAX_METAS = 32
 MAX_META_CHARS = 1024
 
-# Elements whose empty reference, or fragment alone, means the base, if there is one.
+# Elements whose reference means the base, if there is one, when it is empty or only a fragment.
 _HYPERLINKS = ("a", "area")
 
-# The beginning of a base that is not http and that the standard does not ignore.
+# The beginning of a base with a scheme other than http that the standard does not ignore.
 _OTHER_SCHEME = re.compile(r"\s*(?!(?:https?|data|javascript):)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
-# The <base> that counts: not one in SVG or MathML, except in HTML inside of these. ``:is()`` is not
-# used, as Lexbor then only checks the parent.
+# The <base> elements that count: those in SVG and MathML do not, except in HTML inside these.
+# ``:is()`` is not used, because Lexbor would then check only the parent.
 _BASE = (
     "base[href]:not(svg base,math base),foreignObject base[href],desc base[href],title base[href],"
     "annotation-xml[encoding] base[href],mi base[href],mn base[href],mo base[href],ms base[href],"
@@ -73,23 +73,23 @@ _IMAGES: dict[str | None, str] = {
     ),
 }
 
-# The HTML Standard's methods other than GET; any unknown method means GET.
+# Methods of forms other than GET in the HTML Standard; any unknown method means GET.
 _NOT_GET = frozenset({"post", "dialog"})
 
 
-# Shared, as making one takes longer than searching a small page, and pages are only read in the
-# reactor thread. selectolax's type stub lacks the constructor's return type.
+# The selector is shared, because making one takes longer than searching a small page, and pages are
+# parsed only in the reactor thread. selectolax's type stub lacks the constructor's return type.
 _find = LexborCSSSelector().find  # type: ignore[no-untyped-call]
 
 
 class Extracted(msgspec.Struct, gc=False):
-    """Result of one pass over a page."""
+    """Links and ``<meta>`` elements extracted from a page."""
 
     links: list[Link]
     count: int
-    """Number of links, including duplicates."""
+    """Number of links, including repeats."""
     repeats: list[Link]
-    """The duplicates, in document order, if they are kept."""
+    """Further links to the same URLs, in document order, if they are kept."""
     metas: list[tuple[str, str]]
     """Lower-case name and content of the requested ``<meta>`` elements, in document order."""
 
@@ -111,29 +111,31 @@ def extract(
     The document was fetched from *url*. *charset* is the label in the Content-Type header, None or
     empty if there is none. *kinds* are the kinds of links to return (some of ``kinds.KINDS``), and
     *meta_names* the lower-case names of ``<meta>`` elements. ``<base>`` is respected. The text of a
-    link is its content, or the alternative text of its image. References to the page itself, empty
-    or with a fragment only, and those with other *schemes* are left out. *header_links*, with each
-    URL once, come before those of the page. Further links to a URL are counted, and with
-    *keeps_repeats* returned, which takes time.
+    link is its content, or the alternative text of its image. References to the page itself, which
+    are empty or only a fragment, and those with schemes other than *schemes* are left out.
+    *header_links*, which have each URL once, come before the links of the page. There are at most
+    *limit* links. Further links to the same URLs are counted; with *keeps_repeats* they are also
+    returned, which takes time.
 
     Takes 0.16 ms for a page of 20 kB and 40 links, so it is called in the reactor thread.
     """
     search = search_for(kinds, meta_names)
     codec = charsets.detect(body, declared=charset)
     source = _utf8(body, codec)
-    nodes, tags = _matches(source, search) if limit > 0 else ([], [])
+    nodes, tags = _matching_elements(source, search) if limit > 0 else ([], [])
     resolver, base_url = _resolver(nodes, tags, url=url, codec=codec, schemes=schemes)
     resolve = resolver.resolve
     attribute_of = {} if search.styles else ATTRIBUTES
-    # An anchor in a table in an anchor repeats its text, so the total is limited, not only each
-    # text.
+    # An anchor in a table in an anchor repeats the text of the inner anchor. So the total of all
+    # texts is limited, in addition to each text.
     text_budget = 2 * len(source)
     targets: dict[str, str | None] = {}
     links = {link.url: link for link in header_links}
     repeats: list[Link] = []
-    repeated = 0
+    uncollected_repeats = 0
     references: Iterable[tuple[str, str | None]]
     for node, tag in zip(nodes, tags, strict=True):
+        # Most elements have a single reference in a known attribute.
         attributes = node.attributes
         attribute = attribute_of.get(tag)
         if tag is not None and attribute in attributes:
@@ -142,9 +144,10 @@ def extract(
             references = _references(tag, node, attributes, search)
         else:
             break
-        for kind, raw in references:
-            is_own_page = not raw or raw[0] == "#"
-            href = (base_url if kind in _HYPERLINKS else "") if is_own_page else raw
+
+        for kind, raw_reference in references:
+            is_own_page = not raw_reference or raw_reference[0] == "#"
+            href = (base_url if kind in _HYPERLINKS else "") if is_own_page else raw_reference
             if not href:
                 continue
             if href in targets:
@@ -154,10 +157,12 @@ def extract(
                 targets[href] = target
             if target is None:
                 continue
+
             is_repeat = target in links
             if is_repeat and (not keeps_repeats or len(repeats) >= MAX_REFERENCES):
-                repeated += 1
+                uncollected_repeats += 1
                 continue
+
             text = (
                 (node.text() if text_budget > 0 else "")
                 if kind == "a"
@@ -165,7 +170,8 @@ def extract(
             )
             text_budget -= len(text)
             text = " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
-            text = text or (_alternative(node) if kind == "a" else "")
+            text = text or (_alternative_text(node) if kind == "a" else "")
+
             rel = attributes.get("rel")
             link = Link(target, text, kind, " ".join(rel.lower().split()) if rel else "")
             links.setdefault(target, link)
@@ -175,26 +181,26 @@ def extract(
             break
     return Extracted(
         list(links.values())[:limit],
-        len(links) + len(repeats) + repeated,
+        len(links) + len(repeats) + uncollected_repeats,
         repeats,
         _metas(nodes, tags, search),
     )
 
 
 def _utf8(body: bytes, codec: str) -> bytes:
-    """Return *body* as UTF-8, which Lexbor expects, even if it has errors."""
+    """Return *body* as UTF-8, which Lexbor expects; the result may contain errors."""
     if codec == "utf-8":
         return body[3:] if body.startswith(b"\xef\xbb\xbf") else body
     return charsets.decode(body, codec).encode("utf-8", "replace")
 
 
-def _matches(source: bytes, search: Search) -> tuple[list[LexborNode], list[str | None]]:
-    """Return the elements that *search* matches, and their names."""
+def _matching_elements(source: bytes, search: Search) -> tuple[list[LexborNode], list[str | None]]:
+    """Return the elements of the page *source* that *search* matches, and their tag names."""
     query = search.query
     if is_rich(source):
         source = thin(source, search.elements, styles=search.styles)
     else:
-        query += ",template"  # there is none in a thinned page
+        query += ",template"  # thinned pages have no templates
     root = LexborHTMLParser(source).root
     nodes = [] if root is None else _find(query, root)
     tags = [node.tag for node in nodes]
@@ -205,28 +211,29 @@ def _matches(source: bytes, search: Search) -> tuple[list[LexborNode], list[str 
 
 
 def _with_shadow_roots(nodes: list[LexborNode], query: str) -> Iterator[LexborNode]:
-    """Yield *nodes* with the matches in declarative shadow roots in place of their templates.
+    """Yield *nodes*, with each declarative shadow root replaced by the matches of *query* in it.
 
     HTML Standard, "a start tag whose tag name is template": only the first template of an element
-    that can have a shadow root counts. ``<base>`` and ``<meta>`` count in the document only, not in
+    that can have a shadow root counts. ``<base>`` and ``<meta>`` count only in the document, not in
     shadow roots.
     """
-    hosts: set[int] = set()
+    seen_hosts: set[int] = set()
     pending = nodes[::-1]
     while pending:
         node = pending.pop()
         if node.tag != "template":
             yield node
             continue
+
         host = node.parent
         mode = (node.attributes.get("shadowrootmode") or "").lower()
-        if mode not in ("open", "closed") or host is None or host.mem_id in hosts:
+        if mode not in ("open", "closed") or host is None or host.mem_id in seen_hosts:
             continue
         if _SHADOW_HOST.fullmatch(host.tag or ""):
-            hosts.add(host.mem_id)
+            seen_hosts.add(host.mem_id)
             for content in node.template_fragments():
-                found = _find(query, content)
-                pending += [match for match in found[::-1] if match.tag not in ("base", "meta")]
+                matches = _find(query, content)
+                pending += [match for match in matches[::-1] if match.tag not in ("base", "meta")]
 
 
 def _resolver(
@@ -237,27 +244,31 @@ def _resolver(
     codec: str,
     schemes: frozenset[str],
 ) -> tuple[ReferenceResolver, str]:
-    """Return the resolver for the page, and its base if ``<base>`` names one that can be fetched.
+    """Return a resolver for references of the page *url*, and the base that ``<base>`` sets, or "".
 
-    HTML Standard, "document base URL": it is that of the first ``<base href>``. If that is not a
-    URL, or has ``data:`` or ``javascript:``, the page has its own URL as base.
+    *nodes* and *tags* are the matching elements and their names. HTML Standard, "document base
+    URL": the first ``<base href>`` counts. If it is not a URL, or is a ``data:`` or ``javascript:``
+    URL, the base is the URL of the page.
     """
-    page = ReferenceResolver(url, codec=codec, schemes=schemes)
+    page_resolver = ReferenceResolver(url, codec=codec, schemes=schemes)
     if "base" in tags:
         base = nodes[0].parser.css_first(_BASE)
         href = (base and base.attributes["href"]) or ""
-        target = page.resolve(href) if href and len(href) <= MAX_REFERENCE_CHARS else None
+        target = page_resolver.resolve(href) if href and len(href) <= MAX_REFERENCE_CHARS else None
         if target is None and _OTHER_SCHEME.match(href):
-            target = "about:blank"  # as with that one, a relative reference leads nowhere
+            target = "about:blank"  # relative references then lead nowhere
         if target is not None and len(target) <= MAX_BASE_CHARS:
             return ReferenceResolver(target, codec=codec, schemes=schemes), target
-    return page, ""
+    return page_resolver, ""
 
 
 def _references(
     tag: str | None, node: LexborNode, attributes: dict[str, str | None], search: Search
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield kind and raw reference of all that an element refers to and *search* includes."""
+    """Yield the kind and the raw reference of each link of *node* that *search* includes.
+
+    *tag* and *attributes* are those of *node*.
+    """
     if tag in search.elements:
         yield from _element_references(tag, attributes)
     elif tag == "link" and search.relations:
@@ -267,23 +278,24 @@ def _references(
     elif tag == "meta" and search.refresh and _is_refresh(attributes):
         yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
     if tag in _IMAGES and "img" in search.elements:
-        raw = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
-        for reference in srcset_references(raw) if tag == "link" else (raw,):
+        raw_image = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
+        for reference in srcset_references(raw_image) if tag == "link" else (raw_image,):
             yield "img", reference
     if search.styles:
         style = node.text() if tag == "style" else attributes.get("style")
         if style:
-            for found in itertools.islice(css_references(style), MAX_REFERENCES):
-                if found is not None:
-                    yield "css", found.url
+            for style_link in itertools.islice(css_references(style), MAX_REFERENCES):
+                if style_link is not None:
+                    yield "css", style_link.url
 
 
 def _is_refresh(attributes: dict[str, str | None]) -> bool:
+    """Return whether the ``<meta>`` element with *attributes* is a refresh."""
     return (attributes.get("http-equiv") or "").strip().lower() == "refresh"
 
 
-def _alternative(anchor: LexborNode) -> str:
-    """Return the alternative text of the first image with one, for an anchor without text."""
+def _alternative_text(anchor: LexborNode) -> str:
+    """Return the alternative text of the first image in *anchor* that has one, or ""."""
     for image in _find("img[alt]", anchor):
         text = (image.attributes.get("alt") or "")[: 2 * MAX_TEXT_CHARS]
         if text and not text.isspace():
@@ -294,10 +306,11 @@ def _alternative(anchor: LexborNode) -> str:
 def _element_references(
     tag: str | None, attributes: dict[str, str | None]
 ) -> Iterator[tuple[str, str | None]]:
+    """Yield the kind and the raw reference of each link of an element whose kind is *tag*."""
     assert tag is not None
     if tag == "form":
         if (attributes.get("method") or "").strip().lower() not in _NOT_GET:
-            # The values of the form replace the query.
+            # The values of the form would replace the query.
             yield tag, (attributes.get("action") or "").partition("#")[0].partition("?")[0]
         return
     # SVG still uses XLink for links. In a thinned page its images have become HTML images.
@@ -315,6 +328,7 @@ def _element_references(
 def _metas(
     nodes: list[LexborNode], tags: list[str | None], search: Search
 ) -> list[tuple[str, str]]:
+    """Return name and content of the requested ``<meta>`` elements among *nodes*."""
     metas: list[tuple[str, str]] = []
     if search.meta_names:
         for node, tag in zip(nodes, tags, strict=True):

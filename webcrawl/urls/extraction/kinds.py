@@ -1,4 +1,4 @@
-"""The kinds of links that a crawl may follow, and how to search a page for them."""
+"""Kinds of links that a crawl may follow, and how to search a page for them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from webcrawl.urls.extraction.references import RELATIONS
 DEFAULT_KINDS = frozenset(
     {"a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate", "sitemap"}
 )
-"""Kinds that lead to pages. All other kinds lead to resources of pages."""
+"""Kinds of links to pages. All other kinds are links to resources of pages."""
 
 CSS_KINDS = frozenset({"css", "stylesheet"})
-"""Kinds that a style sheet can have."""
+"""Kinds of links that a style sheet can have."""
 
 FEED_KINDS = frozenset({"item", "next", "prev"})
-"""Kinds that a feed can have."""
+"""Kinds of links that a feed can have."""
 
 SITEMAP_KINDS = frozenset({"loc", "alternate", "sitemap"})
-"""Kinds that a sitemap can have: pages, their translations, other sitemaps."""
+"""Kinds of links that a sitemap can have: to pages, translations and other sitemaps."""
 
 ATTRIBUTES: dict[str | None, str] = {
     "a": "href", "area": "href", "frame": "src", "iframe": "src", "script": "src",
     "embed": "src", "object": "data", "audio": "src", "track": "src",
 }  # fmt: skip
-"""Elements with a single attribute that is a reference."""
+"""Elements with a single attribute that contains a reference, and this attribute."""
 
-# Selectors of other elements. Elements with two reference attributes are selected without these, as
-# the parser would find an element once for each.
+# Selectors of other elements. The selectors of elements with two such attributes do not mention
+# them, because the parser would find such an element once for each attribute.
 _SELECTORS = {
     "img": "img,image,input[type=image i],link[imagesrcset],[background]",
     "source": "source",
@@ -39,8 +39,9 @@ _SELECTORS = {
 }
 
 KINDS = frozenset({*filter(None, ATTRIBUTES), *_SELECTORS, *RELATIONS, "form", "refresh", "link"})
-"""All kinds that an HTML page can have. ``link`` is a ``<link>`` of any relation without a kind of
-its own; ``css`` a ``url()`` in the page; ``form`` the target of a form that is sent by GET."""
+"""All kinds of links that an HTML page can have. ``link`` is a ``<link>`` with a relation that has
+no kind of its own, ``css`` is a ``url()`` in the page, and ``form`` is the target of a form that is
+sent by GET."""
 
 _META_NAME = re.compile(r"[a-z0-9_-]+", re.ASCII)
 
@@ -49,34 +50,39 @@ class Search(msgspec.Struct, frozen=True):
     """How to search a page for some kinds of links."""
 
     query: str
-    """Selector of all elements of interest."""
+    """CSS selector of all elements of interest."""
     elements: frozenset[str]
-    """The requested kinds that are names of elements."""
+    """Requested kinds that are names of elements."""
     relations: frozenset[str]
-    """The requested kinds that are relations of a ``<link>``."""
+    """Requested kinds that are relations of a ``<link>``."""
     refresh: bool
     styles: bool
-    """Whether ``url()`` in ``<style>`` and ``style=`` counts."""
+    """Whether to search ``<style>`` and ``style=`` for ``url()``."""
     meta_names: frozenset[str]
 
 
 @lru_cache(maxsize=64)
 def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) -> Search:
-    """Return the search for *kinds*, and for ``<meta>`` elements with lower-case *meta_names*."""
+    """Return a search for links of *kinds* and for ``<meta>`` elements called *meta_names*.
+
+    *meta_names* are in lower case.
+    """
     meta_names = frozenset(name for name in meta_names if _META_NAME.fullmatch(name))
     relations = kinds & {*RELATIONS, "link"}
     # Selecting by attributes, which most elements lack, takes half the time of selecting by names.
-    # ``a`` comes first, as most matching elements are anchors.
-    wanted = {"href": ["base"], "content": [f'meta[name="{name}" i]' for name in meta_names]}
+    # ``a`` comes first, because most matching elements are anchors.
+    by_attribute = {"href": ["base"], "content": [f'meta[name="{name}" i]' for name in meta_names]}
     for name, attribute in [*ATTRIBUTES.items(), ("form", "action")]:
         if name in kinds:
-            wanted.setdefault(attribute, []).append(str(name))
+            by_attribute.setdefault(attribute, []).append(str(name))
     if relations:
-        wanted["href"].append("link" if "link" in kinds else "link[rel]")
+        by_attribute["href"].append("link" if "link" in kinds else "link[rel]")
     if "refresh" in kinds:
-        wanted["content"].append("meta[http-equiv]")
+        by_attribute["content"].append("meta[http-equiv]")
     selectors = [
-        f"[{name}]:is({','.join(sorted(found))})" for name, found in wanted.items() if found
+        f"[{name}]:is({','.join(sorted(elements))})"
+        for name, elements in by_attribute.items()
+        if elements
     ]
     selectors += [selector for kind, selector in _SELECTORS.items() if kind in kinds]
     return Search(

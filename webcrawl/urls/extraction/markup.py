@@ -1,11 +1,11 @@
-"""Tag stream of XML documents that may be malformed, for sitemaps and feeds.
+"""Stream of the tags of an XML document that may be malformed, for sitemaps and feeds.
 
-Called by ``sitemap_reader`` and ``feeds``. This is a stream of tags, not a parser: it does not
-expand entities, load external ones or follow nesting, so a document cannot attack it. A document
-that is not well-formed is read to its end. Real parsers are not suitable: expat stops at the first
-bare ``&``, which many sitemaps have, and lxml in recovery mode drops it with the parameter's name,
-which changes the URL. Time is linear, memory is limited by ``CHUNK`` and ``MAX_PIECE``, and nothing
-is raised.
+Used by ``sitemap_reader`` and ``feeds``. This is a stream of tags, not a parser: it does not expand
+entities, load external ones or follow nesting, so a document cannot attack it. A document that is
+not well-formed is read to its end. Real parsers are not suitable. expat stops at the first bare
+``&``, which many sitemaps have. lxml in recovery mode drops the ``&`` together with the name of the
+parameter after it, which changes the URL. Time is linear, memory is limited by ``CHUNK`` and
+``MAX_PIECE``, and no exception is raised.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from webcrawl.urls.extraction.document import MarkupDocument
 
 CHUNK = 1 << 16
-"""Bytes that are decompressed, decoded and searched at a time."""
+"""Number of bytes that are decompressed, decoded and searched at a time."""
 
 MAX_PIECE = 1 << 16
-"""A text without tags is cut at this length."""
+"""Number of characters after which a text without tags is cut."""
 
 MAX_TAGS = 2_000_000
-"""Tags of one document that are read, in about a second. A full sitemap has a fifth of that."""
+"""Limit of the tags read per document, which take about a second. A full sitemap has a fifth."""
 
 PAUSE = ("", "", "")
-"""Yielded by ``tags`` for a pause."""
+"""Result of ``tags`` that only means a pause."""
 
 _TAGS_AT_ONCE = 4096
 
@@ -46,27 +46,27 @@ _ATTRIBUTE = re.compile(r"""(?<![\w.:-])([\w.:-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']
 _ENTITY = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|(amp|lt|gt|quot|apos));")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
-# Prefixes of extensions whose elements have the same names, but another meaning.
+# Prefixes of extensions whose elements have the same names but another meaning.
 _FOREIGN = frozenset(
     {"image", "video", "news", "media", "itunes", "googleplay", "podcast", "dc", "source"}
 )
 
 
 def root_of(document: MarkupDocument) -> str:
-    """Return the kind of *document*: urlset, sitemapindex, rss, rdf, feed, html, or "".
+    """Return the root element of *document*: urlset, sitemapindex, rss, rdf, feed, html, or "".
 
-    It may be compressed with gzip; only its beginning is read.
+    The document may be compressed with gzip; only its beginning is read.
     """
     match = _ROOT.search(next(texts(document), "")[:_ROOT_CHARS])
     return match[1].lower() if match is not None else ""
 
 
 def texts(document: MarkupDocument) -> Iterator[str]:
-    """Yield the text of *document*, which may be compressed with gzip, chunk by chunk."""
+    """Yield the text of *document*, which may be compressed with gzip, in chunks."""
     body = document.body
-    read = _inflated if body.startswith(b"\x1f\x8b") else _slices
+    split = _inflated if body.startswith(b"\x1f\x8b") else _slices
     decoder = None
-    for chunk in read(body, document.max_bytes):
+    for chunk in split(body, document.max_bytes):
         if decoder is None:
             codec = charsets.detect(chunk, declared=document.charset)
             decoder = codecs.getincrementaldecoder(codec)("replace")
@@ -74,28 +74,30 @@ def texts(document: MarkupDocument) -> Iterator[str]:
 
 
 def tags(document: MarkupDocument, names: frozenset[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, attributes and following text of the tags with *names*, in document order.
+    """Yield the name, the attributes and the following text of each tag with one of *names*.
 
-    *names* are in lower case and without a prefix; end tags have a slash in front. The text ends at
-    the next tag, whichever that is. Entities and CDATA sections in it are decoded. Every few
-    milliseconds a ``PAUSE`` is yielded, whether there are such tags or not.
+    *names* are in lower case and without a prefix; those of end tags begin with a slash. The text
+    ends at the next tag of any name. Entities and CDATA sections in the text are decoded. Every few
+    milliseconds a ``PAUSE`` is yielded, even if there are no such tags.
     """
     name = attributes = text = ""
-    until = ""
+    end_mark = ""
+    # The text is split at each "<", which is therefore missing in the pieces.
     for piece in _pieces(document):
         if piece is None:
             yield PAUSE
             continue
-        if until:
-            inside, ended, after = piece.partition(until)
-            if until == "]]>" and name and len(text) < MAX_PIECE:
+
+        if end_mark:  # in a comment or CDATA section that began in an earlier piece
+            inside, found_end, after = piece.partition(end_mark)
+            if end_mark == "]]>" and name and len(text) < MAX_PIECE:
                 text += "<" + inside
         elif piece.startswith("!--"):
-            until = "-->"
-            _, ended, after = piece[3:].partition(until)
+            end_mark = "-->"
+            _, found_end, after = piece[3:].partition(end_mark)
         elif piece.startswith("![CDATA["):
-            until = "]]>"
-            inside, ended, after = piece[8:].partition(until)
+            end_mark = "]]>"
+            inside, found_end, after = piece[8:].partition(end_mark)
             if name and len(text) < MAX_PIECE:
                 text += inside
         else:
@@ -103,8 +105,9 @@ def tags(document: MarkupDocument, names: frozenset[str]) -> Iterator[tuple[str,
                 yield name, attributes, text[:MAX_PIECE]
             name, attributes, text = _tag(piece, names)
             continue
-        if ended:
-            until = ""
+
+        if found_end:
+            end_mark = ""
             if name and len(text) < MAX_PIECE:
                 text += unescape(after)
     if name:
@@ -112,7 +115,7 @@ def tags(document: MarkupDocument, names: frozenset[str]) -> Iterator[tuple[str,
 
 
 def attributes_of(attributes: str) -> dict[str, str]:
-    """Return the attributes by their lower-case names, including prefixes."""
+    """Return the values in the text *attributes* by their lower-case names, including prefixes."""
     return {
         name.lower(): unescape(double or single)
         for name, double, single in _ATTRIBUTE.findall(attributes)
@@ -120,96 +123,102 @@ def attributes_of(attributes: str) -> dict[str, str]:
 
 
 def unescape(text: str) -> str:
-    """Return *text* with XML entities decoded; a bare ``&`` stays."""
+    """Return *text* with XML entities decoded; a bare ``&`` remains."""
     return _ENTITY.sub(_character, text) if "&" in text else text
 
 
 def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
-    """Return name, attributes and following text of the tag at the start of *piece*.
+    """Return the name, the attributes and the following text of the tag at the start of *piece*.
 
-    The name is empty for other tags. Most are, and are recognized by the characters up to the first
-    space or bracket.
+    All three are empty if the name is not in *names*. Most tags are of this kind, and are
+    recognized by the characters up to the first space or bracket.
     """
-    head, _, text = piece.partition(">")
-    name = next(iter(head.split(None, 1)), "")
-    prefix, colon, local = name.partition(":")
+    tag, _, text = piece.partition(">")
+    name = next(iter(tag.split(None, 1)), "")
+    prefix, colon, local_name = name.partition(":")
     if colon:
         slash = "/" if prefix.startswith("/") else ""
         if prefix.removeprefix("/").lower() in _FOREIGN:
             return "", "", ""
-        known = slash + local.lower()
+        known_name = slash + local_name.lower()
     else:
-        known = name.lower()
-    if known.rstrip("/") not in names:
+        known_name = name.lower()
+    if known_name.rstrip("/") not in names:
         return "", "", ""
-    finished = _FINISHED.match(piece)
-    if finished is not None:
-        head, text = finished[0][:-1], piece[finished.end() :]
-    return known.rstrip("/"), head[len(name) :], unescape(text)
+    complete_tag = _FINISHED.match(piece)
+    if complete_tag is not None:
+        tag, text = complete_tag[0][:-1], piece[complete_tag.end() :]
+    return known_name.rstrip("/"), tag[len(name) :], unescape(text)
 
 
 def _pieces(document: MarkupDocument) -> Iterator[str | None]:
-    """Yield the text after each ``<``, up to the next one; None for a pause."""
-    rest = ""
-    begun = False
-    left = MAX_TAGS
+    """Yield the text after each ``<`` up to the next one, and None for pauses."""
+    remainder = ""
+    has_begun = False
+    tags_left = MAX_TAGS
     for chunk in texts(document):
-        pieces = (rest + chunk).split("<")
-        # An end mark in the part that is cut off would be missed, but such long texts do not occur.
-        rest = pieces.pop()[: 2 * MAX_PIECE]
-        if pieces and not begun:
-            begun = True
+        pieces = (remainder + chunk).split("<")
+        # If the end of a comment is in the part that is cut off, it is missed. Texts of this length
+        # do not occur.
+        remainder = pieces.pop()[: 2 * MAX_PIECE]
+        if pieces and not has_begun:
+            has_begun = True
             del pieces[0]
         for start in range(0, len(pieces), _TAGS_AT_ONCE):
             yield from pieces[start : start + _TAGS_AT_ONCE]
             yield None
-        left -= len(pieces)
-        if left <= 0:
+        tags_left -= len(pieces)
+        if tags_left <= 0:
             return
         yield None
-    if begun and not document.cut:
-        yield rest
+    if has_begun and not document.cut:
+        yield remainder
 
 
 def _character(entity: re.Match[str]) -> str:
+    """Return the character that a match of ``_ENTITY`` stands for."""
     decimal, hexadecimal, name = entity.groups()
     if name:
         return _ENTITIES[name]
-    number = int(decimal) if decimal else int(hexadecimal, 16)
-    usable = 0 < number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF
-    return chr(number) if usable else "\ufffd"
+    code_point = int(decimal) if decimal else int(hexadecimal, 16)
+    is_valid = 0 < code_point <= 0x10FFFF and not 0xD800 <= code_point <= 0xDFFF
+    return chr(code_point) if is_valid else "\ufffd"
 
 
 def _slices(body: bytes, limit: int) -> Iterator[bytes]:
+    """Yield the first *limit* bytes of *body* in chunks."""
     for start in range(0, min(len(body), limit), CHUNK):
         yield body[start : min(start + CHUNK, limit)]
 
 
 def _inflated(body: bytes, limit: int) -> Iterator[bytes]:
-    """Yield the first *limit* decompressed bytes of *body*, up to the first non-gzip part."""
-    left = limit
-    members = _MAX_GZIP_MEMBERS
+    """Yield the first *limit* decompressed bytes of *body*, in chunks.
+
+    Stops at the first part that is not valid gzip.
+    """
+    bytes_left = limit
+    members_left = _MAX_GZIP_MEMBERS
     member = zlib.decompressobj(31)
     pending = b""
     position = 0
-    while left > 0:
+    while bytes_left > 0:
         if not pending:
             pending = body[position : position + CHUNK]
             position += CHUNK
-        exhausted = not pending
+        is_at_end = not pending
         try:
-            data = member.decompress(pending, min(CHUNK, left))
+            data = member.decompress(pending, min(CHUNK, bytes_left))
         except zlib.error:
             return
         pending = member.unconsumed_tail
         if data:
-            left -= len(data)
+            bytes_left -= len(data)
             yield data
-        elif exhausted:
+        elif is_at_end:
             return
         if member.eof:
             pending = member.unused_data
             member = zlib.decompressobj(31)
-            members -= 1
-            if members <= 0:
+            members_left -= 1
+            if members_left <= 0:
                 return

@@ -1,8 +1,7 @@
 """References in attributes and headers: meta refresh, srcset and relations.
 
-Shared by HTML (``extraction``), the ``Link`` and ``Refresh`` headers (``header_links``) and Atom
-(``feeds``). Pure functions of strings that never raise; all take time linear in the length of their
-argument.
+Used for HTML (``html``) and for the ``Link`` and ``Refresh`` headers (``header_links``). These are
+pure functions of strings. They never raise, and take time linear in the length of their argument.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
 RELATIONS = (
     "stylesheet", "canonical", "next", "prev", "alternate", "icon", "sitemap", "manifest",
 )  # fmt: skip
-"""Relations with a kind of their own, by precedence: an alternate style sheet is a style sheet. A
-link with any other relation has the kind ``link``."""
+"""Relations with a kind of their own, in order of precedence: an alternate style sheet, for
+example, is a style sheet. A link with any other relation has the kind ``link``."""
 
 MAX_CANDIDATES = 100
-"""Candidates of one ``srcset`` that are read; real ones have up to twenty."""
+"""Limit of the candidates read of one ``srcset``; real ones have up to twenty."""
 
 # HTML Standard, "shared declarative refresh steps": seconds, a separator, optional url=, the URL.
 _REFRESH = re.compile(
@@ -30,8 +29,8 @@ _REFRESH = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-# HTML Standard, "parse a srcset attribute": white space and commas, then text without white space,
-# minus commas at its end; then descriptors up to a comma outside parentheses.
+# HTML Standard, "parse a srcset attribute": white space and commas, then the URL (text without
+# white space, and without commas at its end), then descriptors up to a comma outside parentheses.
 _CANDIDATE = re.compile(
     r"[ \t\n\f\r,]*+([^ \t\n\f\r]*[^ \t\n\f\r,])(?:[^,(]++|\([^)]*+(?:\)|\Z))*+"
 )
@@ -46,13 +45,16 @@ def refresh_target(content: str) -> str:
 
 
 def srcset_references(value: str) -> Iterator[str]:
-    """Yield the references of the image candidates, whatever their descriptors are."""
+    """Yield the references of all image candidates in *value*, a ``srcset`` attribute."""
     candidates = _CANDIDATE.finditer(value.rstrip(" \t\n\f\r,"))
-    return (found[1] for found in itertools.islice(candidates, MAX_CANDIDATES))
+    return (candidate[1] for candidate in itertools.islice(candidates, MAX_CANDIDATES))
 
 
 def relation_kind(relations: Collection[str]) -> str:
-    """Return the kind of a link with lower-case *relations*: one of ``RELATIONS`` or ``link``."""
+    """Return the kind of a link with *relations*: one of ``RELATIONS`` or ``link``.
+
+    *relations* are in lower case.
+    """
     for relation in RELATIONS:
         if relation in relations:
             return relation

@@ -1,18 +1,18 @@
-"""Thinning of pages that are too rich to build a tree of: only the tags that carry links are kept.
+"""Thinning of pages with too many tags to build a tree: only tags that contain links are kept.
 
 Building the tree that the HTML Standard prescribes takes quadratic time and memory in the worst
 case. Measured with Lexbor: 128 kB of ``<ul><li>`` take 1.3 s; 47 kB of unclosed ``<font>`` 2 s and
-700 MB; one tag with 1 MB of attributes 30 s. So a page that ``is_rich`` is split at each ``<``, and
-only the tags that links need are joined again. The elements they could nest in are gone, and the
-tree is flat. This is linear, about 0.15 µs per tag, which the smaller tree saves again on most
-pages, and 0.12 s for the worst page of 1 MB. The end of a tag and the number of its attributes are
-determined as in the standard; otherwise a page could smuggle in a tag with a thousand times as many
-attributes as allowed.
+700 MB; one tag with 1 MB of attributes 30 s. So a page that ``is_rich`` is searched for each ``<``,
+and only the tags that are needed for links are kept. The elements in which they could nest are
+gone, so the tree is flat. This takes linear time, about 0.15 µs per tag, which the smaller tree
+saves again on most pages, and 0.12 s for the worst page of 1 MB. The end of a tag and the number of
+its attributes are determined as in the standard. Otherwise a page could smuggle in a tag with a
+thousand times as many attributes as allowed.
 
-The price: a tag inside a quoted attribute of another tag counts as a tag, an ``<image>`` of SVG as
-an ``<img>``, and every template with ``shadowrootmode`` as a shadow root. Other templates,
-comments, scripts and other raw text are skipped as in the standard; within SVG and MathML
-(``foreign``) there is no raw text.
+The price: a tag inside a quoted attribute of another tag counts as a tag, an ``<image>`` in SVG
+counts as an ``<img>``, and every template with ``shadowrootmode`` counts as a shadow root. Other
+templates, comments, scripts and other raw text are skipped as in the standard; within SVG and
+MathML (``foreign``) there is no raw text.
 """
 
 from __future__ import annotations
@@ -41,39 +41,41 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SAFE_TAGS = 1000
-"""Pages with at most this many ``<`` go to the tree builder as they are; it takes at most 30 ms."""
+"""Pages with at most this many ``<`` are not thinned; building their tree takes at most 30 ms."""
 
 SAFE_BYTES = 20_000
-"""Limit of a page that is not thinned: all of it may be one tag with ``<`` in its attributes, which
-then takes 30 ms."""
+"""Larger pages are always thinned. A page of this size may be a single tag with ``<`` in its
+attributes; building its tree takes 30 ms."""
 
 SAFE_TAG_BYTES = 2048
-"""Room for 500 attributes, which cost 0.5 ms."""
+"""Tags up to this size have at most 500 attributes, which take 0.5 ms."""
 
 SAFE_ATTRIBUTES = 250
-"""A link with more of them is dropped from a rich page."""
+"""A longer tag with more attributes is dropped from a rich page."""
 
 MAX_KEPT = 20_000
-"""Link tags that are kept per page; one in ten million pages has more."""
+"""Limit of the tags that are kept per page; one in ten million pages has more."""
 
 MAX_MARKED = 100_000
-"""Tags per page that are examined, kept or not; the page ends after them. They take 0.15 s, and are
-20 times the links in a page of 5 MiB."""
+"""Limit of the tags that are examined per page, kept or not; the rest of the page is ignored. They
+take 0.15 s, and are 20 times the links in a page of 5 MiB."""
 
-# Bytes that are searched for tags in one step, which limits the memory.
+# Number of bytes that are searched for tags in one step, which limits the memory.
 _BLOCK = 1 << 18
 
-# The most pieces per page that are joined to finish tags. An attribute with ``<`` in it consists of
-# several pieces, and a page of such attributes must not get through without thinning.
+# Limit of the pieces per page that are joined to complete tags. A tag that has ``<`` in an
+# attribute consists of several pieces. Without the limit, a page of such tags would not be thinned
+# at all.
 _CONTINUATIONS = 500
 
-# The marks of tags. Those from _BASE on may hide what follows, or change its meaning.
-_OTHER, _WHOLE, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(7)
+# Marks, which say how a tag is processed. Tags with marks from _BASE on may hide the text after
+# them or change its meaning.
+_OTHER, _LINK, _ANCHOR, _ANCHOR_END, _CLOSED, _IMAGE, _FOREIGN = range(7)
 _BASE, _TEMPLATE, _COMMENT, _RAW, _BOGUS = range(7, 12)
 
 _VOID = (b"area", b"link", b"meta", b"frame", b"frameset")
-# Kept on request: elements without content, and elements that are closed immediately so that
-# nothing nests in them. Some pages write ``image`` for ``img``.
+# Elements that are kept on request. Those in _MORE_VOID have no content. Those in _MORE_CLOSED are
+# closed immediately, so that nothing nests in them. Some pages write ``image`` for ``img``.
 _MORE_VOID = {
     "img": (b"img", b"image", b"input"),
     "source": (b"source",),
@@ -82,20 +84,20 @@ _MORE_VOID = {
 }
 _MORE_CLOSED = frozenset((b"object", b"form", b"video", b"audio"))
 _FOREIGN_ROOTS = (b"svg", b"math", b"/svg", b"/math")
-# Elements that count in the document only, and not in a shadow root.
+# Elements that count only in the document, and not in a shadow root.
 _HEAD = re.compile(rb"<(?:base|meta)\b", re.IGNORECASE)
 _MAY_HAVE_BACKGROUND = re.compile(rb"background\s*+=")
 _BACKGROUND = re.compile(
     rb"(?:body|table|tbody|td|tfoot|th|thead|tr)[\t\n\f\r /][^>]*?background\s*+=", re.IGNORECASE
 )
 _RAW_NAME = re.compile(rb"(%b)(?=[\t\n\f\r />])" % b"|".join(sorted(RAW_TEXT)), re.IGNORECASE)
-# What may be before a tag: a ``<`` that does not begin a tag, or a tag with its end.
-_WHOLE_BEFORE = re.compile(rb"</?+(?:[^A-Za-z]|\Z|[a-z0-9]++>|%b)" % FINISHED.pattern)
-# Shortcuts that match most tags with the text after them in half the time, and most anchors.
+# Valid text before a tag: a ``<`` that does not begin a tag, or a complete tag.
+_COMPLETE_BEFORE = re.compile(rb"</?+(?:[^A-Za-z]|\Z|[a-z0-9]++>|%b)" % FINISHED.pattern)
+# Shortcuts that match most tags together with the text after them in half the time; the second one
+# also matches most anchors completely.
 _USUAL = re.compile(rb'<[A-Za-z]+(?:[ \n]++[A-Za-z-]++="[^"<]*+")*+ ?/?>[^<]*+')
 _USUAL_ANCHOR = re.compile(_USUAL.pattern + rb"(</a>)?+")
-# End tags, without the ``<``, as numbers, and masks for the bytes in which shorter ones are
-# compared.
+# End tags, without the ``<``, as numbers, and masks for comparing those with fewer than 8 bytes.
 _SCRIPT_END, _STYLE_END, _SVG_END, _SEVEN, _FIVE = (
     np.array(int.from_bytes(text, "little"), np.uint64)
     for text in (b"/script>", b"/style>", b"/svg>", b"\xff" * 7, b"\xff" * 5)
@@ -104,13 +106,16 @@ _SCRIPT_END, _STYLE_END, _SVG_END, _SEVEN, _FIVE = (
 
 @lru_cache(maxsize=64)
 def _marks(elements: frozenset[str]) -> dict[bytes, int]:
-    """Return the mark of a piece by its first three bytes, in any case, for one lookup per tag."""
+    """Return the marks of tags by the first three bytes after the ``<``, in all spellings.
+
+    *elements* are the requested kinds of links that are elements.
+    """
     void = [name for element in elements for name in _MORE_VOID.get(element, ())]
     closed = _MORE_CLOSED & {element.encode() for element in elements}
     marks = {b"!--": _COMMENT}
     for mark, names in (
         (_IMAGE, (b"img", b"image")),
-        (_WHOLE, (*_VOID, *void)),
+        (_LINK, (*_VOID, *void)),
         (_BASE, (b"base",)),
         (_CLOSED, closed),
         (_RAW, RAW_TEXT),
@@ -126,14 +131,15 @@ def _marks(elements: frozenset[str]) -> dict[bytes, int]:
 
 
 def _cases(name: bytes) -> Iterator[bytes]:
+    """Yield all spellings of *name* in upper and lower case."""
     return map(bytes, itertools.product(*((char, char ^ 0x20) for char in name)))
 
 
 def is_rich(body: bytes) -> bool:
-    """Return whether the tree of *body* could take long to build: too many tags, or one too long.
+    """Return whether the tree of *body* could take long to build.
 
-    Each stretch as long as a dangerous tag is searched for its last ``<``. Takes 5 µs for a page of
-    20 kB; 12 with ``bytes.count``.
+    That is the case if it has too many tags, or if SAFE_TAG_BYTES in a row contain no ``<`` and so
+    may be a single tag. Takes 5 µs for a page of 20 kB, compared with 12 µs for ``bytes.count``.
     """
     if len(body) > SAFE_BYTES:
         return True
@@ -148,16 +154,16 @@ def is_rich(body: bytes) -> bool:
 
 
 def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = False) -> bytes:
-    """Return the links of the HTML *body*, with the texts and images of anchors, and little else.
+    """Return the HTML *body* with little but its links and the texts and images of anchors.
 
-    *elements* are the names of further elements to keep that are links themselves
+    *elements* are the names of further elements to keep, whose names are kinds of links
     (``kinds.KINDS``). With *styles*, tags with a ``url()`` in their ``style`` are kept, too.
     """
-    return _Thinning(body, elements, styles=styles).kept()
+    return _Thinning(body, elements, styles=styles).thinned()
 
 
 class _Thinning:
-    """One pass over a page."""
+    """A single pass over the page *body*; the arguments are those of ``thin``."""
 
     def __init__(self, body: bytes, elements: frozenset[str], *, styles: bool) -> None:
         self._body = body
@@ -171,296 +177,339 @@ class _Thinning:
         self._dropped = _dropped(self._raw_links | {b"style"} if styles else self._raw_links)
         self._foreign = Foreign(body)
         self._budget = _CONTINUATIONS
-        self._kept: list[bytes] = []
-        self._tags = 0  # number of kept tags
-        self._in_anchor = False  # whether this is inside an anchor
-        # For each open template: the number of pieces kept before, whether it is in an anchor, and
-        # whether it is a shadow root.
+        self._pieces: list[bytes] = []
+        self._kept_tags = 0
+        self._in_anchor = False  # whether the current position is inside an anchor
+        # For each open template: the number of pieces kept before it, whether it is in an anchor,
+        # and whether it is a shadow root.
         self._templates: list[tuple[int, bool, bool]] = []
         self._skipped_until = 0  # where the last comment or raw text ended
 
-    def kept(self) -> bytes:
-        """Return the part of the page that is kept."""
-        body, kept = self._body, self._kept
-        # By mark. Each gets the position of a tag, and returns up to where it has read the page.
-        readers = [
-            *(self._other, self._link, self._anchor, self._anchor_end, self._closed, self._image),
-            *(self._other, self._base, self._template, self._comment, self._raw, self._bogus),
+    def thinned(self) -> bytes:
+        """Return the thinned page."""
+        body, pieces = self._body, self._pieces
+        # The methods for each mark. They are passed the position of a tag, and return the position
+        # up to which they have processed the page.
+        handlers = [
+            self._skip_tag,
+            self._keep_link,
+            self._open_anchor,
+            self._close_anchor,
+            self._keep_closed,
+            self._keep_image,
+            self._skip_tag,  # _FOREIGN
+            self._keep_base,
+            self._process_template,
+            self._skip_comment,
+            self._skip_raw_text,
+            self._skip_bogus_comment,
         ]
-        foreign, is_whole = self._foreign, _WHOLE_BEFORE.match
+        foreign, is_complete = self._foreign, _COMPLETE_BEFORE.match
         position = 0
-        has_roots = False
+        has_foreign = False
         blocks = _candidates(body, self._elements, every=self._examines_all)
         candidates = itertools.chain.from_iterable(blocks)
-        for start, mark, before in itertools.islice(candidates, MAX_MARKED):
+        for start, mark, previous_tag in itertools.islice(candidates, MAX_MARKED):
             if start < position:
                 continue  # within a part that was skipped
             if self._in_anchor and position < start:
-                kept += _texts(body[position:start])
+                pieces += _texts(body[position:start])
+
             if (
                 mark >= _BASE
-                and before >= self._skipped_until
-                and is_whole(body, before, start) is None
+                and previous_tag >= self._skipped_until
+                and is_complete(body, previous_tag, start) is None
             ):
-                position = _next_tag(body, start + 1)  # inside a tag
+                position = _next_tag(body, start + 1)  # in an attribute of the previous tag
                 continue
             if mark == _FOREIGN:
                 foreign.note_root(start)
-                has_roots = True
+                has_foreign = True
                 if not self._examines_all:
-                    position = start  # the text after it is read like that after any tag
+                    position = start  # the text after it is kept like that after any tag
                     continue
-            position = readers[mark](start)
-            if self._tags >= MAX_KEPT:
+
+            position = handlers[mark](start)
+            if self._kept_tags >= MAX_KEPT:
                 break
         else:
             if self._in_anchor:
-                kept += _texts(body[position:])
+                pieces += _texts(body[position:])
+
         while self._templates:
             self._leave_template()
-        page = b"".join(kept)
-        # SVG may use XLink for its links, which has no meaning outside of SVG.
-        return page.replace(b" xlink:href=", b" href=") if has_roots else page
+        page = b"".join(pieces)
+        # Links in SVG may use XLink, which has no meaning outside SVG.
+        return page.replace(b" xlink:href=", b" href=") if has_foreign else page
 
-    def _other(self, start: int) -> int:
+    def _skip_tag(self, start: int) -> int:
+        """Drop the tag at *start*, unless its style is a link; keep the text inside an anchor.
+
+        Like the other handlers, returns the position up to which the page is processed.
+        """
         end = _next_tag(self._body, start + 1)
         if self._in_anchor or self._examines_all:
             piece = self._body[start + 1 : end]
-            link = _styled(piece) if self._examines_all else b""
-            self._tags += bool(link)
-            self._kept.append(link + piece[piece.find(b">") + 1 :] if self._in_anchor else link)
+            link = _styled_tag(piece) if self._examines_all else b""
+            self._kept_tags += bool(link)
+            self._pieces.append(link + piece[piece.find(b">") + 1 :] if self._in_anchor else link)
         return end
 
-    def _link(self, start: int) -> int:
+    def _keep_link(self, start: int) -> int:
+        """Keep the tag at *start*, a link without content, and the text after it."""
         match = _USUAL.match(self._body, start)
         if match is not None and match.end() - start < SAFE_TAG_BYTES:
-            self._tags += 1
-            self._kept.append(match[0])
+            self._kept_tags += 1
+            self._pieces.append(match[0])
             return match.end()
-        tag, position = self._tag(start)
+        tag, position = self._complete_tag(start)
         if tag:
-            self._kept.append(self._body[start:position])
+            self._pieces.append(self._body[start:position])
         return position
 
-    def _anchor(self, start: int) -> int:
+    def _open_anchor(self, start: int) -> int:
+        """Keep the start tag of an anchor at *start*, and the text after it."""
         match = _USUAL_ANCHOR.match(self._body, start)
         if match is not None and len(tag := match[0]) < SAFE_TAG_BYTES:
-            self._tags += 1
-            self._kept.append(tag)
+            self._kept_tags += 1
+            self._pieces.append(tag)
             self._in_anchor = match.lastindex is None
             return start + len(tag)
-        tags = self._tags
-        position = self._link(start)
-        if self._tags > tags:
+        tags_before = self._kept_tags
+        position = self._keep_link(start)
+        if self._kept_tags > tags_before:
             self._in_anchor = True
         return position
 
-    def _anchor_end(self, start: int) -> int:
+    def _close_anchor(self, start: int) -> int:
+        """Keep the end tag of an anchor."""
         if self._in_anchor:
-            self._kept.append(b"</a>")
+            self._pieces.append(b"</a>")
         self._in_anchor = False
         return start + 1
 
-    def _image(self, start: int) -> int:
-        return self._link(start) if self._in_anchor else self._other(start)
+    def _keep_image(self, start: int) -> int:
+        """Keep the image at *start* if it is in an anchor."""
+        return self._keep_link(start) if self._in_anchor else self._skip_tag(start)
 
-    def _closed(self, start: int) -> int:
-        """Keep a link element without its content; text after its tag comes after its end."""
-        tag, position = self._tag(start)
+    def _keep_closed(self, start: int) -> int:
+        """Keep the element at *start*, a link, and close it before the text that follows it."""
+        tag, position = self._complete_tag(start)
         if tag:
             name = NAME.match(tag)
-            assert name is not None  # as it has a mark
+            assert name is not None  # because it has a mark
             following = self._body[start + 1 + len(tag) : position]
-            self._kept += (b"<", tag, b"</", name[0], b">", following)
+            self._pieces += (b"<", tag, b"</", name[0], b">", following)
         return position
 
-    def _base(self, start: int) -> int:
-        return self._other(start) if self._foreign.is_foreign(start) else self._link(start)
+    def _keep_base(self, start: int) -> int:
+        """Keep the ``<base>`` at *start*, unless it is in SVG or MathML."""
+        return self._skip_tag(start) if self._foreign.is_foreign(start) else self._keep_link(start)
 
-    def _template(self, start: int) -> int:
+    def _process_template(self, start: int) -> int:
+        """Record that a template begins or ends at *start*."""
         match = TEMPLATE.match(self._body, start)
         if match is not None and match[1]:
             if self._templates:
                 self._leave_template()
         elif match is not None and not self._foreign.is_foreign(start):
-            self._templates.append((len(self._kept), self._in_anchor, match[2] is not None))
-        return self._other(start)
+            self._templates.append((len(self._pieces), self._in_anchor, match[2] is not None))
+        return self._skip_tag(start)
 
     def _leave_template(self) -> None:
         """Drop the contents of the innermost template, unless it is a shadow root."""
-        first, inside, is_root = self._templates.pop()
+        first, was_in_anchor, is_root = self._templates.pop()
         if not is_root:
-            del self._kept[first:]
-            self._in_anchor = inside
+            del self._pieces[first:]
+            self._in_anchor = was_in_anchor
         elif not self._templates:
-            self._kept[first:] = [piece for piece in self._kept[first:] if not _HEAD.match(piece)]
+            self._pieces[first:] = [
+                piece for piece in self._pieces[first:] if not _HEAD.match(piece)
+            ]
 
-    def _comment(self, start: int) -> int:
+    def _skip_comment(self, start: int) -> int:
+        """Skip the comment at *start*."""
         return self._skip_to(comment_end(self._body, start))
 
-    def _bogus(self, start: int) -> int:
+    def _skip_bogus_comment(self, start: int) -> int:
+        """Skip the bogus comment or CDATA section at *start*."""
         is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.is_foreign(start)
         return self._skip_to(_end_of(self._body, b"]]>" if is_text else b">", start))
 
-    def _raw(self, start: int) -> int:
-        """Skip an element whose content is text to the parser.
+    def _skip_raw_text(self, start: int) -> int:
+        """Skip the element at *start*, whose content the parser reads as text.
 
-        Its tag is kept if that is a link, and a style sheet is kept with its content.
+        Its tag is kept if it is a link, and a style sheet is kept with its content.
         """
         body = self._body
         is_foreign = self._foreign.is_foreign(start)
-        if not is_foreign and (found := self._dropped.match(body, start)) is not None:
-            return self._skip_to(found.end())
-        found = _RAW_NAME.match(body, start + 1)
-        if found is None:
-            return self._other(start)
-        name = found[1].lower()
+        if not is_foreign and (match := self._dropped.match(body, start)) is not None:
+            return self._skip_to(match.end())
+        match = _RAW_NAME.match(body, start + 1)
+        if match is None:
+            return self._skip_tag(start)
+
+        name = match[1].lower()
         is_link = name in self._raw_links
         if is_foreign:
-            return self._closed(start) if is_link else self._other(start)
+            return self._keep_closed(start) if is_link else self._skip_tag(start)
+
         tag = b""
         end = _next_tag(body, start + 1)
         if is_link:
-            tag, end = self._tag(start)
+            tag, end = self._complete_tag(start)
             if tag:
                 end = start + 1 + len(tag)
+
         close = raw_text_end(body, end, name)
         if self._styles and name == b"style":
-            self._tags += 1
+            self._kept_tags += 1
             tag = b"style>" + body[_end_of(body, b">", start) : close]
         if tag:
-            self._kept += (b"<", tag, b"</", name, b">")
+            self._pieces += (b"<", tag, b"</", name, b">")
         return self._skip_to(_end_of(body, b">", close))
 
     def _skip_to(self, position: int) -> int:
-        """Continue at *position*; there was nothing to keep before it."""
+        """Continue at *position*, because nothing before it is kept; return the new position."""
         self._skipped_until = position
         if not self._in_anchor:
             return position
         end = _next_tag(self._body, position)
-        self._kept.append(self._body[position:end])
+        self._pieces.append(self._body[position:end])
         return end
 
-    def _tag(self, start: int) -> tuple[bytes, int]:
-        """Return the tag at *start*, without its ``<``, and where the text after it ends.
+    def _complete_tag(self, start: int) -> tuple[bytes, int]:
+        """Return the tag at *start*, without its ``<``, and the end of the text after it.
 
-        The tag is empty if it has too many attributes, or no end in reach: then whatever is kept
-        next would become part of it.
+        The tag is empty if it has too many attributes, or if its end was not found: then the text
+        that is kept next would become part of the tag.
         """
         body, first = self._body, start + 1
         end = _next_tag(body, first)
         match = FINISHED.match(body, first, end)
-        more = 1
+        piece_count = 1
         while match is None:
-            more = min(8 * more, self._budget)
-            till = end
-            for _ in range(more):
-                till = _next_tag(body, till + 1)
-            match = FINISHED.match(body, first, till)
+            piece_count = min(8 * piece_count, self._budget)
+            limit = end
+            for _ in range(piece_count):
+                limit = _next_tag(body, limit + 1)
+            match = FINISHED.match(body, first, limit)
             if match is not None:
                 self._budget -= body.count(b"<", first, match.end())
                 end = _next_tag(body, match.end())
-            elif more == self._budget or till >= len(body):
-                self._budget -= more
-                return b"", till
+            elif piece_count == self._budget or limit >= len(body):
+                self._budget -= piece_count
+                return b"", limit
         tag = match[0]
-        if len(tag) > SAFE_TAG_BYTES and _attributes(tag) > SAFE_ATTRIBUTES:
+        if len(tag) > SAFE_TAG_BYTES and _attribute_count(tag) > SAFE_ATTRIBUTES:
             return b"", end
-        self._tags += 1
+        self._kept_tags += 1
         return tag, end
 
 
 def _candidates(
     body: bytes, elements: frozenset[str], *, every: bool
 ) -> Iterator[zip[tuple[int, int, int]]]:
-    """Yield for each tag with a mark that is not ``_usual`` its position, mark, and the tag before.
+    """Yield the position and mark of each tag to examine, and the position of the tag before it.
 
-    The last is the position of the previous tag, -1 if there is none. They come in blocks: 19 of 20
-    tags are others, and examining each would take longer than all the rest. With *every*, all tags
-    are included.
+    Those are the tags with a mark that are not ``_skippable``, or with *every*, all tags. The
+    position of the previous tag is -1 if there is none. The tags are found in blocks with numpy: 19
+    of 20 tags need not be examined, and examining each would take longer than all other steps
+    together.
     """
-    # Reading past the end returns the last bytes, which never gives a mark of interest.
+    # Reading past the end returns the last bytes, which never result in a mark of interest.
     data = np.frombuffer(body.ljust(9, b"\0"), np.uint8)
-    first, second = _mark_tables(elements)
-    last = -1
-    for block in range(0, len(body), _BLOCK):
-        starts = (data[block : block + _BLOCK] == ord("<")).nonzero()[0]
+    row_of_pair, mark_table = _mark_tables(elements)
+    last_start = -1
+    for block_start in range(0, len(body), _BLOCK):
+        starts = (data[block_start : block_start + _BLOCK] == ord("<")).nonzero()[0]
         if not len(starts):
             continue
-        starts += block
+        starts += block_start
+
+        # Look up the first two bytes of all tags, then the third byte of those that may have a
+        # mark.
         pairs = data[1:].take(starts, mode="clip").astype(np.uint16)
         pairs <<= 8
         pairs |= data[2:].take(starts, mode="clip")
-        rows = first.take(pairs)
-        known = np.arange(len(starts)) if every else (rows != 0).nonzero()[0]
-        marks = second.take(rows.take(known) | data[3:].take(starts.take(known), mode="clip"))
+        rows = row_of_pair.take(pairs)
+        indexes = np.arange(len(starts)) if every else (rows != 0).nonzero()[0]
+        marks = mark_table.take(
+            rows.take(indexes) | data[3:].take(starts.take(indexes), mode="clip")
+        )
+
         if not every:
             marked = (marks != 0).nonzero()[0]  # _OTHER is 0
-            known, marks = known.take(marked), marks.take(marked)
+            indexes, marks = indexes.take(marked), marks.take(marked)
             if "script" not in elements:
-                following = starts.take(known + 1, mode="clip")
-                usual = _usual(data, starts.take(known), following)
-                closer = (~usual | (marks == _TEMPLATE)).nonzero()[0]
-                known, marks = known.take(closer), marks.take(closer)
-        before = starts.take(known - 1, mode="clip")
-        before[:1][known[:1] == 0] = last
-        last = starts[-1]
-        yield zip(starts.take(known).tolist(), marks.tolist(), before.tolist(), strict=True)
+                following = starts.take(indexes + 1, mode="clip")
+                skippable = _skippable(data, starts.take(indexes), following)
+                not_skippable = (~skippable | (marks == _TEMPLATE)).nonzero()[0]
+                indexes, marks = indexes.take(not_skippable), marks.take(not_skippable)
+
+        previous_tags = starts.take(indexes - 1, mode="clip")
+        previous_tags[:1][indexes[:1] == 0] = last_start
+        last_start = starts[-1]
+        yield zip(
+            starts.take(indexes).tolist(), marks.tolist(), previous_tags.tolist(), strict=True
+        )
 
 
-def _usual(
+def _skippable(
     data: npt.NDArray[np.uint8], tags: npt.NDArray[np.intp], following: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
-    """Return which of *tags*, those with marks, begin or end an element without other marked tags.
+    """Return for each of *tags*, which have marks, whether it need not be examined.
 
-    They are scripts and style sheets closed by the very next tag, one of *following*, whose text is
-    left to ``_texts``, and an ``<svg>`` whose ``</svg>`` is the next of *tags*.
+    These are scripts and style sheets that are closed by the very next tag (*following* are the
+    tags after each of *tags*), and each ``<svg>`` whose ``</svg>`` is the next of *tags*.
+    ``_texts`` removes the text of such scripts and style sheets.
     """
-    words = np.ndarray(len(data) - 8, "<u8", data, 1, (1,))  # the bytes after each
-    own = words[np.minimum(tags, len(words) - 1)]
-    close = words[np.minimum(following, len(words) - 1)]
-    # Of all names with a mark, only those of these three elements have c, t or v there.
-    second = data.take(tags + 2, mode="clip")
-    usual: npt.NDArray[np.bool_] = (close == _SCRIPT_END) | (close & _SEVEN == _STYLE_END)
-    usual &= second == data.take(following + 3, mode="clip")
-    is_svg = (second[:-1] == ord("v")) & (own[1:] & _FIVE == _SVG_END)
-    usual[:-1] |= is_svg
-    usual[1:] |= is_svg
-    return usual
+    words = np.ndarray(len(data) - 8, "<u8", data, 1, (1,))  # the 8 bytes after each position
+    own_tag = words[np.minimum(tags, len(words) - 1)]
+    next_tag = words[np.minimum(following, len(words) - 1)]
+    # The second letter: of all names with a mark, only those of these elements have c, t or v here.
+    second_letter = data.take(tags + 2, mode="clip")
+    skippable: npt.NDArray[np.bool_] = (next_tag == _SCRIPT_END) | (next_tag & _SEVEN == _STYLE_END)
+    skippable &= second_letter == data.take(following + 3, mode="clip")
+    is_svg = (second_letter[:-1] == ord("v")) & (own_tag[1:] & _FIVE == _SVG_END)
+    skippable[:-1] |= is_svg
+    skippable[1:] |= is_svg
+    return skippable
 
 
 @lru_cache(maxsize=64)
 def _mark_tables(
     elements: frozenset[str],
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
-    """Return ``_marks`` as two tables.
+    """Return ``_marks`` as two tables, for looking up the first three bytes of a tag.
 
-    The first two bytes give where a row begins, 0 for none, and the third byte a mark in it.
+    The first table is indexed by the first two bytes and contains the beginning of a row in the
+    second table, 0 for none. The third byte selects a mark in the row.
     """
     marks = _marks(elements)
     pairs = sorted({key[:2] for key in marks})
-    first = np.zeros(1 << 16, np.uint16)
-    second = np.full((len(pairs) + 2, 256), _OTHER, np.uint8)
+    row_of_pair = np.zeros(1 << 16, np.uint16)
+    mark_table = np.full((len(pairs) + 2, 256), _OTHER, np.uint8)
     # Bogus comments: <! without dashes, <?, and end tags that do not begin with a letter.
-    second[-1] = _BOGUS
+    mark_table[-1] = _BOGUS
     for byte in b"!?":
-        first[byte << 8 : (byte + 1) << 8] = len(pairs) + 1
-    ends = [byte for byte in range(256) if not bytes((byte,)).isalpha() and byte != ord(">")]
-    first[[ord("/") << 8 | byte for byte in ends]] = len(pairs) + 1
+        row_of_pair[byte << 8 : (byte + 1) << 8] = len(pairs) + 1
+    not_letters = [byte for byte in range(256) if not bytes((byte,)).isalpha() and byte != ord(">")]
+    row_of_pair[[ord("/") << 8 | byte for byte in not_letters]] = len(pairs) + 1
     for row, pair in enumerate(pairs, 1):
-        first[pair[0] << 8 | pair[1]] = row
+        row_of_pair[pair[0] << 8 | pair[1]] = row
         other = _BOGUS if pair == b"!-" else _OTHER
-        for third in range(256):
-            second[row, third] = marks.get(bytes((*pair, third)), other)
-    first <<= 8
-    return first, second.ravel()
+        for third_byte in range(256):
+            mark_table[row, third_byte] = marks.get(bytes((*pair, third_byte)), other)
+    row_of_pair <<= 8
+    return row_of_pair, mark_table.ravel()
 
 
 @lru_cache(maxsize=64)
 def _dropped(kept: frozenset[bytes]) -> re.Pattern[bytes]:
-    """Return a pattern of raw text elements, with their ends, other than those in *kept*.
+    """Return a pattern that matches raw text elements other than *kept*, with their end tags.
 
-    It is a shortcut for most calls of ``_raw``, in half the time.
+    It is a shortcut that halves the time of most calls of ``_raw``.
     """
     names = b"|".join(sorted(RAW_TEXT - kept))
     return re.compile(
@@ -470,38 +519,38 @@ def _dropped(kept: frozenset[bytes]) -> re.Pattern[bytes]:
 
 
 def _next_tag(body: bytes, start: int) -> int:
-    """Return the position of the next ``<``, or the end of *body*."""
-    found = body.find(b"<", start)
-    return found if found >= 0 else len(body)
+    """Return the position of the next ``<`` in *body* from *start* on, or the end of *body*."""
+    position = body.find(b"<", start)
+    return position if position >= 0 else len(body)
 
 
 def _texts(tags: bytes) -> list[bytes]:
-    """Return the text after each of *tags*, except in a script or a style sheet."""
+    """Return the text after each tag in *tags*, except those of scripts and style sheets."""
     pieces = tags.split(b"<")[1:]
     return [piece[piece.find(b">") + 1 :] for piece in pieces if _RAW_NAME.match(piece) is None]
 
 
 def _end_of(body: bytes, mark: bytes, start: int) -> int:
-    """Return where the next *mark* ends, or the end of *body*."""
-    found = body.find(mark, start)
-    return found + len(mark) if found >= 0 else len(body)
+    """Return the end of the next *mark* in *body* from *start* on, or the end of *body*."""
+    position = body.find(mark, start)
+    return position + len(mark) if position >= 0 else len(body)
 
 
-def _attributes(tag: bytes) -> int:
+def _attribute_count(tag: bytes) -> int:
     """Return the number of attributes of *tag*."""
     match = FINISHED.match(tag)
-    assert match is not None  # as only complete tags are passed
+    assert match is not None  # because only complete tags are passed
     return len(ATTRIBUTE.findall(tag, match.end(1), match.end() - 1))
 
 
-def _styled(piece: bytes) -> bytes:
-    """Return a tag that has ``url()`` or a background, renamed to ``wbr``, or b""."""
+def _styled_tag(piece: bytes) -> bytes:
+    """Return the tag in *piece* as a ``wbr`` if it has ``url()`` or a background, else b""."""
     if b"url(" not in piece and b"URL(" not in piece and _BACKGROUND.match(piece) is None:
         return b""
     match = FINISHED.match(piece)
     name = NAME.match(piece)
     if match is None or name is None:
         return b""
-    if len(match[0]) > SAFE_TAG_BYTES and _attributes(match[0]) > SAFE_ATTRIBUTES:
+    if len(match[0]) > SAFE_TAG_BYTES and _attribute_count(match[0]) > SAFE_ATTRIBUTES:
         return b""
     return b"<wbr " + match[0][name.end() :]

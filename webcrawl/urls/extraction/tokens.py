@@ -1,7 +1,7 @@
-"""Tags, comments and raw text of HTML: where each ends according to the HTML Standard's tokenizer.
+"""Ends of tags, comments and raw text in HTML, according to the HTML Standard's tokenizer.
 
-Used to search a page without building a tree: ``thinning``, ``foreign``. All functions take time
-linear in the text they skip.
+Used by ``thinning`` and ``foreign``, which search a page without building a tree. All functions
+take time linear in the text they skip.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ RAW_TEXT = frozenset(
 
 NAME = re.compile(rb"[A-Za-z]+")
 
-# An attribute, and a tag: HTML Standard, "tag name state" to "after attribute value (quoted)
-# state". A quote that begins a value and is not closed extends to the end of the text. Anywhere
-# else a quote is a character of a name or of a value.
+# An attribute, and a tag: HTML Standard, from "tag name state" to "after attribute value (quoted)
+# state". A quoted value that is not closed extends to the end of the text. A quote that does not
+# begin a value is a character of a name or of a value.
 _SPACE = rb"[\t\n\f\r ]"
 ATTRIBUTE = re.compile(
     rb"""([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:SPACE*+=SPACE*+(?:"([^"]*+)"?+|'([^']*+)'?+"""
@@ -28,7 +28,7 @@ FINISHED = re.compile(
         b"ATTRIBUTE", re.sub(rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern)
     )
 )
-"""A tag after its ``<`` or ``</``: its name, and what is before the ``>``."""
+"""A complete tag after its ``<`` or ``</``: its name, and the spaces and slashes before ``>``."""
 
 TEMPLATE = re.compile(
     rb"""<(/?)template(?=[\t\n\f\r />])(?:[^<>]*?[\t\n\f\r /"']shadowrootmode[\t\n\f\r ]*+="""
@@ -39,43 +39,46 @@ TEMPLATE = re.compile(
 
 _COMMENT_END = re.compile(rb"--!?>")
 _END_TAGS = {name: re.compile(rb"</%b(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in RAW_TEXT}
-# Marks that change how a script is read, or end it: "script data double escaped state".
+# Marks that change how a script is parsed, or end it: "script data double escaped state".
 _SCRIPT_MARK = re.compile(rb"(<!--(?!-*>))|-->|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
 
 
 def comment_end(body: bytes, start: int) -> int:
-    """Return where the comment with its ``<!--`` at *start* ends, else the length of *body*."""
-    first = start + 4
-    for short in (b">", b"->"):
-        if body.startswith(short, first):
-            return first + len(short)
-    match = _COMMENT_END.search(body, first)
+    """Return the end of the comment that begins with ``<!--`` at *start*, or the end of *body*."""
+    text_start = start + 4
+    for short_end in (b">", b"->"):
+        if body.startswith(short_end, text_start):
+            return text_start + len(short_end)
+    match = _COMMENT_END.search(body, text_start)
     return len(body) if match is None else match.end()
 
 
 def raw_text_end(body: bytes, start: int, name: bytes) -> int:
-    """Return where the end tag of the element *name*, one of ``RAW_TEXT``, begins.
+    """Return the position of the end tag of the element *name*, one of ``RAW_TEXT``.
 
     Its content begins at *start*. Returns the length of *body* if there is no end tag.
     """
-    found = _END_TAGS[name].search(body, start)
-    if found is None:
+    end_tag = _END_TAGS[name].search(body, start)
+    if end_tag is None:
         return len(body)
-    if name == b"script" and body.find(b"<!--", start, found.start()) >= 0:
+    if name == b"script" and body.find(b"<!--", start, end_tag.start()) >= 0:
         return _script_end(body, start)
-    return found.start()
+    return end_tag.start()
 
 
 def _script_end(body: bytes, start: int) -> int:
-    """Return where a script ends; a script inside a comment of a script has its own end tag."""
-    escaped = doubly = False
-    for found in _SCRIPT_MARK.finditer(body, start):
-        if found[1]:
-            escaped = True
-        elif found[2] is None:
-            escaped = doubly = False
-        elif found[2] and not doubly:
-            return found.start()
-        elif escaped:
-            doubly = not found[2]
+    """Return the position of the end tag of the script whose content begins at *start*.
+
+    A script inside a comment of a script has its own end tag.
+    """
+    in_comment = in_inner_script = False
+    for mark in _SCRIPT_MARK.finditer(body, start):
+        if mark[1]:
+            in_comment = True
+        elif mark[2] is None:
+            in_comment = in_inner_script = False
+        elif mark[2] and not in_inner_script:
+            return mark.start()
+        elif in_comment:
+            in_inner_script = not mark[2]
     return len(body)

@@ -1,13 +1,13 @@
-"""The filters that a link must pass before it reaches the eliminator.
+"""Filters that a link must pass before it reaches the eliminator.
 
 Each filter is a function with a name; a ``FilterChain`` calls them in order. The name is the last
 part of the stat ``urls/refused/<name>``. Filters have no state, so a link that was refused once is
 always refused.
 
-There are three kinds, by what they look at: the server of a URL, the URL, or the hosts at both ends
-of the link. Servers and URLs that passed are cached, as links repeat both: almost four in five
-links go to one of the last 50,000 URLs (Broder, Najork and Wiener, "Efficient URL Caching"). So
-thousands of rules cost nothing for most links.
+There are three kinds of filters, which check the server of a URL, the URL, or the hosts at both
+ends of the link. Servers and URLs that passed are cached, because links repeat both: almost four in
+five links lead to one of the last 50,000 URLs (Broder, Najork and Wiener, "Efficient URL Caching").
+So for most links even thousands of rules take no time.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ _CACHED_URLS = 1 << 15
 _CACHED_SHAPES = 1 << 10
 _LONGEST_CACHED = 300
 _LONG = 128
-# Before the first segment there are the scheme, an empty part and the host.
+# Number of parts of a URL before the first segment: the scheme, an empty part and the host.
 _BEFORE_PATH = 3
 
-# Scheme, host and port of a usual normalized URL, and the port of any other.
+# Scheme, host and port of a usual normalized URL, and the port of any other URL.
 _USUAL = re.compile(r"([a-z]+)://([a-z0-9.-]*[a-z0-9])(?::([0-9]{1,5}))?/")
 _PORT = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)")
 
 
 class SplitUrl:
-    """A normalized URL, *text*, in parts. Its length in characters is its length in bytes.
+    """A normalized URL and its parts. It is ASCII, so its length is the same in bytes.
 
-    *path* is the part before the query, and *query* is without its question mark.
+    *text* is the whole URL, *path* the part before the query, and *query* the query without its
+    question mark.
     """
 
     def __init__(self, text: str, path: str, query: str) -> None:
@@ -47,7 +48,7 @@ class SplitUrl:
 
     @cached_property
     def segments(self) -> list[str]:
-        """The parts of the path between slashes, in lower case.
+        """Parts of the path between slashes, in lower case.
 
         The last one is empty if the path ends with a slash.
         """
@@ -55,12 +56,12 @@ class SplitUrl:
 
 
 class UrlShape(NamedTuple):
-    """Properties that many URLs share.
+    """Properties that many URLs share, by which filters are selected.
 
-    segments: their number in the path.
+    segments: the number of segments in the path.
     has_query: whether there is a query.
     is_long: whether the URL has more than 128 characters.
-    has_20: whether "20" is anywhere in it, as in all years of this century.
+    has_20: whether the URL contains "20", as all years of this century do.
     """
 
     segments: int
@@ -70,9 +71,10 @@ class UrlShape(NamedTuple):
 
 
 class UrlFilter(NamedTuple):
-    """A filter by URL, called for URLs of the shapes that it concerns.
+    """A filter of URLs, called only for URLs of the shapes that it ``concerns``.
 
-    Its result must not change, as URLs that passed are cached. It may be the reason, as text.
+    ``refuses`` must always return the same result, because URLs that passed are cached. Instead of
+    True it may return the reason as text.
     """
 
     name: str
@@ -81,9 +83,10 @@ class UrlFilter(NamedTuple):
 
 
 class ServerFilter(NamedTuple):
-    """A filter by scheme, host and port. Its result must not change, as servers are cached.
+    """A filter of servers, by scheme, host and port.
 
-    The host is as in ``host_of``. The port is None for the default port of the scheme.
+    ``refuses`` must always return the same result, because servers are cached. The host is as
+    ``host_of`` returns it. The port is None for the default port of the scheme.
     """
 
     name: str
@@ -91,26 +94,29 @@ class ServerFilter(NamedTuple):
 
 
 class LinkFilter(NamedTuple):
-    """A filter of links to other hosts, by the link's host and that of the page."""
+    """A filter of links to other hosts, by the host of the link and the host of the page."""
 
     name: str
     refuses: Callable[[str, str], bool]
 
 
 Filter: TypeAlias = UrlFilter | ServerFilter | LinkFilter
-#: The host of a URL, and the name of the filter that refuses it, None if it passes all filters.
+#: The host of a URL, and the name of the filter that refuses it, or None if it passes all filters.
 Answer: TypeAlias = tuple[str, str | None]
 
 
 def scheme_filter(schemes: frozenset[str]) -> ServerFilter:
-    """Return a filter that refuses URLs without a download handler in this crawl."""
+    """Return a filter that refuses URLs whose scheme is not in *schemes*.
+
+    *schemes* are those for which this crawl has a download handler.
+    """
     return ServerFilter("scheme", lambda scheme, _host, _port: scheme not in schemes)
 
 
 def length_filter(max_bytes: int) -> UrlFilter:
     """Return a filter that refuses URLs of more than *max_bytes*.
 
-    Beyond 2 kB they are traps or contain session state.
+    URLs of more than 2 kB are traps or contain session state.
     """
     return UrlFilter(
         "length",
@@ -120,11 +126,11 @@ def length_filter(max_bytes: int) -> UrlFilter:
 
 
 class FilterChain:
-    """The filters in order; the first one that refuses decides.
+    """Calls filters in order; the first filter that refuses a URL decides.
 
-    Filters of servers come first, then those of URLs, then the limit *max_depth* of links from the
-    seed (``depth``; 0: no limit), then those of links. The caches take typically 5 MB, and at most
-    30 MB, with names of 250 characters.
+    Filters of servers come first, then filters of URLs, then the limit of *max_depth* links from a
+    seed (called ``depth``; 0 means no limit), then filters of links. The caches usually take 5 MB,
+    and at most 30 MB, if host names have 250 characters.
     """
 
     def __init__(self, filters: Sequence[Filter], *, max_depth: int = 0) -> None:
@@ -135,26 +141,26 @@ class FilterChain:
         self._filters_by_shape: dict[
             tuple[int, bool, bool, bool], tuple[tuple[str, Callable[[SplitUrl], bool | str]], ...]
         ] = {}
-        # Answers for servers that passed, by the beginning of their URLs: http://a.test:81/
+        # Answers for servers that passed, by the beginning of their URLs, such as http://a.test:81/
         self._servers: dict[str, Answer] = {}
         # Answers for URLs that passed the filters of servers and URLs.
         self._urls: dict[str, Answer] = {}
 
     def refusal(self, url: str, depth: int, page_host: str = "") -> str | None:
-        """Return the name of the filter that refuses *url* at *depth*, None if it passes all.
+        """Return the name of the filter that refuses *url* at *depth*, or None if it passes all.
 
-        *page_host* is the host of the page that links to it, empty for a seed.
+        *page_host* is the host of the page that links to the URL; it is empty for a seed.
         """
         return self.answers((url,), depth, page_host)[0][1]
 
     def answers(self, urls: Sequence[str], depth: int, page_host: str = "") -> list[Answer]:
-        """Return host and ``refusal`` of each of *urls*.
+        """Return the host and the ``refusal`` of each of *urls*.
 
-        Passing all links of a page together takes half the time of single calls;
-        docs/why/performance.md has figures.
+        Passing all links of a page together takes half the time of single calls; for measurements
+        see docs/why/performance.md.
         """
-        known, look = self._urls, self._look
-        answers = [known.get(url) or look(url) for url in urls]
+        known, check = self._urls, self._check
+        answers = [known.get(url) or check(url) for url in urls]
         if 0 < self._max_depth < depth:
             answers = [(host, why or "depth") for host, why in answers]
         elif self._link_filters and page_host:
@@ -170,31 +176,33 @@ class FilterChain:
         Calls the filter again, so use it for a few URLs only.
         """
         path, _, query = url.partition("?")
-        found = [
+        results = [
             rule.refuses(SplitUrl(url, path, query))
             for rule in self._url_filters
             if rule.name == name
         ]
-        return next((reason for reason in found if isinstance(reason, str)), "")
+        return next((reason for reason in results if isinstance(reason, str)), "")
 
-    def _look(self, url: str) -> Answer:
-        """Return the answer for *url* from the filters of servers and URLs; cached if it passes."""
+    def _check(self, url: str) -> Answer:
+        """Return the answer of the filters of servers and URLs; cache it if *url* passes."""
         # The beginning of all URLs of the server: http://a.test:81/
         start = url.find(":") + 3
         server = url[: url.find("/", start) + 1]
-        passed = self._servers.get(server)
-        if passed is None:
-            passed = self._server_answer(url)
-            if passed[1] is not None:
-                return passed
-            # A URL without a path is not normalized, and may have a slash in its query.
+        server_answer = self._servers.get(server)
+        if server_answer is None:
+            server_answer = self._server_answer(url)
+            if server_answer[1] is not None:
+                return server_answer
+            # A URL without a path is not normalized, and may have a slash in its query; then it is
+            # not cached.
             if server and "?" not in server and len(server) <= _LONGEST_CACHED:
                 if len(self._servers) >= _CACHED_SERVERS:
                     self._servers.clear()
-                self._servers[server] = passed
-        size, mark = len(url), url.find("?")
-        segments = url.count("/", start) if mark < 0 else url.count("/", start, mark)
-        shape = segments or 1, 0 <= mark < size - 1, size > _LONG, "20" in url
+                self._servers[server] = server_answer
+
+        length, query_start = len(url), url.find("?")
+        segments = url.count("/", start) if query_start < 0 else url.count("/", start, query_start)
+        shape = segments or 1, 0 <= query_start < length - 1, length > _LONG, "20" in url
         filters = self._filters_by_shape.get(shape)
         if filters is None:
             if len(self._filters_by_shape) >= _CACHED_SHAPES:
@@ -204,26 +212,28 @@ class FilterChain:
                 for rule in self._url_filters
                 if rule.concerns(UrlShape(*shape))
             )
+
         if filters:
             path, _, query = url.partition("?")
-            split = SplitUrl(url, path, query)
+            split_url = SplitUrl(url, path, query)
             for name, refuses in filters:
-                if refuses(split):
-                    return passed[0], name
-        if size <= _LONGEST_CACHED:
+                if refuses(split_url):
+                    return server_answer[0], name
+
+        if length <= _LONGEST_CACHED:
             if len(self._urls) >= _CACHED_URLS:
                 self._urls.clear()
-            self._urls[url] = passed
-        return passed
+            self._urls[url] = server_answer
+        return server_answer
 
     def _server_answer(self, url: str) -> Answer:
-        """Return the answer of the filters for the server of *url*."""
-        found = _USUAL.match(url)
-        if found is not None:
-            scheme, host, digits = found.groups()
+        """Return the answer of the filters of servers for *url*."""
+        match = _USUAL.match(url)
+        if match is not None:
+            scheme, host, digits = match.groups()
         else:
-            scheme, host, found = url.partition(":")[0], host_of(url), _PORT.match(url)
-            digits = found and found[1]
+            scheme, host, match = url.partition(":")[0], host_of(url), _PORT.match(url)
+            digits = match and match[1]
         port = int(digits) if digits else None
         for name, refuses in self._server_filters:
             if refuses(scheme, host, port):
@@ -231,6 +241,7 @@ class FilterChain:
         return host, None
 
     def _link_refusal(self, host: str, page_host: str) -> str | None:
+        """Return the name of the filter that refuses a link from *page_host* to *host*, or None."""
         for name, refuses in self._link_filters:
             if refuses(host, page_host):
                 return name

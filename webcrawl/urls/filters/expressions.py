@@ -1,8 +1,9 @@
-"""Many regular expressions, searched in a URL at the same time: those of EXCLUSION_FILE.
+"""Search for many regular expressions in a URL at the same time: those of EXCLUSION_FILE.
 
 RE2's filter (Cox, "Regular Expression Matching in the Wild") searches for the literals that each
-expression requires, and then runs only expressions whose literals are all present. The time for a
-URL is linear in its length, whatever the expressions. For figures see docs/why/performance.md.
+expression requires, and then runs only expressions whose literals are all present. For all
+expressions, the time is linear in the length of the URL. For measurements see
+docs/why/performance.md.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re2
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Limits: expressions in a file, characters in one, characters in all.
+#: Limits: expressions in a file, characters in one expression, characters in all expressions.
 MAX_EXPRESSIONS = 10_000
 MAX_CHARS = 1_000
 MAX_CHARS_IN_ALL = 1_000_000
@@ -22,12 +23,16 @@ MAX_CHARS_IN_ALL = 1_000_000
 # A filter is compiled in one step, which blocks all threads: 20 ms for a filter of this size.
 _FILTER_SIZE = 1_000
 _FILTER_CHARS = 20_000
-# Bytes of the tables of one expression. One that needs more is matched more slowly.
+# Limit of the tables of one expression in bytes. An expression that needs more is matched more
+# slowly.
 _MAX_MEMORY = 1 << 17
 
 
 class Expressions:
-    """A set of regular expressions in RE2's syntax. Add all, call ``compile``, then search."""
+    """A set of regular expressions in RE2's syntax.
+
+    Call ``add`` for each expression, then ``compile``, then ``found_in``.
+    """
 
     def __init__(self) -> None:
         self._filters: list[Any] = []
@@ -41,7 +46,8 @@ class Expressions:
     def add(self, expression: str) -> None:
         """Add *expression*.
 
-        ValueError, with the end of a sentence, if it is invalid or too long, or there are too many.
+        Raises ValueError, whose message completes a sentence, if the expression is invalid or too
+        long, or if there are too many expressions.
         """
         if len(expression) > MAX_CHARS:
             raise ValueError(f"an expression may have at most {MAX_CHARS:,} characters")
@@ -63,7 +69,7 @@ class Expressions:
         self._waiting = []
 
     def found_in(self, url: str) -> bool:
-        """Return whether one of the expressions matches somewhere in *url*."""
+        """Return whether any of the expressions matches a part of *url*."""
         if not self._filters:
             return False
         text = url.encode()
@@ -71,9 +77,9 @@ class Expressions:
 
 
 def _filter_of(expressions: Sequence[str]) -> Any:
-    """Return a filter that is not compiled yet.
+    """Return an RE2 filter with *expressions*, which is not compiled yet.
 
-    ValueError, with the end of a sentence, if invalid.
+    Raises ValueError, whose message completes a sentence, if one of them is invalid.
     """
     options = re2.Options()
     options.max_mem, options.log_errors, options.never_capture = _MAX_MEMORY, False, True
@@ -89,10 +95,10 @@ def _filter_of(expressions: Sequence[str]) -> Any:
 
 
 def _compiled(expressions: Sequence[str]) -> list[Any]:
-    """Return compiled filters of *expressions*.
+    """Return compiled RE2 filters that together contain *expressions*.
 
-    There are several if the literals need more memory than one RE2 set has. Such a set would not
-    compile, and would find nothing.
+    There are several filters if the literals need more memory than one RE2 set has. Such a set
+    would not compile, and would find nothing.
     """
     if not expressions:
         return []

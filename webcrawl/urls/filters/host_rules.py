@@ -1,19 +1,19 @@
 """LARM's host resolver: rules by which two host names count as the same host.
 
-``Equivalence`` uses them for the compared form of URLs only. The host that is contacted, and for
-which politeness, robots rules and budgets are kept, is always the one in the link. With
+``Equivalence`` uses them only for the comparison form of URLs. The host that is contacted, and to
+which politeness, robots rules and budgets apply, is always the one in the link. With
 ``startsWith(www.)=`` a page found on www.cnn.com is not fetched from cnn.com again.
 
-The file has LARM's own format, a Java properties file, and files written for LARM work::
+The file has the format of LARM, a Java properties file, and files written for LARM can be used::
 
     # comments begin with # or !
     startsWith(www.)=                         removes www. from the beginning
     endsWith(.somehost.com)=.somehost2.com    replaces the end
     synonym(daedalus.apache.org)=apache.org   replaces the host
 
-At most one rule of each kind is applied, in this order; if several match, the longest. A comma
-stands for a dot, as LARM's BeanUtils could not have dots there. The case of hosts does not matter,
-that of the keywords does. International names may be written as such, label by label.
+At most one rule of each kind is applied, in this order; if several match, the longest is applied. A
+comma stands for a dot, because LARM's BeanUtils did not allow dots there. The case of hosts does
+not matter, but that of the keywords does. International names need not be encoded.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_RULES = 1_000_000
-"""A synonym takes 0.25 kB of memory."""
+"""Maximum number of rules in a file; a synonym takes 0.25 kB of memory."""
 
 _MAX_BYTES = 1 << 27
 _MAX_LINE = 1000
 
-# properties: key, then "=", ":" or white space, then value; "\" joins lines and escapes characters
+# A line of a properties file: the key, then "=", ":" or white space, then the value. A backslash
+# joins lines and escapes characters.
 _RULE = re.compile(r"(\w+)\(([^()]*)\)(?:\s*[=:]\s*|\s+|\Z)(.*)")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _PART = re.compile(r"[a-z0-9._-]*")
@@ -42,13 +43,14 @@ _MAX_NAME = 253
 
 
 class UrlHostRules:
-    """The rules of one file. Without rules, no two hosts count as the same."""
+    """Host rules of one file. Without rules, no two hosts count as the same."""
 
     def __init__(self) -> None:
         self._prefixes: dict[str, str] = {}
         self._suffixes: dict[str, str] = {}
         self._synonyms: dict[str, str] = {}
-        # The lengths in use, the longest first. A search takes one lookup per length.
+        # The lengths of all prefixes and suffixes, the longest first. A search takes one look-up
+        # for each length.
         self._prefix_lengths: list[int] = []
         self._suffix_lengths: list[int] = []
 
@@ -56,8 +58,8 @@ class UrlHostRules:
     def read(cls, path: Path) -> UrlHostRules:
         """Return the rules in the file *path*, which is UTF-8.
 
-        Raises ValueError with one sentence that names file and line of an invalid rule, and OSError
-        if the file cannot be read. A million rules take 4 s.
+        Raises ValueError, whose message is a sentence with the file and line, if a rule is invalid,
+        and OSError if the file cannot be read. A million rules take 4 s.
         """
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
@@ -74,7 +76,7 @@ class UrlHostRules:
 
     @classmethod
     def parse(cls, text: str, *, name: str = "host rules") -> UrlHostRules:
-        """Return the rules in *text*; *name* is its name in errors."""
+        """Return the rules in *text*; error messages call it *name*."""
         rules = cls()
         for number, line in _logical_lines(text):
             try:
@@ -90,7 +92,7 @@ class UrlHostRules:
         return len(self._prefixes) + len(self._suffixes) + len(self._synonyms)
 
     def canonical(self, host: str) -> str:
-        """Return the host that *host*, in the form of ``host_of``, counts as.
+        """Return the host that *host*, a result of ``host_of``, counts as.
 
         A rule that would leave a name without a dot is not applied: www.com does not become com.
         Never raises. Takes 1 µs, so the caller should cache it.
@@ -98,17 +100,20 @@ class UrlHostRules:
         for length in self._prefix_lengths:
             replacement = self._prefixes.get(host[:length])
             if replacement is not None and length <= len(host):
-                host = _name_or(replacement + host[length:], host)
+                host = _valid_name_or(replacement + host[length:], host)
                 break
         for length in self._suffix_lengths:
             replacement = self._suffixes.get(host[-length:])
             if replacement is not None and length <= len(host):
-                host = _name_or(host[:-length] + replacement, host)
+                host = _valid_name_or(host[:-length] + replacement, host)
                 break
         return self._synonyms.get(host, host)
 
     def _add(self, line: str) -> None:
-        """Add the rule *line*; ValueError, with the end of a sentence, if it is invalid."""
+        """Add the rule in *line*.
+
+        Raises ValueError, whose message completes a sentence, if the rule is invalid.
+        """
         if len(line) > _MAX_LINE:
             raise ValueError(f"a rule may have at most {_MAX_LINE} characters")
         if len(self) >= MAX_RULES:
@@ -133,39 +138,44 @@ class UrlHostRules:
             raise ValueError(f"{keyword[:80]!r} must be startsWith, endsWith or synonym")
 
 
-def _name_or(name: str, otherwise: str) -> str:
-    return name if "." in name.strip(".") and name[0] != "." and ".." not in name else otherwise
+def _valid_name_or(name: str, fallback: str) -> str:
+    """Return *name* if it is a name with a dot and without empty labels, else *fallback*."""
+    return name if "." in name.strip(".") and name[0] != "." and ".." not in name else fallback
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
-    """Yield the lines of a properties file with the number of the first physical line of each.
+    """Yield each logical line of a properties file, with the number of its first physical line.
 
-    Empty lines and comments are skipped; continued lines are joined but not unescaped. A line that
-    is too long is cut, but is still too long.
+    Empty lines and comments are skipped. Continued lines are joined but not unescaped. A line that
+    is too long is cut, but remains too long to be a rule.
     """
-    joined, first = "", 0
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.strip(" \t\f\r")
-        if not joined:
+    logical_line, first_number = "", 0
+    for number, physical_line in enumerate(text.split("\n"), 1):
+        line = physical_line.strip(" \t\f\r")
+        if not logical_line:
             if not line or line[0] in "#!":
                 continue
-            first = number
-        joined = (joined + line)[: _MAX_LINE + 1]
-        if (len(joined) - len(joined.rstrip("\\"))) % 2:
-            joined = joined[:-1]
+            first_number = number
+        logical_line = (logical_line + line)[: _MAX_LINE + 1]
+        if (len(logical_line) - len(logical_line.rstrip("\\"))) % 2:
+            logical_line = logical_line[:-1]
             continue
-        yield first, joined
-        joined = ""
-    if joined:
-        yield first, joined
+        yield first_number, logical_line
+        logical_line = ""
+    if logical_line:
+        yield first_number, logical_line
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else found[2]
+def _unescaped(match: re.Match[str]) -> str:
+    """Return the character that a match of ``_ESCAPED`` stands for."""
+    return chr(int(match[1], 16)) if match[1] else match[2]
 
 
 def _part_of(text: str) -> str:
-    """Return a host name or a piece of one as ``host_of`` spells it; or raise ValueError."""
+    """Return *text*, a host name or a part of one, as ``host_of`` spells it.
+
+    Raises ValueError if it is not valid.
+    """
     part = text.strip().replace(",", ".").lower()
     if not part.isascii():
         part = ".".join(label if label.isascii() else _encoded(label) for label in part.split("."))
@@ -175,5 +185,6 @@ def _part_of(text: str) -> str:
 
 
 def _encoded(label: str) -> str:
+    """Return the ``xn--`` form of an international *label*, or *label* if it is not valid."""
     url = normalize(f"http://{label}/")
     return host_of(url) if url else label

@@ -1,8 +1,8 @@
-"""Filters by the path and the query of a URL: traps that show in the URL, and known paths.
+"""Filters by the path and query of a URL: traps that the URL reveals, and known useless paths.
 
-"What can get infinite will get infinite" (LARM). The limits are far above what pages have, so
-ordinary pages are not lost. Traps that look like ordinary pages are found elsewhere. All filters
-look at a single URL and take 0.1 to 0.5 µs.
+"What can get infinite will get infinite" (LARM). The limits are far above those of ordinary pages,
+so that these are not lost. Traps that look like ordinary pages are found elsewhere. Every filter
+checks a single URL and takes 0.1 to 0.5 µs.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from webcrawl.urls.filters.chain import UrlFilter
 if TYPE_CHECKING:
     from webcrawl.urls.filters.chain import SplitUrl, UrlShape
 
-# Repeated groups of more segments than this are not searched for.
+# Maximum number of segments in a repeated group; longer groups are not searched for.
 _LONGEST_GROUP = 8
-# Segments up to this length are not searched for repeated appended text: a segment that grows
+# Segments up to this length are not searched for repeated text, because a segment that grows
 # without end becomes longer.
 _LONG_SEGMENT = 128
-# The least number of characters before the path of a URL, as in ``http://a/``.
+# Minimum number of characters before the path of a URL, as in ``http://a/``.
 _SHORTEST_ORIGIN = 9
 
 
-def segments_filter(most: int = 20) -> UrlFilter:
-    """Return a filter that refuses paths of more than *most* segments.
+def segments_filter(limit: int = 20) -> UrlFilter:
+    """Return a filter that refuses paths of more than *limit* segments.
 
-    Such a space grows with each relative link (Heritrix: 20).
+    In a trap, each relative link may add segments without end. Heritrix has the same limit of 20.
     """
     return UrlFilter(
-        "segments", lambda url: len(url.segments) > most, lambda shape: shape.segments > most
+        "segments", lambda url: len(url.segments) > limit, lambda shape: shape.segments > limit
     )
 
 
-def repeated_segments_filter(most: int = 3) -> UrlFilter:
-    """Return a filter of paths with repeated segments.
+def repeated_segments_filter(limit: int = 3) -> UrlFilter:
+    """Return a filter that refuses paths with repeated segments.
 
-    It refuses paths with a segment, or a group of up to 8, more than *most* times in a row, or with
-    one segment more than *most* + 1 times anywhere.
+    It refuses paths in which a segment, or a group of up to 8 segments, occurs more than *limit*
+    times in a row, or a segment occurs more than *limit* + 1 times anywhere.
 
     ``/en/shop/en/shop/en/shop/en/shop/`` comes from a link without its leading slash, on a server
     that returns a page for any path (Heritrix, PathologicalPathDecideRule; Nutch, regex-urlfilter).
@@ -48,48 +48,50 @@ def repeated_segments_filter(most: int = 3) -> UrlFilter:
 
     def refuses(url: SplitUrl) -> bool:
         segments = url.segments
-        if len(segments) - len(set(segments)) < most:
+        if len(segments) - len(set(segments)) < limit:
             return False
         words = [segment for segment in segments if segment and not segment.isdigit()]
-        return bool(words) and (max(Counter(words).values()) > most + 1 or _has_run(segments, most))
+        return bool(words) and (
+            max(Counter(words).values()) > limit + 1 or _has_run(segments, limit)
+        )
 
-    return UrlFilter("repeated_segments", refuses, lambda shape: shape.segments > most)
+    return UrlFilter("repeated_segments", refuses, lambda shape: shape.segments > limit)
 
 
-def growing_segments_filter(most: int = 3) -> UrlFilter:
-    """Return a filter of paths with growing segments.
+def growing_segments_filter(limit: int = 3) -> UrlFilter:
+    """Return a filter that refuses paths with growing segments.
 
-    It refuses paths in which more than *most* segments in a row grow: each is the one before, with
-    the end of that one appended again. It also refuses segments of more than 128 characters to
-    which the same text was appended more than *most* times.
+    It refuses paths in which more than *limit* segments in a row grow: each is the previous one
+    with the end of that one appended again. It also refuses segments of more than 128 characters to
+    which the same text was appended more than *limit* times.
 
-    ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…`` come from links made of the page's own
-    address. ``/a.htmla.htmla.html…`` comes from a link that is appended to the address instead of
-    replacing it. Directories by the first letters of a name, ``/d/de/deb/debian``, and segments of
-    digits pass.
+    ``/x/xx/xxx/xxxx`` and ``/page-1/page-1-1/page-1-1-1/…`` come from links that are made from
+    the address of the page. ``/a.htmla.htmla.html…`` comes from a link that is appended to the
+    address instead of replacing it. Directories named by the first letters of a name, such as
+    ``/d/de/deb/debian``, and segments of digits pass.
     """
 
     def refuses(url: SplitUrl) -> bool:
         segments = url.segments
-        if len(segments) > most and _has_grown(segments, most):
+        if len(segments) > limit and _has_grown(segments, limit):
             return True
         return len(url.text) > _LONG_SEGMENT + _SHORTEST_ORIGIN and any(
-            _has_appended(part, most) or _has_appended(part.rpartition(".")[0], most)
-            for part in segments
-            if len(part) > _LONG_SEGMENT
+            _has_appended(segment, limit) or _has_appended(segment.rpartition(".")[0], limit)
+            for segment in segments
+            if len(segment) > _LONG_SEGMENT
         )
 
     return UrlFilter(
-        "growing_segments", refuses, lambda shape: shape.segments > most or shape.is_long
+        "growing_segments", refuses, lambda shape: shape.segments > limit or shape.is_long
     )
 
 
-def parameters_filter(most: int = 16) -> UrlFilter:
-    """Return a filter that refuses queries of more than *most* parameters.
+def parameters_filter(limit: int = 16) -> UrlFilter:
+    """Return a filter that refuses queries of more than *limit* parameters.
 
-    They come from shops that combine all their filters.
+    Such URLs come from shops whose pages link to all combinations of their search filters.
     """
-    return UrlFilter("parameters", lambda url: url.query.count("&") >= most, _has_query)
+    return UrlFilter("parameters", lambda url: url.query.count("&") >= limit, _has_query)
 
 
 _LISTING_SORT = re.compile(
@@ -98,10 +100,10 @@ _LISTING_SORT = re.compile(
 
 
 def listing_sort_filter() -> UrlFilter:
-    """Return a filter that refuses other orders of a directory listing, ``/?C=M;O=A``.
+    """Return a filter that refuses sorted versions of a directory listing, such as ``/?C=M;O=A``.
 
-    It knows those of all Apache versions and of nginx's fancy index. The listing itself passes
-    (LARM, KnownPathsFilter).
+    It knows the parameters of all Apache versions and of nginx's fancy index. The listing itself
+    passes (LARM, KnownPathsFilter).
     """
 
     def refuses(url: SplitUrl) -> bool:
@@ -114,24 +116,26 @@ _CALENDAR = re.compile(
     r"calend[aáeo]r|calendrier|kalender|agenda|/events?\b|tribe-|[?&](?:\w*date|year|month)=",
     re.IGNORECASE,
 )
-# A year with a month, or a parameter with a year or a date. Four digits alone may be an article.
+# A year with a month, or a parameter with a year or a date. Four digits alone may be the number of
+# an article.
 _DATE = re.compile(
     r"(?<![0-9])(20[0-9]{2})[-/.](?:0?[1-9]|1[0-2])(?![0-9])"
     r"|[?&](?:\w*date|year|month)=(20[0-9]{2})(?:(?:0[1-9]|1[0-2])(?:[0-3][0-9])?)?(?![0-9])",
     re.IGNORECASE,
 )
 
-# Any year from 2030 to 2099, which a crawl reaches before later ones. The check of what is before
-# it comes last, so that the search can go from one "20" to the next.
+# Any year from 2030 to 2099; in an endless calendar, a crawl reaches these before later years. The
+# check of the character before the year comes last, so that the search can skip from one "20" to
+# the next.
 _LATER = re.compile(r"20[3-9][0-9](?<![0-9]....)")
 
 
 def calendar_filter(last_year: int) -> UrlFilter:
     """Return a filter that refuses calendar pages for years after *last_year*.
 
-    "Next month" never ends. Only URLs with a calendar, events or a date parameter are checked. The
-    past passes, as pages about it are ordinary. Calendars that go back for ever, or count days,
-    have to be found by what comes from a host.
+    "Next month" never ends. Only URLs that mention a calendar or events, or have a date parameter,
+    are checked. Past years pass, because pages about them are ordinary. Calendars that go back
+    forever, or count days, have to be recognized by the pages that their host returns.
     """
 
     def refuses(url: SplitUrl) -> bool:
@@ -146,7 +150,7 @@ def calendar_filter(last_year: int) -> UrlFilter:
     return UrlFilter("calendar", refuses, lambda shape: shape.has_20)
 
 
-# Names of pages for actions, as the last segment of a path, and parameters of actions.
+# Names of action pages, as the last segment of a path, and parameters of actions.
 _ACTION_PAGES = frozenset(
     {
         *("login", "login.php", "login.aspx", "login.asp", "login.html", "login.jsp", "log-in"),
@@ -167,11 +171,11 @@ _ACTION = re.compile(
 
 
 def action_filter() -> UrlFilter:
-    """Return a filter of actions: logins that return, shopping carts, editing, replies to comments.
+    """Return a filter that refuses actions: logins, shopping carts, editing, replying to comments.
 
-    Each page of a site links to its own of these, so they double a crawl and change things on the
-    server. All of them have a query; the plain ``/login`` or ``/cart``, a single page of a site,
-    passes.
+    Every page of a site may link to its own version of these, such as a login that returns to that
+    page. So they double a crawl, and they change data on the server. All of them have a query.
+    ``/login`` or ``/cart`` without a query, which is a single page of a site, passes.
     """
 
     def refuses(url: SplitUrl) -> bool:
@@ -185,7 +189,7 @@ def action_filter() -> UrlFilter:
 def segment_names_filter(names: frozenset[str]) -> UrlFilter:
     """Return a filter that refuses paths with one of *names*, in lower case, as a segment.
 
-    Thousands of names take no longer.
+    With thousands of names it takes no longer than with one.
     """
     return UrlFilter("segment_name", lambda url: not names.isdisjoint(url.segments))
 
@@ -193,7 +197,7 @@ def segment_names_filter(names: frozenset[str]) -> UrlFilter:
 def extension_filter(refused: frozenset[str]) -> UrlFilter:
     """Return a filter that refuses paths with one of the extensions *refused*.
 
-    They are in lower case, without dot.
+    The extensions are in lower case and have no dot.
     """
 
     def refuses(url: SplitUrl) -> bool:
@@ -204,56 +208,61 @@ def extension_filter(refused: frozenset[str]) -> UrlFilter:
 
 
 def _has_query(shape: UrlShape) -> bool:
+    """Return whether URLs of *shape* have a query."""
     return shape.has_query
 
 
-def _has_grown(segments: list[str], most: int) -> bool:
-    """Return whether more than *most* segments in a row grow by a copy of their end."""
-    grown = 1
-    before = segments[0]
+def _has_grown(segments: list[str], limit: int) -> bool:
+    """Return whether more than *limit* segments in a row grow by a copy of their own end."""
+    growing_count = 1
+    previous = segments[0]
     for segment in segments[1:]:
         if (
-            len(segment) > len(before)
-            and segment.startswith(before)
-            and before.endswith(segment[len(before) :])
+            len(segment) > len(previous)
+            and segment.startswith(previous)
+            and previous.endswith(segment[len(previous) :])
             and not segment.isdigit()
         ):
-            grown += 1
-            if grown > most:
+            growing_count += 1
+            if growing_count > limit:
                 return True
         else:
-            grown = 1
-        before = segment
+            growing_count = 1
+        previous = segment
     return False
 
 
-def _has_appended(text: str, most: int) -> bool:
-    """Return whether *text* ends with a piece that is repeated *most* more times.
+def _has_appended(text: str, limit: int) -> bool:
+    """Return whether *text* ends with the same text more than *limit* times in a row.
 
-    The piece is not only digits or one character.
+    Text that consists of digits or of a single repeated character does not count.
     """
-    times = most + 1
+    times = limit + 1
     for size in range(2, len(text) // times + 1):
-        piece = text[-size:]
+        ending = text[-size:]
         if (
-            text.endswith(piece, 0, -size)
-            and text.endswith(piece * times)
-            and not piece.isdigit()
-            and len(set(piece)) > 1
+            text.endswith(ending, 0, -size)
+            and text.endswith(ending * times)
+            and not ending.isdigit()
+            and len(set(ending)) > 1
         ):
             return True
     return False
 
 
-def _has_run(segments: list[str], most: int) -> bool:
-    """Return whether a group of segments, not all numbers, comes over *most* times in a row."""
+def _has_run(segments: list[str], limit: int) -> bool:
+    """Return whether a group of segments occurs more than *limit* times in a row.
+
+    A group in which all segments are numbers does not count.
+    """
     count = len(segments)
-    for size in range(1, min(_LONGEST_GROUP, count // (most + 1)) + 1):
-        run = 0  # segments in a row that are equal to those *size* before them
-        for at in range(size, count):
-            run = run + 1 if segments[at] == segments[at - size] else 0
-            if run >= size * most and any(
-                part and not part.isdigit() for part in segments[at - size + 1 : at + 1]
+    for size in range(1, min(_LONGEST_GROUP, count // (limit + 1)) + 1):
+        equal_count = 0  # number of segments in a row that equal the one *size* before
+        for index in range(size, count):
+            equal_count = equal_count + 1 if segments[index] == segments[index - size] else 0
+            if equal_count >= size * limit and any(
+                segment and not segment.isdigit()
+                for segment in segments[index - size + 1 : index + 1]
             ):
                 return True
     return False

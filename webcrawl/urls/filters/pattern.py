@@ -1,24 +1,24 @@
-"""The pattern of a URL: what it has in common with other URLs made by the same program.
+"""Pattern of a URL: the parts that it shares with other URLs made by the same program.
 
-Called for every page whose content is judged, and for every URL of a host with a parked pattern;
-takes 2 to 4 µs. A pattern is the origin and the path, with placeholders for the parts that vary,
-and the sorted names of the parameters::
+Computed for every page whose content is checked for traps, and for every URL of a host with a
+parked pattern; takes 2 to 4 µs. A pattern is the origin and the path, with placeholders for the
+parts that vary, and the sorted names of the parameters::
 
     http://a.test/cal/{n}/{n}?sid&view        /cal/2026/11?view=month&sid=8f3a91c2
     http://a.test/forum/topic-{n}.html        /forum/topic-4711.html
     http://a.test/s/{x}/list                  /s/8f3a91c2e5d04b77/list
     http://a.test/{w}/                        /the-title-of-an-article/
 
-http and https have separate patterns. If a site serves both, one of them has only duplicates, and
-the other must not suffer for it.
+http and https have separate patterns. If a site serves both, all pages of one are duplicates, and
+the pages of the other must not be taken for a trap because of that.
 
 ``{n}`` stands for digits, ``{x}`` for random text, ``{w}`` for words that are unlikely to name more
 than one page, ``{*}`` for everything that follows. A URL also has a wider pattern, its ``branch``:
-the first segment of the path and everything below it, or a path with any query. It is for spaces
-whose URLs take every shape.
+the first segment of the path and everything below it, or a path with any query. It is for URL
+spaces whose URLs have many different patterns.
 
-Invariant: a pattern has at most 300 characters, all of ASCII without spaces, and depends only on
-the URL.
+Invariant: a pattern has at most 300 characters, all of them ASCII and none a space, and depends
+only on the URL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_SEGMENT = 48
 _MAX_SEGMENTS = 10
 _MAX_PARAMETERS = 16
 _LONGEST_QUERY = 1000
-# A segment with this many separators, as-they-are-used-in-titles, is a title.
+# A segment with at least this many separators, as-they-are-used-in-titles, is a title.
 _TITLE_PARTS = 3
 
 _ROOT_SLASHES = 3
@@ -49,9 +49,9 @@ _PLACEHOLDER = re.compile(r"\{[nxw*]\}(?:\.[a-z0-9]+)?")
 
 
 class Patterns(NamedTuple):
-    """The patterns of one *url*.
+    """The two patterns of a URL: ``shape`` and the wider ``branch``.
 
-    ``branch`` is empty for a page on its own: one segment, no query.
+    ``branch`` is empty for a URL with one segment and no query.
     """
 
     shape: str
@@ -59,13 +59,13 @@ class Patterns(NamedTuple):
 
 
 def patterns_of(url: str) -> Patterns:
-    """Return the patterns of *url*, normalized. Never raises, whatever it gets."""
-    before, mark, query = url.partition("?")
-    scheme, _, rest = before.partition("://")
-    server, _, path = rest.partition("/")
+    """Return the patterns of *url*, which is normalized. Never raises, even if it is not."""
+    before_query, mark, query = url.partition("?")
+    scheme, _, after_scheme = before_query.partition("://")
+    server, _, path = after_scheme.partition("/")
     origin = f"{scheme}://{server}"
     segments = path.split("/", _MAX_SEGMENTS)
-    parts = [_general(segment) for segment in segments[:_MAX_SEGMENTS]]
+    parts = [_generalized(segment) for segment in segments[:_MAX_SEGMENTS]]
     if len(segments) > _MAX_SEGMENTS:
         parts.append("{*}")
     shape = f"{origin}/{'/'.join(parts)}"
@@ -75,50 +75,55 @@ def patterns_of(url: str) -> Patterns:
     elif mark:
         branch = _bounded(f"{shape}?{{*}}")
     if mark:
-        pieces = query[:_LONGEST_QUERY].split("&", _MAX_PARAMETERS)[:_MAX_PARAMETERS]
-        names = sorted({_general(piece.partition("=")[0]) for piece in pieces})
+        parameters = query[:_LONGEST_QUERY].split("&", _MAX_PARAMETERS)[:_MAX_PARAMETERS]
+        names = sorted({_generalized(parameter.partition("=")[0]) for parameter in parameters})
         shape = f"{shape}?{'&'.join(names)}"
     return Patterns(_bounded(shape), branch)
 
 
 def is_broad(pattern: str) -> bool:
-    """Return whether *pattern* says almost nothing: a branch, or placeholders only.
+    """Return whether all pages of a site may match *pattern*.
 
-    A whole site may match it.
+    That is the case for a branch, and for a path that consists only of placeholders.
     """
-    rest = pattern.partition("://")[2].partition("/")[2]
-    return "{*}" in rest or not any(map(str.isalpha, _PLACEHOLDER.sub("", rest)))
+    path = pattern.partition("://")[2].partition("/")[2]
+    return "{*}" in path or not any(map(str.isalpha, _PLACEHOLDER.sub("", path)))
 
 
 def is_root(pattern: str) -> bool:
-    """Return whether *pattern* is that of a server's home page only."""
+    """Return whether only the home page of a server matches *pattern*."""
     return pattern.endswith("/") and pattern.count("/") == _ROOT_SLASHES
 
 
-def _general(text: str) -> str:
-    """Return a segment, or the name of a parameter, with placeholders for what varies."""
-    return _remembered(text) if len(text) <= _LONGEST_SEGMENT else _replaced(text)
+def _generalized(text: str) -> str:
+    """Return *text* with placeholders for the parts that vary; short texts are cached.
+
+    *text* is a segment or the name of a parameter.
+    """
+    return _replaced_cached(text) if len(text) <= _LONGEST_SEGMENT else _replaced(text)
 
 
 def _replaced(text: str) -> str:
+    """Return *text*, a segment or the name of a parameter, with placeholders."""
     extension = _EXTENSION.search(text)
-    stem, end = (text, "") if extension is None else (text[: extension.start()], extension[0])
+    stem, suffix = (text, "") if extension is None else (text[: extension.start()], extension[0])
     if len(stem) > _LONGEST_SEGMENT or "%" in stem:
-        sign = "{w}"
+        pattern = "{w}"
     elif not any(map(str.isalpha, stem)):
-        sign = _DIGITS.sub("{n}", stem)
+        pattern = _DIGITS.sub("{n}", stem)
     elif _HEXADECIMAL.fullmatch(stem) or _RANDOM.fullmatch(stem):
-        sign = "{x}"
+        pattern = "{x}"
     elif len(_PART.findall(stem)) >= _TITLE_PARTS:
-        sign = "{w}"
+        pattern = "{w}"
     else:
-        sign = _DIGITS.sub("{n}", stem)
-    return sign + end.lower()
+        pattern = _DIGITS.sub("{n}", stem)
+    return pattern + suffix.lower()
 
 
-_remembered = lru_cache(_CACHED_SEGMENTS)(_replaced)
+_replaced_cached = lru_cache(_CACHED_SEGMENTS)(_replaced)
 
 
 def _bounded(pattern: str) -> str:
+    """Return *pattern* in ASCII, without spaces and with at most MAX_PATTERN characters."""
     pattern = pattern.replace(" ", "") if pattern.isascii() else ascii(pattern).replace(" ", "")
     return pattern if len(pattern) <= MAX_PATTERN else pattern[: MAX_PATTERN - 3] + "{*}"

@@ -1,7 +1,8 @@
 """Scope of the crawl: filters by server, by site and by regular expression.
 
-A crawl of the open web uses only two of them. They keep the crawler from contacting services that
-are not web servers, and names that a name server makes up.
+A crawl of the open web uses only two of these filters. They keep the crawler from contacting
+services that are not web servers, and from following endless host names that a name server makes
+up.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.filters.chain import SplitUrl
 
-# Fetch Standard, section "Port blocking": ports that browsers refuse to contact, because a line
-# chosen by the author of a link could be a command there (mail, chat, old databases). Added are the
-# ports of today's databases and of Docker.
+# Ports that browsers refuse to contact (Fetch Standard, section "Port blocking"), because a line
+# chosen by the author of a link could be a command to the server (mail, chat, old databases). The
+# ports of today's databases and of Docker were added.
 BAD_PORTS = frozenset(
     {
         *(0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95),
@@ -32,16 +33,18 @@ BAD_PORTS = frozenset(
 )
 
 MAX_PATTERNS = 100
-"""Each takes up to 1 µs per link. Use domains, segments or extensions for thousands of rules."""
+"""Limit of regular expressions, each of which takes up to 1 µs per link. For thousands of rules,
+use domains, segments or extensions instead."""
 
-# The repeats of a label that comes three times in a row.
+# Number of repeats if a label occurs three times in a row.
 _REPEATS = 2
 
 
 def port_filter(allowed: frozenset[int], bad: frozenset[int] = BAD_PORTS) -> ServerFilter:
-    """Return a filter by port. The default port of the scheme passes.
+    """Return a filter that refuses URLs by their port.
 
-    It refuses the ports in *bad*, or if *allowed* is not empty, those that are not in it.
+    If *allowed* is empty, it refuses the ports in *bad*; otherwise it refuses all ports that are
+    not in *allowed*. The default port of the scheme always passes.
     """
 
     def refuses(_scheme: str, _host: str, port: int | None) -> bool:
@@ -52,40 +55,43 @@ def port_filter(allowed: frozenset[int], bad: frozenset[int] = BAD_PORTS) -> Ser
     return ServerFilter("port", refuses)
 
 
-def host_labels_filter(most: int = 10) -> ServerFilter:
-    """Return a filter of hosts with more than *most* labels, or with a label three times in a row.
+def host_labels_filter(limit: int = 10) -> ServerFilter:
+    """Return a filter that refuses hosts with too many or repeated labels.
 
-    A name server that has an answer for every name creates an endless space of hosts, each with its
-    own politeness: ``www.www.www.a.test``. Addresses pass.
+    It refuses hosts with more than *limit* labels, or with the same label three times in a row. A
+    name server that has an answer for every name creates an endless space of hosts, such as
+    ``www.www.www.a.test``, and politeness would apply to each separately. Addresses pass.
     """
 
     def refuses(_scheme: str, host: str, _port: int | None) -> bool:
         labels = host.split(".")
-        if len(labels) > most:
+        if len(labels) > limit:
             return True
         if len(labels) - len(set(labels)) < _REPEATS or labels[-1].isdigit():
             return False
         return any(
-            label == labels[at + 1] == labels[at + 2] for at, label in enumerate(labels[:-2])
+            label == labels[index + 1] == labels[index + 2]
+            for index, label in enumerate(labels[:-2])
         )
 
     return ServerFilter("host_labels", refuses)
 
 
 def whitelist_filter(sites: Container[str]) -> ServerFilter:
-    """Return a filter that refuses hosts whose site is not in *sites*, those of the seeds.
+    """Return a filter that refuses hosts whose site is not in *sites*, the sites of the seeds.
 
-    *sites* may grow while the crawl runs, and are looked up only for servers that have not passed
-    yet. Nielsen, "How to crawl a quarter billion webpages": the million domains that are the seeds
-    are the whitelist.
+    *sites* may grow while the crawl runs. A server that has passed once is not looked up again. The
+    idea is from Nielsen, "How to crawl a quarter billion webpages", where the whitelist is the
+    million domains of the seeds.
     """
     return ServerFilter("whitelist", lambda _scheme, host, _port: site_of(host) not in sites)
 
 
 def own_domain_filter() -> LinkFilter:
-    """Return a filter that refuses links to another site than that of the page (Nielsen).
+    """Return a filter that refuses links to sites other than that of the page (Nielsen).
 
-    Each site is crawled on its own, whatever else is whitelisted. Redirects count as links.
+    So each site is crawled on its own, even if other sites are whitelisted. Redirects count as
+    links.
     """
     return LinkFilter("own_domain", lambda host, page_host: site_of(host) != site_of(page_host))
 
@@ -101,7 +107,10 @@ def restrict_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
 
 
 def pattern_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
-    """Return a filter that refuses URLs in which one of *patterns* is found, as the reason."""
+    """Return a filter that refuses URLs in which one of *patterns* is found.
+
+    That pattern is the reason.
+    """
 
     def refuses(url: SplitUrl) -> str:
         return next((regex.pattern for regex in patterns if regex.search(url.text)), "")
@@ -110,11 +119,11 @@ def pattern_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
 
 
 def patterns_from(expressions: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """Return *expressions*, compiled.
+    """Compile *expressions*, regular expressions in Python's syntax.
 
-    ValueError, with the end of a sentence, for one that is invalid, or too many. They are Python's
-    regular expressions, which may take extremely long on a long URL if they are nested
-    unnecessarily: ``(a+)+``.
+    Raises ValueError, whose message completes a sentence, if one is invalid or there are too many.
+    Expressions that are nested unnecessarily, such as ``(a+)+``, may take extremely long for a long
+    URL.
     """
     if len(expressions) > MAX_PATTERNS:
         raise ValueError(f"has more than {MAX_PATTERNS} regular expressions")

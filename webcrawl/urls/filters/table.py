@@ -1,9 +1,9 @@
-"""Table of URL filters: the built-in ones and a user's own, in the order of URL_FILTERS.
+"""Table of URL filters: built-in filters and users' own, in the order of URL_FILTERS.
 
-Called with the links of each page, in the process of the page, before URLs are compared. A user's
-filter refuses a URL or rewrites it. A rewritten URL passes through the built-in filters again, so
-that it stays in scope. URLs that pass the built-in filters are cached (chain.py); a user's filter
-is called for each link.
+Called with the links of each page, in the process that fetched the page, before URLs are compared.
+A user's filter refuses a URL or rewrites it. A rewritten URL passes through the built-in filters
+again, so that it stays in scope. URLs that pass the built-in filters are cached (chain.py); a
+user's filter is called for each link.
 """
 
 from __future__ import annotations
@@ -22,47 +22,49 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Called with the name of a filter, how many URLs it has refused, the last one, its ``via``, the
-#: reason.
+#: Function that is called with the name of a filter, the number of URLs that it has refused, the
+#: last refused URL, its ``via``, and the reason.
 Sampled: TypeAlias = "Callable[[str, int, str, str, str], object]"
 
-# The sample has this many first refusals of a filter, then those whose number is a power of two.
+# The sample contains this many first refusals of each filter, then those whose number is a power of
+# two.
 _SAMPLED = 20
 
 
 class RefusedUrlError(Exception):
-    """Raised by ``process_url`` to refuse the URL; its text is the reason."""
+    """Raised by ``process_url`` to refuse the URL; the message is the reason."""
 
 
 class UrlProcessor(Protocol):
     """Interface of a user's filter, which is named in URL_FILTERS.
 
-    It may have ``from_crawler(crawler)``, and a ``name`` under which its refusals are counted; the
-    default name is made from the class name. It is called in the event loop, for each link and
-    seed.
+    It may have a class method ``from_crawler(crawler)``, and a ``name`` under which its refusals
+    are counted; the default is made from the name of the class. It is called in the event loop, for
+    each link and seed.
     """
 
     def process_url(self, url: str, via: str) -> str:
         """Return *url*, or the absolute URL to use instead; raise ``RefusedUrlError`` to refuse it.
 
-        *url* is normalized, and the result will be. *via* is the page that links to it, empty for a
-        seed. Any other exception refuses the URL, too; the first one of each filter is logged.
+        *url* is normalized, and the result will be normalized. *via* is the URL of the page that
+        links to it, empty for a seed. Any other exception refuses the URL, too; the first exception
+        of each filter is logged.
         """
         ...
 
 
 class OwnFilter(NamedTuple):
-    """A user's filter, with its name."""
+    """A user's filter and its name."""
 
     name: str
     part: UrlProcessor
 
 
 class FilterTable:
-    """The *stages*, each of which is a chain of built-in filters or a user's filter.
+    """Applies *stages*, each of which is a chain of built-in filters or a user's filter.
 
-    *form* normalizes a rewritten URL; it returns None if that is not valid. *sampled* is called
-    with a limited number of refusals of each filter. ``refused`` counts them by filter.
+    *form* normalizes a rewritten URL; it returns None if the URL is not valid. *sampled* is called
+    for a sample of the refusals of each filter. ``refused`` counts all refusals by filter.
     """
 
     def __init__(
@@ -87,28 +89,29 @@ class FilterTable:
         *,
         leads_back: Callable[[str], bool] = lambda _url: False,
     ) -> tuple[Sequence[str], list[Answer]]:
-        """Return *urls*, rewritten, and an answer for each.
+        """Return *urls* as rewritten by users' filters, and an answer for each.
 
-        An answer is the host and the name of the filter that refuses the URL, None if it passes
-        all. *depth* is that of the URLs, *via* is as in ``process_url``. A URL is not rewritten to
-        one that *leads_back*. Raises OSError if the sample cannot be written.
+        An answer is the host and the name of the filter that refuses the URL, or None if it passes
+        all filters. *depth* is the depth of the URLs; *via* is as in ``process_url``. If
+        *leads_back* is true for a rewritten URL, the URL is not rewritten. Raises OSError if the
+        sample cannot be written.
         """
         reasons: dict[int, str] = {}
         if len(self._stages) == len(self._chains) == 1:
             answers = self._chains[0].answers(urls, depth, host_of(via))
         else:
-            urls, answers = self._by_stages(urls, depth, via, leads_back, reasons)
-        for i, (_, why) in enumerate(answers):
-            if why is not None:
-                self.refused[why] += 1
-                number = self.refused[why]
+            urls, answers = self._judge_by_stages(urls, depth, via, leads_back, reasons)
+        for index, (_, filter_name) in enumerate(answers):
+            if filter_name is not None:
+                self.refused[filter_name] += 1
+                number = self.refused[filter_name]
                 if number <= _SAMPLED or not number & number - 1:
-                    given = (chain.reason(why, urls[i]) for chain in self._chains)
-                    reason = reasons.get(i) or next(filter(None, given), "")
-                    self._sampled(why, number, urls[i], via, reason)
+                    found = (chain.reason(filter_name, urls[index]) for chain in self._chains)
+                    reason = reasons.get(index) or next(filter(None, found), "")
+                    self._sampled(filter_name, number, urls[index], via, reason)
         return urls, answers
 
-    def _by_stages(
+    def _judge_by_stages(
         self,
         urls: Sequence[str],
         depth: int,
@@ -116,36 +119,36 @@ class FilterTable:
         leads_back: Callable[[str], bool],
         reasons: dict[int, str],
     ) -> tuple[list[str], list[Answer]]:
-        """Return the result of ``judge``; *reasons* gets those of users' filters, by index."""
-        found = [*urls]
+        """Return the result of ``judge``; add the reasons of users' filters to *reasons*."""
+        rewritten = [*urls]
         answers: list[Answer] = [(host_of(url), None) for url in urls]
-        at = [*range(len(urls))]
-        # Rewritten URLs go through the built-in filters again.
-        for n, stage in enumerate([*self._stages, *self._chains]):
-            if n == len(self._stages):
-                at = [i for i in at if found[i] != urls[i]]
-                for i in at:
-                    if leads_back(found[i]):
-                        found[i], answers[i] = urls[i], (host_of(urls[i]), None)
+        passing = [*range(len(urls))]
+        # After all stages, rewritten URLs pass through the built-in filters again.
+        for number, stage in enumerate([*self._stages, *self._chains]):
+            if number == len(self._stages):
+                passing = [i for i in passing if rewritten[i] != urls[i]]
+                for i in passing:
+                    if leads_back(rewritten[i]):
+                        rewritten[i], answers[i] = urls[i], (host_of(urls[i]), None)
             if isinstance(stage, FilterChain):
-                judged = stage.answers([found[i] for i in at], depth, host_of(via))
-                for i, answer in zip(at, judged, strict=True):
+                stage_answers = stage.answers([rewritten[i] for i in passing], depth, host_of(via))
+                for i, answer in zip(passing, stage_answers, strict=True):
                     answers[i] = answer
             else:
-                for i in at:
+                for i in passing:
                     try:
-                        found[i] = self._processed(stage, found[i], via)
-                        answers[i] = host_of(found[i]), None
+                        rewritten[i] = self._processed(stage, rewritten[i], via)
+                        answers[i] = host_of(rewritten[i]), None
                     except RefusedUrlError as error:
                         answers[i], reasons[i] = (answers[i][0], stage.name), str(error)
-            at = [i for i in at if answers[i][1] is None]
-        return found, answers
+            passing = [i for i in passing if answers[i][1] is None]
+        return rewritten, answers
 
     def _processed(self, own: OwnFilter, url: str, via: str) -> str:
-        """Return *url* as processed by *own*. Raises RefusedUrlError if that raises anything."""
+        """Return *url* as rewritten by *own*. Raises RefusedUrlError if *own* raises anything."""
         try:
-            to = own.part.process_url(url, via)
-            formed = url if to == url else self._form(to)
+            rewritten = own.part.process_url(url, via)
+            normalized = url if rewritten == url else self._form(rewritten)
         except RefusedUrlError:
             raise
         except Exception as error:
@@ -153,6 +156,6 @@ class FilterTable:
                 self._failed.add(own.name)
                 logger.exception("The URL filter %s failed for %s; URL refused", own.name, url)
             raise RefusedUrlError(repr(error)) from error
-        if formed is None:
-            raise RefusedUrlError(f"rewritten to {to!r}, which is not a URL of this crawl")
-        return formed
+        if normalized is None:
+            raise RefusedUrlError(f"rewritten to {rewritten!r}, which is not a URL of this crawl")
+        return normalized
