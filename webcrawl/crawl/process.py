@@ -121,7 +121,7 @@ class Process:
             wake=self._wake,
             is_temporary=self._temporary is not None,
         )
-        lifecycle = ShardLifecycle(state=state, on_come=self._wake, on_go=self._forget_shard)
+        lifecycle = ShardLifecycle(state=state, on_adopt=self._wake, on_abandon=self._forget_shard)
         self.parts = ProcessParts(
             state=state, services=services, hooks=hooks, leases=leases, lifecycle=lifecycle
         )
