@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formatter of a log record as one line of JSON."""
+    """Formats a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone()
@@ -41,7 +41,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_json() -> None:
-    """Let this process log in JSON lines. Scrapy creates its handler up to four times."""
+    """Make this process log in JSON lines.
+
+    The formatter is set in Scrapy's own function, because Scrapy creates its handler up to four
+    times.
+    """
 
     def formatter(handler: logging.Handler, settings: Settings) -> logging.Formatter:  # noqa: ARG001  # Scrapy's
         return JsonFormatter()
