@@ -116,7 +116,7 @@ async def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
         assert said.count("use scrapy replay --submit to collect them") == 1
         nowhere = [*map(str, [*replay, "--submit", tmp_path / "jbo"])]
         said = await asyncio.to_thread(run, nowhere, tmp_path, code=2)
-        assert "--submit names" in said
+        assert "--submit: there is no job" in said
         assert not (tmp_path / "jbo").exists()
         await asyncio.to_thread(run, [*map(str, [*replay, "--submit", job])], tmp_path)
         # Even without them the job has what its own filters let pass.
@@ -155,7 +155,7 @@ async def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
     (tmp_path / "two.py").write_text("import mine\n\nclass Other(mine.Topic):\n    pass\n")
     both = json.dumps({"mine.Topic": 1, "two.Other": 2})
     sites, said = await crawled(PAGES, tmp_path, code=2, ITEM_PIPELINES=both)
-    assert "Two processing modules have a method score: remove one of them." in said
+    assert "Two processing modules define a score method: remove one of them." in said
     assert "Traceback" not in said
     assert sites.asked == []
 

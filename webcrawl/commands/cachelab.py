@@ -71,15 +71,15 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
             if not len(fps):
                 continue
             laboratory = Laboratory(fps)
-            found = laboratory.measure(policies, sizes, on_progress=on_progress)
+            results = laboratory.measure(policies, sizes, on_progress=on_progress)
             if opts.csv:
-                write_csv(found, stream_file(opts.csv, suffix))
+                write_csv(results, stream_file(opts.csv, suffix))
             if opts.figures:
                 figures = of_trace(laboratory.counts, laboratory.distances, suffix)
-                write_drawings(opts.figures, (*of_measurements(found, suffix), *figures))
-            head = f"{len(fps):,} requests, {stream}; misses by policy and number of entries:"
+                write_drawings(opts.figures, (*of_measurements(results, suffix), *figures))
+            heading = f"{len(fps):,} requests, {stream}; misses by policy and number of entries:"
             region = region_text(laboratory.critical_region())
-            texts.append(f"{head}\n{text_of(found)}\n{region}\n")
+            texts.append(f"{heading}\n{text_of(results)}\n{region}\n")
     print_answer(None, lambda: "\n".join(texts), as_json=False)
     return 0
 

@@ -55,8 +55,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         require_package("pyarrow", feature="A Parquet file")
         write = write_parquet
     with progress("lines") as on_progress, ExitStack() as stack:
-        begin = since(opts.since)
-        changes, token = delta(Path(settings["JOBDIR"]), begin, on_progress=on_progress)
+        start = since(opts.since)
+        changes, token = delta(Path(settings["JOBDIR"]), start, on_progress=on_progress)
         path = sys.stdout.fileno() if output is None else stack.enter_context(replacing(output))
         count = write(changes, stack.enter_context(open(path, "wb", closefd=output is not None)))
     sys.stderr.write(f"{counted(count, 'change')}; for the next delta use --since\n")

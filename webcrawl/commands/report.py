@@ -55,6 +55,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise UsageError("--price-per-hour must be a number of dollars, at least 0")
+
     path = Path(settings["JOBDIR"])
     output = opts.output or path / "report.html"
     jobdirs = jobdirs_of(path)

@@ -29,6 +29,6 @@ class _Shell(Shell):
             self.populate_vars()
 
 
-shell.Shell = _Shell  # type: ignore[attr-defined]  # where the command looks for it
+shell.Shell = _Shell  # type: ignore[attr-defined]  # the command uses this name
 
 Command = scrapy_tool(shell.Command, __name__)

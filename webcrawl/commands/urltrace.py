@@ -76,15 +76,18 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.popular:
         use_seed(trace.seed)
         write_trace(opts.popular, most_popular(trace.fps, _MAX_POPULAR))
-    found = properties_of(trace)
-    print_answer(found, lambda: text_of(found), as_json=opts.json)
+    properties = properties_of(trace)
+    print_answer(properties, lambda: text_of(properties), as_json=opts.json)
     return 0
 
 
 def _write_crawl(
     file: Path, path: Path, hosts_at_once: int, on_progress: Callable[..., None]
 ) -> None:
-    """Simulate a crawl of the graph *file* and write its trace to *path*."""
+    """Simulate a crawl of the link graph in *file* and write its trace to *path*.
+
+    *hosts_at_once* is the number of hosts that take turns.
+    """
     from webcrawl.jobs.caches.graph_crawl import crawl, read_graph
     from webcrawl.seen.url_trace import UrlTrace
 

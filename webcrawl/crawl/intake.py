@@ -203,7 +203,7 @@ class Intake:
         Raises FatalError if another module scores pages already.
         """
         if self._score is not None:
-            raise FatalError("Two processing modules have a method score: remove one of them.")
+            raise FatalError("Two processing modules define a score method: remove one of them.")
         self._score = score
 
     # --- seeds

@@ -123,7 +123,7 @@ def _result(figures: _CrawlStats) -> _Rows:
         ("end", ended or _ENDS.get(figures.reason, figures.reason)),
         ("seeds", _seeds(stats, figures.prefix)),
         ("seeds", stats.get("seeds/damaged", "")),
-        ("pages", f"{crawl.pages:,}, of them {count('content/duplicates'):,} duplicates"),
+        ("pages", f"{crawl.pages:,} ({count('content/duplicates'):,} of them duplicates)"),
         ("redirects", f"{crawl.redirects:,}"),
         ("visits", _visits(with_prefix(f"{figures.prefix}visits/", stats))),
         ("requests", f"{count('contacts'):,}, including retries and robots.txt"),
@@ -302,7 +302,7 @@ def _denied_now(counts: Mapping[str, int]) -> str:
 
 def _freshness(due: int, fresh: int) -> str:
     """Describe the URLs that are visited repeatedly: *fresh* ones, and those *due* for a visit."""
-    recent = f"{counted(fresh, 'URL')} recent within 7 days"
+    recent = f"{counted(fresh, 'URL')} seen within 7 days"
     return f"{recent}; {due:,} wait for their next visit" if due or fresh else ""
 
 
@@ -325,7 +325,7 @@ def _links(figures: _CrawlStats) -> str:
     crawl, submitted = figures.crawl, figures.count("links/submitted")
     finished_urls = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
     known = finished_urls + figures.waiting + sum(figures.held.values())
-    return f"{submitted:,} found, of them {known:,} not seen before" if submitted else ""
+    return f"{submitted:,} found, {known:,} of them not seen before" if submitted else ""
 
 
 def _volume(received: int, decoded: int, sent: int) -> str:
