@@ -103,15 +103,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     words = 2 if refetch[:1] == ["older-than"] else 1
     take_job([*args, *refetch[words:]], settings, alone=True)
 
-    exclusive_options = (
-        opts.host,
-        opts.export,
-        opts.sources,
-        opts.outcomes,
-        opts.refetch,
-        opts.due,
-    )
-    if sum(value is not None for value in exclusive_options) > 1:
+    exclusive = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
+    if sum(value is not None for value in exclusive) > 1:
         raise UsageError("use only one of --host, --export, --import, --retry, --refetch and --due")
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
@@ -164,13 +157,11 @@ def _export(path: Path, settings: Settings) -> tuple[msgspec.Struct, str]:
     with progress("URLs") as on_progress:
         jobdir = Path(settings["JOBDIR"])
         result = ask(jobdir, lambda view: export(view, path, on_progress=on_progress))
-    requests, unusual = (
-        counted(result.requests, "request"),
-        counted(result.unsayable, "unusual URL"),
-    )
+    requests = counted(result.requests, "request")
+    others = counted(result.unsayable, "unusual URL")
     return (
         result,
-        f"{counted(result.urls, 'URL')} written to {path}; {requests} and {unusual} left out\n",
+        f"{counted(result.urls, 'URL')} written to {path}; {requests} and {others} left out\n",
     )
 
 

@@ -57,8 +57,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: AR
     for path in templates:
         if not path.parent.is_dir():
             raise FatalError(f"there is no {path.parent}: run this in a checkout of webcrawl.")
-        candidates = (path, path.with_suffix(""))
-        existing = next((candidate for candidate in candidates if candidate.exists()), None)
+        existing = next((file for file in (path, path.with_suffix("")) if file.exists()), None)
         if existing is not None:
             names = {file.stem for file in path.parent.glob("[a-z]*")}
             raise FatalError(

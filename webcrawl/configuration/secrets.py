@@ -37,8 +37,9 @@ _NOT_SECRET = frozenset(
         "MONITOR_TOKEN_FILE",
         "REDIS_START_URLS_KEY",
         "REDIS_ITEMS_KEY",
+        "SCHEDULER_QUEUE_KEY",
+        "SCHEDULER_DUPEFILTER_KEY",
     }
-    | {"SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY"}
 )
 # A dictionary key with one of these characters is a URL or the path of a component, not a name.
 _NOT_A_NAME = re.compile(r"[.:/\s]")

@@ -43,7 +43,7 @@ _REMOVED = {
         "BREAKER_SECS FRONTIER_DOMAIN_SHARE HIVE_CACHE_SIZE NET_KEEPALIVE_SECS NET_MAX_HEADER_BYTES"
         " OUTAGE_PROBE_SECS OUTPUT_STORE_FLUSH_SECS READING_MAX_SECS REDIS_ITEMS_MAX REVISIT_SHARE"
         " ROBOTS_RETRY_SECS SEARCH_HEAP_BYTES SITEMAP_MAX_BYTES TRAP_RETRY_SECS"
-        " WARC_MAX_FILE_SECS": ("it is fixed to its default of webcrawl 0.2"),
+        " WARC_MAX_FILE_SECS": "it is fixed to its default of webcrawl 0.2",
         "DNS_CACHE_SIZE FRONTIER_BACK_QUEUES_MAX HOSTS_CACHE_SIZE ROBOTS_CACHE_SIZE": (
             "it is now a share of MEMORY_BUDGET"
         ),
@@ -66,7 +66,7 @@ _REMOVED = {
 }
 # A first word that at least this many settings share belongs to webcrawl; users may use others.
 _MIN_SETTINGS = 3
-_OWN_FIRST_WORDS = frozenset(
+_OWN_PREFIXES = frozenset(
     word
     for word, count in Counter(
         name.partition("_")[0] for name in _OWN_NAMES | _REMOVED.keys()
@@ -80,7 +80,7 @@ DICTIONARIES = [
     if name.isupper() and isinstance(default, dict)
 ]
 # A name that is at least this similar to another one is treated as a misspelling of it.
-_MIN_SIMILARITY = 0.85
+_SIMILARITY = 0.85
 _PATH = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
 # Settings whose default is a class, but which may also be set to a word.
 _MAY_BE_WORD = frozenset({"REFERRER_POLICY"})
@@ -205,17 +205,13 @@ def _check_names(settings: BaseSettings) -> None:
         if name in _OWN_NAMES or name in OF_OTHERS:
             continue
 
-        upper_name = name.upper()
+        upper = name.upper()
         known = _OWN_NAMES | OF_OTHERS if _is_on_command_line(name, settings) else _OWN_NAMES
-        nearest = difflib.get_close_matches(upper_name, known, n=1, cutoff=0.0)[0]
-        is_misspelled = (
-            difflib.SequenceMatcher(None, upper_name, nearest).ratio() >= _MIN_SIMILARITY
-        )
-        looks_like_own = (
-            is_misspelled or name in _REMOVED or name.partition("_")[0] in _OWN_FIRST_WORDS
-        )
-        replacement = OF_OTHER_CRAWLERS.get(upper_name)
-        if (looks_like_own or replacement) and not _is_read_by_user_code(name, settings):
+        nearest = difflib.get_close_matches(upper, known, n=1, cutoff=0.0)[0]
+        is_misspelled = difflib.SequenceMatcher(None, upper, nearest).ratio() >= _SIMILARITY
+        is_own = is_misspelled or name in _REMOVED or name.partition("_")[0] in _OWN_PREFIXES
+        replacement = OF_OTHER_CRAWLERS.get(upper)
+        if (is_own or replacement) and not _is_read_by_user_code(name, settings):
             if name in _REMOVED:
                 raise FatalError(f"The setting {name} was removed: {_REMOVED[name]}.")
             if replacement is None:

@@ -53,10 +53,8 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     except CommandError as error:
         raise FatalError(str(error)) from error
     if isinstance(command, Refetch | Due):
-        line_filter = (
-            answered(command.what) if isinstance(command, Refetch) else UrlList(command.urls)
-        )
-        result = visit(settings, request, line_filter, on_progress=lambda *_: None)
+        urls = answered(command.what) if isinstance(command, Refetch) else UrlList(command.urls)
+        result = visit(settings, request, urls, on_progress=lambda *_: None)
         return [CommandAnswer(f"{request.name}: {result.in_words}")]
     if not (settings.get("HIVE") or is_hive(Path(settings["JOBDIR"]))):
         return [send(Path(settings["JOBDIR"]), request)]

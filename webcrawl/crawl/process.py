@@ -45,8 +45,12 @@ logger = logging.getLogger(__name__)
 
 # If all of these stats are 0, the job has no content.
 _CONTENT = (
-    *("seen/submitted", "frontier/waiting", "frontier/leased", "frontier/parked"),
-    *("frontier/finished", "item_scraped_count"),
+    "seen/submitted",
+    "frontier/waiting",
+    "frontier/leased",
+    "frontier/parked",
+    "frontier/finished",
+    "item_scraped_count",
 )
 
 

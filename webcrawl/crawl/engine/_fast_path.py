@@ -230,10 +230,8 @@ class _Service:
         That is the meaning of CONCURRENT_ITEMS = 1. Replaces ``handle_spider_output_async``.
         """
         scraper = self._scraper
-        process_output, on_error = (
-            scraper._process_spidermw_output_async,
-            scraper.handle_spider_error,
-        )
+        process_output = scraper._process_spidermw_output_async
+        on_error = scraper.handle_spider_error
         if isinstance(result, AsyncIterator):
             async for output in aiter_errback(result, on_error, request, response):
                 await process_output(output, response)

@@ -166,8 +166,8 @@ class Job:
         draw_seed: Callable[[], int] = new_seed,
     ) -> None:
         self.path = path
-        self._only_shards = None if only is None else frozenset(only)
-        self._allowed_names = frozenset(beside)
+        self._only = None if only is None else frozenset(only)
+        self._allowed = frozenset(beside)
         self.kept = kept or KeptCheckpoints(path=path)
         self._lock = DirectoryLock(path=path / "LOCK")
         self._boot = read_boot_id()
@@ -206,9 +206,7 @@ class Job:
     def _refuse_foreign_directory(self) -> None:
         """Raise FatalError if the directory is not a job directory and contains other files."""
         with contextlib.suppress(OSError):  # missing, or refused by ``lock``
-            names = (
-                {path.name for path in self.path.iterdir()} - self._allowed_names - _IGNORED_NAMES
-            )
+            names = {path.name for path in self.path.iterdir()} - self._allowed - _IGNORED_NAMES
             if names and names.isdisjoint(_JOB_NAMES):
                 hive = "; to continue a hive, use scrapy hive" if "drones" in names else ""
                 raise FatalError(
@@ -242,9 +240,7 @@ class Job:
 
         Raises FatalError if the job belongs to another spider than *spider*.
         """
-        own, shards = _read(
-            self.path, lambda name: self._only_shards is None or name in self._only_shards
-        )
+        own, shards = _read(self.path, lambda name: self._only is None or name in self._only)
         # A shard may have been moved here.
         saved = [state for state in (own, *shards.values()) if state is not None]
         self.use(seed_of(saved[0]) if saved else self._draw_seed())

@@ -31,17 +31,8 @@ CUT_OFF = "job/cut_off"
 #: Prefixes of the stats that are counted from 0 in each run.
 COUNTED = (
     *("outcome/", "retry/", "robots/", "side_downloads/", "redirects/", "critical/", "outage/"),
-    *(
-        "pauses/",
-        "contacts",
-        "fetch/",
-        "links/",
-        "urls/refused/",
-        "seeds/refused/",
-        "seen/submitted",
-        "seen/new",
-        "warc/",
-    ),
+    *("pauses/", "contacts", "fetch/", "links/", "urls/refused/", "seeds/refused/"),
+    *("seen/submitted", "seen/new", "warc/"),
     *("content/duplicates", "content/tested", "politeness/"),
     *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
     *("walls/", "visits/", "doctor/"),
