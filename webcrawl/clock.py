@@ -33,7 +33,7 @@ class _Source:
 
 
 def wall_time() -> float:
-    """Return epoch seconds by the system clock."""
+    """Return the time of the system clock in epoch seconds."""
     return _Source.wall()
 
 
@@ -43,12 +43,12 @@ def since_boot() -> float:
 
 
 def cpu_time() -> float:
-    """Return the seconds of CPU that the calling thread has used."""
+    """Return the CPU time of the calling thread in seconds."""
     return _Source.cpu()
 
 
 def cpu_time_of_process() -> float:
-    """Return the seconds of CPU that all threads of this process have used."""
+    """Return the CPU time of all threads of this process in seconds."""
     return _Source.cpu_of_process()
 
 

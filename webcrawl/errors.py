@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FatalError(ValueError):
-    """An error that the user can fix: the crawl cannot start or continue.
+    """Raised when the crawl cannot start or continue, for a reason that the user can remove.
 
     The text is one sentence that says what is wrong and what to do next. ``scrapy crawl`` prints it
     and exits with 2. It is a ValueError because Scrapy's own components raise that for a bad
@@ -26,7 +26,7 @@ class FatalError(ValueError):
 
 
 class StoreError(OSError):
-    """A processing module cannot store any more pages, which ends the crawl.
+    """Raised when a processing module cannot store any more pages; ends the crawl.
 
     The page's URL goes back to the frontier, and the same command continues once the disk is
     repaired. ``place``: the setting and the directory that the error is about, if that is not
@@ -44,7 +44,7 @@ class RemoteStoreError(StoreError):
 
 
 class ObjectStoreError(OSError):
-    """HIVE_STORE or OUTPUT_STORE cannot be reached, or has unexpected content.
+    """Raised when HIVE_STORE or OUTPUT_STORE cannot be reached or has unexpected content.
 
     The text is one clause that names the store. The files on the crawl's own disk are intact.
     """

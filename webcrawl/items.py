@@ -195,8 +195,10 @@ class Page:
         """Return the title of an HTML document; "" unless it is in the first kilobytes."""
         if self.content_type not in _HTML:
             return ""
-        head = self.body[: charset.HEAD_BYTES]
-        match = _TITLE.search(charset.decode(head, charset.detect(head, declared=self.charset)))
+        beginning = self.body[: charset.HEAD_BYTES]
+        match = _TITLE.search(
+            charset.decode(beginning, charset.detect(beginning, declared=self.charset))
+        )
         return " ".join(html.unescape(match[1]).split())[:_MAX_TITLE] if match else ""
 
     @property
@@ -206,16 +208,16 @@ class Page:
         ``text`` is parsed at the first access.
         """
         if self._selector is None:
-            kind = "xml" if _XML_TYPE.fullmatch(self.content_type) else "html"
-            self._selector = Selector(text=self.text, type=kind, base_url=self.url)
+            selector_type = "xml" if _XML_TYPE.fullmatch(self.content_type) else "html"
+            self._selector = Selector(text=self.text, type=selector_type, base_url=self.url)
         return self._selector
 
     def css(self, query: str) -> SelectorList[Selector]:
-        """Select with CSS, like Scrapy's ``response.css``."""
+        """Select elements with the CSS selector *query*, like Scrapy's ``response.css``."""
         return self.selector.css(query)
 
     def xpath(self, query: str, **variables: Any) -> SelectorList[Selector]:
-        """Select with XPath, like Scrapy's ``response.xpath``."""
+        """Select nodes with the XPath expression *query*, like Scrapy's ``response.xpath``."""
         return self.selector.xpath(query, **variables)
 
     def header(self, name: str) -> str | None:

@@ -200,6 +200,7 @@ class MercatorScheduler(BaseScheduler):
         return deferred_from_coro(self._close(reason))
 
     async def _close(self, reason: str) -> None:
+        """Close the process and the drone, and then release the job directory."""
         if self._stop.is_open:
             if self._tick.running:
                 self._tick.stop()
@@ -277,9 +278,9 @@ class MercatorScheduler(BaseScheduler):
 
         Returns the state last saved under that name, or None.
         """
-        own = self._job.own
-        saved = own.saved(name)
-        own.attach(name, part)
+        job_state = self._job.own
+        saved = job_state.saved(name)
+        job_state.attach(name, part)
         return saved
 
     # --- background work

@@ -54,7 +54,7 @@ class VisibleRecord(logging.LogRecord):
 
     @property
     def exc_text(self) -> str | None:
-        """The formatted traceback; formatters write it here and read it back."""
+        """Return the formatted traceback, which formatters store here and read back."""
         return self._exc_text
 
     @exc_text.setter
@@ -271,8 +271,8 @@ def progress(unit: str) -> Iterator[Callable[..., None]]:
 
     def on_progress(count: int, unit: str = unit) -> None:
         nonlocal shown_at
-        if is_shown and (at := now()) - shown_at >= _PROGRESS_SECS:
-            shown_at = at
+        if is_shown and (time_now := now()) - shown_at >= _PROGRESS_SECS:
+            shown_at = time_now
             show(f"{count:,} {unit}")
 
     try:
@@ -291,15 +291,17 @@ def progress_of(total: int) -> Iterator[Callable[[int], None]]:
     from webcrawl.clock import now
     from webcrawl.crawl.figures.counts import elapsed, size
 
-    started_at, done = now(), 0
+    started_at, bytes_done = now(), 0
 
     with progress("") as show:
 
         def on_progress(number: int) -> None:
-            nonlocal done
-            done += number
-            secs_left = (now() - started_at) * max(total - done, 0) / max(done, 1)
-            show(100 * done // max(total, 1), f"% of {size(total)}, {elapsed(secs_left)} left")
+            nonlocal bytes_done
+            bytes_done += number
+            secs_left = (now() - started_at) * max(total - bytes_done, 0) / max(bytes_done, 1)
+            show(
+                100 * bytes_done // max(total, 1), f"% of {size(total)}, {elapsed(secs_left)} left"
+            )
 
         yield on_progress
 

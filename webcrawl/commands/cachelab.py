@@ -32,6 +32,7 @@ from webcrawl.commands import (
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--policies",
         default="all",
@@ -51,6 +52,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, _: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.errors import require_package
 
     if len(args) != 1:

@@ -28,6 +28,7 @@ _PAGE = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--address",
         action="append",
@@ -43,6 +44,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     if len(args) > 1:
         raise UsageError("give at most one file name")
     path = Path(args[0] if args else "contact.html")

@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add("--reason", default="", metavar="WHY", help="the reason, recorded with the command")
     add("--yes", action="store_true", help="do not ask before a drop")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.control.sending import send_to_crawl
 
     words = take_job(args, settings)

@@ -108,6 +108,10 @@ class Command(crawl.Command):
         add_epilog(parser, __name__)
 
     def process_options(self, args: list[str], opts: Options) -> None:
+        """Process the options, check the settings that are used early, and set up logging.
+
+        Exits if a setting is invalid.
+        """
         names = [argument.partition("=")[0] for argument in opts.spargs]
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
@@ -133,6 +137,7 @@ class Command(crawl.Command):
             asyncio.set_event_loop(load_object(event_loop)())
 
     def run(self, args: list[str], opts: Options) -> None:
+        """Run the crawl of the spider in *args*, and set the exit code."""
         if len(args) != 1:
             raise UsageError("give one spider, for example: scrapy crawl web -a seeds=FILE")
         assert self.crawler_process is not None
@@ -249,12 +254,14 @@ class Command(crawl.Command):
             if text:
                 print_and_log(f"webcrawl: {text}\n")
             return
-        stored = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
-        places = [
+        output_settings = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
+        outputs = [
             (Path(crawler.settings[name] or jobdir / folder), files)
-            for name, (folder, files) in stored.items()
+            for name, (folder, files) in output_settings.items()
         ]
-        sources = " ".join(f"{place}{files}" for place, files in places if place.exists())
+        sources = " ".join(
+            f"{directory}{files}" for directory, files in outputs if directory.exists()
+        )
         print_and_log(
             f"webcrawl: {text} Build the next segment, then run the same command again: "
             f"scrapy queue-build --queue {queue.directory} {sources}\n"
@@ -268,7 +275,7 @@ def _report_bad_input(error: ValueError) -> int:
 
 
 def _end_redis_of_hive(crawler: Crawler) -> None:
-    """Stop the own Redis of the hive if its supervisor was killed and this was the last drone."""
+    """Stop the hive's own Redis if its supervisor was killed and this was the last drone."""
     from webcrawl.hive.launch.supervisor import end_left_redis
     from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 

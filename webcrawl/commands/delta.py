@@ -27,6 +27,7 @@ from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--since",
         required=True,
@@ -44,6 +45,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.errors import require_package
     from webcrawl.jobs.inspect.delta import delta, since, write_json, write_parquet
     from webcrawl.storage.atomic import replacing

@@ -22,6 +22,7 @@ from webcrawl.commands import Options, Settings, make_command, print_answer, tak
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.jobs.inspect.examination import examination_text, examinations
 
     take_job(args, settings, alone=True)

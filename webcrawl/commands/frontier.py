@@ -46,6 +46,7 @@ _DEFAULT_TOP = 10
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--hosts",
@@ -86,6 +87,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.hive.launch.job_directories import is_hive
 
     if opts.check_hosts is not None:

@@ -33,12 +33,14 @@ _TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--root", default=".", metavar="DIR", help="the project's directory (default: this one)"
     )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: ARG001  # of all commands
+    """Run this command and return its exit code."""
     if len(args) != 1:
         raise UsageError("give the name of one module, for example word_count")
     name = args[0]

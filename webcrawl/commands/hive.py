@@ -43,6 +43,7 @@ from webcrawl.wording import visible
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--drones",
@@ -76,6 +77,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     if opts.hosts:
         return _run_elsewhere(args, opts, settings)
     if args[:1] in (["status"], ["stop"]):
@@ -134,7 +136,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
 
 
 def _status(opts: Options, settings: Settings) -> int:
-    """Print the state of a hive, as its Redis has it."""
+    """Print the state of a hive, as recorded in its Redis."""
     import asyncio
 
     from webcrawl.crawl.job.ports import ports_of

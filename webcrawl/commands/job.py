@@ -83,6 +83,7 @@ def _findings(findings: list[Finding], count: int) -> Iterator[str]:
 
 
 def _restored_text(result: Restored) -> str:
+    """Return *result* as text, with advice on what to do next."""
     from webcrawl.jobs.check.whole import NO_CHECKPOINT
 
     if not result.checkpoint:
@@ -95,6 +96,7 @@ def _restored_text(result: Restored) -> str:
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--warc",
@@ -111,6 +113,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     commands = {"check": _check, "restore": _restore}
     if not args or args[0] not in commands:
         raise UsageError("usage: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
@@ -121,6 +124,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 
 def _check(jobdir: Path, opts: Options) -> int:
+    """Check the jobs in *jobdir*, print what was found, and return the exit code."""
     from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.check.whole import bytes_of, check_job
 
@@ -137,6 +141,7 @@ def _check(jobdir: Path, opts: Options) -> int:
 
 
 def _restore(jobdir: Path, opts: Options) -> int:
+    """Restore a checkpoint of the job in *jobdir*, print which, and return the exit code."""
     from webcrawl.jobs.check.restore import candidates, restore_job
     from webcrawl.jobs.check.whole import bytes_of
 

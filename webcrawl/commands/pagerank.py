@@ -26,6 +26,7 @@ from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "-o",
         "--output",
@@ -41,6 +42,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.errors import FatalError, require_package
 
     take_job(args, settings, alone=True)
@@ -78,8 +80,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             tables.write_ranking(directory / f"{kind}s.parquet", name=name)
             tables.write_ranks(output, name=name)
     except (OSError, duckdb.Error, CorruptRecordError) as error:
-        why = str(error).partition("\n")[0]
-        raise FatalError(f"The link graph in {jobdir} cannot be ranked: {why}.") from error
+        reason = str(error).partition("\n")[0]
+        raise FatalError(f"The link graph in {jobdir} cannot be ranked: {reason}.") from error
     links, pairs = counted(tables.links, "link"), counted(tables.pairs, "distinct pair")
     print(f"{output}: {counted(tables.names, kind)} ranked by {links}, {pairs}")
     return 0

@@ -40,6 +40,7 @@ _TOP = 20
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     from webcrawl.jobs.audit.access_logs import KEYS
 
     add = group.add_argument
@@ -66,6 +67,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.crawl.job.saved_settings import settings_of
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.crawl.lease.outcome_log import INFO_LOG

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add("--queue", metavar="DIR", help="directory of the queue; created if it does not exist")
     add(
@@ -50,6 +51,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.crawl.seeds import split_sources
     from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.jobs.queue.building import build

@@ -48,6 +48,7 @@ _HOSTS_PER_SEED_HOST, _MIN_HOSTS = 3, 200
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--seed",
@@ -73,6 +74,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     import msgspec
 
     from webcrawl.hive.launch.job_directories import is_crawl
@@ -84,14 +86,14 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise FatalError("--contacts must be at least 1, --seed at least 0.")
 
     directory: Path = opts.directory.absolute()
-    given, rest = _split_command(command)
-    crawl = _crawl_settings(rest[1], given, settings)
+    options, words = _split_command(command)
+    crawl = _crawl_settings(words[1], options, settings)
     _empty(directory)
-    arguments = dict(argument.partition("=")[::2] for argument in given.a)
-    urls = _seed_urls(rest[1], arguments, crawl, directory)
+    arguments = dict(argument.partition("=")[::2] for argument in options.a)
+    urls = _seed_urls(words[1], arguments, crawl, directory)
     hosts = len({urlsplit(url).hostname for url in urls})
     overrides, switched_off = _overrides(
-        directory, crawl, has_own_feeds=bool(given.output or given.overwrite)
+        directory, crawl, has_own_feeds=bool(options.output or options.overwrite)
     )
     orders = Orders(
         seed=opts.seed,
@@ -100,11 +102,15 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         urls=urls,
         settings=overrides,
         command=[
-            *rest,
-            *(word for setting in given.set for word in ("-s", setting)),
+            *words,
+            *(word for setting in options.set for word in ("-s", setting)),
             *(word for name, value in arguments.items() for word in ("-a", f"{name}={value}")),
-            *(word for uri in given.output for word in ("-o", str(_feed_file(directory, uri)))),
-            *(word for uri in given.overwrite for word in ("-O", str(_feed_file(directory, uri)))),
+            *(word for uri in options.output for word in ("-o", str(_feed_file(directory, uri)))),
+            *(
+                word
+                for uri in options.overwrite
+                for word in ("-O", str(_feed_file(directory, uri)))
+            ),
         ],
         access_log=directory / "access.log",
     )
@@ -158,14 +164,14 @@ def _split_command(command: list[str]) -> tuple[Options, list[str]]:
     parser.add_argument("-a", action="append", default=[])
     parser.add_argument("-o", "--output", action="append", default=[])
     parser.add_argument("-O", "--overwrite-output", dest="overwrite", action="append", default=[])
-    given, rest = parser.parse_known_args(command)
-    if rest[:1] != ["crawl"] or len(rest) < 2:
+    options, words = parser.parse_known_args(command)
+    if words[:1] != ["crawl"] or len(words) < 2:
         raise FatalError("Put a crawl command after --, such as: scrapy rehearse -- crawl web ...")
-    return given, rest
+    return options, words
 
 
-def _crawl_settings(spider: str, given: Options, settings: Settings) -> Settings:
-    """Return the settings that a crawl of *spider* would have with the options *given*.
+def _crawl_settings(spider: str, options: Options, settings: Settings) -> Settings:
+    """Return the settings that a crawl of *spider* would have with *options*.
 
     *settings* are those of the project. Raises FatalError for an unknown spider or a bad value.
     """
@@ -176,8 +182,8 @@ def _crawl_settings(spider: str, given: Options, settings: Settings) -> Settings
     if spider not in loader.list():
         raise FatalError(f"There is no spider {spider}: scrapy list shows them.")
     loader.load(spider).update_settings(crawl)
-    for option in given.set:
-        name, _, value = option.partition("=")
+    for assignment in options.set:
+        name, _, value = assignment.partition("=")
         try:
             crawl.set(name, value, priority="cmdline")
         except (TypeError, ValueError) as error:  # invalid JSON

@@ -50,6 +50,7 @@ _REPLAY_SETTINGS = {
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--output",
@@ -89,6 +90,7 @@ def _source_paths(args: list[str], output: str | None) -> list[Path]:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from scrapy.crawler import AsyncCrawlerProcess
 
     from webcrawl.clock import now
@@ -128,16 +130,17 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
 
     def on_progress(path: Path, offset: int) -> None:
+        """Remember that *path* was read up to *offset*, and log progress at intervals."""
         nonlocal position, reported_at, pages_reported
         position = path, offset
         secs = now() - reported_at
         if secs < interval:
             return
-        (pages, failed), done = counts(), sum(sizes[: paths.index(path)]) + offset
+        (pages, failed), bytes_done = counts(), sum(sizes[: paths.index(path)]) + offset
         line = (
             f"{elapsed(now() - started_at)} {counted(pages, 'page')} "
             f"({(pages - pages_reported) / secs:,.0f}/s), {failed:,} failed; "
-            f"{done / 1e6:,.1f} of {sum(sizes) / 1e6:,.1f} MB"
+            f"{bytes_done / 1e6:,.1f} of {sum(sizes) / 1e6:,.1f} MB"
         )
         logger.info("%s", line)
         reported_at, pages_reported = now(), pages

@@ -27,6 +27,7 @@ from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "-o",
@@ -45,6 +46,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.report.page import page, write_drawings
     from webcrawl.jobs.report.sections import report

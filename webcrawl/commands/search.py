@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add("--limit", type=int, default=10, metavar="N", help="print at most N pages (default: 10)")
     add("--language", default="", metavar="CODE", help="only pages in this language (en, de, ...)")
@@ -46,6 +47,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.jobs.search import indexes_of, search_all
 
     if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # replay also writes one

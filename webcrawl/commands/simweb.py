@@ -54,6 +54,7 @@ _POLL_SECS = 0.1
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     from webcrawl.simweb import PRESETS
 
     add = group.add_argument
@@ -107,6 +108,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.simweb import SimWebError
 
     command = args[1:] if args[:1] == ["--"] else args
@@ -215,7 +217,7 @@ def _world_of_options(opts: Options, ports: dict[str, int]) -> World:
             expected = "a whole number" if types[name] is int else "a number"
             raise FatalError(f"--world {name} needs {expected}, not {value!r}") from None
     faults = {
-        one.removeprefix("faults."): parameters.pop(one) for one in [*parameters] if "." in one
+        name.removeprefix("faults."): parameters.pop(name) for name in [*parameters] if "." in name
     }
     return preset(opts.preset, **parameters, faults=dataclasses.replace(base.faults, **faults))
 
@@ -235,12 +237,12 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
     crawl = shlex.join(
         ["scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}", *options],
     )
-    last = world.host(world.hosts - 1).name
+    last_name = world.host(world.hosts - 1).name
     addresses = world.address_list()
     ports = f"HTTP on port {world.http_port}"
     if world.https_share:
         ports += f", HTTPS on port {world.https_port}"
-    own = [
+    services = [
         f"{name} on port {port}"
         for name, share, port in (
             ("FTP", world.ftp, world.ftp_port),
@@ -248,12 +250,14 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
         )
         if share
     ]
-    others = f"\n              {', '.join(own)}, on an address for each host" if own else ""
+    others = (
+        f"\n              {', '.join(services)}, on an address for each host" if services else ""
+    )
     truth = f"\n  truth       {opts.truth}" if opts.truth else ""
     print(
         f"The simulated internet is up: {counted(world.hosts, 'host')}, seed {world.seed}, "
         f"{opts.preset}.\n"
-        f"  names       site00000.sim.test to {last}, by DNS on {web.dns} (UDP)\n"
+        f"  names       site00000.sim.test to {last_name}, by DNS on {web.dns} (UDP)\n"
         f"  addresses   {addresses[0]} to {addresses[-1]}, {ports}{others}\n"
         f"  seeds       {opts.seeds_file} ({counted(world.seed_hosts, 'URL')})\n"
         f"  access log  {log_path}{truth}\n"

@@ -29,11 +29,13 @@ _MAX_BYTES = 16 << 20
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument("--update", action="store_true", help="download today's list")
     group.add_argument("--url", default=_URL, help=f"download it from URL (default: {_URL})")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     import http.client
 
     from webcrawl.crawl.job.suffix_lists import suffix_list_of

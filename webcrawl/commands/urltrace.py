@@ -42,6 +42,7 @@ _MAX_POPULAR = 1 << 20
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--popular",
         type=Path,
@@ -57,6 +58,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.configuration.values import whole
     from webcrawl.jobs.caches.properties import properties_of, text_of
     from webcrawl.jobs.caches.trace_files import trace_of

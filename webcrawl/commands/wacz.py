@@ -33,6 +33,7 @@ from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "-o",
         "--output",
@@ -43,6 +44,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.clock import wall_time
     from webcrawl.errors import FatalError, require_package
     from webcrawl.wording import visible

@@ -29,7 +29,7 @@ Epoch: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=2.5e11)]
 
 
 class UndecodableError(msgspec.DecodeError):
-    """Bytes, or a value decoded from them, do not have the expected form."""
+    """Raised for bytes, or a value decoded from them, that do not have the expected form."""
 
 
 @overload

@@ -103,28 +103,28 @@ def part_of(name: str, size: int, *, shards: int) -> int:
 def sizes(settings: BaseSettings) -> dict[str, int]:
     """Return the number of units of each row of TABLE, as ``size_of`` does for one."""
     budget = whole(settings, "MEMORY_BUDGET", at_least=1)
-    given = {
+    user_sizes = {
         name: whole(settings, name, at_least=row.at_least_given)
         for name, row in TABLE.items()
         if name.isupper() and settings.get(name) is not None
     }
-    given_bytes = sum(size * TABLE[name].unit for name, size in given.items())
-    others = {name: row for name, row in TABLE.items() if name not in given}
+    user_bytes = sum(size * TABLE[name].unit for name, size in user_sizes.items())
+    others = {name: row for name, row in TABLE.items() if name not in user_sizes}
     weights = sum(row.weight for row in others.values())
     # The budget must be large enough that every other row gets its minimum.
-    needed = given_bytes + max(
+    needed = user_bytes + max(
         (-(-row.at_least * row.unit * weights // row.weight) for row in others.values()), default=0
     )
     if budget < needed:
-        clause = f", {given_bytes} of them for {', '.join(given)}" if given else ""
+        clause = f", {user_bytes} of them for {', '.join(user_sizes)}" if user_sizes else ""
         raise FatalError(f"MEMORY_BUDGET must be at least {needed} bytes{clause}; it is {budget}.")
     shares = {
-        name: min((budget - given_bytes) * row.weight // (weights * row.unit), row.at_most)
+        name: min((budget - user_bytes) * row.weight // (weights * row.unit), row.at_most)
         for name, row in others.items()
     }
     if "SEEN_BUFFER_SIZE" in shares:
         shares["SEEN_BUFFER_SIZE"] = _power_of_two_below(shares["SEEN_BUFFER_SIZE"])
-    return given | shares
+    return user_sizes | shares
 
 
 def _power_of_two_below(size: int) -> int:

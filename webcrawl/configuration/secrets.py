@@ -82,8 +82,8 @@ def masked(name: object, value: Any) -> Any:
             return [masked("", first), masked(first, second)]
         case list() | tuple() | set() | frozenset():
             return [masked("", item) for item in value]
-    shown = masked_url(repr(value))
-    return value if shown == repr(value) else shown
+    masked_text = masked_url(repr(value))
+    return value if masked_text == repr(value) else masked_text
 
 
 def masked_url(text: str) -> str:

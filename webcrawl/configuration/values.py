@@ -98,6 +98,10 @@ def flag(settings: BaseSettings, name: str) -> bool:
 def _checked_number(
     settings: BaseSettings, name: str, is_allowed: Callable[[float], bool], expected: str
 ) -> float:
+    """Return the setting *name* as a finite number for which *is_allowed* is true.
+
+    Otherwise raises FatalError, which says that the setting must be a *expected*.
+    """
     try:
         value = float(measured(name, settings.get(name, _default(settings, name))))
     except (TypeError, ValueError, OverflowError):

@@ -94,7 +94,7 @@ class HiveControl:
         self._reading: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Apply the lasting commands that the drone has missed, and start to read new ones.
+        """Apply the lasting commands that the drone has missed, and start reading new ones.
 
         Raises FatalError if Redis cannot be reached.
         """
@@ -140,8 +140,8 @@ class HiveControl:
         try:
             request = decode_request(data)
             command = parse(request.name, request.arguments)
-            last = self._control.journal.last.get(command.fill(command.state_key))
-            is_overridden = last is not None and number <= last.order
+            last_change = self._control.journal.last.get(command.fill(command.state_key))
+            is_overridden = last_change is not None and number <= last_change.order
             if missed and (is_overridden or not command.state_key):
                 return
             answer = _OVERRIDDEN
@@ -156,21 +156,21 @@ class HiveControl:
         await self._client.execute_command("HSET", key, self._name, data)
         await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
 
-    async def _restore(self, found: Mapping[int, bytes], *, highest: int) -> None:
+    async def _restore(self, entries: Mapping[int, bytes], *, highest: int) -> None:
         """Restore entries of this drone's journal that Redis has lost.
 
-        *found* has the entries that are in Redis, and *highest* is the highest number there.
+        *entries* has the entries that are in Redis, and *highest* is the highest number there.
         """
-        last = {
+        last_changes = {
             change.order: change for change in self._control.journal.last.values() if change.order
         }
-        self._handled |= last.keys()
-        lost, highest_known = last.keys() - found.keys(), max(self._handled, default=1)
+        self._handled |= last_changes.keys()
+        lost, highest_known = last_changes.keys() - entries.keys(), max(self._handled, default=1)
         if not lost and highest_known <= highest:
             return
         arguments: list[int | bytes] = [highest_known]
         for number in sorted(lost):
-            change = last[number]
+            change = last_changes[number]
             request = Request(change.name, change.arguments, change.reason, origin=change.origin)
             arguments += [number, msgspec.json.encode(request)]
         await self._client.execute_command("EVAL", _RESTORE, 1, self._keys.commands, *arguments)

@@ -41,7 +41,7 @@ Reason = Literal[Rule, "failing_origin"]
 
 
 class CommandError(ValueError):
-    """A command was refused and has changed nothing; the text is one sentence."""
+    """Raised when a command is refused and has changed nothing; the text is one sentence."""
 
 
 class ControlCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +90,7 @@ class _HostCommand(ControlCommand, frozen=True):
         force_setattr(self, "host", host)
 
     def covers(self, host: str) -> bool:
-        """Return whether the command is for *host*."""
+        """Return whether the command applies to *host*."""
         return domain_among({self.host}, host) is not None
 
 

@@ -125,8 +125,8 @@ class ControlSocket:
 
 def _parent_directory() -> Path:
     """Return the directory in which directories for sockets are created."""
-    own = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-    return own if own.is_dir() else Path(tempfile.gettempdir())
+    runtime_directory = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    return runtime_directory if runtime_directory.is_dir() else Path(tempfile.gettempdir())
 
 
 def _saved_path(jobdir: Path) -> Path:

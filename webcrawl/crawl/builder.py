@@ -285,6 +285,7 @@ class ProcessBuilder:
         )
 
     def _build_link_submitter(self) -> LinkSubmitter:
+        """Build the part that filters links and submits them to this or another process."""
         settings = self._settings
         build_filters = partial(
             filters_of,

@@ -149,8 +149,8 @@ class Health:
         if shards.has_pending or self._may_end():
             return ""
         if shards.next_due is not None:
-            at = datetime.fromtimestamp(shards.next_due, UTC)
-            return f"visits from {at:%Y-%m-%d %H:%M} UTC"
+            next_visit = datetime.fromtimestamp(shards.next_due, UTC)
+            return f"visits from {next_visit:%Y-%m-%d %H:%M} UTC"
         return self._awaits()
 
     def record(self) -> Record:

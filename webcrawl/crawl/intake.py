@@ -166,17 +166,17 @@ class Intake:
         return self._pages.submit(page, links, result=fetch.page, chain=entry.chain)
 
     async def _submit_in_slices(
-        self, page: Page, fetch: Fetch, found: Iterator[Link | None]
+        self, page: Page, fetch: Fetch, slow_links: Iterator[Link | None]
     ) -> AsyncIterator[Page]:
         """Submit links that take long to find in batches, as fast as the eliminator accepts them.
 
-        *found* finds the links. The Page is yielded when all links are on disk, and its URL is
+        *slow_links* finds the links. The Page is yielded when all links are on disk, and its URL is
         finished after that. If the process crashes before, the page is fetched again and its links
         are submitted again; the eliminator then knows them.
         """
         if not self._submit(page, fetch, page.links):
             return
-        slices = in_slices(found, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
+        slices = in_slices(slow_links, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
         for batch in self._reading.steps(page.url, slices):
             page.links += batch
             if not self._submit(page, fetch, batch):
@@ -245,7 +245,7 @@ class Intake:
             self._stop.fail(error)
 
     def note_all_seeds_read(self) -> None:
-        """Report that there are no more seeds."""
+        """Record that all seeds were read; shards that waited for them may start."""
         if self._remote is not None:
             self._remote.note_all_seeds_read()
             return

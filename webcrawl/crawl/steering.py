@@ -40,7 +40,7 @@ class Steering:
         self._services = process.parts.services
 
     def pause(self, sentence: str) -> None:
-        """Contact no host until ``resume``, for the reason in *sentence*."""
+        """Stop contacting hosts until ``resume`` is called, for the reason in *sentence*."""
         self._process.pauses.hold(_NAME, sentence)
 
     def resume(self) -> None:

@@ -1,4 +1,4 @@
-"""Engine: the places where the crawl touches Scrapy's engine.
+"""Engine: all code that works with Scrapy's engine.
 
 Only _engine.py and _fast_path.py use private attributes of Scrapy. A check at the start makes sure
 that these have not changed; otherwise pages take Scrapy's own path, which is slower. `MicroBatch`

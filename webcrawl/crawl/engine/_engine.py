@@ -111,7 +111,7 @@ class Alarm:
         self._at = 0.0
 
     def set(self, at: float | None) -> None:
-        """Wake the engine at *at*; None means never."""
+        """Wake the engine at the time *at*, in epoch seconds; None means never."""
         if at is None or (self._timer is not None and self._at <= at):
             return
         self.cancel()
@@ -249,6 +249,7 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
     close_spider = engine.scraper.close_spider_async
 
     async def open_or_undo() -> None:
+        """Open the processing modules; after an error close those that were opened."""
         try:
             await open_spider()
         except CloseSpider:
@@ -273,6 +274,7 @@ def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None]) -> No
     close_spider = engine.scraper.close_spider_async
 
     async def close_and_report() -> None:
+        """Close the processing modules; report which one raised an error."""
         try:
             await close_spider()
         except Exception as error:
@@ -316,6 +318,7 @@ class _PlainMiddleware:
         self._filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
+        """Return the Request that follows a redirect, or *response* if it is not to be followed."""
         if request.meta.get("dont_redirect"):  # set for links
             return response
         result = cast("Any", super()).process_response(request, response)

@@ -149,7 +149,7 @@ def _result(figures: _CrawlStats) -> _Rows:
 def _stored(figures: _CrawlStats, places: Mapping[str, str]) -> _Rows:
     """Return the rows about where modules stored the pages and what they made from them."""
     rows = [("WARC", f"{places['WARC']}/*.warc.gz" if figures.count("warc/bytes") else "")]
-    rows += [(name, place) for name, place in places.items() if name != "WARC"]
+    rows += [(name, path) for name, path in places.items() if name != "WARC"]
     if "output_store/files" in figures.stats:
         pending = figures.stats.get("output_store/pending", 0)
         remaining = f"; {pending:,} are still here" if pending else ""
@@ -289,8 +289,8 @@ def _flagged(pages: int) -> str:
 
 def _visits(counts: Mapping[str, int]) -> str:
     """Describe the repeat visits, whose *counts* are by their result."""
-    kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
-    return f"{sum(counts.values()):,} of URLs fetched before: {kinds}" if counts else ""
+    by_result = ", ".join(f"{number:,} {result}" for result, number in sorted(counts.items()))
+    return f"{sum(counts.values()):,} of URLs fetched before: {by_result}" if counts else ""
 
 
 def _denied_now(counts: Mapping[str, int]) -> str:
@@ -336,11 +336,11 @@ def _volume(received: int, decoded: int, sent: int) -> str:
     return f"{decoded:,} after decompression, {ratio}; {sent:,} sent"
 
 
-def _links_per_page(pages: int, found: int, unique: int) -> str:
+def _links_per_page(pages: int, total: int, unique: int) -> str:
     """Describe the average number of links per page; "" without pages."""
     if not pages:
         return ""
-    return f"{found / pages:.1f} links per page, {unique / pages:.1f} of them distinct"
+    return f"{total / pages:.1f} links per page, {unique / pages:.1f} of them distinct"
 
 
 def _bound(stats: Mapping[str, Any], prefix: str) -> _Rows:

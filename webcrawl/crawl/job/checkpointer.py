@@ -93,13 +93,13 @@ class Checkpointer:
         """Keep the current checkpoint for later if that is due. Errors are only logged."""
         started = now()
         try:
-            kept = await asyncio.to_thread(self.job.kept.keep)
+            was_kept = await asyncio.to_thread(self.job.kept.keep)
         except Exception as error:  # the crawl can continue without it
             self.stats.inc_value("checkpoint/kept/failed")
             message = "The checkpoint is valid, but could not be kept for later: %s"
             logger.warning(message, error, exc_info=_traceback_of(error))
             return
-        if kept:
+        if was_kept:
             self.stats.inc_value("checkpoint/kept/count")
             logger.info("Checkpoint kept for later in %.2f s", now() - started)
 

@@ -172,7 +172,9 @@ class Journal:
             return
         self.number = line.n
         if key := line.state_key:
-            self.last = {one: self.last[one] for one in self.last if one != key} | {key: line}
+            self.last = {other: self.last[other] for other in self.last if other != key} | {
+                key: line
+            }
         if line.redo_if_unanswered:
             self.pending[line.n] = line
 

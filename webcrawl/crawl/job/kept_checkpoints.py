@@ -130,11 +130,11 @@ class KeptCheckpoints:
 
     def _is_due(self) -> bool:
         """Return whether the current checkpoint is to be kept."""
-        kept = kept_in(self._job)
-        if not kept:
+        checkpoints = kept_in(self._job)
+        if not checkpoints:
             return self._count > 0
         # A clock set back must not prevent checkpoints from being kept for years.
-        age = self._clock() - kept[-1].stat().st_mtime
+        age = self._clock() - checkpoints[-1].stat().st_mtime
         return self._count > 0 and not 0 <= age < self._every
 
     def _make(self, temporary: Path, name: str) -> None:

@@ -61,9 +61,9 @@ def with_saved(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings
 def settings_of(jobdir: Path, settings: Settings) -> Settings | None:
     """Return a copy of *settings* with those saved in *jobdir*; None if no settings are saved."""
     with suppress(CorruptRecordError, NewerFormatError):  # opening the job reports that
-        own = read_state(jobdir)
-        if own is not None and own.facts.get("settings") is not None:
-            return cast("Settings", with_saved(settings, own.facts))
+        state = read_state(jobdir)
+        if state is not None and state.facts.get("settings") is not None:
+            return cast("Settings", with_saved(settings, state.facts))
     return None
 
 

@@ -128,8 +128,8 @@ def shard_path(jobdir: Path, name: str) -> Path:
 
 def shard_names(jobdir: Path) -> list[str]:
     """Return the names of the shards that have a directory in *jobdir*, in order."""
-    found = (jobdir / SHARDS).glob("[0-9][0-9]*/")
-    return sorted(path.name for path in found if path.name.isdecimal())
+    directories = (jobdir / SHARDS).glob("[0-9][0-9]*/")
+    return sorted(path.name for path in directories if path.name.isdecimal())
 
 
 def boot_id() -> str:

@@ -51,23 +51,23 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
 def open_suffix_list(job: Job, present: SuffixList) -> None:
     """Use the list saved in *job*, which must be open; if it has none, use and save *present*."""
     saved = job.own.saved(_PART)
-    own = present if saved is None else _decompressed(saved)
-    if own.text != present.text:
+    crawl_list = present if saved is None else _decompressed(saved)
+    if crawl_list.text != present.text:
         logger.info(
             "This crawl keeps the public suffix list that it started with (%s); a new crawl would "
             "use the present one (%s)",
-            own.version,
+            crawl_list.version,
             present.version,
         )
-    use_list(own)
+    use_list(crawl_list)
     site_of("")  # loads the list, so that no page has to wait for that
     if saved is None:
-        job.own.keep(_PART, zlib.compress(own.text.encode("utf-8")))
+        job.own.keep(_PART, zlib.compress(crawl_list.text.encode("utf-8")))
 
 
-def use_suffix_list_of(own: SavedState) -> None:
-    """Use the list saved in *own*, the state of a job, to answer questions about its crawl."""
-    saved = own.snapshots.get(_PART)
+def use_suffix_list_of(state: SavedState) -> None:
+    """Use the list saved in *state*, the state of a job, to answer questions about its crawl."""
+    saved = state.snapshots.get(_PART)
     if saved is not None:
         use_list(_decompressed(saved))
 
