@@ -104,6 +104,7 @@ def scrapy_tool(
         add_epilog(parser, module)
 
     def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
+        """Process the options, then set what a tool needs: scheduler, handlers, log filters."""
         logging.setLogRecordFactory(VisibleRecord)
         check_dictionaries(opts)
         command.process_options(self, args, opts)
@@ -184,6 +185,7 @@ def make_command(
         ScrapyCommand.process_options(self, args, opts)
 
     def run_command(self: ScrapyCommand, args: list[str], opts: Options) -> None:
+        """Call *run* and set the exit code; print an error as one sentence."""
         assert self.settings is not None
         logging.setLogRecordFactory(VisibleRecord)
         try:
@@ -261,6 +263,7 @@ def progress(unit: str) -> Iterator[Callable[..., None]]:
     is_shown = stream.isatty()
 
     def show(text: str) -> None:
+        """Write *text* over the last one; stop showing progress if the terminal is gone."""
         nonlocal is_shown
         try:
             stream.write(f"\r{text:<{_PROGRESS_WIDTH}}\r")

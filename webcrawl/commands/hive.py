@@ -164,6 +164,7 @@ def _stop(opts: Options, settings: Settings) -> int:
     processes = partial(held_locks, jobdir) if is_local else None
 
     async def stop() -> list[str]:
+        """Stop the drones; return the names of those that are still running."""
         ask = partial(stop_and_wait, secs=opts.timeout, processes=processes)
         try:
             still_running: list[str] = await ask_hive(name, settings, ask)

@@ -20,6 +20,7 @@ class _Shell(Shell):
     """Scrapy's shell, which reports an expected download failure in one sentence."""
 
     def fetch(self, *args: Any, **kwargs: Any) -> None:
+        """Fetch like Scrapy's shell, but print an expected failure without a traceback."""
         try:
             super().fetch(*args, **kwargs)
         except Exception as error:

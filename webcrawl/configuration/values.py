@@ -138,7 +138,7 @@ def _units(name: str) -> dict[str, float]:
 
 
 def _invalid(settings: BaseSettings, name: str, expected: str) -> FatalError:
-    """Return the FatalError for the setting *name*, which is not an *expected*."""
+    """Return a FatalError that says that the setting *name* must be a value as *expected*."""
     value = settings[name]
     return FatalError(f"{name} must be a {expected}, not {value!r}{unit_hint(name, value)}.")
 

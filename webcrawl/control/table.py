@@ -255,6 +255,7 @@ class Drop(_HostCommand, frozen=True):
     reason: Reason
 
     async def execute(self, process: Process) -> str:
+        """Give up the parked URLs in slices, and return how many there were."""
         completion, dropped = process.parts.leases.completion, 0
         for shard in process.shards:
             parked = shard.frontier.parked.counts.get(self.reason, 0)

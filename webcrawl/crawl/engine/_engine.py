@@ -171,6 +171,7 @@ def keep_asking_for_waiting_pages(engine: ExecutionEngine, wait: Callable[[], bo
     """
 
     def needs_backout() -> bool:
+        """Return whether the engine must not ask for requests now."""
         return (
             not engine.running
             or engine._slot is None

@@ -343,6 +343,7 @@ def _through_pipelines(pipelines: ItemPipelineManager) -> Callable[[Any], Corout
     methods = cast("Iterable[Any]", pipelines.methods["process_item"])
 
     async def process(item: Any) -> Any:
+        """Pass *item* through all pipelines and return the result."""
         for method in methods:
             item = method(item)
             item = await (

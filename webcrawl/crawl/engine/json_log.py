@@ -26,6 +26,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return *record* as a JSON object, with credentials in tracebacks hidden."""
         time = datetime.fromtimestamp(record.created).astimezone()
         fields = {
             "time": time.isoformat(timespec="milliseconds"),

@@ -73,13 +73,16 @@ class CrawlStop:
             self._close()
 
     def ask(self, reason: str) -> None:
-        """End the crawl with a checkpoint, though it could continue. Returns immediately."""
+        """End the crawl with a checkpoint, for *reason*, although it could continue.
+
+        Returns immediately.
+        """
         self._reason = reason
         if self._is_opened and not self.has_begun:
             self._close()
 
     def _spider_opened(self) -> None:
-        """Close a crawl that has already failed.
+        """Close the crawl if it has failed while the spider was being opened.
 
         It could not be closed before: Scrapy was still opening the processing modules.
         """

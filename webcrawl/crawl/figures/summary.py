@@ -65,7 +65,7 @@ class _CrawlStats(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Return the reason why the crawl ended, as Scrapy and the stops name it."""
+        """Return the finish reason, as in the stats."""
         return str(self.stats.get("finish_reason", "unknown"))
 
     @property
@@ -321,7 +321,7 @@ def _this_run(stats: Mapping[str, Any]) -> str:
 
 
 def _links(figures: _CrawlStats) -> str:
-    """Describe the number of links; as many are new as there are URLs known to the crawl."""
+    """Describe how many links were found, and how many different URLs the crawl knows."""
     crawl, submitted = figures.crawl, figures.count("links/submitted")
     finished_urls = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
     known = finished_urls + figures.waiting + sum(figures.held.values())

@@ -115,7 +115,7 @@ def seed_of(state: SavedState) -> int:
 
 
 def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
-    """Return the names of the shards of the job in *jobdir*, whose own state on disk is *own*.
+    """Return the names of the shards of the job in *jobdir*; *own* is its own state on disk.
 
     A shard that has no directory was moved away. If the directory of all shards is missing, it was
     lost, and the names of all shards are returned.

@@ -86,7 +86,7 @@ class SavedState:
 
     @property
     def trusted(self) -> bool:
-        """Return whether the machine has been up ever since: see ``StateDirectory.rebooted``."""
+        """Return whether the machine has not rebooted since (see ``StateDirectory.rebooted``)."""
         return bool(self.boot_id) and self.boot_id == boot_id()
 
 
@@ -240,7 +240,10 @@ class StateDirectory:
 
     @property
     def is_to_be_saved(self) -> bool:
-        """Return whether checkpoints must save it: a part is attached, or no state is saved yet."""
+        """Return whether the next checkpoint must save this directory.
+
+        It must if a part is attached, or if the current state is not in this directory yet.
+        """
         return bool(self._parts) or not (self.path / "CURRENT").exists()
 
     def saved(self, name: str) -> bytes | None:
