@@ -67,11 +67,7 @@ def require_package(package: str, *, feature: str) -> None:
 
 def is_disk_full(error: BaseException) -> bool:
     """Return whether *error* means a full disk, a used-up quota or a file over ``ulimit -f``."""
-    return isinstance(error, OSError) and error.errno in {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-    }
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def is_disk_failing(error: BaseException) -> bool:

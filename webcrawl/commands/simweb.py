@@ -234,9 +234,7 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
     options = ["-s", f"DNS_SERVERS={web.dns}", "-s", "ALLOW_PRIVATE_ADDRESSES=1"]
     if world.gopher:
         options += ["-s", f"GOPHER_PORTS={world.gopher_port}"]
-    crawl = shlex.join(
-        ["scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}", *options],
-    )
+    crawl = shlex.join(["scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}", *options])
     last_name = world.host(world.hosts - 1).name
     addresses = world.address_list()
     ports = f"HTTP on port {world.http_port}"

@@ -44,10 +44,7 @@ _MAX_POPULAR = 1 << 20
 def _options(group: Group) -> None:
     """Add the options of this command to *group*."""
     group.add_argument(
-        "--popular",
-        type=Path,
-        metavar="FILE",
-        help="write the 2^20 most popular URLs to FILE",
+        "--popular", type=Path, metavar="FILE", help="write the 2^20 most popular URLs to FILE"
     )
     group.add_argument(
         "--crawl",

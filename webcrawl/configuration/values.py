@@ -188,6 +188,7 @@ def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **va
         raise FatalError(f"{name} is {path!r}, which cannot be used: {error}.") from error
 
     is_async = inspect.iscoroutinefunction
+    # The missing methods as they would be written, such as "async def addresses".
     missing = [
         "async " * is_async(model) + "def " * callable(model) + method
         for method, model in vars(like).items()

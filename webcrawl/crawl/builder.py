@@ -59,12 +59,7 @@ from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.politeness.addresses import HostAddresses
-from webcrawl.hosts.politeness.delays import (
-    Politeness,
-    is_unproven,
-    may_be_closed,
-    profile_of,
-)
+from webcrawl.hosts.politeness.delays import Politeness, is_unproven, may_be_closed, profile_of
 from webcrawl.hosts.politeness.host_policies import HostDelays
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage
@@ -232,9 +227,7 @@ class ProcessBuilder:
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
         log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
         info_log = LineLog(
-            path=jobdir / INFO_LOG,
-            max_bytes=log_bytes,
-            max_secs=values.log_file_secs(settings),
+            path=jobdir / INFO_LOG, max_bytes=log_bytes, max_secs=values.log_file_secs(settings)
         )
         state = self.state()
         return Process(
@@ -394,9 +387,7 @@ class ProcessBuilder:
                 max_queues=self._sizes["queues"],
             ),
             shares=DomainShares(
-                domain_of=registered_domain,
-                workers=live.workers,
-                max_busy=live.hosts_of_domain,
+                domain_of=registered_domain, workers=live.workers, max_busy=live.hosts_of_domain
             ),
             rests=records.rests,
         )
@@ -423,10 +414,7 @@ class ProcessBuilder:
             pages_of=lambda url: self._rules.hosts.url_policy(url).budget,
         )
         traps = TrapKeeper.from_settings(
-            self._settings,
-            exceptions=self._trap_exceptions,
-            records=records,
-            clock=clock,
+            self._settings, exceptions=self._trap_exceptions, records=records, clock=clock
         )
         origins = OriginRests(records=records, clock=clock)
 
@@ -495,10 +483,7 @@ class ProcessBuilder:
             robots=robots,
             politeness=politeness,
             preconditions=Preconditions(
-                rules=rules.hosts,
-                politeness=politeness,
-                addresses=used_addresses,
-                robots=robots,
+                rules=rules.hosts, politeness=politeness, addresses=used_addresses, robots=robots
             ),
             budgets=budgets,
             walls=Walls(

@@ -27,11 +27,7 @@ class ShardLifecycle:
     """
 
     def __init__(
-        self,
-        *,
-        state: JobState,
-        on_adopt: Callable[[], None],
-        on_abandon: Callable[[Shard], None],
+        self, *, state: JobState, on_adopt: Callable[[], None], on_abandon: Callable[[Shard], None]
     ) -> None:
         self._state = state
         self._job = state.resources.job

@@ -38,12 +38,7 @@ from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Headers, Response
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
-from scrapy.utils.defer import (
-    _process_pending_io,
-    aiter_errback,
-    ensure_awaitable,
-    iter_errback,
-)
+from scrapy.utils.defer import _process_pending_io, aiter_errback, ensure_awaitable, iter_errback
 from scrapy.utils.log import logformatter_adapter
 from scrapy.utils.misc import warn_on_generator_with_return_value
 from scrapy.utils.python import global_object_name, to_bytes

@@ -105,12 +105,12 @@ class Counts(NamedTuple):
 
         outcomes = with_prefix(f"{prefix}outcome/", stats)
         return cls(
-            sum(number for name, number in outcomes.items() if is_document(name)),
-            sum(number for name, number in outcomes.items() if name.startswith("http_3")),
-            {
+            pages=sum(number for name, number in outcomes.items() if is_document(name)),
+            redirects=sum(number for name, number in outcomes.items() if name.startswith("http_3")),
+            given_up={
                 name: number
                 for name, number in outcomes.items()
                 if not name.startswith(("http_2", "http_3"))
             },
-            sum(with_prefix(f"{prefix}visits/", stats).values()),
+            visits=sum(with_prefix(f"{prefix}visits/", stats).values()),
         )

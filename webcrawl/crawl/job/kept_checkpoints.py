@@ -50,12 +50,7 @@ class KeptCheckpoints:
     """
 
     def __init__(
-        self,
-        *,
-        path: Path,
-        count: int = 0,
-        every: float = 0.0,
-        clock: TimeSource = wall_time,
+        self, *, path: Path, count: int = 0, every: float = 0.0, clock: TimeSource = wall_time
     ) -> None:
         self._job = path
         self._path = path / DIRECTORY
