@@ -132,6 +132,7 @@ class MercatorDupeFilter(BaseDupeFilter):
             self._directory = Path(self._temporary.name)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="seen")
         eliminator = self._build(self._directory, self._executor)
+
         try:
             self._snapshot_file = self._directory / "snapshot"
             snapshot = self._snapshot_file

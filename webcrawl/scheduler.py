@@ -175,6 +175,7 @@ class MercatorScheduler(BaseScheduler):
             return "New crawl; nothing of it is kept, because it has no JOBDIR"
         if not job.own.resumed:
             return f"New crawl in {job.path}"
+
         note = ""
         if job.own.rebooted:
             note = "; after a reboot, pages since the last checkpoint are fetched again"
@@ -289,6 +290,7 @@ class MercatorScheduler(BaseScheduler):
         """Do a slice of background work. Called at intervals, and when an eliminator has merged."""
         if not self._stop.is_open:
             return
+
         if is_closing(self._engine):
             self._hurry_up()
         try:
@@ -299,6 +301,7 @@ class MercatorScheduler(BaseScheduler):
         except Exception as error:  # noqa: BLE001  # a looping call that raises is never repeated
             self._stop.fail(error)
             return
+
         if self._tick.running:
             is_waiting = self.drone is None and bool(self._health.waits_for)
             self._tick.interval = _IDLE_TICK_SECS if is_waiting else TICK_SECS

@@ -117,16 +117,19 @@ class Command(crawl.Command):
         if repeated is not None:
             # Scrapy would silently take the last one.
             raise UsageError(f"-a {repeated} is given more than once")
+
         check_dictionaries(opts)
         super().process_options(args, opts)
         logging.setLogRecordFactory(VisibleRecord)
         assert self.settings is not None
+
         try:
             check_process(self.settings)
         except FatalError as error:
             with contextlib.suppress(OSError):  # the wrong setting may be LOG_FILE itself
                 configure_logging({"LOG_FILE": self.settings["LOG_FILE"]})
             sys.exit(_report_bad_input(error))
+
         if self.settings.getbool("LOG_JSON"):
             log_json()
         quiet_lists()

@@ -136,6 +136,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         secs = now() - reported_at
         if secs < interval:
             return
+
         (pages, failed), bytes_done = counts(), sum(sizes[: paths.index(path)]) + offset
         line = (
             f"{elapsed(now() - started_at)} {counted(pages, 'page')} "

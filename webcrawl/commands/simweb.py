@@ -164,6 +164,7 @@ def _refuse_other_web(opts: Options, paths: tuple[Path, ...]) -> None:
     )
     files = [path for path in paths if path.is_file() or not path.exists()]
     notes = {path: Path(f"{path}.web") for path in files}
+
     for path, note in notes.items():
         if path.exists() and note.exists() and note.read_text() != description:
             raise FatalError(

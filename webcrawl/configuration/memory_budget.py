@@ -118,6 +118,7 @@ def sizes(settings: BaseSettings) -> dict[str, int]:
     if budget < needed:
         clause = f", {user_bytes} of them for {', '.join(user_sizes)}" if user_sizes else ""
         raise FatalError(f"MEMORY_BUDGET must be at least {needed} bytes{clause}; it is {budget}.")
+
     shares = {
         name: min((budget - user_bytes) * row.weight // (weights * row.unit), row.at_most)
         for name, row in others.items()

@@ -73,6 +73,7 @@ def masked(name: object, value: Any) -> Any:
     """
     if isinstance(name, (str, bytes)) and is_secret(name) and value and value is not True:
         return HIDDEN
+
     match value:
         case str():
             return _masked_text(value)

@@ -104,11 +104,13 @@ def check_process(settings: BaseSettings) -> None:
     log_level(settings)
     flag(settings, "LOG_ENABLED")
     flag(settings, "LOG_JSON")
+
     try:
         codecs.lookup(settings["LOG_ENCODING"])
         logging.Formatter(settings["LOG_FORMAT"])
     except (LookupError, ValueError) as error:
         raise FatalError(f"LOG_ENCODING or LOG_FORMAT is not valid: {error}.") from error
+
     if settings["LOG_FILE"]:
         try:
             Path(settings["LOG_FILE"]).open("ab").close()
@@ -118,9 +120,11 @@ def check_process(settings: BaseSettings) -> None:
             ) from error
     if settings["TWISTED_REACTOR"] != _REACTOR:
         raise FatalError(f"TWISTED_REACTOR must be {_REACTOR}, not {settings['TWISTED_REACTOR']}.")
+
     for name in ("ASYNCIO_EVENT_LOOP", "SPIDER_LOADER_CLASS"):
         _check_class(name, settings[name])
     _check_components(settings, "ADDONS", {})
+
     for module in settings.getlist("SPIDER_MODULES"):
         try:
             importlib.import_module(module)
@@ -148,6 +152,7 @@ def check_crawl(settings: BaseSettings) -> None:
                 settings.set(name, number, priority=settings.getpriority(name) or 0)
         elif isinstance(default, str) and _PATH.fullmatch(default) and name not in _MAY_BE_WORD:
             _check_class(name, value)
+
     whole(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
     flag(settings, "FAST_PATH_ENABLED")  # read only after everything was opened
     _check_feeds(settings)
@@ -234,10 +239,12 @@ def _is_read_by_user_code(name: str, settings: BaseSettings) -> bool:
     pattern = re.compile(rf"\b{name}\b")
     packages = {module.partition(".")[0] for module in settings.getlist("SPIDER_MODULES")}
     component_settings = [name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS]
+
     for setting in ("ADDONS", "URL_FILTERS", *component_settings):
         for item in dictionary(settings, setting).items():
             # The items are import paths, or the objects themselves.
             packages |= {str(getattr(part, "__module__", part)).partition(".")[0] for part in item}
+
     packages -= {"scrapy", "webcrawl"}
     for module_name, module in [*sys.modules.items()]:
         if module_name.partition(".")[0] in packages and module is not _user_settings_module():

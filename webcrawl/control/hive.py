@@ -151,6 +151,7 @@ class HiveControl:
             answer = CommandAnswer(str(error), refused=True)
             self._control.refused += 1
             logger.warning("Command %s to the hive was refused: %s", number, error)
+
         key = self._keys.answers(number)
         data = msgspec.json.encode(answer)
         await self._client.execute_command("HSET", key, self._name, data)
@@ -168,6 +169,7 @@ class HiveControl:
         lost, highest_known = last_changes.keys() - entries.keys(), max(self._handled, default=1)
         if not lost and highest_known <= highest:
             return
+
         arguments: list[int | bytes] = [highest_known]
         for number in sorted(lost):
             change = last_changes[number]

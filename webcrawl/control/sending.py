@@ -52,12 +52,14 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
         command = parse(request.name, request.arguments)
     except CommandError as error:
         raise FatalError(str(error)) from error
+
     if isinstance(command, Refetch | Due):
         urls = answered(command.what) if isinstance(command, Refetch) else UrlList(command.urls)
         result = visit(settings, request, urls, on_progress=lambda *_: None)
         return [CommandAnswer(f"{request.name}: {result.in_words}")]
     if not (settings.get("HIVE") or is_hive(Path(settings["JOBDIR"]))):
         return [send(Path(settings["JOBDIR"]), request)]
+
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
     settings = settings.copy()  # the address of the hive's own Redis is added

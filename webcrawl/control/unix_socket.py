@@ -100,6 +100,7 @@ class ControlSocket:
             reply = Reply(error=f"No request arrived within {_REQUEST_SECS:g} s.")
         finally:
             self._clients -= 1
+
         with suppress(OSError):  # the client has disconnected
             writer.write(msgspec.json.encode(reply) + b"\n")
             await writer.drain()
@@ -111,11 +112,13 @@ class ControlSocket:
         """Carry out the request from *reader*. Raises CommandError, also for other users."""
         if self._clients > _MAX_CLIENTS:
             raise CommandError("Too many commands at the same time: try again.")
+
         size = _CREDENTIALS.size
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         process, user, _ = _CREDENTIALS.unpack(credentials)
         if user not in {0, os.geteuid()}:
             raise CommandError("Only the user who runs the crawl may send it commands.")
+
         async with asyncio.timeout(_REQUEST_SECS):
             line = await reader.readline()
         request = decode_request(line)

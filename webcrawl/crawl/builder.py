@@ -110,6 +110,7 @@ def keeps_open(crawler: Crawler) -> bool:
     settings = crawler.settings
     if flag(settings, "REVISIT"):
         return True
+
     keep_open = flag(settings, "KEEP_OPEN")
     has_control = settings["JOBDIR"] and flag(settings, "CONTROL_ENABLED")
     can_get_urls = settings["HIVE"] or flag(settings, "LIVE_SEEDS") or has_control

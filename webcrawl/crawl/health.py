@@ -109,13 +109,16 @@ class Health:
         """Put the statistics of all parts into the stats if the crawl is open, or *always*."""
         if not (always or self._services.stop.is_open):
             return
+
         set_stat, links = self._services.crawler.stats.set_value, self._state.links
         for part in self.reported:
             for name, value in part.stats().items():
                 set_stat(name, value)
+
         for prefix, file in self._state.rules_files.items():
             for name, value in file.stats().items():
                 set_stat(f"{prefix}{name}", value)
+
         set_stat("links/sitemaps", links.sitemaps)
         for name, value in links.refused.items():
             set_stat(f"urls/refused/{name}", value)

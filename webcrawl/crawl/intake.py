@@ -176,6 +176,7 @@ class Intake:
         """
         if not self._submit(page, fetch, page.links):
             return
+
         slices = in_slices(slow_links, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
         for batch in self._reading.steps(page.url, slices):
             page.links += batch
@@ -310,6 +311,7 @@ class Intake:
             )
             self._crawler.stats.inc_value("hive/requests/refused")
             return False
+
         # All processes of a hive start with the same requests.
         may_be_duplicate = not request.dont_filter or request.meta.get("is_start_request")
         remote.enqueue(entry, codec.fingerprint(request) if may_be_duplicate else None)

@@ -74,6 +74,7 @@ class JobState:
                 f"JOBDIR {job.path} has a shard {foreign[0]} that does not belong to this crawl: "
                 "move its directory into another job."
             )
+
         for file in self.rules_files.values():
             file.open()
         rules.outage.open(

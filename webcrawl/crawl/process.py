@@ -219,6 +219,7 @@ class Process:
         services, stop = self._services, self.stop
         stop.is_open = False
         self.health.close()
+
         try:
             await self.checkpoints.wait()
             stop.is_over = True

@@ -82,6 +82,7 @@ def check_engine(engine: ExecutionEngine) -> None:
     """Warn of an unknown Scrapy version; raise FatalError if it lacks an attribute used here."""
     if is_known_scrapy():
         return
+
     version = scrapy.__version__
     try:
         _USED_ATTRIBUTES(engine)

@@ -142,6 +142,7 @@ class _Service:
         slot = self._engine._slot
         assert slot is not None
         result: Response | Request | Failure
+
         try:
             try:
                 result = await download
@@ -231,6 +232,7 @@ class _Service:
             async for output in aiter_errback(result, on_error, request, response):
                 await process_output(output, response)
             return
+
         outputs = iter_errback(result, on_error, request, response)
         for number, output in enumerate(outputs, start=1):
             await process_output(output, response)
@@ -264,6 +266,7 @@ class _Middlewares:
         except Exception as error:  # noqa: BLE001  # a middleware may turn it into a response
             await _process_pending_io()
             result = await self._manager._process_exception(error, request)
+
         for method in self._response_methods:
             if isinstance(result, Request):
                 break
@@ -365,6 +368,7 @@ class DirectSignals(SignalManager):
         """Send *signal* to its handlers as Scrapy does, and await each of them."""
         arguments |= {"signal": signal, "sender": self.sender}
         results = []
+
         for receiver in self._receivers(signal):
             result = _call_receiver(receiver, arguments)
             if _is_awaitable(result):

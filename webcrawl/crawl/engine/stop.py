@@ -61,6 +61,7 @@ class CrawlStop:
         """End the crawl because of *error*; only the first error counts. Returns immediately."""
         if self.has_begun:
             return
+
         self.has_begun = True
         cause, sentence = _cause_and_sentence(error, self._jobdir)
         stats, spider = self._crawler.stats, self._crawler.spider

@@ -193,6 +193,7 @@ def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) ->
     rows.append(("reprocess", figures.stats.get("finish/again", "")))
     if not jobdir:
         return rows
+
     if figures.count("links/submitted") or figures.count("contacts"):
         rows += [
             ("log", f"{files or jobdir}/logs/info.jsonl: the outcome of each URL"),
@@ -224,6 +225,7 @@ def _lines(name: str, value: str) -> str:
     label = f"{name:>10}  "
     if value.startswith("scrapy "):
         return f"{label}{value}\n"
+
     filled = textwrap.fill(
         value,
         _WIDTH,

@@ -97,9 +97,11 @@ class KeptCheckpoints:
         """
         if not self._is_due():
             return False
+
         current = (self._job / "CURRENT").read_text(encoding="ascii")
         name = current.strip().removeprefix("manifest-").removesuffix(".json")
         temporary = self._path / (name + _TEMPORARY_SUFFIX)
+
         try:
             self._make(temporary, name)
             if self._is_aborted:
@@ -111,6 +113,7 @@ class KeptCheckpoints:
         finally:
             if temporary.exists():
                 shutil.rmtree(temporary)
+
         sync_path(self._path)
         for path in kept_in(self._job)[: -self._count]:
             self._delete(path)
@@ -139,11 +142,13 @@ class KeptCheckpoints:
             os.link(self._job / file, temporary / file)
         for shard in shard_names(self._job):
             to_sync += self._link_tree(shard_path(self._job, shard), shard_path(temporary, shard))
+
         for shard, copy in [*self.copied.items()]:
             hosts = shard_path(temporary, shard) / _HOSTS
             to_sync += make_directory(hosts)
             copy(hosts, lambda: not self._is_aborted)
             to_sync.append(hosts)
+
         mark_as_copy(temporary)
         write_atomic(temporary / "CURRENT", f"manifest-{name}.json\n".encode("ascii"))
         # The files' bytes were synced when the checkpoint was published.

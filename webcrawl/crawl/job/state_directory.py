@@ -157,6 +157,7 @@ def read_state(path: Path) -> SavedState | None:
     content = ManifestStore(path=path).load()
     if content is None:
         return None
+
     try:
         manifest = _as_manifest(content)
     except UndecodableError as error:

@@ -39,6 +39,7 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
     is_users_choice = (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
     if not settings.get(name) or not (is_users_choice or path.exists()):
         return bundled()
+
     try:
         return SuffixList(path.read_text(encoding="utf-8"))
     except OSError as error:
