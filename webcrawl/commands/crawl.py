@@ -201,7 +201,7 @@ class Command(crawl.Command):
             if settings.get("HIVE"):  # its URLs may belong to other drones by now
                 logger.warning(
                     "REVISIT: pages that this hive fetched before REVISIT was set are not visited "
-                    "again by themselves. To revisit them, run: scrapy frontier JOBDIR --refetch "
+                    "again automatically. To revisit them, run: scrapy frontier JOBDIR --refetch "
                     "all (also while the hive is running)"
                 )
                 return True

@@ -178,7 +178,7 @@ class ProcessBuilder:
                     count=whole(settings, "CHECKPOINTS_KEPT", at_least=0),
                     every=finite(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
                 ),
-                beside={Path(settings["LOG_FILE"] or "").name},
+                allowed_names={Path(settings["LOG_FILE"] or "").name},
                 draw_seed=lambda: _seed_of_new_job(settings),
             ),
             temporary=temporary,

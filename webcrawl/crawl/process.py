@@ -239,7 +239,7 @@ class Process:
         """Do a slice of background work.
 
         Moves URLs to the frontiers, lets leases expire, writes host records, and reads files of
-        rules that have changed. Raises whatever one of these raises, such as an OSError.
+        rules that have changed. Raises the errors of these steps, such as OSError.
         """
         leases, rules = self.parts.leases, self._state.rules
         self.shards.drain(self._hooks.supply())

@@ -12,7 +12,7 @@ from then on.
   ignored by a middleware, replaced by another request, dropped item). But the engine's slot
   removes a request exactly once, after its download, callback and item pipelines.
 * ``keep_asking_for_waiting_pages``: the engine asks for no requests while many pages are in
-  process; pages that wait for a download of their own would wait for ever.
+  process; pages that wait for a download of their own would wait forever.
 * ``bypass_spider_middlewares``: spider middlewares expect pages; Scrapy's never see a robots.txt.
 * ``stop_when_opened``: Scrapy ends the process on a signal that arrives while the spider is opened.
 * ``skip_closing``, ``undo_failed_opening``: Scrapy closes parts that were never opened, which logs

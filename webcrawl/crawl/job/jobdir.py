@@ -149,10 +149,11 @@ def resume_error(error: Exception, jobdir: Path) -> FatalError:
 class Job:
     """One JOBDIR, in *path*.
 
-    ``open`` and ``publish`` block on the disk. *kept* manages its older checkpoints. *beside* has
-    the names that a new directory may already contain. *only* has the names of the shards to load,
-    or is None for all that exist; ``adopt`` and ``drop`` add and remove shards while the job is
-    open. *draw_seed* returns the seed of a new job (hash_seed.py), which all its manifests contain.
+    ``open`` and ``publish`` block on the disk. *kept* manages its older checkpoints.
+    *allowed_names* has the names that a new directory may already contain. *only* has the names of
+    the shards to load, or is None for all that exist; ``adopt`` and ``drop`` add and remove shards
+    while the job is open. *draw_seed* returns the seed of a new job (hash_seed.py), which all its
+    manifests contain.
     """
 
     def __init__(
@@ -161,13 +162,13 @@ class Job:
         path: Path,
         read_boot_id: Callable[[], str] = boot_id,
         kept: KeptCheckpoints | None = None,
-        beside: Collection[str] = (),
+        allowed_names: Collection[str] = (),
         only: Collection[str] | None = None,
         draw_seed: Callable[[], int] = new_seed,
     ) -> None:
         self.path = path
         self._only = None if only is None else frozenset(only)
-        self._allowed = frozenset(beside)
+        self._allowed = frozenset(allowed_names)
         self.kept = kept or KeptCheckpoints(path=path)
         self._lock = DirectoryLock(path=path / "LOCK")
         self._boot = read_boot_id()

@@ -56,7 +56,7 @@ _decode = msgpack_decoder(dict[str, int | Seconds])
 
 
 def of_older_job(saved: bytes | None) -> dict[str, float]:
-    """Return those counts in *saved* that shards keep nowadays.
+    """Return those counts in *saved* that the shards keep today.
 
     *saved* has the totals of a job from before 2026-11-24, or is None.
     """
