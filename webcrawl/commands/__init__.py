@@ -212,26 +212,26 @@ def make_command(
 
 
 def take_job(
-    args: Sequence[str], settings: Settings, *, alone: bool = False, are_paths: bool = False
+    args: Sequence[str], settings: Settings, *, only_job: bool = False, are_paths: bool = False
 ) -> list[str]:
     """Set JOBDIR if the first of *args* names a job, and return the other arguments.
 
-    The first argument names a job if it is a directory with a job or a hive in it. With *alone* it
-    is the only argument and must name one; an argument after ``--`` never does. Raises FatalError
-    if it looks like a directory but has no job, unless the arguments *are_paths*. Raises UsageError
-    if no job or too many arguments are given.
+    The first argument names a job if it is a directory with a job or a hive in it; an argument
+    after ``--`` never does. With *only_job* it is the only argument and must name a job. Raises
+    FatalError if it looks like a directory but has no job, unless the arguments *are_paths*. Raises
+    UsageError if no job or too many arguments are given.
     """
     from webcrawl.hive.launch.job_directories import is_crawl
 
     words, default_parent = [*args], Path(settings["JOBDIR"] or "").parent
 
-    if words and words[0] != "--" and (alone or is_crawl(Path(words[0]))):
+    if words and words[0] != "--" and (only_job or is_crawl(Path(words[0]))):
         settings.set("JOBDIR", words.pop(0), priority="cmdline")
     elif not are_paths and words and words[0].startswith(("/", "./", "../", f"{default_parent}/")):
         raise FatalError(f"There is no crawl in {words[0]}.")
     if words[:1] == ["--"]:
         del words[0]
-    if (words and alone) or not (words or settings["JOBDIR"]):
+    if (words and only_job) or not (words or settings["JOBDIR"]):
         raise UsageError("name one job directory")
     return words
 

@@ -50,7 +50,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.inspect.delta import delta, since, write_json, write_parquet
     from webcrawl.storage.atomic import replacing
 
-    take_job(args, settings, alone=True)
+    take_job(args, settings, only_job=True)
     output: Path | None = opts.output
     write = write_json
     if output is not None and output.suffix == ".parquet":

@@ -25,7 +25,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from webcrawl.jobs.inspect.examination import examination_text, examinations
 
-    take_job(args, settings, alone=True)
+    take_job(args, settings, only_job=True)
     results = examinations(Path(settings["JOBDIR"]))
     now = wall_time()
     print_answer(

@@ -103,7 +103,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1
-    take_job([*args, *refetch[words:]], settings, alone=True)
+    take_job([*args, *refetch[words:]], settings, only_job=True)
 
     exclusive = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
     if sum(value is not None for value in exclusive) > 1:

@@ -81,7 +81,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.hosts:
         return _run_elsewhere(args, opts, settings)
     if args[:1] in (["status"], ["stop"]):
-        take_job(args[1:], settings, alone=True)
+        take_job(args[1:], settings, only_job=True)
         return (_status if args[0] == "status" else _stop)(opts, settings)
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)

@@ -119,7 +119,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("usage: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
     if opts.warc if args[0] == "restore" else opts.checkpoint is not None:
         raise UsageError("--warc is for check, and --checkpoint for restore")
-    take_job(args[1:], settings, alone=True)
+    take_job(args[1:], settings, only_job=True)
     return commands[args[0]](Path(settings["JOBDIR"]), opts)
 
 

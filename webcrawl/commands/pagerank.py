@@ -45,7 +45,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from webcrawl.errors import FatalError, require_package
 
-    take_job(args, settings, alone=True)
+    take_job(args, settings, only_job=True)
     jobdir = settings["JOBDIR"]
     for package in ("pyarrow", "duckdb"):
         require_package(package, feature="The link graph")

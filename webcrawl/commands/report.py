@@ -53,7 +53,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.report.sources import CrawlReader
     from webcrawl.storage.atomic import write_atomic
 
-    take_job(args, settings, alone=True)
+    take_job(args, settings, only_job=True)
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise UsageError("--price-per-hour must be a number of dollars, at least 0")

@@ -105,7 +105,7 @@ class Intake:
 
     # --- pages
 
-    async def take(self, response: Response) -> list[Page] | AsyncIterator[Page]:
+    async def accept_response(self, response: Response) -> list[Page] | AsyncIterator[Page]:
         """Turn *response*, to a request of the frontier, into a Page and submit its links.
 
         Returns the Page for the processing modules. Returns no Page if its document was seen under

@@ -153,7 +153,7 @@ class Drone:
         self._born = state.born
         self._holding.is_redis_complete = facts.born == state.born
         use_list(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
-        job.use(facts.seed)
+        job.use_hash_seed(facts.seed)
         self._checkpoint = state.checkpoint
         note_drone(job.path, hive.name)
         hive.keeper.start()

@@ -229,7 +229,7 @@ class WebSpider(Spider):
         """
         assert response.request is not None
         if "fetch" in response.request.meta:
-            return await self._intake.take(response)
+            return await self._intake.accept_response(response)
         links = PageLinks.from_settings(self.crawler.settings)
         entry = Entry(url=response.url, host=host_of(response.url), kind="seed")
         fetch: Fetch = Fetch(

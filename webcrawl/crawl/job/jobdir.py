@@ -244,7 +244,7 @@ class Job:
         own, shards = _read(self.path, lambda name: self._only is None or name in self._only)
         # A shard may have been moved here.
         saved = [state for state in (own, *shards.values()) if state is not None]
-        self.use(seed_of(saved[0]) if saved else self._draw_seed())
+        self.use_hash_seed(seed_of(saved[0]) if saved else self._draw_seed())
 
         if own is None:
             self.own.begin()
@@ -266,7 +266,7 @@ class Job:
             self._shards[name] = self._new_shard_state(name)
             self._shards[name].resume_from(state)
 
-    def use(self, seed: int) -> None:
+    def use_hash_seed(self, seed: int) -> None:
         """Set the hash seed of the job and of this process."""
         self.seed = seed
         use_seed(seed)
