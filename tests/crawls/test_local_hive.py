@@ -175,7 +175,7 @@ def answers_of_all_drones(job, path, *, pages):
     assert (audited["violations"], audited["own_log_of"]) == (0, str(job))
     replayed = ask("replay", job, "-o", path / "new", "-s", "ITEM_PIPELINES={}")
     assert int(replayed.split()[0].replace(",", "")) >= pages
-    assert "documents of" in ask("wacz", job, "-o", path / "h.wacz")
+    assert "documents from" in ask("wacz", job, "-o", path / "h.wacz")
     built = json.loads(ask("queue-build", job, "--queue", path / "queue", "--json"))
     assert built["pages"] >= pages
 

@@ -75,7 +75,7 @@ class Hive:
     def stop(self):
         """By ``scrapy hive stop``, which says one line."""
         done = warm.scrapy("hive", "stop", "-s", f"JOBDIR={self._job}")
-        sentence = f"hive {HERE}: all drones have ended, with checkpoints\n"
+        sentence = f"hive {HERE}: all drones have stopped, with checkpoints\n"
         assert (done.returncode, done.stdout, done.stderr) == (0, sentence, "")
 
     def status(self):
