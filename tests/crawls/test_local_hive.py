@@ -104,7 +104,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     with Hive(web, tmp_path / "open", STATISTICS_INTERVAL_SECS=1, KEEP_OPEN=1) as hive:
         logs = [web.job / "drones" / one / "logs" for one in "01"]
         logs = [path for one in logs for path in one.glob("*.log")]
-        waits = "nothing left: awaits other drones or seeds"
+        waits = "waiting for other drones or seeds"
         wait_until(lambda: all(waits in one.read_text() for one in logs), every=0.5)
         with hive.client() as client:
             client.lpush("web:start_urls", "http://127.0.0.1:1/later")
