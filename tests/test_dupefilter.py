@@ -110,7 +110,7 @@ class TestAlone:
 
         filtered = make(JOBDIR=str(tmp_path), SEEN_BUFFER_SIZE=10)
         filtered.open()
-        monkeypatch.setattr(module, "_publish", publish)
+        monkeypatch.setattr(module, "_write_snapshot", publish)
         for request in requests(25):
             filtered.request_seen(request)
         assert filtered._stats.get_value("seen/snapshot/failed") == 1

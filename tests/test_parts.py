@@ -155,7 +155,7 @@ async def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
     (tmp_path / "two.py").write_text("import mine\n\nclass Other(mine.Topic):\n    pass\n")
     both = json.dumps({"mine.Topic": 1, "two.Other": 2})
     sites, said = await crawled(PAGES, tmp_path, code=2, ITEM_PIPELINES=both)
-    assert "Two processing modules have a method score: remove one of them." in said
+    assert "Two processing modules define a score method: remove one of them." in said
     assert "Traceback" not in said
     assert sites.asked == []
 

@@ -48,9 +48,9 @@ _CACHE = "clock"
 
 
 class MercatorDupeFilter(BaseDupeFilter):
-    """``DUPEFILTER_CLASS``: an exact filter whose memory does not grow with the crawl.
+    """``DUPEFILTER_CLASS``: an exact filter whose memory use does not grow with the crawl.
 
-    It filters out requests whose fingerprint (REQUEST_FINGERPRINTER_CLASS) was seen.
+    It filters out requests whose fingerprint (REQUEST_FINGERPRINTER_CLASS) was seen before.
 
     Job directory contents
     ======================
@@ -69,10 +69,10 @@ class MercatorDupeFilter(BaseDupeFilter):
         stats: StatsCollector,
         debug: bool,
     ) -> None:
-        """Store the values.
+        """Create the filter; ``open`` then calls *build* to create the eliminator in *directory*.
 
-        *snapshot_every* is the number of new requests between two snapshots, which limits how much
-        is replayed on opening.
+        A *directory* of None stands for a temporary one. *snapshot_every* is the number of new
+        requests between two snapshots, which limits how much is replayed on opening.
         """
         self._build = build
         self._directory = directory
@@ -84,7 +84,7 @@ class MercatorDupeFilter(BaseDupeFilter):
         self._added = 0
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._eliminator: Eliminator | None = None
-        self._publishing: Future[None] | None = None
+        self._writing: Future[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -109,7 +109,7 @@ class MercatorDupeFilter(BaseDupeFilter):
     def build_eliminator(
         settings: BaseSettings, *, path: Path, executor: Executor, shards: int = 1
     ) -> Eliminator:
-        """Build the eliminator that *settings* ask for, in the directory *path*, not opened yet.
+        """Build, but do not open, the eliminator that *settings* choose, in the directory *path*.
 
         The crawl has *shards* shards, which share its capacity. Raises FatalError with one sentence
         for an invalid setting.
@@ -118,58 +118,63 @@ class MercatorDupeFilter(BaseDupeFilter):
 
     @property
     def eliminator(self) -> Eliminator:
-        """Return the eliminator in use, between ``open`` and ``close``."""
+        """Return the eliminator; only valid between ``open`` and ``close``."""
         assert self._eliminator is not None, "not open"
         return self._eliminator
 
     def open(self) -> None:
-        """Load what JOBDIR holds. Blocks; raises CorruptRecordError, NewerFormatError."""
+        """Load the fingerprints that are saved in JOBDIR.
+
+        Blocks. Raises CorruptRecordError and NewerFormatError.
+        """
         if self._directory is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="webcrawl-seen-")
             self._directory = Path(self._temporary.name)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="seen")
         eliminator = self._build(self._directory, self._executor)
+
         try:
             self._snapshot_file = self._directory / "snapshot"
-            saved = self._snapshot_file
-            eliminator.open(saved.read_bytes() if saved.exists() else None)
+            snapshot = self._snapshot_file
+            eliminator.open(snapshot.read_bytes() if snapshot.exists() else None)
         except BaseException:
             self._release()
             raise
         self._eliminator = eliminator
 
     def request_seen(self, request: Request) -> bool:
-        """Return whether *request* was asked about before, and mark it as seen."""
+        """Return whether *request* was seen before, and mark it as seen."""
         digest = self._fingerprinter.fingerprint(request)
         if not self.eliminator.add(int.from_bytes(digest[:8], "little") or 1):
             return True
         self._added += 1
         if self._added % self._snapshot_every == 0:
-            self._begin_snapshot()
+            self._start_snapshot()
         return False
 
-    def _begin_snapshot(self) -> None:
-        """Save what is seen now, in the worker thread.
+    def _start_snapshot(self) -> None:
+        """Start writing the seen fingerprints to disk in the worker thread.
 
-        An error is logged and the next snapshot tries again; the previous snapshot stays valid.
+        Does nothing while the previous snapshot is still being written. An error is logged and the
+        next snapshot tries again; the previous snapshot stays valid.
         """
         eliminator = self.eliminator
         try:
-            if self._publishing is not None:
-                if not self._publishing.done():
+            if self._writing is not None:
+                if not self._writing.done():
                     return
-                publishing, self._publishing = self._publishing, None
-                publishing.result()
+                finished, self._writing = self._writing, None
+                finished.result()  # raises the error of the worker thread
                 eliminator.forget()
             eliminator.merge()
             data, paths = eliminator.snapshot(), eliminator.written()
-            self._publishing = self._executor.submit(_publish, self._snapshot_file, data, paths)
+            self._writing = self._executor.submit(_write_snapshot, self._snapshot_file, data, paths)
         except (OSError, CorruptRecordError):
             self._stats.inc_value("seen/snapshot/failed")
             logger.exception("The seen requests could not be saved; their log still has them")
 
     def close(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
-        """Save and close.
+        """Save the seen fingerprints and close the eliminator.
 
         Blocks for an fsync; after a failure the directory can still be resumed.
         """
@@ -178,10 +183,10 @@ class MercatorDupeFilter(BaseDupeFilter):
             for name, value in eliminator.stats().items():
                 self._stats.set_value(name, value)
             if self._temporary is None:
-                if self._publishing is not None:
-                    self._publishing.exception()  # this snapshot supersedes it
+                if self._writing is not None:
+                    self._writing.exception()  # wait; the next one replaces it
                 data, paths = eliminator.snapshot(), eliminator.written()
-                _publish(self._snapshot_file, data, paths)
+                _write_snapshot(self._snapshot_file, data, paths)
                 eliminator.forget()
         finally:
             self._eliminator = None
@@ -207,7 +212,8 @@ class MercatorDupeFilter(BaseDupeFilter):
         self._stats.inc_value("dupefilter/filtered")
 
 
-def _publish(file: Path, data: bytes, paths: list[Path]) -> None:
+def _write_snapshot(file: Path, data: bytes, paths: list[Path]) -> None:
+    """Write the snapshot *data* to *file*, after an fsync of the *paths* that it names."""
     sync_paths(paths)
     write_atomic(file, data)
 
@@ -215,18 +221,22 @@ def _publish(file: Path, data: bytes, paths: list[Path]) -> None:
 def _eliminator_factory(
     settings: BaseSettings, *, shards: int = 1
 ) -> Callable[[Path, Executor], Eliminator]:
-    kind = component("SEEN_ELIMINATOR", settings.get("SEEN_ELIMINATOR") or _ELIMINATOR)
-    if isinstance(kind, type) and issubclass(kind, BloomEliminator):
+    """Return a function that builds the eliminator chosen by *settings* in a directory.
+
+    Each of the crawl's *shards* gets an equal part of a Bloom filter's capacity.
+    """
+    eliminator_class = component("SEEN_ELIMINATOR", settings.get("SEEN_ELIMINATOR") or _ELIMINATOR)
+    if isinstance(eliminator_class, type) and issubclass(eliminator_class, BloomEliminator):
         capacity = whole(settings, "SEEN_BLOOM_CAPACITY", at_least=1)
         return partial(
-            _build,
-            kind,
+            _build_in,
+            eliminator_class,
             capacity=max(1, capacity // shards),
             error_rate=share(settings, "SEEN_BLOOM_ERROR_RATE"),
         )
     return partial(
-        _build,
-        kind,
+        _build_in,
+        eliminator_class,
         cache=cache_of(
             str(settings.get("SEEN_CACHE", _CACHE)),
             setting="SEEN_CACHE",
@@ -236,10 +246,14 @@ def _eliminator_factory(
     )
 
 
-def _build(
-    kind: Callable[..., object], path: Path, executor: Executor, **values: object
+def _build_in(
+    eliminator_class: Callable[..., object], path: Path, executor: Executor, **values: object
 ) -> Eliminator:
+    """Build the eliminator in *path* by calling *eliminator_class*, as set by SEEN_ELIMINATOR.
+
+    Raises FatalError if it does not accept these arguments.
+    """
     try:
-        return cast("Eliminator", kind(path=path, executor=executor, **values))
+        return cast("Eliminator", eliminator_class(path=path, executor=executor, **values))
     except TypeError as error:
         raise FatalError(f"SEEN_ELIMINATOR is not a duplicate URL eliminator: {error}.") from error

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FatalError(ValueError):
-    """An error that the user can fix: the crawl cannot start or continue.
+    """Raised when the crawl cannot start or continue, for a reason that the user can remove.
 
     The text is one sentence that says what is wrong and what to do next. ``scrapy crawl`` prints it
     and exits with 2. It is a ValueError because Scrapy's own components raise that for a bad
@@ -26,7 +26,7 @@ class FatalError(ValueError):
 
 
 class StoreError(OSError):
-    """An error of a processing module that can store no more pages; it ends the crawl.
+    """Raised when a processing module cannot store any more pages; ends the crawl.
 
     The page's URL goes back to the frontier, and the same command continues once the disk is
     repaired. ``place``: the setting and the directory that the error is about, if that is not
@@ -39,14 +39,14 @@ class StoreError(OSError):
 class RemoteStoreError(StoreError):
     """A StoreError about something other than a local disk.
 
-    The text is one clause that names it.
+    The text is one clause that names what failed.
     """
 
 
 class ObjectStoreError(OSError):
-    """An error of HIVE_STORE or OUTPUT_STORE: unreachable, or with unexpected content.
+    """Raised when HIVE_STORE or OUTPUT_STORE cannot be reached or has unexpected content.
 
-    The text is one clause that names it. What the crawl has on its own disk is intact.
+    The text is one clause that names the store. The files on the crawl's own disk are intact.
     """
 
 
@@ -57,7 +57,7 @@ class DiskError(FatalError):
 def require_package(package: str, *, feature: str) -> None:
     """Raise FatalError unless *package* is installed.
 
-    It is one of requirements-modules.txt. *feature* is named in the error.
+    *package* is listed in requirements-modules.txt; the error says that *feature* needs it.
     """
     if find_spec(package) is None:
         raise FatalError(
@@ -66,12 +66,8 @@ def require_package(package: str, *, feature: str) -> None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Return whether *error* means a full disk, or a used-up quota (or ulimit -f)."""
-    return isinstance(error, OSError) and error.errno in {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-    }
+    """Return whether *error* means a full disk, a used-up quota or a file over ``ulimit -f``."""
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def is_disk_failing(error: BaseException) -> bool:
@@ -80,7 +76,7 @@ def is_disk_failing(error: BaseException) -> bool:
 
 
 def ends_crawl(error: BaseException | None) -> TypeGuard[OSError]:
-    """Return whether *error* of a processing module means that no more pages can be stored."""
+    """Return whether *error*, from a processing module, means that it can store no more pages."""
     return isinstance(error, StoreError) or (error is not None and is_disk_failing(error))
 
 
@@ -89,7 +85,7 @@ def module_of(
 ) -> object | None:
     """Return the processing module whose *method* raised *error*, or raised its cause.
 
-    The module is the local variable *name* of that method.
+    The local variable *name* of that method holds the module.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -102,15 +98,16 @@ def module_of(
 
 
 def path_of(module: object | None) -> str:
-    """Return the class path of *module*; "unknown" for None."""
-    kind = type(module)
-    return "unknown" if module is None else f"{kind.__module__}.{kind.__qualname__}"
+    """Return the import path of the class of *module*; "unknown" for None."""
+    cls = type(module)
+    return "unknown" if module is None else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def disk_message(error: OSError, directory: Path, *, name: str = "JOBDIR") -> str:
-    """Return the message for *error*, raised in *directory*.
+    """Return the message for the user about *error*, raised by the disk of *directory*.
 
-    A StoreError may name another place. *name* is the setting of that directory.
+    *name* is the setting that chose the directory. A StoreError may name another setting and
+    directory.
     """
     if isinstance(error, StoreError) and error.place is not None:
         name, directory = error.place
@@ -130,9 +127,10 @@ def disk_message(error: OSError, directory: Path, *, name: str = "JOBDIR") -> st
 def refusal(
     error: Exception, directory: Path, otherwise: str, *, name: str = "JOBDIR"
 ) -> FatalError:
-    """Return the exception for *error*, which keeps a crawl in *directory* from starting.
+    """Return the FatalError to raise because *error* keeps a crawl in *directory* from starting.
 
-    *otherwise* is its sentence if the disk is not the cause.
+    *otherwise* is its message if the disk is not the cause. *name* is the setting that chose the
+    directory.
     """
     if isinstance(error, OSError) and is_disk_failing(error):
         return DiskError(disk_message(error, directory, name=name))

@@ -33,15 +33,15 @@ Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
 
 
 def is_success(status: int) -> bool:
-    """Return whether a response with *status* has what was asked for (RFC 9110, section 15.3).
+    """Return whether *status* says that the request succeeded (RFC 9110, section 15.3).
 
-    With a body, it is a document. All code that needs to know asks this function.
+    A successful response with a body is a document. All code that tests for success calls this.
     """
     return 200 <= status <= 299
 
 
-# XML cannot hold these characters. UTF-8 cannot hold half a surrogate pair, which reason phrases
-# may contain.
+# Characters that XML cannot represent, and halves of surrogate pairs, which UTF-8 cannot represent
+# and reason phrases may contain.
 _UNPRINTABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # XHTML is parsed as HTML: much of it is not well-formed.
 _XML_TYPE = re.compile(r"(?:text|application)/xml|(?!application/xhtml\+xml).*\+xml")
@@ -51,17 +51,18 @@ _MAX_TITLE = 1000
 
 
 def printable(value: str) -> str:
-    """Return *value* with U+FFFD for what XML or UTF-8 cannot hold, as feed exports write text."""
+    """Return *value* with U+FFFD in place of characters that XML or UTF-8 cannot represent."""
     return _UNPRINTABLE.sub("\ufffd", value)
 
 
-def _strings(headers: Headers) -> list[list[str]]:
+def _header_strings(headers: Headers) -> list[list[str]]:
+    """Return the names and values of *headers* as text, decoded as Latin-1."""
     return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
 
 
 # How feed exports write values that are neither text nor numbers.
 _AS_BASE64 = {"serializer": lambda value: base64.b64encode(value).decode()}
-_AS_STRINGS = {"serializer": _strings}
+_AS_STRINGS = {"serializer": _header_strings}
 _AS_OBJECTS = {"serializer": msgspec.to_builtins}
 
 
@@ -77,8 +78,8 @@ class Page:
     - ``url``: the URL requested; a redirect is a separate Page, with ``redirect_target``
     - ``method``, ``request_headers``: the request as sent; credentials are "(withheld)"
     - ``wire_request``: all its bytes with the body; empty if not known, or sent to a proxy
-    - ``protocol``: of the response, ``HTTP/1.1`` for instance
-    - ``tls``: version and cipher suite, ``TLSv1.3 TLS_AES_128_GCM_SHA256`` for instance; empty
+    - ``protocol``: of the response, for instance ``HTTP/1.1``
+    - ``tls``: version and cipher suite, for instance ``TLSv1.3 TLS_AES_128_GCM_SHA256``; empty
       without TLS
     - ``status``, ``reason``: of the response; the reason phrase may be empty
     - ``headers``: of the response, as received
@@ -119,14 +120,14 @@ class Page:
     - ``via``: URL of the page that linked to this one, empty for a seed
     - ``kind``: how ``via`` linked to it (see ``urls.link.Kind``)
     - ``rank``: rank of the host in the seed list, from 1; 0 when unknown
-    - ``visit``: what a repeat visit found (``unchanged``, ``changed``); empty for a first visit and
-      where there is no document
+    - ``visit``: result of a repeat visit (``unchanged``, ``changed``); empty for a first visit, and
+      if there is no document
     - ``flags``: ``soft_error`` if it may be an error page with status 200, because other URLs of
       its host gave the same document; empty otherwise. The text dataset and the search index leave
       such pages out unless FLAGGED_PAGES is set
     - ``stored_at``: on a repeat visit, when the last stored copy was fetched, in epoch seconds; 0
       if there is none
-    - ``origin``: internal, for submitting links of the page; not exported
+    - ``origin``: internal, used to submit links of the page; not exported
     """
 
     url: str
@@ -178,12 +179,15 @@ class Page:
 
     @property
     def codec(self) -> str:
-        """Return the Python codec of ``body``, by byte order mark, header, declaration or guess."""
+        """Return the Python codec for ``body``, as declared or guessed.
+
+        A byte order mark comes first, then the Content-Type header, then the document.
+        """
         return charset.detect(self.body, declared=self.charset)
 
     @property
     def text(self) -> str:
-        """Return ``body`` as text. Decodes at every access; undecodable bytes become U+FFFD."""
+        """Return ``body`` as text. Decoded at every access; undecodable bytes become U+FFFD."""
         return charset.decode(self.body, self.codec)
 
     @property
@@ -191,36 +195,38 @@ class Page:
         """Return the title of an HTML document; "" unless it is in the first kilobytes."""
         if self.content_type not in _HTML:
             return ""
-        head = self.body[: charset.HEAD_BYTES]
-        match = _TITLE.search(charset.decode(head, charset.detect(head, declared=self.charset)))
+        beginning = self.body[: charset.HEAD_BYTES]
+        match = _TITLE.search(
+            charset.decode(beginning, charset.detect(beginning, declared=self.charset))
+        )
         return " ".join(html.unescape(match[1]).split())[:_MAX_TITLE] if match else ""
 
     @property
     def selector(self) -> Selector:
-        """Return ``text`` as a tree: HTML, or XML by the Content-Type.
+        """Return a selector for ``text``, parsed as XML if the Content-Type says so, else as HTML.
 
-        It is parsed at the first access.
+        ``text`` is parsed at the first access.
         """
         if self._selector is None:
-            kind = "xml" if _XML_TYPE.fullmatch(self.content_type) else "html"
-            self._selector = Selector(text=self.text, type=kind, base_url=self.url)
+            selector_type = "xml" if _XML_TYPE.fullmatch(self.content_type) else "html"
+            self._selector = Selector(text=self.text, type=selector_type, base_url=self.url)
         return self._selector
 
     def css(self, query: str) -> SelectorList[Selector]:
-        """Select with CSS, like Scrapy's ``response.css``."""
+        """Select elements with the CSS selector *query*, like Scrapy's ``response.css``."""
         return self.selector.css(query)
 
     def xpath(self, query: str, **variables: Any) -> SelectorList[Selector]:
-        """Select with XPath, like Scrapy's ``response.xpath``."""
+        """Select nodes with the XPath expression *query*, like Scrapy's ``response.xpath``."""
         return self.selector.xpath(query, **variables)
 
     def header(self, name: str) -> str | None:
-        """Return the first response header called *name*, in any case; None without one.
+        """Return the value of the first response header *name*; None if there is none.
 
-        Its bytes are read as Latin-1.
+        The case of *name* does not matter. The value is decoded as Latin-1.
         """
-        wanted = name.lower().encode("latin-1", "replace")
-        for key, value in self.headers:
-            if key.lower() == wanted:
+        lower_name = name.lower().encode("latin-1", "replace")
+        for header_name, value in self.headers:
+            if header_name.lower() == lower_name:
                 return value.decode("latin-1")
         return None

@@ -10,30 +10,31 @@ import random
 from collections import Counter
 
 _seed: list[int] = []
-_drawn: Counter[str] = Counter()
+_generator_counts: Counter[str] = Counter()
 
 
 def generator(part: str) -> random.Random:
     """Return a new generator for *part*.
 
-    A number takes 0.1 us. Whoever has seen hundreds of them can guess the next.
+    A number takes 0.1 us to draw. Anyone who has seen hundreds of them can predict the next.
     """
-    return _repeated(part) or random.Random()
+    return _seeded_generator(part) or random.Random()
 
 
 def secret_generator(part: str) -> random.Random:
     """Return a new generator for *part* whose numbers cannot be guessed.
 
-    Each takes a system call.
+    Each number takes a system call.
     """
-    return _repeated(part) or random.SystemRandom()
+    return _seeded_generator(part) or random.SystemRandom()
 
 
-def _repeated(part: str) -> random.Random | None:
+def _seeded_generator(part: str) -> random.Random | None:
+    """Return a new generator for *part* that repeats in every rehearsal; None outside of one."""
     if not _seed:
         return None
-    _drawn[part] += 1
-    return random.Random(f"{_seed[0]} {part} {_drawn[part]}")
+    _generator_counts[part] += 1
+    return random.Random(f"{_seed[0]} {part} {_generator_counts[part]}")
 
 
 def random_hex(part: str, size: int = 8) -> str:
@@ -42,6 +43,6 @@ def random_hex(part: str, size: int = 8) -> str:
 
 
 def draw_from(seed: int) -> None:
-    """Derive all random numbers from *seed*, in a rehearsal."""
+    """Derive all random numbers from *seed* from now on, for a rehearsal."""
     _seed[:] = [seed]
-    _drawn.clear()
+    _generator_counts.clear()

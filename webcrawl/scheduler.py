@@ -1,7 +1,7 @@
 """The Mercator frontier as a Scrapy scheduler, which connects Scrapy's engine to a process.
 
-``next_request`` is Mercator's "remove a URL from the frontier". What happens to that URL is up to
-crawl/lease/dispatcher.py. Between requests, a slice of background work moves new URLs from the
+``next_request`` is Mercator's "remove a URL from the frontier". crawl/lease/dispatcher.py decides
+what happens to that URL. Between requests, a slice of background work moves new URLs from the
 eliminator to the frontier. The engine is woken when the next host is ready.
 
 Job directory contents: see crawl/job/jobdir.py and crawl/shard/shard.py.
@@ -60,20 +60,20 @@ logger = logging.getLogger(__name__)
 TICK_SECS = 0.05
 # Interval of the background work while only repeat visits are left.
 _IDLE_TICK_SECS = 10.0
-# A call that decides about many URLs and sends none returns to the reactor after this.
+# After this time ``next_request`` returns to the reactor, even if no URL could be fetched.
 _SLICE_SECS = 0.01
-# Seconds for an item that reaches the processing modules after downloads were aborted.
+# Seconds that an item may take if it reaches the processing modules after downloads were aborted.
 _ITEM_SECS_AT_END = 1.0
-# Hosts looked up at the same time: slow name servers must not keep workers idle.
+# Hosts looked up in DNS at the same time: slow name servers must not keep workers idle.
 _LOOKUPS_PER_WORKER = 4
-# URLs in process for each worker: one being downloaded, and two that wait to be read, processed or
-# stored. A kill repeats them. More of them made no crawl faster (docs/why/decisions.md).
-_IN_PROCESS = 3
+# URLs in process for each worker: one being downloaded, and two that wait to be parsed, processed
+# or stored. After a kill they are fetched again. More made no crawl faster (docs/why/decisions.md).
+_IN_PROCESS_PER_WORKER = 3
 # URLs that one call may find denied, or waiting for their robots.txt, before it returns to the
 # reactor.
 _DENIALS_PER_CALL = 64
 # Errors of a job directory that cannot be used.
-_NOT_OPENED = (FatalError, CorruptRecordError, NewerFormatError, UndecodableError, OSError)
+_OPENING_ERRORS = (FatalError, CorruptRecordError, NewerFormatError, UndecodableError, OSError)
 
 
 class MercatorScheduler(BaseScheduler):
@@ -81,13 +81,13 @@ class MercatorScheduler(BaseScheduler):
 
     def __init__(self, process: Process, drone: Drone | LiveSeedReader | None = None) -> None:
         self.process = process
-        #: The process as member of a hive, or its reader of live seeds.
+        #: Connects the process to a hive or reads live seeds; None without either.
         self.drone = drone
         services, leases = process.parts.services, process.parts.leases
-        #: Entered around code that reads a document: see crawl/links/reading.py.
+        #: Context manager around code that parses a document: see crawl/links/reading.py.
         self.reading = services.reading
         self._crawler = crawler = services.crawler
-        # Used by processing modules.
+        # Called by processing modules.
         self.submit_found = process.intake.submit_found
         self.score_by = process.intake.score_by
         self._completion, self._dispatcher = leases.completion, leases.dispatcher
@@ -98,10 +98,14 @@ class MercatorScheduler(BaseScheduler):
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler, clock=now)
         self._stopping_since: float | None = None
-        self._had_pending = True
+        self._had_pending_requests = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the scheduler and its process: in a hive, with live seeds, or on its own.
+
+        Raises FatalError for an invalid setting.
+        """
         if crawler.settings.get("HIVE"):
             from webcrawl.hive.builder import drone_of  # noqa: PLC0415  # only hives need Redis
 
@@ -115,8 +119,8 @@ class MercatorScheduler(BaseScheduler):
         from webcrawl.crawl.builder import ProcessBuilder, keeps_open  # noqa: PLC0415  # imports every package
         from webcrawl.crawl.process import ProcessHooks  # noqa: PLC0415  # likewise
 
-        stays = keeps_open(crawler)
-        return cls(ProcessBuilder(crawler).process(ProcessHooks(may_end=lambda: not stays)))
+        stays_open = keeps_open(crawler)
+        return cls(ProcessBuilder(crawler).process(ProcessHooks(may_end=lambda: not stays_open)))
 
     @cached_property
     def _engine(self) -> Any:
@@ -133,14 +137,15 @@ class MercatorScheduler(BaseScheduler):
         try:
             check_engine(engine)
             process.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
-        except _NOT_OPENED as error:
+        except _OPENING_ERRORS as error:
             process.release_directory()
             skip_closing(engine)
             if isinstance(error, FatalError):
                 raise
             raise resume_error(error, self._job.path) from error
-        undo_failed_opening(engine, self._undo)
-        name_failed_closing(engine, self._module_not_closed)
+
+        undo_failed_opening(engine, self._undo_open)
+        name_failed_closing(engine, self._note_unclosed_module)
         watch_requests(engine, self._completion.done)
         keep_asking_for_waiting_pages(engine, lambda: bool(self._side_downloads))
         bypass_spider_middlewares(engine, is_for_robots)
@@ -148,26 +153,29 @@ class MercatorScheduler(BaseScheduler):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
+
         bound_items(engine, self._items.bound, self._health.module_times.watch)
         self._stop.listen()
         self._completion.listen()
         if self.drone is not None:
             self.drone.begin()
         self._tick.start(TICK_SECS, now=False)
-        logger.info("%s", self._beginning(), extra={"spider": spider})
+
+        logger.info("%s", self._describe_start(), extra={"spider": spider})
         modules = getattr(engine.scraper.itemproc, "middlewares", "?")
         if not (self._crawler.settings["FEEDS"] or any(getattr(m, "output", "?") for m in modules)):
             logger.info(
                 "This crawl stores no pages: no module in ITEM_PIPELINES writes them, as WARC would"
             )
 
-    def _beginning(self) -> str:
+    def _describe_start(self) -> str:
         """Describe whether the crawl is new or resumed, and from where."""
         job, stats = self._job, self._shards.stats()
         if self.process.parts.state.resources.temporary is not None:
             return "New crawl; nothing of it is kept, because it has no JOBDIR"
         if not job.own.resumed:
             return f"New crawl in {job.path}"
+
         note = ""
         if job.own.rebooted:
             note = "; after a reboot, pages since the last checkpoint are fetched again"
@@ -176,14 +184,14 @@ class MercatorScheduler(BaseScheduler):
             f"not yet checked for duplicates: {stats.get('seen/waiting', 0)}{note}"
         )
 
-    def _module_not_closed(self) -> None:
+    def _note_unclosed_module(self) -> None:
         if not self._stop.has_begun:
             self._crawler.stats.set_value("finish/cause", "module_not_closed")
 
-    async def _undo(self) -> None:
+    async def _undo_open(self) -> None:
         """Close everything after a processing module failed to open.
 
-        There is nothing to save, and no crawl that a failing disk could end.
+        There is nothing to save, and no running crawl that a disk error would have to end.
         """
         self._stop.has_begun = True
         await self._close("never begun")
@@ -193,6 +201,7 @@ class MercatorScheduler(BaseScheduler):
         return deferred_from_coro(self._close(reason))
 
     async def _close(self, reason: str) -> None:
+        """Close the process and the drone, and then release the job directory."""
         if self._stop.is_open:
             if self._tick.running:
                 self._tick.stop()
@@ -206,10 +215,10 @@ class MercatorScheduler(BaseScheduler):
                 await asyncio.to_thread(self.process.release_directory)
 
     def has_pending_requests(self) -> bool:
-        """Return whether the crawl must go on. O(shards).
+        """Return whether the crawl must continue. O(shards).
 
-        True while anything waits, is leased, or may still reach a frontier, or while a hook keeps
-        the crawl open.
+        True while URLs wait, are leased, or may still reach a frontier, or while a hook keeps the
+        crawl open.
         """
         return self._shards.has_pending or not self._hooks.may_end()
 
@@ -218,9 +227,10 @@ class MercatorScheduler(BaseScheduler):
         return self.process.intake.enqueue(request)
 
     def next_request(self) -> Request | None:
-        """Return the next request that politeness allows.
+        """Return the next request that politeness allows, or None if there is none now.
 
-        On None, the engine will be woken in time.
+        After None, the engine is woken when a request may be ready. Also returns None after 64
+        URLs that may not be fetched now, or after 10 ms, so that the reactor can run.
         """
         pauses, dispatcher, shards = self.process.pauses, self._dispatcher, self._shards
         fence = self._hooks.fence
@@ -229,29 +239,31 @@ class MercatorScheduler(BaseScheduler):
         host_release = self._completion.host_release
         engine = self._engine
         downloader = engine.downloader
+
         try:
             in_process = len(self._completion.under_way)
-            is_full = in_process >= _IN_PROCESS * workers or scraper_is_full(engine)
+            is_full = in_process >= _IN_PROCESS_PER_WORKER * workers or scraper_is_full(engine)
             max_lookups = _LOOKUPS_PER_WORKER * workers
             for _ in range(_DENIALS_PER_CALL):
                 is_busy = host_release.looking_up >= max_lookups or downloader.needs_backout()
                 if pauses or is_busy or not (fence is None or fence.is_open()):
                     return None  # the engine is woken when that ends
                 rates_ready_at = self._rates.ready_at
-                is_early = rates_ready_at > 0.0 and rates_ready_at > now()
-                if is_full or is_early:
-                    host_release.release_resolved()  # it may be a side download's host
-                if is_early:
+                is_rate_limited = rates_ready_at > 0.0 and rates_ready_at > now()
+                if is_full or is_rate_limited:
+                    # A side download may be waiting for one of these hosts.
+                    host_release.release_resolved()
+                if is_rate_limited:
                     self._alarm.set(rates_ready_at)
                     return None
-                found = host_release.next_resolved()
-                lease = found or (self._side_downloads if is_full else shards).acquire()
+                resolved = host_release.next_resolved()
+                lease = resolved or (self._side_downloads if is_full else shards).acquire()
                 if lease is None:
                     if not is_full:  # otherwise the next slice of background work wakes the engine
                         shards.note_idle_worker()
                         self._alarm.set(shards.ready_at())
                     return None
-                request = (dispatcher.dispatch if found is None else dispatcher.resume)(lease)
+                request = (dispatcher.dispatch if resolved is None else dispatcher.resume)(lease)
                 if request is not None:
                     return request
                 if now() >= deadline:
@@ -263,21 +275,22 @@ class MercatorScheduler(BaseScheduler):
         return None
 
     def attach(self, name: str, part: Part) -> bytes | None:
-        """Include *part*, of a processing module, in checkpoints.
+        """Include *part*, the state of a processing module, in checkpoints under *name*.
 
-        Returns its last saved state, or None.
+        Returns the state last saved under that name, or None.
         """
-        own = self._job.own
-        saved = own.saved(name)
-        own.attach(name, part)
+        job_state = self._job.own
+        saved = job_state.saved(name)
+        job_state.attach(name, part)
         return saved
 
     # --- background work
 
     def _work(self) -> None:
-        """Do a slice of background work."""
+        """Do a slice of background work. Called at intervals, and when an eliminator has merged."""
         if not self._stop.is_open:
             return
+
         if is_closing(self._engine):
             self._hurry_up()
         try:
@@ -288,42 +301,43 @@ class MercatorScheduler(BaseScheduler):
         except Exception as error:  # noqa: BLE001  # a looping call that raises is never repeated
             self._stop.fail(error)
             return
+
         if self._tick.running:
-            waits = self.drone is None and bool(self._health.waits_for)
-            self._tick.interval = _IDLE_TICK_SECS if waits else TICK_SECS
+            is_waiting = self.drone is None and bool(self._health.waits_for)
+            self._tick.interval = _IDLE_TICK_SECS if is_waiting else TICK_SECS
         self._wake_engine()
 
     def _wake_engine(self) -> None:
-        """Wake the engine if a host is ready, or if nothing is left.
+        """Wake the engine if a host is ready, or if the last URL has just been finished.
 
         When the last URL turns out to be a duplicate, nothing else would tell the engine that the
         crawl has finished.
         """
         ready_at = self._shards.ready_at()
-        pending = self.has_pending_requests()
-        ready = ready_at is not None and ready_at <= now()
-        if ready or (self._had_pending and not pending):
+        has_pending = self.has_pending_requests()
+        is_ready = ready_at is not None and ready_at <= now()
+        if is_ready or (self._had_pending_requests and not has_pending):
             wake(self._engine)
-        self._had_pending = pending
+        self._had_pending_requests = has_pending
 
     def _hurry_up(self) -> None:
-        """After the grace period, abort what the closing engine waits for."""
-        at = now()
+        """After the grace period, abort the downloads and items that the engine waits for."""
+        time_now = now()
         if self._stopping_since is None:
-            self._stopping_since = at
+            self._stopping_since = time_now
             self.process.parts.leases.close_side_downloads()
-        elif at - self._stopping_since >= self._live.grace_secs:
+        elif time_now - self._stopping_since >= self._live.grace_secs:
             self._completion.abort_downloads()
             self._items.cut(_ITEM_SECS_AT_END, at_end=True)
 
 
-def is_mercator(kind: type) -> bool:
-    """Return whether *kind* is this scheduler's class or derived from it.
+def is_mercator(scheduler_class: type) -> bool:
+    """Return whether *scheduler_class* is this scheduler's class or derived from it.
 
     ``issubclass`` cannot tell: Scrapy's metaclass makes every scheduler a subclass of every
     scheduler class.
     """
-    return MercatorScheduler in kind.__mro__
+    return MercatorScheduler in scheduler_class.__mro__
 
 
 def process_of(crawler: Crawler) -> Process | None:

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from scrapy.signalmanager import SignalManager
 
 checkpoint = object()
-"""Sent when a checkpoint's state was taken, before it is published; handlers may be coroutines.
+"""Sent when a checkpoint's state was captured, before it is published.
 
-A module that stores pages connects to it. Its handler returns only when every page that the module
-has accepted is fsynced, because the checkpoint marks these pages as done. A handler that raises or
-returns an exception prevents the checkpoint, and the previous one stays valid. An OSError ends the
-crawl. Scrapy logs the traceback. The last checkpoint comes after ``close_spider``. No
-arguments."""
+A module that stores pages connects a handler, which may be a coroutine. It returns only when every
+page that the module has accepted is fsynced, because the checkpoint marks these pages as
+done. A handler that raises or returns an exception prevents the checkpoint, and the previous one
+stays valid. An OSError ends the crawl. Scrapy logs the traceback. The last checkpoint comes after
+``close_spider``. No arguments."""
 
 url_finished = object()
 """Sent when a URL is finished, with ``url``, ``outcome`` (see the table in docs/reference/stats.md)
@@ -45,10 +45,16 @@ exception."""
 
 
 def has_receivers(signals: SignalManager, signal: object) -> bool:
-    """Return whether *signal* has a handler: sending one without a handler costs 20 us a page."""
-    table = dispatcher.connections
-    own, of_any = table.get(id(signals.sender)), table.get(_ANY)
-    return bool((own and own.get(signal)) or (of_any and of_any.get(signal)))
+    """Return whether *signal* has a handler.
+
+    Asking first saves the 20 us per page that sending a signal without handlers would cost.
+    """
+    connections = dispatcher.connections
+    own_signals, any_sender_signals = connections.get(id(signals.sender)), connections.get(_ANY)
+    return bool(
+        (own_signals and own_signals.get(signal))
+        or (any_sender_signals and any_sender_signals.get(signal))
+    )
 
 
 _ANY = id(dispatcher.Any)

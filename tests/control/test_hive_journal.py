@@ -99,7 +99,7 @@ class Hive:
 
         states = [None]
         for _ in range(10):
-            await asyncio.sleep(20 * hive_module._LOOK_EVERY_SECS)  # of each drone
+            await asyncio.sleep(20 * hive_module._READ_EVERY_SECS)  # of each drone
             states.append(await state())
             if states[-1] == states[-2]:
                 break
@@ -110,8 +110,8 @@ class Hive:
 
 @pytest.fixture
 def hive_at(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(hive_module, "_LOOK_EVERY_SECS", 0.02)
-    monkeypatch.setattr(hive_module, "_PATIENCE_SECS", 2.0)
+    monkeypatch.setattr(hive_module, "_READ_EVERY_SECS", 0.02)
+    monkeypatch.setattr(hive_module, "_ANSWER_SECS", 2.0)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(RedisServer(tmp_path / "redis"))
         yield Hive(tmp_path, server, clock)

@@ -408,7 +408,7 @@ def test_a_torn_line_is_cut_and_a_damaged_one_ends_the_start(web, begin):
 def test_a_crawl_that_hangs_is_not_waited_for_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(unix_socket, "_ANSWER_SECS", 0.2)
     with tempfile.TemporaryDirectory() as directory, socket.socket(socket.AF_UNIX) as server:
-        path = Path(directory, unix_socket._name(tmp_path))
+        path = Path(directory, unix_socket._socket_name(tmp_path))
         server.bind(str(path))
         server.listen()
         (tmp_path / "control").write_text(f"{path}\n")

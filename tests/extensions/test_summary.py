@@ -176,7 +176,7 @@ def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
         assert words not in text
     assert "     links  23.4 links per page, 18.0 of them distinct\n" in text
     assert "     bytes  123,456,789 received\n" in text
-    assert "     pages  12,300, " in text
+    assert "     pages  12,300 (" in text
 
 
 def test_visits_have_a_speed():

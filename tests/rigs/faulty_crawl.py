@@ -199,7 +199,7 @@ class FaultyProcess:
         patch.setattr(scheduler, "TICK_SECS", _TICK_SECS)
         if orders.idle:
             patch.setattr(scheduler, "_IDLE_TICK_SECS", orders.idle)
-            patch.setattr(health, "_IDLE_LOOK_SECS", orders.idle)
+            patch.setattr(health, "_IDLE_EXAMINE_SECS", orders.idle)
             patch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", orders.idle)
         patch.setattr(state_directory, "_BOOT_ID", orders.boot)
         patch.setattr(due, "_HOUR", orders.hour)

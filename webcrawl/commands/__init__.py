@@ -1,8 +1,8 @@
 """``scrapy`` commands of this project (COMMANDS_MODULE).
 
-Scrapy loads every command module whenever any command runs. Modules here therefore import what they
-need inside their functions. Scrapy's own tools (shell, fetch, view, parse, check, bench) are
-repeated here so that they run on Scrapy's scheduler.
+Scrapy loads every command module whenever any command runs. Modules here therefore import most of
+what they need inside their functions. Scrapy's own tools (shell, fetch, view, parse, check, bench)
+are redefined here so that they run on Scrapy's scheduler.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-#: What each command receives, next to its arguments and its ``Settings``.
+#: Types of the parsed options of a command, and of a group of options.
 Group: TypeAlias = argparse._ArgumentGroup
 Options: TypeAlias = argparse.Namespace
-# Above the settings that a spider sets for its crawls, and below the command line.
+# Priority above settings that a spider sets for its crawls, and below the command line.
 _PRIORITY = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
-# Allowed in tools because the user names the URL there; in a crawl, pages do.
-_SCHEMES = ("file", "data", "s3")
+# Schemes that only tools allow: there the user chooses the URL, in a crawl the pages do.
+_TOOL_SCHEMES = ("file", "data", "s3")
 _PROGRESS_SECS = 0.2
-_PROGRESS_COLUMNS = 40
+_PROGRESS_WIDTH = 40
 # Scrapy's loggers that report failed downloads.
-_LOGGERS = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
+_FAILURE_LOGGERS = ("scrapy.downloadermiddlewares.robotstxt", "scrapy.core.scraper")
 
 
 class VisibleRecord(logging.LogRecord):
@@ -54,7 +54,7 @@ class VisibleRecord(logging.LogRecord):
 
     @property
     def exc_text(self) -> str | None:
-        """The formatted traceback; formatters write it here and read it back."""
+        """Return the formatted traceback, which formatters store here and read back."""
         return self._exc_text
 
     @exc_text.setter
@@ -63,15 +63,15 @@ class VisibleRecord(logging.LogRecord):
 
 
 class HelpFormatter(ScrapyHelpFormatter):
-    """Help whose paragraphs and indented lists stay as they are written."""
+    """Formats help texts so that paragraphs and indented lists keep their layout."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = super()._fill_text
-        paragraphs = text.strip().split("\n\n")
-        return "\n\n".join(one if "\n  " in one else fill(one, width, indent) for one in paragraphs)
+        parts = text.strip().split("\n\n")
+        return "\n\n".join(part if "\n  " in part else fill(part, width, indent) for part in parts)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        # Scrapy prints every line that ends in a colon as a heading.
+        # The space at the end prevents Scrapy from printing a line with a colon as a heading.
         lines = super()._split_lines(text, width)
         return [f"{line} " if line.endswith(":") else line for line in lines]
 
@@ -79,22 +79,24 @@ class HelpFormatter(ScrapyHelpFormatter):
 def help_of(module: str) -> tuple[str, str, str]:
     """Return summary, description and epilog of a command, from the docstring of its *module*.
 
-    The epilog begins with the paragraph "Examples:".
+    The epilog starts at the paragraph "Examples:".
     """
-    description, mark, epilog = (sys.modules[module].__doc__ or "").partition("Examples:\n")
-    return description.partition("\n\n")[0].removesuffix("."), description, mark + epilog
+    description, heading, epilog = (sys.modules[module].__doc__ or "").partition("Examples:\n")
+    return description.partition("\n\n")[0].removesuffix("."), description, heading + epilog
 
 
 def add_epilog(parser: argparse.ArgumentParser, module: str) -> None:
-    """Have the help end with the examples and exit codes in the docstring of *module*."""
+    """Add the examples and exit codes in the docstring of *module* to the end of the help."""
     parser.formatter_class = HelpFormatter
     _, _, parser.epilog = help_of(module)
 
 
-def scrapy_tool(command: type[ScrapyCommand], module: str, **given: object) -> type[ScrapyCommand]:
-    """Return Scrapy's *command* for *module*, on Scrapy's scheduler and with the settings *given*.
+def scrapy_tool(
+    command: type[ScrapyCommand], module: str, **extra_settings: object
+) -> type[ScrapyCommand]:
+    """Return a version of Scrapy's *command* that runs on Scrapy's scheduler, for *module*.
 
-    A tool fetches a page or two and needs no job directory.
+    Such a tool fetches a page or two and needs no job directory. *extra_settings* override others.
     """
 
     def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
@@ -102,17 +104,19 @@ def scrapy_tool(command: type[ScrapyCommand], module: str, **given: object) -> t
         add_epilog(parser, module)
 
     def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
+        """Process the options, then set what a tool needs: scheduler, handlers, log filters."""
         logging.setLogRecordFactory(VisibleRecord)
         check_dictionaries(opts)
         command.process_options(self, args, opts)
         settings = self.settings
         assert settings is not None
-        settings.setdict(given, priority="cmdline")
+        settings.setdict(extra_settings, priority="cmdline")
         for name in ("SCHEDULER", "DUPEFILTER_CLASS", "JOBDIR"):
             value = self.default_settings.get(name, getattr(default_settings, name))
             settings.set(name, value, priority=_PRIORITY)
-        handlers = {name: default_settings.DOWNLOAD_HANDLERS_BASE[name] for name in _SCHEMES}
-        for name in _LOGGERS:
+
+        handlers = {name: default_settings.DOWNLOAD_HANDLERS_BASE[name] for name in _TOOL_SCHEMES}
+        for name in _FAILURE_LOGGERS:
             logging.getLogger(name).addFilter(_shorten_failure)
         name = "DOWNLOAD_HANDLERS_BASE"
         settings.set(name, {**settings.getdict(name), **handlers}, priority=_PRIORITY)
@@ -126,9 +130,9 @@ def scrapy_tool(command: type[ScrapyCommand], module: str, **given: object) -> t
 
 
 def _shorten_failure(record: logging.LogRecord) -> bool:
-    """Log expected download failures without a traceback, and robots.txt denials as errors.
+    """Remove the traceback of an expected download failure; make a robots.txt denial an error.
 
-    A filter for loggers: it keeps every record.
+    This is a logging filter that changes *record* and always keeps it.
     """
     error = record.exc_info[1] if record.exc_info else None
     if hasattr(error, "outcome"):
@@ -139,7 +143,7 @@ def _shorten_failure(record: logging.LogRecord) -> bool:
 
 
 def check_dictionaries(opts: Options) -> None:
-    """Raise UsageError if a -s setting must be a dictionary and is not: Scrapy ignores that."""
+    """Raise UsageError if -s sets a dictionary to something else, which Scrapy would ignore."""
     from webcrawl.configuration.setting_check import DICTIONARIES
     from webcrawl.configuration.values import dictionary
 
@@ -161,8 +165,8 @@ def make_command(
     """Return a command that calls *run*, without a crawler process.
 
     *run* returns the exit code. If it raises FatalError or OSError, one sentence is printed and the
-    exit code is 2. The docstring of its module is the command's help. *json* adds the option
-    --json, and *logs* prints the log.
+    exit code is 2. The docstring of its module is the help of the command. *options* adds options
+    to a group, *json* adds the option --json, and *logs* prints the log.
     """
     module = run.__module__
     name = module.rpartition(".")[2]
@@ -181,14 +185,15 @@ def make_command(
         ScrapyCommand.process_options(self, args, opts)
 
     def run_command(self: ScrapyCommand, args: list[str], opts: Options) -> None:
+        """Call *run* and set the exit code; print an error as one sentence."""
         assert self.settings is not None
         logging.setLogRecordFactory(VisibleRecord)
         try:
             self.exitcode = run(args, opts, self.settings)
         except (FatalError, OSError) as error:
-            file, why = getattr(error, "filename", None), getattr(error, "strerror", None)
-            text = masked_url(f"{file}: {why}" if file else str(error))
-            sys.stderr.write(f"{name}: {visible(text)}\n")
+            filename, reason = getattr(error, "filename", None), getattr(error, "strerror", None)
+            message = masked_url(f"{filename}: {reason}" if filename else str(error))
+            sys.stderr.write(f"{name}: {visible(message)}\n")
             self.exitcode = 2
 
     attributes = {
@@ -207,35 +212,37 @@ def make_command(
 
 
 def take_job(
-    args: Sequence[str], settings: Settings, *, alone: bool = False, are_paths: bool = False
+    args: Sequence[str], settings: Settings, *, only_job: bool = False, are_paths: bool = False
 ) -> list[str]:
     """Set JOBDIR if the first of *args* names a job, and return the other arguments.
 
-    It does if it is a directory with a job or a hive in it, or must be one because it stands
-    *alone*; an argument after ``--`` never does. Raises FatalError if it looks like a directory
-    without a job, unless the arguments *are_paths*, and UsageError.
+    The first argument names a job if it is a directory with a job or a hive in it; an argument
+    after ``--`` never does. With *only_job* it is the only argument and must name a job. Raises
+    FatalError if it looks like a directory but has no job, unless the arguments *are_paths*. Raises
+    UsageError if no job or too many arguments are given.
     """
     from webcrawl.hive.launch.job_directories import is_crawl
 
     words, default_parent = [*args], Path(settings["JOBDIR"] or "").parent
-    if words and words[0] != "--" and (alone or is_crawl(Path(words[0]))):
+
+    if words and words[0] != "--" and (only_job or is_crawl(Path(words[0]))):
         settings.set("JOBDIR", words.pop(0), priority="cmdline")
     elif not are_paths and words and words[0].startswith(("/", "./", "../", f"{default_parent}/")):
         raise FatalError(f"There is no crawl in {words[0]}.")
     if words[:1] == ["--"]:
         del words[0]
-    if (words and alone) or not (words or settings["JOBDIR"]):
+    if (words and only_job) or not (words or settings["JOBDIR"]):
         raise UsageError("name one job directory")
     return words
 
 
 def sources_or_job(args: Sequence[str], settings: Settings) -> list[str]:
-    """Return the names of stored pages in *args*, or else JOBDIR, which stands for its own."""
+    """Return *args* without "--"; if none is left, return JOBDIR, for its stored pages."""
     return [word for word in args if word != "--"] or [str(settings["JOBDIR"])]
 
 
 def web_crawler(settings: Settings) -> Crawler:
-    """Return a crawler object of the spider web for tools; it never runs."""
+    """Return a Crawler of the spider "web" for tools that read a job; it never runs."""
     from scrapy.crawler import Crawler
     from scrapy.spiderloader import get_spider_loader
 
@@ -244,56 +251,60 @@ def web_crawler(settings: Settings) -> Crawler:
 
 @contextlib.contextmanager
 def progress(unit: str) -> Iterator[Callable[..., None]]:
-    """Show a count on the terminal, by ``on_progress(count)`` or ``on_progress(count, unit)``.
+    """Show a running count of *unit* on the terminal.
 
-    It is erased at the end. Nothing is shown if stderr is not a terminal.
+    Yields a function to be called as ``on_progress(count)`` or ``on_progress(count, unit)``. The
+    line is erased at the end. Nothing is shown if stderr is not a terminal.
     """
     from webcrawl.clock import now
     from webcrawl.crawl.engine.user_messages import give_up
 
     stream, shown_at = sys.stderr, 0.0
-    shows = stream.isatty()
+    is_shown = stream.isatty()
 
     def show(text: str) -> None:
-        nonlocal shows
+        """Write *text* over the last one; stop showing progress if the terminal is gone."""
+        nonlocal is_shown
         try:
-            stream.write(f"\r{text:<{_PROGRESS_COLUMNS}}\r")
+            stream.write(f"\r{text:<{_PROGRESS_WIDTH}}\r")
             stream.flush()
         except OSError:
-            shows = False
+            is_shown = False
             give_up(stream)
 
     def on_progress(count: int, unit: str = unit) -> None:
         nonlocal shown_at
-        if shows and (at := now()) - shown_at >= _PROGRESS_SECS:
-            shown_at = at
+        if is_shown and (time_now := now()) - shown_at >= _PROGRESS_SECS:
+            shown_at = time_now
             show(f"{count:,} {unit}")
 
     try:
         yield on_progress
     finally:
-        if shows and shown_at:
+        if is_shown and shown_at:
             show("")
 
 
 @contextlib.contextmanager
 def progress_of(total: int) -> Iterator[Callable[[int], None]]:
-    """Show which share of *total* bytes is done and how long the rest takes.
+    """Show on the terminal which share of *total* bytes is done, and how long the rest will take.
 
-    ``on_progress(number)`` adds to the bytes that are done.
+    Yields a function ``on_progress(number)`` that adds *number* bytes to those done.
     """
     from webcrawl.clock import now
     from webcrawl.crawl.figures.counts import elapsed, size
 
-    began, done = now(), 0
+    started_at, bytes_done = now(), 0
 
     with progress("") as show:
 
         def on_progress(number: int) -> None:
-            nonlocal done
-            done += number
-            left = (now() - began) * max(total - done, 0) / max(done, 1)
-            show(100 * done // max(total, 1), f"% of {size(total)}, {elapsed(left)} left")
+            nonlocal bytes_done
+            bytes_done += number
+            secs_left = (now() - started_at) * max(total - bytes_done, 0) / max(bytes_done, 1)
+            show(
+                100 * bytes_done // max(total, 1), f"% of {size(total)}, {elapsed(secs_left)} left"
+            )
 
         yield on_progress
 
@@ -301,19 +312,19 @@ def progress_of(total: int) -> Iterator[Callable[[int], None]]:
 def print_answer(
     result: object, text: Callable[[], str], *, as_json: bool, is_visible: bool = False
 ) -> None:
-    """Print *result* as JSON, or as *text*. A closed pipe is not an error.
+    """Print *result* as JSON if *as_json*, otherwise the return value of *text*.
 
-    Much of a result comes from strangers, and a terminal executes control characters. In text they
-    are escaped as in Python, unless it *is_visible* already. So are characters that the output's
-    encoding does not have.
+    Results contain text from other people, and a terminal executes control characters. These are
+    escaped as in Python, unless the text *is_visible* already. Characters that the encoding of the
+    output lacks are also escaped. A closed pipe is not an error.
     """
     import msgspec
 
     if as_json:
         data = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     else:
-        shown = text() if is_visible else visible(text())
-        data = shown.encode(sys.stdout.encoding, "backslashreplace")
+        visible_text = text() if is_visible else visible(text())
+        data = visible_text.encode(sys.stdout.encoding, "backslashreplace")
     print_bytes(data)
 
 
@@ -323,5 +334,5 @@ def print_bytes(data: bytes) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would flush into the closed pipe at exit and complain.
+        # Otherwise Python would flush into the closed pipe at exit, and print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -32,6 +32,7 @@ from webcrawl.commands import (
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--policies",
         default="all",
@@ -51,6 +52,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, _: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.errors import require_package
 
     if len(args) != 1:
@@ -71,15 +73,15 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
             if not len(fps):
                 continue
             laboratory = CacheSimulation(fps)
-            found = laboratory.measure(policies, sizes, on_progress=on_progress)
+            results = laboratory.measure(policies, sizes, on_progress=on_progress)
             if opts.csv:
-                write_csv(found, stream_file(opts.csv, suffix))
+                write_csv(results, stream_file(opts.csv, suffix))
             if opts.figures:
                 figures = trace_figures(laboratory.counts, laboratory.distances, suffix)
-                write_drawings(opts.figures, (*miss_figures(found, suffix), *figures))
-            head = f"{len(fps):,} requests, {stream}; misses by policy and number of entries:"
+                write_drawings(opts.figures, (*miss_figures(results, suffix), *figures))
+            heading = f"{len(fps):,} requests, {stream}; misses by policy and number of entries:"
             region = region_text(laboratory.critical_region())
-            texts.append(f"{head}\n{text_of(found)}\n{region}\n")
+            texts.append(f"{heading}\n{text_of(results)}\n{region}\n")
     print_answer(None, lambda: "\n".join(texts), as_json=False)
     return 0
 

@@ -28,6 +28,7 @@ _PAGE = Path(__file__).parents[1] / "templates" / "contact-page.html.tmpl"
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--address",
         action="append",
@@ -43,6 +44,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     if len(args) > 1:
         raise UsageError("give at most one file name")
     path = Path(args[0] if args else "contact.html")
@@ -52,7 +54,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 
 def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> str:
-    """Return the page as HTML. Raises FatalError for a wrong setting or without a mail address."""
+    """Return the contact page as HTML.
+
+    *addresses* are those that the crawler uses. *mail* is the mail address to write to; None takes
+    it from CRAWLER_CONTACT. Raises FatalError for a wrong setting or without a mail address.
+    """
     from webcrawl.configuration.identity import contact_of, is_page, user_agent_with
     from webcrawl.configuration.values import flag, positive
     from webcrawl.hosts.politeness.delays import PolitenessLimits, profile_of
@@ -67,12 +73,13 @@ def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> 
             f"CRAWLER_CONTACT is {contact}, the page itself: give a mail address with "
             "--mail ADDRESS."
         )
+
     profile, limits = profile_of(settings), PolitenessLimits.from_settings(settings)
     token = user_agent_token(settings)
-    longest = f"{limits.crawl_delay:g} seconds"
+    max_delay = f"{limits.crawl_delay:g} seconds"
     long_delays = {
-        "skip": f"A host that asks for more than {longest} is not crawled.",
-        "cap": f"If a Crawl-delay is longer, the crawler waits {longest}.",
+        "skip": f"A host that asks for more than {max_delay} is not crawled.",
+        "cap": f"If a host asks for more than {max_delay}, the crawler waits only {max_delay}.",
         "obey": "",
     }[limits.long_crawl_delay]
     robots, rules = "This crawl does not read robots.txt.", "It respects Retry-After."
@@ -86,6 +93,7 @@ def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> 
             f"It respects Crawl-delay in robots.txt, and Retry-After. {long_delays}</li>\n"
             f"<li>It fetches robots.txt before the first page, and again after {hours:g} hours."
         )
+
     facts = {
         "token": token,
         "operator": settings["WARC_OPERATOR"] or "see the contact",

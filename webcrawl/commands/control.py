@@ -3,7 +3,7 @@
 "scrapy control JOBDIR help" lists the commands and their arguments. A change lasts until another
 command ends it, even if the crawl is restarted or killed. Each command is recorded in
 JOBDIR/logs/control.jsonl with its time, origin and reason. The command "drop" cannot be undone: on
-a terminal it first says how many URLs are parked, and asks.
+a terminal it first says how many URLs are parked, and asks for confirmation.
 
 Examples:
   scrapy control crawls/web help
@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add("--reason", default="", metavar="WHY", help="the reason, recorded with the command")
     add("--yes", action="store_true", help="do not ask before a drop")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.control.sending import send_to_crawl
 
     words = take_job(args, settings)
@@ -64,7 +66,8 @@ def _is_confirmed(request: Request, settings: Settings) -> bool:
     from webcrawl.crawl.job.control_journal import Request
 
     host, reason = (request.arguments.get(name, "") for name in ("host", "reason"))
-    parked = sum(one.parked.get(reason, 0) for one in send_to_crawl(settings, Request("state")))
+    answers = send_to_crawl(settings, Request("state"))
+    parked = sum(answer.parked.get(reason, 0) for answer in answers)
     if not parked:
         return True
     print(f"{parked:,} URLs are parked with reason {reason}. Those of {host} will be given up.")
@@ -72,36 +75,38 @@ def _is_confirmed(request: Request, settings: Settings) -> bool:
 
 
 def _print_answers(answers: list[CommandAnswer], *, as_json: bool) -> int:
-    lines = (f"{one.drone}: {one.said}\n".removeprefix(": ") for one in answers)
+    """Print *answers* and return the exit code."""
+    lines = (f"{answer.drone}: {answer.said}\n".removeprefix(": ") for answer in answers)
     result = answers if answers[0].drone else answers[0]
     print_answer(result, lambda: "".join(lines), as_json=as_json)
     return 2 if any(answer.refused for answer in answers) else 0
 
 
 def _request(words: Sequence[str], reason: str) -> Request:
-    """Return the command that *words* make; a list as last argument takes all remaining words.
+    """Return the request for the command and arguments in *words*, with its *reason*.
 
-    Raises UsageError.
+    If the last argument is a list, it takes all remaining words. Raises UsageError.
     """
     from webcrawl.control.table import COMMANDS, usage
     from webcrawl.crawl.job.control_journal import Request
 
-    name, *rest = words
+    name, *values = words
     if name not in COMMANDS:
         raise UsageError(f"there is no command {name!r}; see: scrapy control help")
     fields = COMMANDS[name].__struct_fields__
-    found: dict[str, Any] = dict(zip(fields, rest, strict=False))
+    arguments: dict[str, Any] = dict(zip(fields, values, strict=False))
     if "..." in usage(name):
-        found[fields[-1]] = rest[len(fields) - 1 :]
-    elif len(rest) > len(fields):
+        arguments[fields[-1]] = values[len(fields) - 1 :]
+    elif len(values) > len(fields):
         raise UsageError(f"usage: scrapy control JOBDIR {usage(name)}")
-    return Request(name, found, reason)
+    return Request(name, arguments, reason)
 
 
 def _help() -> str:
+    """Return a line for each command: its syntax and what it does."""
     from webcrawl.control.table import COMMANDS, usage
 
-    return "".join(f"{usage(name):<24} {kind.__doc__}\n" for name, kind in COMMANDS.items())
+    return "".join(f"{usage(name):<24} {command.__doc__}\n" for name, command in COMMANDS.items())
 
 
 Command = make_command(

@@ -95,7 +95,7 @@ EXIT_CODES = {
 
 
 class Command(crawl.Command):
-    """Scrapy's command, with checks of the settings before the crawl and an exit code after it."""
+    """Scrapy's crawl command; it also checks settings first and returns an exit code."""
 
     def short_desc(self) -> str:
         return help_of(__name__)[0]
@@ -108,70 +108,84 @@ class Command(crawl.Command):
         add_epilog(parser, __name__)
 
     def process_options(self, args: list[str], opts: Options) -> None:
+        """Process the options, check the settings that are used early, and set up logging.
+
+        Exits if a setting is invalid.
+        """
         names = [argument.partition("=")[0] for argument in opts.spargs]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
             # Scrapy would silently take the last one.
-            raise UsageError(f"-a {twice} is given more than once")
+            raise UsageError(f"-a {repeated} is given more than once")
+
         check_dictionaries(opts)
         super().process_options(args, opts)
         logging.setLogRecordFactory(VisibleRecord)
         assert self.settings is not None
+
         try:
             check_process(self.settings)
         except FatalError as error:
             with contextlib.suppress(OSError):  # the wrong setting may be LOG_FILE itself
                 configure_logging({"LOG_FILE": self.settings["LOG_FILE"]})
-            sys.exit(_refused(error))
+            sys.exit(_report_bad_input(error))
+
         if self.settings.getbool("LOG_JSON"):
             log_json()
         quiet_lists()
-        loop = self.settings.get("ASYNCIO_EVENT_LOOP")
-        if loop and not is_reactor_installed():
-            # Scrapy would first make one of Python's loops and drop it, and that loop warns when
-            # it is collected.
-            asyncio.set_event_loop(load_object(loop)())
+        event_loop = self.settings.get("ASYNCIO_EVENT_LOOP")
+        if event_loop and not is_reactor_installed():
+            # Otherwise Scrapy would first create one of Python's loops and drop it, which causes a
+            # warning when it is garbage-collected.
+            asyncio.set_event_loop(load_object(event_loop)())
 
     def run(self, args: list[str], opts: Options) -> None:
+        """Run the crawl of the spider in *args*, and set the exit code."""
         if len(args) != 1:
             raise UsageError("give one spider, for example: scrapy crawl web -a seeds=FILE")
         assert self.crawler_process is not None
+
         try:
             crawler = self.crawler_process.create_crawler(args[0])
         except KeyError:
             known = ", ".join(self.crawler_process.spider_loader.list())
             raise UsageError(f"there is no spider {args[0]}; choose from: {known}") from None
+
         try:
             check_crawl(crawler.settings)
         except FatalError as error:
             logger.debug("The crawl could not start", exc_info=error)
-            self.exitcode = _refused(error)
+            self.exitcode = _report_bad_input(error)
             return
         if not self._can_start(crawler.settings.copy()):
             return
-        # If scrapyd runs an egg, scrapy hive up looks for its version in the log.
+
+        # The command scrapy hive up looks for the version of scrapyd's egg in the log.
         egg = os.environ.get("SCRAPYD_EGG_VERSION")
         version = f"{__version__}, egg {egg}" if egg else __version__
-        logger.info("webcrawl %s, spider %s%s", version, args[0], _given(crawler, opts.spargs))
+        logger.info(
+            "webcrawl %s, spider %s%s", version, args[0], _describe_arguments(crawler, opts.spargs)
+        )
+
         from webcrawl.signals import JOB_IS_VOID
 
-        void: list[Job] = []
-        crawler.signals.connect(lambda job: void.append(job), signal=JOB_IS_VOID, weak=False)  # noqa: PLW0108  # a builtin has no signature
+        void_jobs: list[Job] = []
+        crawler.signals.connect(lambda job: void_jobs.append(job), signal=JOB_IS_VOID, weak=False)  # noqa: PLW0108  # a builtin has no signature
         self.exitcode = crawl_to_end(self.crawler_process, crawler, **opts.spargs)
-        for job in void:  # the next attempt starts from scratch
+        for job in void_jobs:  # the next attempt starts from scratch
             job.discard()
         if self.exitcode == 0:
-            self._note_end(crawler)
+            self._set_exit_code(crawler)
         if crawler.settings.get("HIVE"):
             _end_redis_of_hive(crawler)
-        # At exit Python would collect garbage three times over everything that the crawl holds.
-        # That can take seconds, and a service has ten of them to stop.
+        # At exit Python would collect garbage three times, among everything that the crawl holds.
+        # That can take seconds, and a service has only ten seconds to stop.
         gc.freeze()
 
     def _can_start(self, settings: Settings) -> bool:
-        """Return whether the crawl may start; with a new REVISIT, make finished URLs due. Blocks.
+        """Return whether the crawl may start; if not, an error was printed. Blocks.
 
-        They are due if the job has visited them without REVISIT.
+        If REVISIT is set for the first time in this job, its finished URLs become due for a visit.
         """
         from webcrawl.commands.frontier import crawler_for_job
         from webcrawl.configuration.values import flag
@@ -181,48 +195,49 @@ class Command(crawl.Command):
         try:
             if not (flag(settings, "REVISIT") and settings["JOBDIR"]):
                 return True
-            own = read_state(Path(settings["JOBDIR"]))
-            if own is None or own.facts.get("revisits"):
+            job_state = read_state(Path(settings["JOBDIR"]))
+            if job_state is None or job_state.facts.get("revisits"):
                 return True
             if settings.get("HIVE"):  # its URLs may belong to other drones by now
                 logger.warning(
                     "REVISIT: pages that this hive fetched before REVISIT was set are not visited "
-                    "again by themselves. To revisit them, run: scrapy frontier JOBDIR --refetch "
+                    "again automatically. To revisit them, run: scrapy frontier JOBDIR --refetch "
                     "all (also while the hive is running)"
                 )
                 return True
             from webcrawl.jobs.inspect.requeueing import postpone_finished
 
             with progress("URLs") as on_progress:
-                done = postpone_finished(crawler_for_job(settings), on_progress=on_progress)
-            logger.info("REVISIT: finished URLs that are now due for a visit: %d", done.urls)
+                result = postpone_finished(crawler_for_job(settings), on_progress=on_progress)
+            logger.info("REVISIT: finished URLs that are now due for a visit: %d", result.urls)
         except (CorruptRecordError, NewerFormatError):
             return True  # reported when the job is opened
         except FatalError as error:
-            self.exitcode = _refused(error)
+            self.exitcode = _report_bad_input(error)
             return False
         return True
 
-    def _note_end(self, crawler: Crawler) -> None:
+    def _set_exit_code(self, crawler: Crawler) -> None:
+        """Set the exit code by the reason for which the crawl ended, and print a message if due."""
         from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 
         stats = crawler.stats
         # An error while closing counts more than the reason for which the crawl was closed.
         reason = stats.get_value("finish/cause") or stats.get_value("finish_reason", "")
         self.exitcode = EXIT_CODES.get(reason, 0)
-        sentence = stats.get_value("finish/error")
-        if sentence:
-            print_error(f"webcrawl: {sentence}\n")  # the log has it
+        error = stats.get_value("finish/error")
+        if error:
+            print_error(f"webcrawl: {error}\n")  # it was logged before
         elif crawler.settings.get("HIVE"):
             pass  # one drone without work says nothing about the crawl
-        elif reason == "finished" and (why := _nothing_fetched(stats.get_stats())):
-            print_and_log(f"webcrawl: {why}\n")
+        elif reason == "finished" and (explanation := _why_nothing_was_fetched(stats.get_stats())):
+            print_and_log(f"webcrawl: {explanation}\n")
             self.exitcode = 2
         elif crawler.settings["JOBDIR"] and reason in {"finished", HAS_FEW_HOSTS}:
-            self._hand_back(crawler, has_remainder=reason == HAS_FEW_HOSTS)
+            self._report_offline_end(crawler, has_remainder=reason == HAS_FEW_HOSTS)
 
-    def _hand_back(self, crawler: Crawler, *, has_remainder: bool) -> None:
-        """Report an offline crawl's end, and write the URLs of the last few hosts to a file."""
+    def _report_offline_end(self, crawler: Crawler, *, has_remainder: bool) -> None:
+        """Print how an offline crawl ended; with *has_remainder*, write its last URLs to a file."""
         from webcrawl.crawl.seeds.few_hosts import REMAINDER
         from webcrawl.jobs.inspect.job_view import ask
         from webcrawl.jobs.inspect.seeds_file import export
@@ -236,32 +251,34 @@ class Command(crawl.Command):
                 urls = ask(jobdir, lambda view: export(view, path, on_progress=lambda _: None)).urls
                 text = f"Few hosts are left; their {urls:,} URLs were written to {path}."
         except FatalError as error:
-            self.exitcode = _refused(error)
+            self.exitcode = _report_bad_input(error)
             return
         if queue is None:
             if text:
                 print_and_log(f"webcrawl: {text}\n")
             return
-        stored = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
-        places = [
+        output_settings = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
+        outputs = [
             (Path(crawler.settings[name] or jobdir / folder), files)
-            for name, (folder, files) in stored.items()
+            for name, (folder, files) in output_settings.items()
         ]
-        sources = " ".join(f"{place}{files}" for place, files in places if place.exists())
+        sources = " ".join(
+            f"{directory}{files}" for directory, files in outputs if directory.exists()
+        )
         print_and_log(
             f"webcrawl: {text} Build the next segment, then run the same command again: "
             f"scrapy queue-build --queue {queue.directory} {sources}\n"
         )
 
 
-def _refused(error: ValueError) -> int:
-    """Print the sentence about a bad input and return the exit code."""
+def _report_bad_input(error: ValueError) -> int:
+    """Print the sentence of *error*, about bad input, and return the exit code."""
     print_and_log(f"webcrawl: {error}\n")
     return 3 if isinstance(error, DiskError) else 2
 
 
 def _end_redis_of_hive(crawler: Crawler) -> None:
-    """Stop the hive's Redis if its supervisor was killed and this was the last drone."""
+    """Stop the hive's own Redis if its supervisor was killed and this was the last drone."""
     from webcrawl.hive.launch.supervisor import end_leftover_redis
     from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 
@@ -271,10 +288,10 @@ def _end_redis_of_hive(crawler: Crawler) -> None:
 
 
 def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
-    """Crawl to the end and return the exit code of the start.
+    """Run *crawler* with spider *arguments* until it ends; return an exit code for its start.
 
-    It is 0; 2 or 3 for bad input, after printing one sentence; 1 for an error in the program, after
-    logging its traceback.
+    The code is 0 if the crawl could start; 2 or 3 for bad input, after printing one sentence; 1 for
+    an error in the program, after logging its traceback.
     """
     from webcrawl.crawl.engine._engine import stop_when_opened
 
@@ -291,33 +308,37 @@ def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any
 
 
 def _exit_code_of_start(task: asyncio.Task[None]) -> int:
+    """Return the exit code for the start of the crawl of *task*, after reporting an error."""
     error = None if task.cancelled() else task.exception()
     if error is None:
         return 0
-    # The engine raises another error while it cleans up after the first.
+    # While the engine cleans up after the first error, it raises others. Find the first one.
     causes: list[BaseException] = [error]
     while causes[-1].__context__ is not None:
         causes.append(causes[-1].__context__)
+
     bad_input = [cause for cause in causes if isinstance(cause, ValueError)]
     bad_input.sort(key=lambda cause: not isinstance(cause, FatalError))
-    failed = ""
+
+    failure = ""
     if (module := module_of(causes[-1], "open_spider")) is not None:
-        failed = f"The module {path_of(module)} failed in open"
+        failure = f"The module {path_of(module)} failed in open"
     elif (path := module_of(causes[-1], "from_crawler", "clspath")) is not None:
-        failed = f"{path} could not be created"
-    if not bad_input or (failed and not isinstance(bad_input[0], FatalError)):
-        failed = failed or "The crawl could not start"
+        failure = f"{path} could not be created"
+
+    if not bad_input or (failure and not isinstance(bad_input[0], FatalError)):
+        failure = failure or "The crawl could not start"
         logger.error("The crawl could not start", exc_info=error)
-        print_and_log(f"webcrawl: {failed}: {causes[-1]!r}; the log has the traceback.\n")
+        print_and_log(f"webcrawl: {failure}: {causes[-1]!r}; the log has the traceback.\n")
         return 1
     logger.debug("The crawl could not start", exc_info=error)
-    return _refused(bad_input[0])
+    return _report_bad_input(bad_input[0])
 
 
-def _nothing_fetched(stats: Mapping[str, Any]) -> str:
-    """Explain why a crawl with seeds never contacted a host in any of its runs.
+def _why_nothing_was_fetched(stats: Mapping[str, Any]) -> str:
+    """Return a sentence that says why a crawl with seeds never contacted a host in any run.
 
-    Returns "" if it contacted one.
+    Returns "" if it has contacted one.
     """
     from webcrawl.crawl.figures.summary import REMEDIES
     from webcrawl.crawl.job.totals import PREFIX
@@ -328,37 +349,40 @@ def _nothing_fetched(stats: Mapping[str, Any]) -> str:
     reasons = [f"{name} {number:,}" for name, number in sorted(counts.given_up.items())]
     if refused := refused_seeds(stats, PREFIX):
         reasons.insert(0, f"seeds refused by filters: {refused}")
-    listed = "; ".join(reasons) or "no seeds"
+    all_reasons = "; ".join(reasons) or "no seeds"
     remedy = REMEDIES["address_forbidden"] if "address_forbidden" in counts.given_up else ""
-    return f"Nothing was fetched, because there was nothing to fetch ({listed}{remedy})."
+    return f"Nothing was fetched, because there was nothing to fetch ({all_reasons}{remedy})."
 
 
-# Scrapy lists versions, settings and components in about sixty lines when it starts. Only the list
-# of processing modules stays.
-_LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)")
+# When Scrapy starts, it logs versions, settings and components in about sixty lines. Of these, only
+# the list of processing modules stays at INFO.
+_STARTUP_LISTS = re.compile(r"Versions:|Enabled (?!item pipelines)")
 _MAX_CHARACTERS = 2000
 
 
 def quiet_lists() -> None:
-    """Log Scrapy's startup lists only with ``-L DEBUG``."""
+    """Make Scrapy log its lists at start-up only with ``-L DEBUG``."""
     for name in ("scrapy.utils.log", "scrapy.addons", "scrapy.middleware"):
-        logging.getLogger(name).addFilter(_lists_at_debug)
+        logging.getLogger(name).addFilter(_lower_list_to_debug)
 
 
-def _lists_at_debug(record: logging.LogRecord) -> bool:
-    """Log Scrapy's startup lists at DEBUG instead of INFO. A filter that keeps every record."""
-    if record.levelno == logging.INFO and _LISTS.match(record.getMessage()):
+def _lower_list_to_debug(record: logging.LogRecord) -> bool:
+    """Change the level of *record* to DEBUG if it is one of Scrapy's lists at start-up.
+
+    This is a logging filter that always keeps the record.
+    """
+    if record.levelno == logging.INFO and _STARTUP_LISTS.match(record.getMessage()):
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return True
 
 
-def _given(crawler: Crawler, arguments: dict[str, str]) -> str:
-    """Return the spider arguments and settings of the command line, for the log."""
+def _describe_arguments(crawler: Crawler, arguments: dict[str, str]) -> str:
+    """Describe the spider *arguments* and the settings of the command line, for the log."""
     priority = crawler.settings.getpriority
-    given = arguments | {
+    values = arguments | {
         name: value
         for name, value in sorted(crawler.settings.copy_to_dict().items())
         if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
     }
-    text = ", ".join(f"{name}={masked(name, value)}" for name, value in given.items())
+    text = ", ".join(f"{name}={masked(name, value)}" for name, value in values.items())
     return f", with {text[:_MAX_CHARACTERS]}" if text else ""

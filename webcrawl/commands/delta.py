@@ -27,6 +27,7 @@ from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--since",
         required=True,
@@ -44,19 +45,20 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.errors import require_package
     from webcrawl.jobs.inspect.delta import delta, parse_since, write_json, write_parquet
     from webcrawl.storage.atomic import replacing
 
-    take_job(args, settings, alone=True)
+    take_job(args, settings, only_job=True)
     output: Path | None = opts.output
     write = write_json
     if output is not None and output.suffix == ".parquet":
         require_package("pyarrow", feature="A Parquet file")
         write = write_parquet
     with progress("lines") as on_progress, ExitStack() as stack:
-        begin = parse_since(opts.since)
-        changes, token = delta(Path(settings["JOBDIR"]), begin, on_progress=on_progress)
+        start = parse_since(opts.since)
+        changes, token = delta(Path(settings["JOBDIR"]), start, on_progress=on_progress)
         path = sys.stdout.fileno() if output is None else stack.enter_context(replacing(output))
         count = write(changes, stack.enter_context(open(path, "wb", closefd=output is not None)))
     sys.stderr.write(f"{counted(count, 'change')}; for the next delta use --since\n")

@@ -1,8 +1,8 @@
 """Say what limits the speed of a crawl, and which setting would change that.
 
 Prints the state of the crawl, what limits it, since when and by which evidence, how its time was
-spent, and how many workers it needs. Of a running crawl it uses the latest figures and says how old
-they are; of a finished one, all of them.
+spent, and how many workers it needs. For a running crawl it uses the latest measurements and says
+how old they are; for a finished one, it uses all of them.
 
 Examples:
   scrapy doctor crawls/web
@@ -22,14 +22,15 @@ from webcrawl.commands import Options, Settings, make_command, print_answer, tak
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.jobs.inspect.examination import examination_text, examinations
 
-    take_job(args, settings, alone=True)
-    found = examinations(Path(settings["JOBDIR"]))
+    take_job(args, settings, only_job=True)
+    results = examinations(Path(settings["JOBDIR"]))
     now = wall_time()
     print_answer(
-        {"processes": found},
-        lambda: "\n".join(examination_text(one, now=now) for one in found),
+        {"processes": results},
+        lambda: "\n".join(examination_text(result, now=now) for result in results),
         as_json=opts.json,
     )
     return 0

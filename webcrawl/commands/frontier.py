@@ -4,7 +4,7 @@ Without options, shows the frontier of a running or stopped crawl: the lengths o
 states of its hosts.
 
 --export writes the waiting URLs as a seed list. --import adds a seed list to a job that is not
-running, and makes the job if there is none. --retry puts URLs that were given up back in line, in a
+running, and creates the job if there is none. --retry queues URLs again that were given up, in a
 job that is not running. --refetch and --due visit fetched URLs again.
 
 Examples:
@@ -13,8 +13,8 @@ Examples:
 
 Exit codes:
   0  done
-  2  unusable input or job. Of a damaged list, all seeds before the damage are
-     imported; of a damaged job, everything readable is exported
+  2  unusable input or job. From a damaged list, all seeds before the damage are
+     imported; from a damaged job, everything readable is exported
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ if TYPE_CHECKING:
     import msgspec
     from scrapy.crawler import Crawler
 
-_TOP = 10
+_DEFAULT_TOP = 10
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--hosts",
         type=int,
-        default=_TOP,
+        default=_DEFAULT_TOP,
         metavar="N",
-        help=f"show the N hosts with the longest queues (default: {_TOP})",
+        help=f"show the N hosts with the longest queues (default: {_DEFAULT_TOP})",
     )
     add("--host", metavar="NAME", help="show where the URLs of one host (or of a URL's host) wait")
     add("--json", action="store_true", help="print JSON")
@@ -71,8 +72,8 @@ def _options(group: Group) -> None:
         "--retry",
         dest="outcomes",
         metavar="OUTCOME[,...]",
-        help="fetch URLs again that ended with this outcome, such as dns_failed; failed hosts "
-        "are tried again",
+        help="refetch URLs that ended with this outcome, such as dns_failed; failed hosts are also "
+        "retried",
     )
     add(
         "--refetch",
@@ -86,6 +87,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.hive.launch.job_directories import is_hive
 
     if opts.check_hosts is not None:
@@ -98,11 +100,13 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         text = f"{counted(len(tables), 'table')} in {opts.check_hosts}\n"
         print_answer({"tables": tables}, lambda: text, as_json=opts.json)
         return 0
+
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1
-    take_job([*args, *refetch[words:]], settings, alone=True)
-    wanted = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
-    if sum(value is not None for value in wanted) > 1:
+    take_job([*args, *refetch[words:]], settings, only_job=True)
+
+    exclusive = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
+    if sum(value is not None for value in exclusive) > 1:
         raise UsageError("use only one of --host, --export, --import, --retry, --refetch and --due")
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
@@ -112,6 +116,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             f"{settings['JOBDIR']} belongs to a hive; --import and --retry need the job of one "
             "process. To add seeds, push them to the hive's list of live seeds."
         )
+
     if opts.sources is not None:
         result, text = _import(opts.sources, settings)
     elif (opts.outcomes, opts.refetch, opts.due) != (None, None, None):
@@ -120,6 +125,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         result, text = _export(Path(opts.export), settings)
     else:
         result, text = _show(opts, settings)
+
     print_answer(result, lambda: text, as_json=opts.json)
     damaged = getattr(result, "damaged", ())
     for clause in damaged:
@@ -128,6 +134,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 
 def _show(opts: Options, settings: Settings) -> tuple[msgspec.Struct, str]:
+    """Return an overview of the frontier or of one host, as data and as text."""
     from webcrawl.jobs.inspect.job_view import ask
     from webcrawl.jobs.inspect.overview import (
         host_overview,
@@ -145,31 +152,42 @@ def _show(opts: Options, settings: Settings) -> tuple[msgspec.Struct, str]:
 
 
 def _export(path: Path, settings: Settings) -> tuple[msgspec.Struct, str]:
+    """Write the waiting URLs to *path*; return the numbers, as data and as text."""
     from webcrawl.jobs.inspect.job_view import ask
     from webcrawl.jobs.inspect.seeds_file import export
 
     with progress("URLs") as on_progress:
         jobdir = Path(settings["JOBDIR"])
-        done = ask(jobdir, lambda view: export(view, path, on_progress=on_progress))
-    requests, odd = counted(done.requests, "request"), counted(done.unsayable, "unusual URL")
-    return done, f"{counted(done.urls, 'URL')} written to {path}; {requests} and {odd} left out\n"
+        result = ask(jobdir, lambda view: export(view, path, on_progress=on_progress))
+    requests = counted(result.requests, "request")
+    others = counted(result.unsayable, "unusual URL")
+    return (
+        result,
+        f"{counted(result.urls, 'URL')} written to {path}; {requests} and {others} left out\n",
+    )
 
 
 def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
+    """Add the seeds in *sources* to the job; return the numbers, as data and as text."""
     from webcrawl.crawl.seeds import split_sources
     from webcrawl.jobs.inspect.importing import import_seeds
 
     with progress("URLs") as on_progress:
-        done = import_seeds(
+        result = import_seeds(
             crawler_for_job(settings), split_sources(sources), on_progress=on_progress
         )
-    return done, (
-        f"{counted(done.read, 'seed')} read, {counted(done.bad, 'bad line')}, {done.refused:,} "
-        f"refused by filters; {counted(done.new, 'new URL')} added to {settings['JOBDIR']}\n"
+    return result, (
+        f"{counted(result.read, 'seed')} read, {counted(result.bad, 'bad line')}, "
+        f"{result.refused:,} refused by filters; {counted(result.new, 'new URL')} added to "
+        f"{settings['JOBDIR']}\n"
     )
 
 
 def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[msgspec.Struct, str]:
+    """Queue finished URLs again for --retry, --refetch or --due.
+
+    *refetch* has the arguments of --refetch. Returns the numbers, as data and as text.
+    """
     from webcrawl.control.sending import visit
     from webcrawl.crawl.job.control_journal import Request
     from webcrawl.hive.launch.job_directories import is_hive
@@ -186,14 +204,15 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
         with _lines_of(opts.due) as lines:
             selection = UrlList(lines)
         request = Request("due", {"urls": [f"of {opts.due}"]})
+
     with progress("URLs") as on_progress:
         if visits and (is_hive(jobdir) or running([jobdir])):
-            done = visit(settings, request, selection, on_progress=on_progress)
+            result = visit(settings, request, selection, on_progress=on_progress)
         else:
             crawler = crawler_for_job(settings)
-            done = put_back(crawler, selection, visits=visits, on_progress=on_progress)
+            result = put_back(crawler, selection, visits=visits, on_progress=on_progress)
     since = log_start_notice(known_since(jobdir))
-    return done, f"{done.in_words}\n" + (since and f"{since}\n")
+    return result, f"{result.in_words}\n" + (since and f"{since}\n")
 
 
 def _lines_of(path: str) -> TextIO:
@@ -202,18 +221,18 @@ def _lines_of(path: str) -> TextIO:
 
 
 def crawler_for_job(settings: Settings, *, with_rules: bool = False) -> Crawler:
-    """Return a crawler object that can open the job in JOBDIR.
+    """Return a Crawler whose settings can open the job in JOBDIR.
 
-    It has the URL_SCOPE with which the job was started, as with another one the job would lose the
-    domains of its seeds. *with_rules*: it has all settings of the job.
+    Its URL_SCOPE is that with which the job was started; with another one the job would lose the
+    domains of its seeds. With *with_rules* it has all settings that the job has saved.
     """
     from webcrawl.crawl.job.saved_settings import settings_of
 
-    kept = settings_of(Path(settings["JOBDIR"]), settings)
-    if with_rules and kept is not None:
-        return web_crawler(kept)
-    if kept is not None:
-        settings.set("URL_SCOPE", kept["URL_SCOPE"], priority="cmdline")
+    saved = settings_of(Path(settings["JOBDIR"]), settings)
+    if with_rules and saved is not None:
+        return web_crawler(saved)
+    if saved is not None:
+        settings.set("URL_SCOPE", saved["URL_SCOPE"], priority="cmdline")
     return web_crawler(settings)
 
 

@@ -26,24 +26,26 @@ from webcrawl.commands import Group, Options, Settings, UsageError, make_command
 from webcrawl.errors import FatalError
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
-# Class names that the skeleton itself uses.
-_USED = {"Counter", "ProcessingModule", "Page"}
-# Holds the templates of the module and its tests.
+# Class names that the template itself uses.
+_RESERVED_CLASS_NAMES = {"Counter", "ProcessingModule", "Page"}
+# Directory with the templates of the module and its tests.
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "--root", default=".", metavar="DIR", help="the project's directory (default: this one)"
     )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: ARG001  # of all commands
+    """Run this command and return its exit code."""
     if len(args) != 1:
         raise UsageError("give the name of one module, for example word_count")
     name = args[0]
     title = string_camelcase(name)
-    is_taken = keyword.iskeyword(title) or title in _USED
+    is_taken = keyword.iskeyword(title) or title in _RESERVED_CLASS_NAMES
     if _NAME.fullmatch(name) is None or keyword.iskeyword(name) or is_taken:
         raise UsageError(
             "NAME must be a Python name in lower case, such as word_count, that gives a free class "
@@ -57,12 +59,13 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: AR
     for path in templates:
         if not path.parent.is_dir():
             raise FatalError(f"there is no {path.parent}: run this in a checkout of webcrawl.")
-        existing = next((one for one in (path, path.with_suffix("")) if one.exists()), None)
+        existing = next((file for file in (path, path.with_suffix("")) if file.exists()), None)
         if existing is not None:
-            names = {one.stem for one in path.parent.glob("[a-z]*")}
+            names = {file.stem for file in path.parent.glob("[a-z]*")}
             raise FatalError(
                 f"{existing} exists already; these names are taken: {', '.join(sorted(names))}."
             )
+
     for path, template in templates.items():
         text = Template((_TEMPLATES / template).read_text("utf-8"))
         path.write_text(text.substitute(name=name, Name=title), encoding="utf-8")

@@ -16,7 +16,7 @@ Examples:
   scrapy hive status crawls/hive
 
 Exit codes:
-  as of "scrapy crawl", and also
+  the same as "scrapy crawl", and also
   1  a drone died too often or did not stop in time, or a machine has a problem
   2  there is no such hive
 """
@@ -43,6 +43,7 @@ from webcrawl.wording import visible
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--drones",
@@ -76,10 +77,11 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     if opts.hosts:
         return _run_elsewhere(args, opts, settings)
     if args[:1] in (["status"], ["stop"]):
-        take_job(args[1:], settings, alone=True)
+        take_job(args[1:], settings, only_job=True)
         return (_status if args[0] == "status" else _stop)(opts, settings)
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
@@ -90,6 +92,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 
 def _run_here(spider: str, opts: Options, settings: Settings) -> int:
+    """Run the drones of a hive on this machine and return the exit code."""
     import asyncio
 
     from webcrawl.clock import now
@@ -102,7 +105,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     from webcrawl.monitor.launch import MonitorProcess
 
     name = hive_name(settings)
-    monitored = port_number(settings, "MONITOR_PORT")
+    monitor_port = port_number(settings, "MONITOR_PORT")
     every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
     hive = LocalHive(
         name=name,
@@ -117,7 +120,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     )
     table = LocalTable(keys=Keys(name), connect=partial(connect, settings), clock=now)
     view = TerminalView(stream=sys.stderr, every=every, clock=now)
-    monitor = MonitorProcess(settings) if monitored else None
+    monitor = MonitorProcess(settings) if monitor_port else None
     supervisor = Supervisor(hive=hive, view=view, clock=now, table=table, monitor=monitor)
 
     async def run() -> int:
@@ -127,12 +130,13 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
             await table.close()
 
     code = asyncio.run(run())
-    if code not in PERMANENT_ERRORS:  # for those, a sentence that says more was printed
+    if code not in PERMANENT_ERRORS:  # for those, a better message was printed
         print_error(hive_summary(hive.jobdir, map(hive.directory, range(hive.drones))))
     return code
 
 
 def _status(opts: Options, settings: Settings) -> int:
+    """Print the state of a hive, as recorded in its Redis."""
     import asyncio
 
     from webcrawl.crawl.job.ports import ports_of
@@ -140,14 +144,15 @@ def _status(opts: Options, settings: Settings) -> int:
     from webcrawl.hive.membership.asking import ask_hive, hive_name
 
     name = hive_name(settings)
-    found = asyncio.run(ask_hive(name, settings, look))
+    status = asyncio.run(ask_hive(name, settings, look))
     port = ports_of(Path(settings["JOBDIR"])).get("monitor")
-    rows = [*table(name, found), *([f"the monitor is on port {port}"] if port else [])]
-    print_answer(found, lambda: "\n".join((*rows, "")), as_json=opts.json)
+    rows = [*table(name, status), *([f"the monitor is on port {port}"] if port else [])]
+    print_answer(status, lambda: "\n".join((*rows, "")), as_json=opts.json)
     return 0
 
 
 def _stop(opts: Options, settings: Settings) -> int:
+    """Stop all drones of a hive with checkpoints, and wait for them."""
     import asyncio
 
     from webcrawl.hive.launch.status import stop_and_wait
@@ -155,20 +160,21 @@ def _stop(opts: Options, settings: Settings) -> int:
     from webcrawl.hive.membership.asking import ask_hive, hive_name
 
     name, jobdir = hive_name(settings), Path(settings["JOBDIR"])
-    is_here = not settings.get("REDIS_URL")
-    processes = partial(held_locks, jobdir) if is_here else None
+    is_local = not settings.get("REDIS_URL")
+    processes = partial(held_locks, jobdir) if is_local else None
 
     async def stop() -> list[str]:
+        """Stop the drones; return the names of those that are still running."""
         ask = partial(stop_and_wait, secs=opts.timeout, processes=processes)
         try:
-            left: list[str] = await ask_hive(name, settings, ask)
-            return left
+            still_running: list[str] = await ask_hive(name, settings, ask)
+            return still_running
         finally:
-            if is_here:
+            if is_local:
                 await end_leftover_redis(jobdir)
 
-    if left := asyncio.run(stop()):
-        names = ", ".join(left)
+    if still_running := asyncio.run(stop()):
+        names = ", ".join(still_running)
         sys.stderr.write(f"hive: still running after {opts.timeout:g} s: {visible(names)}\n")
         return 1
     print(f"hive {name}: all drones have stopped, with checkpoints")
@@ -176,6 +182,7 @@ def _stop(opts: Options, settings: Settings) -> int:
 
 
 def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run up, status or stop on the machines in --hosts; return 1 if one has a problem."""
     from scrapy.utils.conf import closest_scrapy_cfg
 
     from webcrawl.hive.configuration import check_hive_settings
@@ -186,6 +193,7 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
             "usage: scrapy hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
             "scrapy hive status|stop --hosts FILE -s HIVE=NAME"
         )
+
     hive = check_hive_settings(settings).name
     machines = read_hosts(opts.hosts)
     if args[0] == "up":
@@ -214,6 +222,7 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
         outcomes = up(machines, order, egg=egg, secs=opts.timeout)
     else:
         outcomes = (status if args[0] == "status" else stop)(machines, hive, secs=opts.timeout)
+
     is_good = True
     for outcome in outcomes:
         print(visible(f"{outcome.machine}  {outcome.text}"), flush=True)

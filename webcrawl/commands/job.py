@@ -1,7 +1,7 @@
 """Check a job directory for damage, or restore an older checkpoint.
 
-"job check" reads everything that a stopped crawl has on disk, its older checkpoints too. It
-verifies checksums, order, counts, and that all files which are referred to exist. It says what is
+"job check" reads all files of a stopped crawl, including its older checkpoints. It verifies
+checksums, order and counts, and that all files exist that other files refer to. It says what is
 damaged and where, what that means for the crawl, and what to do. It changes nothing.
 
 "job restore" takes the job back to its newest sound checkpoint, or to the one that --checkpoint
@@ -42,15 +42,16 @@ if TYPE_CHECKING:
     from webcrawl.jobs.check.restore import Restored
     from webcrawl.jobs.check.whole import CheckReport
 
-_SHOWN = 100
+_MAX_SHOWN = 100
 
 
 def report_text(report: CheckReport) -> str:
-    """Return the findings as text, damage first."""
+    """Return the findings in *report* as text, damage first."""
     return "".join(f"{line}\n" for line in _lines(report))
 
 
 def _lines(report: CheckReport) -> Iterator[str]:
+    """Yield the lines of the text about *report*."""
     if report.checkpoint:
         yield f"{report.jobdir}: checkpoint {report.checkpoint} of {report.written_at}"
     else:
@@ -58,27 +59,31 @@ def _lines(report: CheckReport) -> Iterator[str]:
     for part, damaged in report.parts.items():
         state = f"DAMAGED in {counted(damaged, 'place')}" if damaged else "sound"
         yield f"  {part:<12}{state}"
+
     if report.damage_count:
         yield f"damaged in {counted(report.damage_count, 'place')}:"
         yield from _findings(report.damage, report.damage_count)
     if report.note_count:
         yield "left behind by a killed process, not damage:"
         yield from _findings(report.notes, report.note_count)
+
     if not report.damage_count:
         yield "sound"
     if report.advice:
         yield report.advice
 
 
-def _findings(found: list[Finding], count: int) -> Iterator[str]:
-    for one in found[:_SHOWN]:
-        yield f"  {one.file}, byte {one.offset:,}: {one.what}"
-        yield f"      {one.consequence}"
-    if count > _SHOWN:
-        yield f"  and {count - _SHOWN:,} more"
+def _findings(findings: list[Finding], count: int) -> Iterator[str]:
+    """Yield lines about the first of *findings*, and how many of *count* are not shown."""
+    for finding in findings[:_MAX_SHOWN]:
+        yield f"  {finding.file}, byte {finding.offset:,}: {finding.what}"
+        yield f"      {finding.consequence}"
+    if count > _MAX_SHOWN:
+        yield f"  and {count - _MAX_SHOWN:,} more"
 
 
 def _restored_text(result: Restored) -> str:
+    """Return *result* as text, with advice on what to do next."""
     from webcrawl.jobs.check.whole import NO_CHECKPOINT
 
     if not result.checkpoint:
@@ -91,6 +96,7 @@ def _restored_text(result: Restored) -> str:
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--warc",
@@ -107,24 +113,27 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     commands = {"check": _check, "restore": _restore}
     if not args or args[0] not in commands:
         raise UsageError("usage: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
     if opts.warc if args[0] == "restore" else opts.checkpoint is not None:
         raise UsageError("--warc is for check, and --checkpoint for restore")
-    take_job(args[1:], settings, alone=True)
+    take_job(args[1:], settings, only_job=True)
     return commands[args[0]](Path(settings["JOBDIR"]), opts)
 
 
 def _check(jobdir: Path, opts: Options) -> int:
+    """Check the jobs in *jobdir*, print what was found, and return the exit code."""
     from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.check.whole import bytes_of, check_job
 
     jobdirs = jobdirs_of(jobdir)
-    total = sum(bytes_of(one, warc=opts.warc, kept=True) for one in jobdirs)
+    total = sum(bytes_of(directory, warc=opts.warc, kept=True) for directory in jobdirs)
     with progress_of(total) as on_progress:
         reports = [
-            check_job(one, warc=opts.warc, kept=True, on_progress=on_progress) for one in jobdirs
+            check_job(directory, warc=opts.warc, kept=True, on_progress=on_progress)
+            for directory in jobdirs
         ]
     answer = reports[0] if jobdirs == [jobdir] else reports
     print_answer(answer, lambda: "".join(map(report_text, reports)), as_json=opts.json)
@@ -132,14 +141,15 @@ def _check(jobdir: Path, opts: Options) -> int:
 
 
 def _restore(jobdir: Path, opts: Options) -> int:
+    """Restore a checkpoint of the job in *jobdir*, print which, and return the exit code."""
     from webcrawl.jobs.check.restore import candidates, restore_job
     from webcrawl.jobs.check.whole import bytes_of
 
-    kept = candidates(jobdir, opts.checkpoint)
-    # The first sound one is read twice.
-    sizes = [bytes_of(path, warc=False, kept=False) for path in kept]
+    checkpoints = candidates(jobdir, opts.checkpoint)
+    # The checkpoint that is restored is read twice; normally it is the first one.
+    sizes = [bytes_of(path, warc=False, kept=False) for path in checkpoints]
     with progress_of(sum(sizes[:1]) + sum(sizes)) as on_progress:
-        result = restore_job(jobdir, kept, on_progress=on_progress)
+        result = restore_job(jobdir, checkpoints, on_progress=on_progress)
     print_answer(result, lambda: _restored_text(result), as_json=opts.json)
     return 0 if result.checkpoint else 1
 

@@ -26,6 +26,7 @@ from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "-o",
         "--output",
@@ -41,9 +42,10 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.errors import FatalError, require_package
 
-    take_job(args, settings, alone=True)
+    take_job(args, settings, only_job=True)
     jobdir = settings["JOBDIR"]
     for package in ("pyarrow", "duckdb"):
         require_package(package, feature="The link graph")
@@ -55,7 +57,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.storage.record_log import CorruptRecordError
     from webcrawl.urls import host_of
 
-    what, prefix = ("page", "page_") if opts.pages else ("host", "")
+    kind, prefix = ("page", "page_") if opts.pages else ("host", "")
     name = "url" if opts.pages else "host"
     directories = edge_directories(Path(jobdir))
     directory = Path(jobdir) / DIRECTORY
@@ -74,14 +76,14 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             ) as tables,
         ):
             tables.rank()
-            tables.write_graph(directory / f"{what}_graph.parquet")
-            tables.write_ranking(directory / f"{what}s.parquet", name=name)
+            tables.write_graph(directory / f"{kind}_graph.parquet")
+            tables.write_ranking(directory / f"{kind}s.parquet", name=name)
             tables.write_ranks(output, name=name)
     except (OSError, duckdb.Error, CorruptRecordError) as error:
-        why = str(error).partition("\n")[0]
-        raise FatalError(f"The link graph in {jobdir} cannot be ranked: {why}.") from error
+        reason = str(error).partition("\n")[0]
+        raise FatalError(f"The link graph in {jobdir} cannot be ranked: {reason}.") from error
     links, pairs = counted(tables.links, "link"), counted(tables.pairs, "distinct pair")
-    print(f"{output}: {counted(tables.names, what)} ranked by {links}, {pairs}")
+    print(f"{output}: {counted(tables.names, kind)} ranked by {links}, {pairs}")
     return 0
 
 

@@ -3,10 +3,10 @@
 Reports the smallest gap between two requests, the largest concurrency and all violations, for each
 politeness key (host, domain or address).
 
-LOG is an access log of "scrapy simweb", with all requests including robots.txt and redirects. Logs
-may be compressed with gzip; several are merged by time. Without LOG, the job's own log is checked,
-which has each URL that was answered. Delay and key then come from the job's settings.
-HOSTS_POLICY_FILE (the job's, or given with -s) says which delays were agreed for which hosts.
+LOG is an access log of "scrapy simweb", which lists all requests including robots.txt and
+redirects. Logs may be compressed with gzip; several logs are merged by time. Without LOG, the job's
+own log is checked, which lists each URL that was answered. Delay and key then come from the job's
+settings. HOSTS_POLICY_FILE (the job's, or given with -s) says which delays apply to which hosts.
 
 Examples:
   scrapy politeness-audit crawls/web
@@ -40,6 +40,7 @@ _TOP = 20
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     from webcrawl.jobs.audit.access_logs import KEYS
 
     add = group.add_argument
@@ -66,6 +67,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.crawl.job.saved_settings import settings_of
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -85,24 +87,25 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("--delay must be a number of seconds, at least 0")
     if opts.top < 0:
         raise UsageError("--top cannot be negative")
+
     rules = settings
     delay, key = opts.delay, opts.key or "host"
-    source, of_job = "", {}
+    note, job_facts = "", {}
     if not logs:
         jobdir = settings["JOBDIR"]
         jobdirs = jobdirs_of(Path(jobdir))
-        if of_crawl := settings_of(jobdirs[0], settings):
-            rules, profile = of_crawl, profile_of(of_crawl)
+        if saved := settings_of(jobdirs[0], settings):
+            rules, profile = saved, profile_of(saved)
             key = opts.key or profile.key
-            has_floor = rules["POLITENESS_POLICY"] == settings["POLITENESS_POLICY"]
-            if delay is None and has_floor and key == profile.key:
+            has_same_policy = rules["POLITENESS_POLICY"] == settings["POLITENESS_POLICY"]
+            if delay is None and has_same_policy and key == profile.key:
                 delay = profile.floor
-        files = [file for one in jobdirs for file in log_files(one / INFO_LOG)]
+        files = [file for path in jobdirs for file in log_files(path / INFO_LOG)]
         logs = [str(file) for file in files if file.exists()] or [f"{jobdir}/{INFO_LOG}"]
-        of_job = {"own_log_of": jobdir}
-        source = (
-            f"From the log of {jobdir}, which has each URL that was answered. Gaps are wrong if "
-            "the machine's clock was set meanwhile. Only a server's log also has robots.txt, "
+        job_facts = {"own_log_of": jobdir}
+        note = (
+            f"From the log of {jobdir}, which lists each URL that was answered. Gaps are wrong if "
+            "the machine's clock was set meanwhile. Only a server's log also lists robots.txt, "
             "failures and earlier tries.\n"
         )
     if delay is None:
@@ -111,6 +114,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         )
     if key == "domain":
         use_list(suffix_list_of(settings))
+
     host_rules = HostRules.from_settings(rules)
     host_rules.policies.open()
 
@@ -127,8 +131,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             on_progress=on_progress,
         )
     print_answer(
-        as_data(auditor, counts, key=key, top=opts.top) | of_job,
-        lambda: source + "\n".join((*as_text(auditor, counts, key=key, top=opts.top), "")),
+        as_data(auditor, counts, key=key, top=opts.top) | job_facts,
+        lambda: note + "\n".join((*as_text(auditor, counts, key=key, top=opts.top), "")),
         as_json=opts.json,
     )
     if auditor.violations:

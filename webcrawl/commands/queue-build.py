@@ -1,8 +1,8 @@
 """Build the next seed list of an offline crawl (-a offline=1) from stored pages.
 
 Reads WARC files and LARM directories, collects the links that were not found before, sorts them by
-domain and writes them as the next segment of the queue. URLs that earlier crawls handed back are
-included. Pages that an earlier run has read are not read again.
+domain and writes them as the next segment of the queue. URLs that earlier crawls left unfetched are
+included. Pages that an earlier run of this command has read are not read again.
 
 Examples:
   scrapy queue-build --queue queue --seeds seeds.txt
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add("--queue", metavar="DIR", help="directory of the queue; created if it does not exist")
     add(
@@ -50,6 +51,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.crawl.seeds import split_sources
     from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.jobs.queue.building import build
@@ -62,35 +64,36 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     is_first = not args and not is_crawl(Path(settings["JOBDIR"]))
     sources = [] if is_first else sources_of(sources_or_job(args, settings))
     queue = QueueDirectory(path=Path(opts.queue))
-    own = {"JOBDIR": str(queue.path / "state"), "CHECKPOINTS_KEPT": 0}
-    settings.setdict(own, priority="cmdline")
+    job_settings = {"JOBDIR": str(queue.path / "state"), "CHECKPOINTS_KEPT": 0}
+    settings.setdict(job_settings, priority="cmdline")
     with progress("pages") as on_progress:
-        done = build(
+        result = build(
             web_crawler(settings),
             sources,
             queue=queue,
             seeds=split_sources(opts.seeds),
             on_progress=on_progress,
         )
-    print_answer(done, lambda: _text(done), as_json=opts.json)
-    for sentence in done.unreadable:
+    print_answer(result, lambda: _text(result), as_json=opts.json)
+    for sentence in result.unreadable:
         sys.stderr.write(f"queue-build: {sentence}\n")
-    return 2 if done.unreadable else 0
+    return 2 if result.unreadable else 0
 
 
-def _text(done: Built) -> str:
-    pages, links = counted(done.pages, "new page"), counted(done.links, "link")
-    urls_found = f"{counted(done.new, 'new URL')}, {done.refused:,} refused by filters"
-    lines = [f"{pages} in {counted(done.sources, 'source')}, {links}: {urls_found}\n"]
-    if done.remainder:
-        lines.append(f"{counted(done.remainder, 'URL')} handed back by crawls\n")
-    if done.unsayable:
-        lines.append(f"{counted(done.unsayable, 'unusual URL')} left out\n")
-    if done.segment is None:
+def _text(result: Built) -> str:
+    """Return *result* as text: numbers of pages, links and URLs, and the new segment."""
+    pages, links = counted(result.pages, "new page"), counted(result.links, "link")
+    urls_found = f"{counted(result.new, 'new URL')}, {result.refused:,} refused by filters"
+    lines = [f"{pages} in {counted(result.sources, 'source')}, {links}: {urls_found}\n"]
+    if result.remainder:
+        lines.append(f"{counted(result.remainder, 'URL')} handed back by crawls\n")
+    if result.unsayable:
+        lines.append(f"{counted(result.unsayable, 'unusual URL')} left out\n")
+    if result.segment is None:
         lines.append("nothing new, so no segment was written\n")
     else:
-        urls, domains = done.segment.urls, counted(done.segment.domains, "domain")
-        lines.append(f"{done.segment.path}: {counted(urls, 'URL')} of {domains}\n")
+        urls, domains = result.segment.urls, counted(result.segment.domains, "domain")
+        lines.append(f"{result.segment.path}: {counted(urls, 'URL')} of {domains}\n")
     return "".join(lines)
 
 

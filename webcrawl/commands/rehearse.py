@@ -14,7 +14,7 @@ Examples:
   scrapy rehearse --contacts 5000 --seed 2 -- crawl web -a seeds=seeds.txt
 
 Exit codes:
-  as of the crawl command; 2 if it cannot be rehearsed
+  the same as the crawl command; 2 if it cannot be rehearsed
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _DIRECTORY = Path("crawls/rehearsal")
-_ORDERS = "rehearsal.json"
+_ORDERS_FILE = "rehearsal.json"
 # Settings that send data elsewhere or need other processes.
-_OFF = ("HIVE", "OUTPUT_STORE", "REDIS_URL", "REDIS_HOST")
+_SWITCHED_OFF = ("HIVE", "OUTPUT_STORE", "REDIS_URL", "REDIS_HOST")
 _MAX_HOSTS = 100_000
 # Simulated hosts for each host of the seeds, and their minimum number.
 _HOSTS_PER_SEED_HOST, _MIN_HOSTS = 3, 200
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--seed",
         type=int,
         default=1,
         metavar="N",
-        help="number of the simulated web; another one is another web (default: 1)",
+        help="number of the simulated web; each number is another web (default: 1)",
     )
     add(
         "--contacts",
@@ -73,6 +74,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     import msgspec
 
     from webcrawl.hive.launch.job_directories import is_crawl
@@ -82,15 +84,16 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     command = args[1:] if args[:1] == ["--"] else args
     if opts.contacts < 1 or opts.seed < 0:
         raise FatalError("--contacts must be at least 1, --seed at least 0.")
+
     directory: Path = opts.directory.absolute()
-    given, rest = _options_of(command)
-    crawl = _settings_of(rest[1], given, settings)
-    _clear(directory)
-    arguments = dict(one.partition("=")[::2] for one in given.a)
-    urls = _seeds(rest[1], arguments, crawl, directory)
+    options, words = _split_command(command)
+    crawl = _crawl_settings(words[1], options, settings)
+    _empty(directory)
+    arguments = dict(argument.partition("=")[::2] for argument in options.a)
+    urls = _seed_urls(words[1], arguments, crawl, directory)
     hosts = len({urlsplit(url).hostname for url in urls})
-    overrides, off = _overrides(
-        directory, crawl, has_own_feeds=bool(given.output or given.overwrite)
+    overrides, switched_off = _overrides(
+        directory, crawl, has_own_feeds=bool(options.output or options.overwrite)
     )
     orders = Orders(
         seed=opts.seed,
@@ -99,24 +102,30 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         urls=urls,
         settings=overrides,
         command=[
-            *rest,
-            *(word for one in given.set for word in ("-s", one)),
+            *words,
+            *(word for setting in options.set for word in ("-s", setting)),
             *(word for name, value in arguments.items() for word in ("-a", f"{name}={value}")),
-            *(word for one in given.output for word in ("-o", str(_feed(directory, one)))),
-            *(word for one in given.overwrite for word in ("-O", str(_feed(directory, one)))),
+            *(word for uri in options.output for word in ("-o", str(_feed_file(directory, uri)))),
+            *(
+                word
+                for uri in options.overwrite
+                for word in ("-O", str(_feed_file(directory, uri)))
+            ),
         ],
         access_log=directory / "access.log",
     )
-    path = directory / _ORDERS
+
+    path = directory / _ORDERS_FILE
     write_atomic(path, msgspec.json.encode(orders, enc_hook=str))
     print(
         f"rehearsal: simulating the {counted(hosts, 'host')} of the seeds and "
         f"{orders.hosts - hosts} others, their pages, robots.txt and name servers, the network and "
         f"the time (seed {opts.seed}). No real host is contacted."
     )
-    if off:
-        print(f"rehearsal: switched off: {', '.join(off)}")
+    if switched_off:
+        print(f"rehearsal: switched off: {', '.join(switched_off)}")
     sys.stdout.flush()
+
     code = _run_module("webcrawl.sim", str(path))
     if is_crawl(Path(overrides["JOBDIR"])):  # otherwise the command was refused
         _run_module("scrapy", "report", overrides["JOBDIR"])
@@ -124,39 +133,48 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 
 def _run_module(*words: str) -> int:
-    """Run a module in a new process with the same import path, and return its exit code."""
+    """Run a module, with arguments in *words*, in a new process, and return its exit code.
+
+    The process has the same import path as this one.
+    """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", *words]
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603  # our own
 
 
-def _clear(directory: Path) -> None:
-    """Empty *directory*. Raises FatalError if it holds anything but a rehearsal."""
+def _empty(directory: Path) -> None:
+    """Empty *directory*. Raises FatalError if it contains anything except a rehearsal."""
     if directory.exists():
-        if any(directory.iterdir()) and not (directory / _ORDERS).exists():
+        if any(directory.iterdir()) and not (directory / _ORDERS_FILE).exists():
             raise FatalError(
                 f"{directory} is not a rehearsal's directory: choose another with --directory."
             )
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
-    (directory / _ORDERS).touch()
+    (directory / _ORDERS_FILE).touch()
 
 
-def _options_of(command: list[str]) -> tuple[Options, list[str]]:
-    """Split *command* into the options that matter here and all its other words."""
+def _split_command(command: list[str]) -> tuple[Options, list[str]]:
+    """Split *command* into the options that a rehearsal must change, and all other words.
+
+    Raises FatalError if it is not a crawl command.
+    """
     parser = argparse.ArgumentParser("scrapy rehearse -- scrapy", add_help=False)
     parser.add_argument("-s", "--set", action="append", default=[])
     parser.add_argument("-a", action="append", default=[])
     parser.add_argument("-o", "--output", action="append", default=[])
     parser.add_argument("-O", "--overwrite-output", dest="overwrite", action="append", default=[])
-    given, rest = parser.parse_known_args(command)
-    if rest[:1] != ["crawl"] or len(rest) < 2:
+    options, words = parser.parse_known_args(command)
+    if words[:1] != ["crawl"] or len(words) < 2:
         raise FatalError("Put a crawl command after --, such as: scrapy rehearse -- crawl web ...")
-    return given, rest
+    return options, words
 
 
-def _settings_of(spider: str, given: Options, settings: Settings) -> Settings:
-    """Return the *settings* of a crawl of *spider* with the options *given*."""
+def _crawl_settings(spider: str, options: Options, settings: Settings) -> Settings:
+    """Return the settings that a crawl of *spider* would have with *options*.
+
+    *settings* are those of the project. Raises FatalError for an unknown spider or a bad value.
+    """
     from scrapy.spiderloader import get_spider_loader
 
     crawl = settings.copy()
@@ -164,24 +182,27 @@ def _settings_of(spider: str, given: Options, settings: Settings) -> Settings:
     if spider not in loader.list():
         raise FatalError(f"There is no spider {spider}: scrapy list shows them.")
     loader.load(spider).update_settings(crawl)
-    for one in given.set:
-        name, _, value = one.partition("=")
+    for assignment in options.set:
+        name, _, value = assignment.partition("=")
         try:
             crawl.set(name, value, priority="cmdline")
-        except (TypeError, ValueError) as error:  # of JSON
+        except (TypeError, ValueError) as error:  # invalid JSON
             raise FatalError(f"{name}={value} cannot be read: {error}.") from error
     return crawl
 
 
-def _feed(directory: Path, uri: str) -> Path:
-    """Return the file in *directory* for a feed that would go to *uri*."""
+def _feed_file(directory: Path, uri: str) -> Path:
+    """Return the file in *directory* to which a feed goes instead of *uri*."""
     return directory / "feeds" / Path(uri).name
 
 
-def _seeds(spider: str, arguments: dict[str, str], crawl: Settings, directory: Path) -> list[str]:
-    """Return the URLs from which the crawl starts: its seeds or its spider's start_urls.
+def _seed_urls(
+    spider: str, arguments: dict[str, str], crawl: Settings, directory: Path
+) -> list[str]:
+    """Return the URLs with which the crawl starts: its seeds or the start_urls of *spider*.
 
-    Seeds from standard input are saved in *directory*, and *arguments* then names that file.
+    Seeds from standard input are saved to a file in *directory*, which then replaces "-" in
+    *arguments*. Raises FatalError if there are no seeds or too many.
     """
     from scrapy.spiderloader import get_spider_loader
 
@@ -191,8 +212,8 @@ def _seeds(spider: str, arguments: dict[str, str], crawl: Settings, directory: P
         urls = list(getattr(get_spider_loader(crawl).load(spider), "start_urls", []))
     else:
         sources = split_sources(arguments["seeds"])
-        spooled = {STDIN: str(directory / SPOOL_NAME)}
-        arguments["seeds"] = ",".join(spooled.get(source, source) for source in sources)
+        replacements = {STDIN: str(directory / SPOOL_NAME)}
+        arguments["seeds"] = ",".join(replacements.get(source, source) for source in sources)
         reader = SeedReader(sources=sources, spool_dir=directory, stdin=sys.stdin.buffer)
         reader.open(None)
         urls = []
@@ -213,32 +234,34 @@ def _overrides(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return settings that keep all output in *directory*, and the names of what is switched off.
 
-    Feeds of the command line replace those of the settings.
+    *crawl* has the settings of the crawl. With *has_own_feeds*, feeds of the command line replace
+    those of the settings.
     """
-    given: dict[str, Any] = {"REHEARSAL": True, "JOBDIR": str(directory / "job")}
-    given |= {"METRICS_PORT": 0, "MONITOR_PORT": 0}  # the loop of virtual time has no sockets
-    off = [name for name in _OFF if crawl.get(name)]
-    given |= dict.fromkeys(off)
+    overrides: dict[str, Any] = {"REHEARSAL": True, "JOBDIR": str(directory / "job")}
+    overrides |= {"METRICS_PORT": 0, "MONITOR_PORT": 0}  # the loop of virtual time has no sockets
+    switched_off = [name for name in _SWITCHED_OFF if crawl.get(name)]
+    overrides |= dict.fromkeys(switched_off)
     if (crawl.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["spider"]:
-        given["LOG_LEVEL"] = "WARNING"  # one progress line per ten virtual seconds is too much
-    for name in crawl.keys() - given.keys():
+        overrides["LOG_LEVEL"] = "WARNING"  # one progress line per ten virtual seconds is too much
+    for name in crawl.keys() - overrides.keys():
         value = crawl[name]
         if (
             name.endswith(("_DIR", "_STORE", "LOG_FILE"))
             and isinstance(value, str | Path)
             and value
         ):
-            given[name] = str(directory / name.lower())
+            overrides[name] = str(directory / name.lower())
+
     feeds = {}
     for uri, options in crawl.getdict("FEEDS").items():
-        where = urlsplit(str(uri))
-        if where.scheme in ("", "file"):
-            feeds[str(_feed(directory, where.path))] = options
+        target = urlsplit(str(uri))
+        if target.scheme in ("", "file"):
+            feeds[str(_feed_file(directory, target.path))] = options
         else:
-            off.append(f"the feed {masked_url(str(uri))}")
+            switched_off.append(f"the feed {masked_url(str(uri))}")
     if feeds != crawl.getdict("FEEDS") and not has_own_feeds:
-        given["FEEDS"] = feeds
-    return given, off
+        overrides["FEEDS"] = feeds
+    return overrides, switched_off
 
 
 Command = make_command(_run, syntax="[options] -- crawl SPIDER ...", options=_options)

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("webcrawl")
 
 _WARC_PIPELINE = "webcrawl.pipelines.warc.WarcPipeline"
-# Replaces everything that is only for a crawl, so that an ordinary Scrapy without requests is left.
-_NO_CRAWL = {
+# Settings that switch off everything that only a crawl needs; an ordinary Scrapy without requests
+# remains.
+_REPLAY_SETTINGS = {
     "SCHEDULER": "webcrawl.jobs.replay.spider.NoRequests",
     "DOWNLOADER": "scrapy.core.downloader.Downloader",
     "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
@@ -49,6 +50,7 @@ _NO_CRAWL = {
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "--output",
@@ -72,7 +74,11 @@ def _options(group: Group) -> None:
     )
 
 
-def _sources(args: list[str], output: str | None) -> list[Path]:
+def _source_paths(args: list[str], output: str | None) -> list[Path]:
+    """Return the files and directories with pages that *args* name, and create *output*.
+
+    Raises FatalError if *output* is the job directory of a crawl.
+    """
     from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.jobs.replay.sources import sources_of
 
@@ -84,6 +90,7 @@ def _sources(args: list[str], output: str | None) -> list[Path]:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from scrapy.crawler import AsyncCrawlerProcess
 
     from webcrawl.clock import now
@@ -99,65 +106,73 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("--from cannot be negative")
     if opts.submit and not Path(opts.submit, "CURRENT").exists():
         raise UsageError(f"--submit: there is no job in {opts.submit}")
-    paths = _sources(sources_or_job(args, settings), opts.output)
+
+    paths = _source_paths(sources_or_job(args, settings), opts.output)
     sizes = [source_bytes(path) for path in paths]
     pipelines = settings.getdict("ITEM_PIPELINES")
     if not settings["WARC_DIR"]:
         pipelines.pop(_WARC_PIPELINE, None)
-    job = settings.copy()
-    job.set("JOBDIR", opts.submit, priority="cmdline")
-    given = {**_NO_CRAWL, "JOBDIR": opts.output, "ITEM_PIPELINES": pipelines}
-    settings.setdict(given, priority="cmdline")
+    job_settings = settings.copy()
+    job_settings.set("JOBDIR", opts.submit, priority="cmdline")
+    replay_settings = {**_REPLAY_SETTINGS, "JOBDIR": opts.output, "ITEM_PIPELINES": pipelines}
+    settings.setdict(replay_settings, priority="cmdline")
     quiet_lists()
+
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(ReplaySpider)
-    at = paths[0], opts.start
-    every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
-    began = reported_at = now()
-    reported = 0
+    position = paths[0], opts.start
+    interval = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
+    started_at = reported_at = now()
+    pages_reported = 0
 
     def counts() -> tuple[int, int]:
         stats = crawler.stats
         return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
 
     def on_progress(path: Path, offset: int) -> None:
-        nonlocal at, reported_at, reported
-        at = path, offset
+        """Remember that *path* was read up to *offset*, and log progress at intervals."""
+        nonlocal position, reported_at, pages_reported
+        position = path, offset
         secs = now() - reported_at
-        if secs < every:
+        if secs < interval:
             return
-        (pages, failed), done = counts(), sum(sizes[: paths.index(path)]) + offset
+
+        (pages, failed), bytes_done = counts(), sum(sizes[: paths.index(path)]) + offset
         line = (
-            f"{elapsed(now() - began)} {counted(pages, 'page')} "
-            f"({(pages - reported) / secs:,.0f}/s), {failed:,} failed; "
-            f"{done / 1e6:,.1f} of {sum(sizes) / 1e6:,.1f} MB"
+            f"{elapsed(now() - started_at)} {counted(pages, 'page')} "
+            f"({(pages - pages_reported) / secs:,.0f}/s), {failed:,} failed; "
+            f"{bytes_done / 1e6:,.1f} of {sum(sizes) / 1e6:,.1f} MB"
         )
         logger.info("%s", line)
-        reported_at, reported = now(), pages
+        reported_at, pages_reported = now(), pages
 
-    files = [(path, 0 if place else opts.start) for place, path in enumerate(paths)]
-    values: dict[str, Any] = {"files": files, "on_progress": on_progress}
+    # Only the first file is read from an offset.
+    files = [(path, 0 if index else opts.start) for index, path in enumerate(paths)]
+    spider_arguments: dict[str, Any] = {"files": files, "on_progress": on_progress}
     with (
-        open_stopped_job(crawler_for_job(job, with_rules=True))
+        open_stopped_job(crawler_for_job(job_settings, with_rules=True))
         if opts.submit
         else nullcontext() as stopped
     ):
-        values["submit_found"] = stopped and stopped.state.links.submit_page
-        code = crawl_to_end(process, crawler, **values)
+        spider_arguments["submit_found"] = stopped and stopped.state.links.submit_page
+        code = crawl_to_end(process, crawler, **spider_arguments)
     if code:
         return code
-    return _ended(crawler, at)
+    return _print_result(crawler, position)
 
 
-def _ended(crawler: Crawler, at: tuple[Path, int]) -> int:
-    """Print what was done and return the exit code; *at* is where the replay stopped."""
+def _print_result(crawler: Crawler, position: tuple[Path, int]) -> int:
+    """Print what was done and return the exit code.
+
+    *position* is the file in which the replay stopped, and the offset there.
+    """
     stats = crawler.stats
     pages, failed = stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
     reason = stats.get_value("finish_reason", "")
     read = counted(stats.get_value("replay/files", 0), "file")
     print(f"{counted(pages, 'page')} of {read}, {failed:,} failed")
     if reason == "shutdown":
-        path, offset = at
+        path, offset = position
         print(f"stopped; to continue, give --from {offset} {path} and the files after it")
     if not reason or reason == "start_error" or failed:
         return 1

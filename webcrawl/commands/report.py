@@ -27,6 +27,7 @@ from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add(
         "-o",
@@ -45,16 +46,18 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.hive.launch.job_directories import jobdirs_of
     from webcrawl.jobs.report.page import page, write_drawings
     from webcrawl.jobs.report.sections import report
     from webcrawl.jobs.report.sources import CrawlReader
     from webcrawl.storage.atomic import write_atomic
 
-    take_job(args, settings, alone=True)
+    take_job(args, settings, only_job=True)
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise UsageError("--price-per-hour must be a number of dollars, at least 0")
+
     path = Path(settings["JOBDIR"])
     output = opts.output or path / "report.html"
     jobdirs = jobdirs_of(path)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     add = group.add_argument
     add("--limit", type=int, default=10, metavar="N", help="print at most N pages (default: 10)")
     add("--language", default="", metavar="CODE", help="only pages in this language (en, de, ...)")
@@ -46,9 +47,10 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.jobs.search import indexes_of, search_all
 
-    if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # as is_crawl; of replay, too
+    if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # replay also writes one
         settings.set("JOBDIR", args.pop(0), priority="cmdline")
     else:
         args = take_job(args, settings)
@@ -56,7 +58,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("give the words to search for")
     if not 1 <= opts.limit <= 10_000:
         raise UsageError("--limit must be from 1 to 10,000")
-    found = search_all(
+    result = search_all(
         indexes_of(settings),
         " ".join(args),
         limit=opts.limit,
@@ -64,28 +66,31 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         host=opts.host,
     )
     marks = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
-    print_answer(found, lambda: _text(found, marks), as_json=opts.json, is_visible=True)
-    return 0 if found.total else 1
+    print_answer(result, lambda: _text(result, marks), as_json=opts.json, is_visible=True)
+    return 0 if result.total else 1
 
 
-def _text(found: SearchResult, marks: tuple[str, str]) -> str:
-    total = f"{counted(found.total, 'page')} found"
-    return "\n\n".join([*(_lines(hit, marks) for hit in found.hits), total]) + "\n"
+def _text(result: SearchResult, marks: tuple[str, str]) -> str:
+    """Return *result* as text; *marks* are put before and after each found word."""
+    total = f"{counted(result.total, 'page')} found"
+    return "\n\n".join([*(_lines(hit, marks) for hit in result.hits), total]) + "\n"
 
 
 def _lines(hit: SearchHit, marks: tuple[str, str]) -> str:
-    before, after = marks
+    """Return title, URL and snippet of *hit*, with *marks* around the found words."""
+    start_mark, end_mark = marks
     snippet, position = "", 0
     for start, end in hit.highlights:
         snippet += _line(hit.snippet[position:start])
-        snippet += before + _line(hit.snippet[start:end]) + after
+        snippet += start_mark + _line(hit.snippet[start:end]) + end_mark
         position = end
     snippet += _line(hit.snippet[position:])
-    title = f"{before}{_line(hit.title)}{after}\n" if hit.title else ""
+    title = f"{start_mark}{_line(hit.title)}{end_mark}\n" if hit.title else ""
     return f"{title}{_line(hit.url)}\n{snippet}"
 
 
 def _line(text: str) -> str:
+    """Return *text* on a single line, with control characters escaped."""
     return visible(_SPACE.sub(" ", text))
 
 

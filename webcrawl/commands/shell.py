@@ -20,6 +20,7 @@ class _Shell(Shell):
     """Scrapy's shell, which reports an expected download failure in one sentence."""
 
     def fetch(self, *args: Any, **kwargs: Any) -> None:
+        """Fetch like Scrapy's shell, but print an expected failure without a traceback."""
         try:
             super().fetch(*args, **kwargs)
         except Exception as error:
@@ -29,6 +30,6 @@ class _Shell(Shell):
             self.populate_vars()
 
 
-shell.Shell = _Shell  # type: ignore[attr-defined]  # where the command looks for it
+shell.Shell = _Shell  # type: ignore[attr-defined]  # the command uses this name
 
 Command = scrapy_tool(shell.Command, __name__)

@@ -1,14 +1,14 @@
-"""Serve a simulated internet on this machine, to try a crawl on.
+"""Serve a simulated internet on this machine, to try out crawls.
 
-Serves HTTP, HTTPS, FTP, Gopher and DNS on loopback addresses. FTP and Gopher are served by the
-shares of hosts that you give with --world ftp=0.02 and --world gopher=0.02.
+Serves HTTP, HTTPS, FTP, Gopher and DNS on loopback addresses. By default no host serves FTP or
+Gopher; set their shares with --world ftp=0.02 and --world gopher=0.02.
 
 With a COMMAND, serves until COMMAND ends. In COMMAND, {seeds}, {dns}, {log} and {gopher} are
 replaced by the seeds file, the name server, the access log and the Gopher port.
 
-Seeds file and access log belong to one simulated web: FILE.web next to each describes it, and
-another web is refused there. Free ports are chosen unless you give them. They are saved next to the
-seeds file and used again if they are still free, because the URLs of a resumed crawl contain them.
+The seeds file and the access log belong to one simulated web: FILE.web next to each describes it,
+and another web is refused there. Free ports are chosen unless you give them. They are saved next to
+the seeds file and used again if they are still free, because URLs of a resumed crawl contain them.
 
 Examples:
   scrapy simweb --hosts 500 --seed 7
@@ -16,7 +16,7 @@ Examples:
     -s ALLOW_PRIVATE_ADDRESSES=1
 
 Exit codes:
-  as of COMMAND (128 + the signal's number if a signal ended it), or without one
+  the same as COMMAND (128 + the signal's number if a signal ended it); without one:
   0  stopped by Ctrl-C, SIGTERM or --seconds
   1  the server died
   2  unusable options
@@ -49,11 +49,12 @@ if TYPE_CHECKING:
 
 _DIRECTORY = Path("crawls/simweb")
 _PORTS = ("http_port", "https_port", "ftp_port", "gopher_port")
-# How often we check that the server and the command are still running.
+# Interval of the checks whether the server and the command are still running.
 _POLL_SECS = 0.1
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     from webcrawl.simweb import PRESETS
 
     add = group.add_argument
@@ -102,22 +103,24 @@ def _options(group: Group) -> None:
         "faults.stall=0 (share of hosts with this fault), ftp=0.02 or gopher=0.02 (may be "
         "repeated)",
     )
-    # Our --profile replaces Scrapy's, but Scrapy still reads the value of its own.
+    # This --profile replaces Scrapy's, but Scrapy still reads the value of its own option.
     group.set_defaults(profile=None)
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.simweb import SimWebError
 
     command = args[1:] if args[:1] == ["--"] else args
     try:
-        with _signals() as signals:
+        with _collected_signals() as signals:
             return _serve(command, opts, signals, settings)
     except SimWebError as error:
         raise FatalError(str(error)) from error
 
 
 def _serve(command: list[str], opts: Options, signals: list[int], settings: Settings) -> int:
+    """Serve the simulated web until *command* ends, or until stopped; return the exit code."""
     from webcrawl.simweb import write_seeds, write_truth
 
     if command and command[0].startswith("-"):
@@ -126,81 +129,102 @@ def _serve(command: list[str], opts: Options, signals: list[int], settings: Sett
         raise FatalError(f"--seconds must be positive, not {opts.seconds:g}")
     if not 0 <= opts.dns_port <= 65535:
         raise FatalError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
+
     log_path: Path = opts.access_log or opts.seeds_file.with_name("access.log")
     for path in (log_path, opts.seeds_file, opts.truth):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-    _keep_webs_apart(opts, (opts.seeds_file, log_path))
-    noted = opts.seeds_file.with_name("ports.json")
-    with _started(opts, noted, log_path=log_path, dns_port=opts.dns_port) as web:
-        noted.write_text(json.dumps({name: getattr(web.world, name) for name in _PORTS}))
+    _refuse_other_web(opts, (opts.seeds_file, log_path))
+    ports_file = opts.seeds_file.with_name("ports.json")
+
+    with _start_server(opts, ports_file, log_path=log_path, dns_port=opts.dns_port) as web:
+        ports_file.write_text(json.dumps({name: getattr(web.world, name) for name in _PORTS}))
         write_seeds(web.world, opts.seeds_file)
         if opts.truth is not None:
             agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
             write_truth(web.world, agent, opts.truth)
         if command:
-            names = {"seeds": opts.seeds_file, "dns": web.dns, "log": log_path}
-            names |= {"gopher": web.world.gopher_port}
-            return _run_command(_filled(command, names), web, opts.seconds, signals)
+            placeholders = {"seeds": opts.seeds_file, "dns": web.dns, "log": log_path}
+            placeholders |= {"gopher": web.world.gopher_port}
+            return _run_command(
+                _fill_placeholders(command, placeholders), web, opts.seconds, signals
+            )
         _describe(web, log_path, opts)
-        return _wait(web, opts.seconds, signals)
+        return _serve_until_stopped(web, opts.seconds, signals)
 
 
-def _keep_webs_apart(opts: Options, paths: tuple[Path, ...]) -> None:
-    """Record which web *paths* belong to. Raises FatalError if one belongs to another web."""
-    world = _world(opts, {})
-    ours = repr(dataclasses.replace(world, http_port=0, https_port=0, ftp_port=0, gopher_port=0))
+def _refuse_other_web(opts: Options, paths: tuple[Path, ...]) -> None:
+    """Record which simulated web *paths* belong to, in a note next to each.
+
+    Raises FatalError if one belongs to another web.
+    """
+    world = _world_of_options(opts, {})
+    description = repr(
+        dataclasses.replace(world, http_port=0, https_port=0, ftp_port=0, gopher_port=0)
+    )
     files = [path for path in paths if path.is_file() or not path.exists()]
     notes = {path: Path(f"{path}.web") for path in files}
+
     for path, note in notes.items():
-        if path.exists() and note.exists() and note.read_text() != ours:
+        if path.exists() and note.exists() and note.read_text() != description:
             raise FatalError(
                 f"{path} belongs to another simulated web ({note}): name other files with "
                 "--seeds-file and --access-log, or delete both."
             )
     for note in notes.values():
-        note.write_text(ours)
+        note.write_text(description)
 
 
-def _started(opts: Options, noted: Path, **options: Any) -> SimWebProcess:
-    """Start the server on the ports in the file *noted*, or on others if one is in use."""
+def _start_server(opts: Options, ports_file: Path, **options: Any) -> SimWebProcess:
+    """Start the server on the ports recorded in *ports_file*, or on others if one is in use.
+
+    *options* as for ``start_in_process``.
+    """
     from webcrawl.configuration.decoding import UndecodableError, json_decoder
     from webcrawl.simweb import SimWebError, start_in_process
 
     decode = json_decoder(dict[str, int])
     with contextlib.suppress(OSError, UndecodableError, SimWebError):
-        return start_in_process(_world(opts, decode(noted.read_bytes())), **options)
-    return start_in_process(_world(opts, dict.fromkeys(_PORTS, 0)), **options)
+        return start_in_process(_world_of_options(opts, decode(ports_file.read_bytes())), **options)
+    return start_in_process(_world_of_options(opts, dict.fromkeys(_PORTS, 0)), **options)
 
 
-def _world(opts: Options, ports: dict[str, int]) -> World:
-    """Return the world of the options, on *ports* where the options name none."""
+def _world_of_options(opts: Options, ports: dict[str, int]) -> World:
+    """Return the world that *opts* describe; *ports* are used where the options name none.
+
+    Raises FatalError for an invalid parameter.
+    """
     from webcrawl.simweb import Faults, World, preset
 
     base = preset(opts.preset)
-    kinds = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World) if f.init}
-    kinds |= {f"faults.{f.name}": float for f in dataclasses.fields(Faults)}
-    del kinds["faults"], kinds["names"]
-    given: dict[str, Any] = {}
+    types = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World) if f.init}
+    types |= {f"faults.{f.name}": float for f in dataclasses.fields(Faults)}
+    del types["faults"], types["names"]
+
+    parameters: dict[str, Any] = {}
     numbers = ("hosts", "seed", "http_port", "https_port")
-    own = [f"{name}={value}" for name in numbers if (value := getattr(opts, name)) is not None]
-    noted = [f"{name}={port}" for name, port in ports.items()]
-    for text in noted + own + opts.world:
+    from_options = [
+        f"{name}={value}" for name in numbers if (value := getattr(opts, name)) is not None
+    ]
+    from_ports = [f"{name}={port}" for name, port in ports.items()]
+    for text in from_ports + from_options + opts.world:
         name, separator, value = text.partition("=")
-        if name not in kinds or not separator:
-            known = ", ".join(kinds)
+        if name not in types or not separator:
+            known = ", ".join(types)
             raise FatalError(f"--world takes NAME=VALUE, not {text!r}; the names are {known}")
         try:
-            given[name] = kinds[name](value)
+            parameters[name] = types[name](value)
         except ValueError:
-            kind = "a whole number" if kinds[name] is int else "a number"
-            raise FatalError(f"--world {name} needs {kind}, not {value!r}") from None
-    faults = {one.removeprefix("faults."): given.pop(one) for one in [*given] if "." in one}
-    return preset(opts.preset, **given, faults=dataclasses.replace(base.faults, **faults))
+            expected = "a whole number" if types[name] is int else "a number"
+            raise FatalError(f"--world {name} needs {expected}, not {value!r}") from None
+    faults = {
+        name.removeprefix("faults."): parameters.pop(name) for name in [*parameters] if "." in name
+    }
+    return preset(opts.preset, **parameters, faults=dataclasses.replace(base.faults, **faults))
 
 
-def _filled(command: list[str], names: dict[str, object]) -> list[str]:
-    """Return *command* with its placeholders replaced; other braces stay."""
+def _fill_placeholders(command: list[str], names: dict[str, object]) -> list[str]:
+    """Return *command* with the placeholders in *names* replaced; other braces stay."""
     pattern = re.compile("{(" + "|".join(names) + ")}")
     return [pattern.sub(lambda match: str(names[match[1]]), word) for word in command]
 
@@ -211,15 +235,13 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
     options = ["-s", f"DNS_SERVERS={web.dns}", "-s", "ALLOW_PRIVATE_ADDRESSES=1"]
     if world.gopher:
         options += ["-s", f"GOPHER_PORTS={world.gopher_port}"]
-    crawl = shlex.join(
-        ["scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}", *options],
-    )
-    last = world.host(world.hosts - 1).name
+    crawl = shlex.join(["scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}", *options])
+    last_name = world.host(world.hosts - 1).name
     addresses = world.address_list()
     ports = f"HTTP on port {world.http_port}"
     if world.https_share:
         ports += f", HTTPS on port {world.https_port}"
-    own = [
+    services = [
         f"{name} on port {port}"
         for name, share, port in (
             ("FTP", world.ftp, world.ftp_port),
@@ -227,12 +249,14 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
         )
         if share
     ]
-    others = f"\n              {', '.join(own)}, on an address for each host" if own else ""
+    others = (
+        f"\n              {', '.join(services)}, on an address for each host" if services else ""
+    )
     truth = f"\n  truth       {opts.truth}" if opts.truth else ""
     print(
         f"The simulated internet is up: {counted(world.hosts, 'host')}, seed {world.seed}, "
         f"{opts.preset}.\n"
-        f"  names       site00000.sim.test to {last}, by DNS on {web.dns} (UDP)\n"
+        f"  names       site00000.sim.test to {last_name}, by DNS on {web.dns} (UDP)\n"
         f"  addresses   {addresses[0]} to {addresses[-1]}, {ports}{others}\n"
         f"  seeds       {opts.seeds_file} ({counted(world.seed_hosts, 'URL')})\n"
         f"  access log  {log_path}{truth}\n"
@@ -243,22 +267,22 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM in a list, instead of their usual effect."""
+def _collected_signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in the list that is yielded, instead of their usual effect."""
     received: list[int] = []
-    old = {
+    previous_handlers = {
         number: signal.signal(number, lambda number, _: received.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         yield received
     finally:
-        for number, handler in old.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
-def _wait(web: SimWebProcess, seconds: float, signals: list[int]) -> int:
-    """Serve until a signal arrives or *seconds* have passed."""
+def _serve_until_stopped(web: SimWebProcess, seconds: float, signals: list[int]) -> int:
+    """Serve until a signal arrives or *seconds* have passed; return 1 if the server dies."""
     end = time.monotonic() + seconds
     while not signals and time.monotonic() < end:
         if web.wait(_POLL_SECS):
@@ -268,26 +292,27 @@ def _wait(web: SimWebProcess, seconds: float, signals: list[int]) -> int:
 
 
 def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals: list[int]) -> int:
-    """Run *command* to its end and return its exit code.
+    """Run *command* until it ends, and return its exit code.
 
-    It gets SIGTERM after *seconds*, and then all the time it needs. All *signals* are passed on to
-    it and its children.
+    After *seconds* it receives SIGTERM, and then has all the time it needs. All *signals* are
+    passed on to it and its children.
     """
     if signals:
         return 128 + signals[0]
-    end = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     # Commands of this Python environment are found even if it is not activated.
-    our_bin = str(Path(sys.executable).parent)
-    environment = os.environ | {"PATH": os.environ.get("PATH", "") + os.pathsep + our_bin}
+    bin_directory = str(Path(sys.executable).parent)
+    environment = os.environ | {"PATH": os.environ.get("PATH", "") + os.pathsep + bin_directory}
     try:
-        # In its own process group: otherwise a Ctrl-C at the terminal would reach it twice, once
-        # directly and once through us, and Scrapy stops immediately at the second one.
+        # The command gets its own process group. Otherwise Ctrl-C at the terminal would reach it
+        # twice, directly and through this process, and Scrapy stops immediately at the second one.
         process = subprocess.Popen(  # noqa: S603 (running what the user asks for is the point)
             command, env=environment, process_group=0
         )
     except OSError as error:
         raise FatalError(f"cannot run {command[0]}: {error.strerror}") from error
-    died = False
+
+    server_died = False
     while True:
         while signals:
             with contextlib.suppress(ProcessLookupError):
@@ -297,13 +322,13 @@ def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals
             break
         except subprocess.TimeoutExpired:
             pass
-        if not web.running and not died:
-            died = True
+        if not web.running and not server_died:
+            server_died = True
             sys.stderr.write("simweb: the server died; the command continues without it\n")
-        if time.monotonic() >= end:
-            end = math.inf
+        if time.monotonic() >= deadline:
+            deadline = math.inf
             signals.append(signal.SIGTERM)
-    if died:
+    if server_died:
         return code or 1
     return code if code >= 0 else 128 - code
 

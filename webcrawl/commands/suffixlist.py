@@ -1,8 +1,8 @@
 """Show or update the public suffix list, which says which hosts form a domain.
 
 Prints the date of the public suffix list that new crawls use. With --update, downloads today's list
-to SUFFIX_LIST_FILE first; an existing file stays until the new one is complete. A crawl that was
-started before keeps its list.
+to SUFFIX_LIST_FILE first; an existing file stays until the new one is complete. Crawls that were
+started earlier keep their list.
 
 Examples:
   scrapy suffixlist
@@ -24,16 +24,18 @@ from webcrawl.errors import FatalError
 
 _URL = "https://publicsuffix.org/list/public_suffix_list.dat"
 _TIMEOUT_SECS = 60.0
-# Much larger than the list, which has 0.34 MB.
+# Maximum size of a download; the list has 0.34 MB.
 _MAX_BYTES = 16 << 20
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument("--update", action="store_true", help="download today's list")
     group.add_argument("--url", default=_URL, help=f"download it from URL (default: {_URL})")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     import http.client
 
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
@@ -64,7 +66,7 @@ def _update(path: Path, url: str) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "webcrawl suffix list update"})  # noqa: S310  # the scheme was checked
     with urllib.request.urlopen(request, timeout=_TIMEOUT_SECS) as answer:  # noqa: S310  # as above
         body = answer.read(_MAX_BYTES)
-    SuffixList(body.decode("utf-8"))
+    SuffixList(body.decode("utf-8"))  # raises ValueError if it is not a list
     make_directory(path.parent)
     write_atomic(path, body)
 

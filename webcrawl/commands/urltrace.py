@@ -42,11 +42,9 @@ _MAX_POPULAR = 1 << 20
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
-        "--popular",
-        type=Path,
-        metavar="FILE",
-        help="write the 2^20 most popular URLs to FILE",
+        "--popular", type=Path, metavar="FILE", help="write the 2^20 most popular URLs to FILE"
     )
     group.add_argument(
         "--crawl",
@@ -57,6 +55,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.configuration.values import whole
     from webcrawl.jobs.caches.properties import properties_of, text_of
     from webcrawl.jobs.caches.trace_files import trace_of
@@ -76,15 +75,18 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.popular:
         use_seed(trace.seed)
         write_trace(opts.popular, most_popular(trace.fps, _MAX_POPULAR))
-    found = properties_of(trace)
-    print_answer(found, lambda: text_of(found), as_json=opts.json)
+    properties = properties_of(trace)
+    print_answer(properties, lambda: text_of(properties), as_json=opts.json)
     return 0
 
 
 def _write_crawl(
     file: Path, path: Path, hosts_at_once: int, on_progress: Callable[..., None]
 ) -> None:
-    """Simulate a crawl of the graph *file* and write its trace to *path*."""
+    """Simulate a crawl of the link graph in *file* and write its trace to *path*.
+
+    *hosts_at_once* is the number of hosts that take turns.
+    """
     from webcrawl.jobs.caches.graph_crawl import crawl, read_graph
     from webcrawl.seen.url_trace import UrlTrace
 

@@ -1,8 +1,8 @@
 """Package the stored pages of a crawl for replay tools (pywb, ReplayWeb.page).
 
 If FILE ends in .wacz, writes a WACZ: the WARC files, their index and a list of pages with titles.
-If it ends in .cdxj, writes only the index. JOBDIR stands for its finished WARC files, in a hive for
-those of all drones. If the command is stopped, run it again to continue.
+If it ends in .cdxj, writes only the index. JOBDIR stands for the finished WARC files of the crawl,
+of all drones if it is a hive. If the command is stopped, run it again to continue.
 
 Examples:
   scrapy wacz crawls/web -o crawl.wacz
@@ -33,6 +33,7 @@ from webcrawl.wording import counted
 
 
 def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
     group.add_argument(
         "-o",
         "--output",
@@ -43,6 +44,7 @@ def _options(group: Group) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.clock import wall_time
     from webcrawl.errors import FatalError, require_package
     from webcrawl.wording import visible
@@ -61,18 +63,18 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     warcs = warc_files(paths)
     with progress_of(bytes_of(warcs, output)) as on_progress:
         try:
-            made = make(warcs, output, at=wall_time(), on_progress=on_progress)
+            result = make(warcs, output, at=wall_time(), on_progress=on_progress)
         except OSError as error:
             raise FatalError(
                 f"{output} could not be written ({error}). Fix that and run the same command "
                 "again; it continues where it stopped."
             ) from error
-    for sentence in made.damage:
+    for sentence in result.damage:
         sys.stderr.write(f"wacz: {visible(sentence)}\n")
     size = output.stat().st_size
-    documents, files = counted(made.captures, "document"), counted(len(warcs), "WARC file")
+    documents, files = counted(result.captures, "document"), counted(len(warcs), "WARC file")
     print(f"{output}: {documents} from {files}, {size:,} bytes")
-    return 2 if made.damage else 0
+    return 2 if result.damage else 0
 
 
 Command = make_command(_run, syntax="[options] [JOBDIR|WARC ...] -o FILE", options=_options)

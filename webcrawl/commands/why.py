@@ -24,6 +24,7 @@ from webcrawl.commands import Options, Settings, UsageError, make_command, print
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
     from webcrawl.jobs.inspect.explanation import explain
     from webcrawl.jobs.inspect.job_view import ask
     from webcrawl.jobs.inspect.why_text import why_text

@@ -1,1 +1,1 @@
-"""Typed readers for settings and for bytes from outside; division of MEMORY_BUDGET."""
+"""Typed readers for settings and for untrusted bytes, and the division of MEMORY_BUDGET."""

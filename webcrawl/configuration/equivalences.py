@@ -1,4 +1,4 @@
-"""Settings for the equivalence of URLs: which ones are treated as the same."""
+"""Settings that decide which URLs are treated as the same."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 
 def rules_of(settings: BaseSettings) -> frozenset[str]:
-    """Return the names of rules in URL_EQUIVALENCES."""
+    """Return the names of the rules in URL_EQUIVALENCES."""
     return frozenset(words(settings, "URL_EQUIVALENCES"))
 
 
 def equivalence_of(
     settings: BaseSettings, *, rules: AbstractSet[str] | None = None, with_hosts: bool = True
 ) -> Equivalence:
-    """Return the equivalence from URL_EQUIVALENCES, or from *rules* if given.
+    """Return the equivalence of URLs by URL_EQUIVALENCES, or by *rules* if they are given.
 
-    *with_hosts* adds URL_HOST_RULES_FILE, which is read here. Raises FatalError for invalid rules.
+    With *with_hosts*, the rules for single hosts in URL_HOST_RULES_FILE are read and added. Raises
+    FatalError for invalid rules.
     """
     path = settings.get("URL_HOST_RULES_FILE", "") if with_hosts else ""
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Used if USER_AGENT is empty.
 _PRODUCT = f"webcrawl/{__version__}"
-# A contact: "+https://example.org/bot" or "bot@example.org" anywhere in a user agent.
+# Matches a contact: "+https://example.org/bot" or "bot@example.org" anywhere in a user agent.
 IN_AGENT = re.compile(r"https?://[^\s/]|[\w.+-]@[\w-]+\.\w", re.IGNORECASE)
 # Other characters would end the comment of a user agent, or need quoting (RFC 9110, 5.6.5).
 _ALLOWED = re.compile(r"[!#-'*-;=?-\[\]-~]+")
@@ -22,10 +22,10 @@ _MAIL = re.compile(r"[^@\s]+@[^@\s:/?]+\.[^@\s:/?.]+")
 
 
 def contact_of(settings: BaseSettings) -> str:
-    """Return CRAWLER_CONTACT, or "". FatalError if it is neither a URL nor an email address."""
+    """Return CRAWLER_CONTACT, or "". Raises FatalError unless it is a URL or an email address."""
     contact = str(settings.get("CRAWLER_CONTACT") or "")
-    sound = _ALLOWED.fullmatch(contact) and (is_page(contact) or _MAIL.fullmatch(contact))
-    if contact and not sound:
+    is_valid = _ALLOWED.fullmatch(contact) and (is_page(contact) or _MAIL.fullmatch(contact))
+    if contact and not is_valid:
         raise FatalError(
             "CRAWLER_CONTACT must be the http(s) URL of a page about the crawl or an email "
             f"address, not {contact!r}."
@@ -46,7 +46,7 @@ def user_agent_with(agent: str, contact: str) -> str:
 
 
 def is_page(contact: str) -> bool:
-    """Return whether *contact* is the URL of a page."""
+    """Return whether *contact* is an http(s) URL."""
     try:
         parts = urlsplit(contact)
         return parts.scheme in {"http", "https"} and bool(parts.hostname)

@@ -1,12 +1,13 @@
 """Division of MEMORY_BUDGET, in bytes, among the caches and buffers of variable size.
 
-Each cache or buffer is a row of TABLE: the bytes of one unit, and its share of the budget. Rows in
-capitals are settings, too. If the user sets one, it keeps that value; its bytes are subtracted
-first and the others share the rest by weight. So the budget holds for any settings, and a larger
-budget makes all of them larger in proportion.
+Each cache or buffer is a row of TABLE: the bytes of one unit, and its share of the budget. Rows
+whose names are in capitals are also settings. If the user sets one, it keeps that value: its bytes
+are subtracted first, and the other rows share the rest by weight. So the budget is kept with any
+settings, and a larger budget makes all other rows larger in proportion.
 
-Rows that exist per shard are for all shards of the process together. Each shard gets its part, but
-not less than it needs to work. So many shards may use more than the budget.
+The sizes are for all shards of the process together. Each shard gets an equal part of those rows
+that every shard needs, but not less than it needs to work. So many shards may use more than the
+budget.
 
 The budget does not limit the whole process. In addition there are the interpreter with all modules
 (135 MB), the pages in progress (CONCURRENT_REQUESTS, PAGE_MAX_BYTES), and parts with fixed limits,
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 class BudgetRow(NamedTuple):
     """Share of one cache or buffer in MEMORY_BUDGET.
 
-    A unit has *unit* bytes; *weight* is the share in percent if no row is set by the user. The row
-    gets between *at_least* and *at_most* units; the user may set as few as *at_least_given*.
-    *of_shard* is the minimum for one of many shards, or 0 if all shards use the same one.
+    *unit* is the size of one unit in bytes. *weight* is the share in percent if the user sets none
+    of the rows. The row gets between *at_least* and *at_most* units; the user may set as few as
+    *at_least_given*. *of_shard* is the minimum for one of many shards, or 0 if all shards share one
+    cache.
     """
 
     unit: int
@@ -42,7 +44,7 @@ class BudgetRow(NamedTuple):
     of_shard: int = 0
 
 
-# Bytes were measured with CPython 3.11 (2026-11-20), with tracemalloc and keys of 30 bytes.
+# The bytes were measured in CPython 3.11 (2026-11-20) with tracemalloc and keys of 30 bytes.
 TABLE = {
     # The buffer T: 16 bytes in the table, 9 for the order, the same for T', and 30 while T' is
     # sorted and looked up.
@@ -78,7 +80,7 @@ assert sum(row.weight for row in TABLE.values()) == 100
 
 
 def size_of(settings: BaseSettings, name: str) -> int:
-    """Return the size in units of *name*, a key of TABLE: the user's value, or its share.
+    """Return the number of units of *name*, a key of TABLE: the user's value, or its share.
 
     Raises FatalError if any value of TABLE is invalid or the budget is too small.
     """
@@ -86,7 +88,7 @@ def size_of(settings: BaseSettings, name: str) -> int:
 
 
 def part_of(name: str, size: int, *, shards: int) -> int:
-    """Return the part of one of *shards* in *size*, the units of *name* for all of them.
+    """Return how many of the *size* units of *name* each of *shards* gets.
 
     >>> [part_of("SEEN_BUFFER_SIZE", 1 << 20, shards=shards) for shards in (1, 3, 64, 4096)]
     [1048576, 262144, 16384, 1024]
@@ -95,38 +97,40 @@ def part_of(name: str, size: int, *, shards: int) -> int:
     if shards == 1 or not minimum:
         return size
     part = max(size // shards, min(minimum, size))
-    return _filling(part) if name == "SEEN_BUFFER_SIZE" else part
+    return _power_of_two_below(part) if name == "SEEN_BUFFER_SIZE" else part
 
 
 def sizes(settings: BaseSettings) -> dict[str, int]:
-    """Return the sizes of all rows of TABLE, as ``size_of`` does for one."""
+    """Return the number of units of each row of TABLE, as ``size_of`` does for one."""
     budget = whole(settings, "MEMORY_BUDGET", at_least=1)
-    given = {
+    user_sizes = {
         name: whole(settings, name, at_least=row.at_least_given)
         for name, row in TABLE.items()
         if name.isupper() and settings.get(name) is not None
     }
-    given_bytes = sum(size * TABLE[name].unit for name, size in given.items())
-    others = {name: row for name, row in TABLE.items() if name not in given}
+    user_bytes = sum(size * TABLE[name].unit for name, size in user_sizes.items())
+    others = {name: row for name, row in TABLE.items() if name not in user_sizes}
     weights = sum(row.weight for row in others.values())
-    needed = given_bytes + max(
+    # The budget must be large enough that every other row gets its minimum.
+    needed = user_bytes + max(
         (-(-row.at_least * row.unit * weights // row.weight) for row in others.values()), default=0
     )
     if budget < needed:
-        why = f", {given_bytes} of them for {', '.join(given)}" if given else ""
-        raise FatalError(f"MEMORY_BUDGET must be at least {needed} bytes{why}; it is {budget}.")
+        clause = f", {user_bytes} of them for {', '.join(user_sizes)}" if user_sizes else ""
+        raise FatalError(f"MEMORY_BUDGET must be at least {needed} bytes{clause}; it is {budget}.")
+
     shares = {
-        name: min((budget - given_bytes) * row.weight // (weights * row.unit), row.at_most)
+        name: min((budget - user_bytes) * row.weight // (weights * row.unit), row.at_most)
         for name, row in others.items()
     }
     if "SEEN_BUFFER_SIZE" in shares:
-        shares["SEEN_BUFFER_SIZE"] = _filling(shares["SEEN_BUFFER_SIZE"])
-    return given | shares
+        shares["SEEN_BUFFER_SIZE"] = _power_of_two_below(shares["SEEN_BUFFER_SIZE"])
+    return user_sizes | shares
 
 
-def _filling(size: int) -> int:
+def _power_of_two_below(size: int) -> int:
     """Return the largest power of two up to *size*.
 
-    The table of T has a power of two of slots, so any other size would leave much of it empty.
+    The hash table of T has a power of two of slots, so any other size would leave many empty.
     """
     return 1 << size.bit_length() - 1

@@ -1,4 +1,4 @@
-"""Defaults of Scrapy's and scrapy-redis' settings, and which of them have no effect here."""
+"""Settings of Scrapy and scrapy-redis with their defaults, and those that have no effect here."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SCRAPYS: dict[str, Any] = {
     name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
 }
 
-#: Settings without effect under the Mercator frontier, by kind of crawl: all crawls, those of the
-#: web spider, those without live seeds. Names, separated by spaces, and the replacement.
+#: Settings without effect with the Mercator frontier, for all crawls, for those of the web spider
+#: and for those without live seeds. Names, separated by spaces, with what to use instead.
 WITHOUT_EFFECT = {
     "all": {
         "CONCURRENT_REQUESTS_PER_DOMAIN CONCURRENT_REQUESTS_PER_IP DOWNLOAD_SLOTS": (
@@ -56,7 +56,7 @@ WITHOUT_EFFECT = {
         "RETRY_ENABLED RETRY_TIMES RETRY_HTTP_CODES RETRY_EXCEPTIONS": (
             "FRONTIER_RETRY_TIMES and RETRY_POLICY for links"
         ),
-        "REDIRECT_ENABLED": "the frontier follows redirects of links: REDIRECT_MAX_TIMES",
+        "REDIRECT_ENABLED": "the frontier follows redirects, up to REDIRECT_MAX_TIMES",
         "HTTPERROR_ALLOW_ALL HTTPERROR_ALLOWED_CODES": "responses of every status become a Page",
         "REFERER_ENABLED REFERRER_POLICY HTTPAUTH_USER HTTPAUTH_PASS HTTPAUTH_DOMAIN": (
             "links are fetched without a referrer and without a password"
@@ -64,14 +64,14 @@ WITHOUT_EFFECT = {
     },
     "no live seeds": {
         "REDIS_START_URLS_KEY REDIS_START_URLS_AS_SET REDIS_START_URLS_AS_ZSET "
-        "REDIS_START_URLS_BATCH_SIZE": "LIVE_SEEDS=1, or a HIVE",
+        "REDIS_START_URLS_BATCH_SIZE": "LIVE_SEEDS=1, or a HIVE"
     },
 }
 
-#: Settings and arguments of other crawlers, with the replacement.
+#: Settings and arguments of other crawlers, with what to use instead.
 OF_OTHER_CRAWLERS = {
-    name: here
-    for names, here in {
+    name: replacement
+    for names, replacement in {
         "MAX_PAGES PAGE_LIMIT MAX_REQUESTS MAX_REQUESTS_PER_CRAWL": (
             "CLOSESPIDER_PAGECOUNT for the crawl, BUDGET_HOST_PAGES for a host"
         ),

@@ -1,14 +1,14 @@
-"""Masking of credentials in settings, headers and URLs before they are shown.
+"""Masks credentials in settings, headers and URLs before they are shown.
 
-Everything that shows a setting uses it: the log, messages, reports, commands, and the requests that
-are stored with pages. It hides
+Everything that shows a setting uses this module: the log, messages, reports, commands, and the
+requests that are stored with pages. It hides
 
-- values whose name is in the list: settings, keys of their dictionaries, header fields, parameters
-  of URLs
+- values whose names match a list of words: settings, keys of their dictionaries, header fields,
+  parameters of URLs
 - user and password in URLs anywhere in a text: ``redis://***@host``
 - JSON that cannot be parsed and contains such a name
 
-Empty values are not hidden, so that one can see which are set.
+Empty values are not hidden, so that users can see which are set.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ _SECRET = re.compile(
     r"PASSWORD|PASSWD|PASSPHRASE|PASS(?![A-Z])|PWD|(?<![A-Z])PW(?![A-Z])|SECRET|TOKEN|CREDENTIAL"
     r"|AUTHORI[SZ]ATION|(?<![A-Z])AUTH\Z|COOKIE(?!S_)|KEYS?(?![A-Z])|(?<![A-Z])SIG(?![A-Z])"
     r"|SIGNATURE|WEBHOOK|CONNECTION.?STRING"
-    # Only the client of Redis or of a store knows which keys of these are secret.
+    # Only the client library of Redis or of a store knows which of the keys in these are secret.
     r"|REDIS_PARAMS|STORE_OPTIONS",
     re.IGNORECASE,
 )
 # Names that match the pattern but are not secret.
-_SHOWN = frozenset(
+_NOT_SECRET = frozenset(
     {
         "POLITENESS_KEY",
         "MONITOR_TOKEN_FILE",
         "REDIS_START_URLS_KEY",
         "REDIS_ITEMS_KEY",
+        "SCHEDULER_QUEUE_KEY",
+        "SCHEDULER_DUPEFILTER_KEY",
     }
-    | {"SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY"}
 )
-# Keys of dictionaries with these characters are URLs or paths of components, not names.
-_NO_NAME = re.compile(r"[.:/\s]")
-# Up to the last @ before a slash. If the password has one of /?#, which makes the URL unusable, up
-# to the very last @.
+# A dictionary key with one of these characters is a URL or the path of a component, not a name.
+_NOT_A_NAME = re.compile(r"[.:/\s]")
+# Matches up to the last @ before a slash. If the password has one of /?#, which makes the URL
+# unusable, matches up to the very last @.
 _USERINFO = re.compile(r"(?<=://)(?:[^/?#\s]*|:\S*|[^/?#\s@:\[]+:(?!\d*[/?#])\S*)@")
-# For a proxy without a scheme.
+# The same for a proxy without a scheme.
 _BARE_USERINFO = re.compile(r"\A(?!mailto:)[^\s/:@]*:[^\s/]*@(?=[^\s/@]+/?\Z)")
 _PARAMETER = re.compile(r"([?&;]([^?&;=#\s]+)=)[^&#\s]+")
 _QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
@@ -59,46 +60,49 @@ def is_secret(name: str | bytes) -> bool:
     [True, False, True]
     """
     text = name if isinstance(name, str) else name.decode("latin-1")
-    return bool(_SECRET.search(text)) and text not in _SHOWN and not _NO_NAME.search(text)
+    return bool(_SECRET.search(text)) and text not in _NOT_SECRET and not _NOT_A_NAME.search(text)
 
 
 def masked(name: object, value: Any) -> Any:
-    """Return a copy of *value*, of the setting, key or header *name*, without credentials.
+    """Return *value* of the setting, key or header *name* with all credentials hidden.
 
-    Sets and tuples become lists.
+    Collections are copied; sets and tuples become lists.
 
     >>> masked("FEEDS", {"ftp://me:secret@a.test/x": {"format": "csv", "token": ""}})
     {'ftp://***@a.test/x': {'format': 'csv', 'token': ''}}
     """
     if isinstance(name, (str, bytes)) and is_secret(name) and value and value is not True:
         return HIDDEN
+
     match value:
         case str():
             return _masked_text(value)
         case Mapping():
-            return {masked("", key): masked(key, one) for key, one in value.items()}
+            return {masked("", key): masked(key, item) for key, item in value.items()}
         case [first, second]:  # may be a header and its value
             return [masked("", first), masked(first, second)]
         case list() | tuple() | set() | frozenset():
             return [masked("", item) for item in value]
-    shown = masked_url(repr(value))
-    return value if shown == repr(value) else shown
+    masked_text = masked_url(repr(value))
+    return value if masked_text == repr(value) else masked_text
 
 
 def masked_url(text: str) -> str:
-    """Return *text*, which is or contains a URL, without credentials.
+    """Return *text* with the credentials hidden in all URLs that it contains.
 
     >>> masked_url("no answer of s3://key:secret@bucket/x?part=1&token=secret")
     'no answer of s3://***@bucket/x?part=1&token=***'
     """
     text = _USERINFO.sub(f"{HIDDEN}@", text) if "@" in text else text
-    return _PARAMETER.sub(lambda one: one[1] + HIDDEN if is_secret(one[2]) else one[0], text)
+    return _PARAMETER.sub(
+        lambda match: match[1] + HIDDEN if is_secret(match[2]) else match[0], text
+    )
 
 
 def masked_error(error: Exception, url: object) -> str:
-    """Return the text of *error*, from a parser or client of *url*, without credentials.
+    """Return the text of *error*, raised by a parser or client of *url*, with credentials hidden.
 
-    If the URL has credentials, quoted text is hidden, because it may be any part of the URL.
+    If the URL has credentials, all quoted text is hidden, because it may be any part of the URL.
     """
     text = masked_url(str(error))
     if isinstance(error, ValueError) and masked_url(str(url)) != str(url):
@@ -107,11 +111,12 @@ def masked_error(error: Exception, url: object) -> str:
 
 
 def _masked_text(text: str) -> str:
+    """Return *text*, which may be JSON, with all credentials hidden."""
     if text.startswith(("{", "[")):
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return HIDDEN if _SECRET.search(text) else masked_url(text)
-        shown = masked("", value)
-        return text if shown == value else json.dumps(shown)
+        masked_value = masked("", value)
+        return text if masked_value == value else json.dumps(masked_value)
     return masked_url(_BARE_USERINFO.sub(f"{HIDDEN}@", text) if "@" in text else text)

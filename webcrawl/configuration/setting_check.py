@@ -1,9 +1,9 @@
-"""Check of settings before a crawl: one sentence where Scrapy would show a traceback.
+"""Checks settings before a crawl, with a one-sentence error where Scrapy shows a traceback.
 
 The type of a Scrapy setting follows from its default in Scrapy: a class, components with their
 order, a number, true or false. The values of webcrawl's own settings are checked where they are
-read. Here only their names are checked: a misspelled setting would otherwise be ignored silently,
-both one that looks like webcrawl's and one on the command line that looks like Scrapy's.
+read; here only names are checked. Otherwise a misspelled setting would be ignored silently. That
+concerns names that look like webcrawl's and, on the command line, like Scrapy's.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OURS = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
-# Settings of earlier versions, with what to use instead.
-_FORMER = {
+_OWN_NAMES = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
+# Removed settings of earlier versions, with what to use instead.
+_REMOVED = {
     name: instead
     for names, instead in {
         "BREAKER_SECS FRONTIER_DOMAIN_SHARE HIVE_CACHE_SIZE NET_KEEPALIVE_SECS NET_MAX_HEADER_BYTES"
         " OUTAGE_PROBE_SECS OUTPUT_STORE_FLUSH_SECS READING_MAX_SECS REDIS_ITEMS_MAX REVISIT_SHARE"
         " ROBOTS_RETRY_SECS SEARCH_HEAP_BYTES SITEMAP_MAX_BYTES TRAP_RETRY_SECS"
-        " WARC_MAX_FILE_SECS": ("it is fixed to its default of webcrawl 0.2"),
+        " WARC_MAX_FILE_SECS": "it is fixed to its default of webcrawl 0.2",
         "DNS_CACHE_SIZE FRONTIER_BACK_QUEUES_MAX HOSTS_CACHE_SIZE ROBOTS_CACHE_SIZE": (
             "it is now a share of MEMORY_BUDGET"
         ),
@@ -64,11 +64,13 @@ _FORMER = {
     }.items()
     for name in names.split()
 }
-# A first word that at least this many settings share is webcrawl's; a rarer one may be a user's.
+# A first word that at least this many settings share belongs to webcrawl; users may use others.
 _MIN_SETTINGS = 3
-_WORDS = frozenset(
+_OWN_PREFIXES = frozenset(
     word
-    for word, count in Counter(name.partition("_")[0] for name in _OURS | _FORMER.keys()).items()
+    for word, count in Counter(
+        name.partition("_")[0] for name in _OWN_NAMES | _REMOVED.keys()
+    ).items()
     if count >= _MIN_SETTINGS and not any(name.startswith(f"{word}_") for name in SCRAPYS)
 )
 #: The settings of Scrapy and webcrawl that are dictionaries.
@@ -77,11 +79,11 @@ DICTIONARIES = [
     for name, default in (vars(own_settings) | SCRAPYS).items()
     if name.isupper() and isinstance(default, dict)
 ]
-# Two names at least this similar are taken for a misspelling.
-_MISSPELLING = 0.85
+# A name that is at least this similar to another one is treated as a misspelling of it.
+_SIMILARITY = 0.85
 _PATH = re.compile(r"[A-Za-z_]\w*(\.\w+)+", re.ASCII)
-# Its default is a class, but it may also be a word.
-_NO_CLASSES = frozenset({"REFERRER_POLICY"})
+# Settings whose default is a class, but which may also be set to a word.
+_MAY_BE_WORD = frozenset({"REFERRER_POLICY"})
 _REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
@@ -95,18 +97,20 @@ def log_level(settings: BaseSettings) -> int | str:
 
 
 def check_process(settings: BaseSettings) -> None:
-    """Check the settings that are used before the crawl: log, reactor, spiders.
+    """Check the settings that are used before the crawl starts: log, reactor, spiders.
 
     Raises FatalError.
     """
     log_level(settings)
     flag(settings, "LOG_ENABLED")
     flag(settings, "LOG_JSON")
+
     try:
         codecs.lookup(settings["LOG_ENCODING"])
         logging.Formatter(settings["LOG_FORMAT"])
     except (LookupError, ValueError) as error:
         raise FatalError(f"LOG_ENCODING or LOG_FORMAT is not valid: {error}.") from error
+
     if settings["LOG_FILE"]:
         try:
             Path(settings["LOG_FILE"]).open("ab").close()
@@ -116,9 +120,11 @@ def check_process(settings: BaseSettings) -> None:
             ) from error
     if settings["TWISTED_REACTOR"] != _REACTOR:
         raise FatalError(f"TWISTED_REACTOR must be {_REACTOR}, not {settings['TWISTED_REACTOR']}.")
+
     for name in ("ASYNCIO_EVENT_LOOP", "SPIDER_LOADER_CLASS"):
         _check_class(name, settings[name])
     _check_components(settings, "ADDONS", {})
+
     for module in settings.getlist("SPIDER_MODULES"):
         try:
             importlib.import_module(module)
@@ -129,7 +135,7 @@ def check_process(settings: BaseSettings) -> None:
 
 
 def check_crawl(settings: BaseSettings) -> None:
-    """Check all other settings, as the spider and add-ons have set them. Raises FatalError."""
+    """Check all other settings, after the spider and add-ons have set theirs. Raises FatalError."""
     for name in DICTIONARIES:
         dictionary(settings, name)
     for name, default in SCRAPYS.items():
@@ -142,17 +148,19 @@ def check_crawl(settings: BaseSettings) -> None:
         elif isinstance(default, (int, float)):
             number = measured(name, value)
             _check_number(name, number, "a whole number" if type(default) is int else "a number")
-            if number is not value:  # Scrapy reads it, too, and knows no units
+            if number is not value:  # Scrapy also reads the setting, and does not know units
                 settings.set(name, number, priority=settings.getpriority(name) or 0)
-        elif isinstance(default, str) and _PATH.fullmatch(default) and name not in _NO_CLASSES:
+        elif isinstance(default, str) and _PATH.fullmatch(default) and name not in _MAY_BE_WORD:
             _check_class(name, value)
+
     whole(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
-    flag(settings, "FAST_PATH_ENABLED")  # it is read only when everything is open
+    flag(settings, "FAST_PATH_ENABLED")  # read only after everything was opened
     _check_feeds(settings)
     _check_names(settings)
 
 
 def _check_number(name: str, value: Any, kind: str = "a number") -> None:
+    """Raise FatalError unless *value*, of the setting *name*, is a number."""
     try:
         float(value)
     except (TypeError, ValueError):
@@ -161,14 +169,15 @@ def _check_number(name: str, value: Any, kind: str = "a number") -> None:
 
 
 def _check_class(name: str, path: Any) -> None:
+    """Raise FatalError unless *path*, a value of the setting *name*, can be loaded or is None."""
     if path is not None:
         component(name, path)
 
 
 def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -> None:
-    """Check the user's entries in the dictionary *name*.
+    """Check the user's entries in the setting *name*, a dictionary of components.
 
-    As in *base*, they are classes with numbers, or names with classes.
+    As in *base*, its defaults, the entries map classes to numbers, or names to classes.
     """
     has_class_keys = all(isinstance(value, (int, float)) for value in base.values())
     for key, value in dictionary(settings, name).items():
@@ -180,64 +189,72 @@ def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -
 
 
 def _check_feeds(settings: BaseSettings) -> None:
-    known = settings.getwithbase("FEED_EXPORTERS").keys()
+    """Raise FatalError if an entry of FEEDS has no known format."""
+    known_formats = settings.getwithbase("FEED_EXPORTERS").keys()
     for uri, feed in settings.getdict("FEEDS").items():
-        if not isinstance(feed, dict) or feed.get("format", settings["FEED_FORMAT"]) not in known:
-            formats = ", ".join(sorted(known))
+        if (
+            not isinstance(feed, dict)
+            or feed.get("format", settings["FEED_FORMAT"]) not in known_formats
+        ):
+            formats = ", ".join(sorted(known_formats))
             raise FatalError(f"FEEDS must give a format for {uri}, one of {formats}.")
 
 
 def _check_names(settings: BaseSettings) -> None:
     """Raise FatalError for a setting that looks like webcrawl's but does not exist.
 
-    A setting that a component of the user reads is accepted.
+    A setting that the user's own code mentions is accepted. For a setting of another crawler, a
+    warning names what to use instead.
     """
     for name in settings:
-        if name in _OURS or name in OF_OTHERS:
+        if name in _OWN_NAMES or name in OF_OTHERS:
             continue
+
         upper = name.upper()
-        known = _OURS | OF_OTHERS if _is_typed(name, settings) else _OURS
+        known = _OWN_NAMES | OF_OTHERS if _is_on_command_line(name, settings) else _OWN_NAMES
         nearest = difflib.get_close_matches(upper, known, n=1, cutoff=0.0)[0]
-        is_misspelled = difflib.SequenceMatcher(None, upper, nearest).ratio() >= _MISSPELLING
-        is_meant = is_misspelled or name in _FORMER or name.partition("_")[0] in _WORDS
+        is_misspelled = difflib.SequenceMatcher(None, upper, nearest).ratio() >= _SIMILARITY
+        is_own = is_misspelled or name in _REMOVED or name.partition("_")[0] in _OWN_PREFIXES
         replacement = OF_OTHER_CRAWLERS.get(upper)
-        if (is_meant or replacement) and not _is_read(name, settings):
-            if name in _FORMER:
-                raise FatalError(f"The setting {name} was removed: {_FORMER[name]}.")
+        if (is_own or replacement) and not _is_read_by_user_code(name, settings):
+            if name in _REMOVED:
+                raise FatalError(f"The setting {name} was removed: {_REMOVED[name]}.")
             if replacement is None:
                 raise FatalError(f"There is no setting {name}; the most similar is {nearest}.")
             logger.warning("%s has no effect in this crawl; instead: %s", name, replacement)
 
 
-def _is_typed(name: str, settings: BaseSettings) -> bool:
-    """Return whether *name* is given on the command line only, not in the user's settings.py."""
+def _is_on_command_line(name: str, settings: BaseSettings) -> bool:
+    """Return whether *name* is set on the command line but not in the user's settings.py."""
     is_given = settings.getpriority(name) == SETTINGS_PRIORITIES["cmdline"]
-    return is_given and not hasattr(_project(), name)
+    return is_given and not hasattr(_user_settings_module(), name)
 
 
-def _is_read(name: str, settings: BaseSettings) -> bool:
+def _is_read_by_user_code(name: str, settings: BaseSettings) -> bool:
     """Return whether the user's own code mentions the setting *name*.
 
-    Searches the source of all loaded modules in the packages of the user's components, except
-    settings.py.
+    Searches the source code of all loaded modules in the packages of the user's spiders and
+    components, except settings.py.
     """
     pattern = re.compile(rf"\b{name}\b")
-    roots = {module.partition(".")[0] for module in settings.getlist("SPIDER_MODULES")}
-    tables = [name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS]
-    for setting in ("ADDONS", "URL_FILTERS", *tables):
+    packages = {module.partition(".")[0] for module in settings.getlist("SPIDER_MODULES")}
+    component_settings = [name for name in SCRAPYS if f"{name}_BASE" in SCRAPYS]
+
+    for setting in ("ADDONS", "URL_FILTERS", *component_settings):
         for item in dictionary(settings, setting).items():
-            # Paths, or the objects themselves.
-            roots |= {str(getattr(part, "__module__", part)).partition(".")[0] for part in item}
-    roots -= {"scrapy", "webcrawl"}
+            # The items are import paths, or the objects themselves.
+            packages |= {str(getattr(part, "__module__", part)).partition(".")[0] for part in item}
+
+    packages -= {"scrapy", "webcrawl"}
     for module_name, module in [*sys.modules.items()]:
-        if module_name.partition(".")[0] in roots and module is not _project():
-            # Under scrapyd the source is in an egg.
+        if module_name.partition(".")[0] in packages and module is not _user_settings_module():
+            # Under scrapyd the source code is in an egg and may be unavailable.
             with contextlib.suppress(OSError, TypeError):
                 if pattern.search(inspect.getsource(module)):
                     return True
     return False
 
 
-def _project() -> ModuleType | None:
-    """Return the user's settings.py as a module, if there is one."""
+def _user_settings_module() -> ModuleType | None:
+    """Return the module of the user's settings.py; None if there is none."""
     return sys.modules.get(os.environ.get("SCRAPY_SETTINGS_MODULE", ""))

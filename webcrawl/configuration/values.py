@@ -1,7 +1,7 @@
 """Typed readers for settings, which raise FatalError with one sentence for invalid values.
 
-Every ``from_crawler`` and ``from_settings`` uses them. If a project that uses only one part of
-webcrawl does not have a setting, its default in webcrawl/settings.py is used.
+Every ``from_crawler`` and ``from_settings`` uses them. If a setting does not exist, because a
+project uses only one part of webcrawl, its default in webcrawl/settings.py is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-# The text of these errors says why a class cannot be loaded.
+# Errors whose text says why a class cannot be loaded.
 _LOADING_ERRORS = (ImportError, NameError, SyntaxError, ValueError, TypeError)
 _FLAGS = frozenset({"0", "1", "False", "True", "false", "true"})
 _SIZES = {
@@ -42,10 +42,10 @@ _TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 
 def port_number(settings: BaseSettings, name: str) -> int:
-    """Return the setting *name* as a port or 0. Raises FatalError if it is neither."""
+    """Return the setting *name* as a port number or 0. Raises FatalError if it is neither."""
     port = whole(settings, name, at_least=0)
     if port > _LAST_PORT:
-        raise _refused(settings, name, f"port from 1 to {_LAST_PORT}, or 0")
+        raise _invalid(settings, name, f"port from 1 to {_LAST_PORT}, or 0")
     return port
 
 
@@ -56,30 +56,30 @@ def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:
     except (TypeError, ValueError, OverflowError):
         value = at_least - 1
     if value < at_least:
-        raise _refused(settings, name, f"whole number of at least {at_least}")
+        raise _invalid(settings, name, f"whole number of at least {at_least}")
     return value
 
 
 def number(settings: BaseSettings, name: str, *, at_least: float) -> float:
     """Return the setting *name* as a finite number of at least *at_least*, or raise FatalError."""
-    what = f"number of at least {at_least:g}"
-    return _number(settings, name, lambda value: value >= at_least, what)
+    expected = f"number of at least {at_least:g}"
+    return _checked_number(settings, name, lambda value: value >= at_least, expected)
 
 
 def positive(settings: BaseSettings, name: str) -> float:
     """Return the setting *name* as a finite number above 0, or raise FatalError."""
-    return _number(settings, name, lambda value: value > 0, "positive number")
+    return _checked_number(settings, name, lambda value: value > 0, "positive number")
 
 
 def share(settings: BaseSettings, name: str) -> float:
     """Return the setting *name* as a number between 0 and 1, exclusive, or raise FatalError."""
-    return _number(settings, name, lambda value: 0 < value < 1, "number between 0 and 1")
+    return _checked_number(settings, name, lambda value: 0 < value < 1, "number between 0 and 1")
 
 
 def log_file_secs(settings: BaseSettings) -> float:
-    """Return after how many seconds a log file is closed: a day with KEEP_DAYS, else infinity.
+    """Return how many seconds a log file stays open: a day with KEEP_DAYS, otherwise infinity.
 
-    Raises FatalError.
+    Raises FatalError for an invalid KEEP_DAYS.
     """
     return _DAY if number(settings, "KEEP_DAYS", at_least=0) else math.inf
 
@@ -87,25 +87,34 @@ def log_file_secs(settings: BaseSettings) -> float:
 def flag(settings: BaseSettings, name: str) -> bool:
     """Return the setting *name* as a boolean. Raises FatalError if it is neither true nor false.
 
-    Scrapy's own reader does not name the setting when it fails, and takes any number but 0 as true.
+    Scrapy's own ``getbool`` does not name the setting in its error, and treats any number except 0
+    as true.
     """
     if str(settings.get(name, _default(settings, name))) not in _FLAGS:
         raise FatalError(f"{name} must be true or false, not {settings[name]!r}.")
     return settings.getbool(name, _default(settings, name))
 
 
-def _number(settings: BaseSettings, name: str, fits: Callable[[float], bool], what: str) -> float:
+def _checked_number(
+    settings: BaseSettings, name: str, is_allowed: Callable[[float], bool], expected: str
+) -> float:
+    """Return the setting *name* as a finite number for which *is_allowed* is true.
+
+    Otherwise raises FatalError, which says that the setting must be a *expected*.
+    """
     try:
         value = float(measured(name, settings.get(name, _default(settings, name))))
     except (TypeError, ValueError, OverflowError):
         value = math.nan
-    if not (math.isfinite(value) and fits(value)):
-        raise _refused(settings, name, what)
+    if not (math.isfinite(value) and is_allowed(value)):
+        raise _invalid(settings, name, expected)
     return value
 
 
 def measured(name: str, value: Any) -> Any:
-    """Convert *value* of the setting *name* to bytes or seconds if it has a unit.
+    """Convert *value* of the setting *name* to bytes or seconds, if it ends with a known unit.
+
+    Any other value is returned unchanged.
 
     >>> measured("MEMORY_BUDGET", "2GB"), measured("DOWNLOAD_TIMEOUT", "1.5 min")
     (2000000000, 90)
@@ -122,18 +131,20 @@ def measured(name: str, value: Any) -> Any:
 
 
 def _units(name: str) -> dict[str, float]:
+    """Return the units of the setting *name* with their factors; none if it is just a number."""
     if _SIZE_NAMES.fullmatch(name):
         return _SIZES
     return _TIMES if _TIME_NAMES.fullmatch(name) else {}
 
 
-def _refused(settings: BaseSettings, name: str, what: str) -> FatalError:
+def _invalid(settings: BaseSettings, name: str, expected: str) -> FatalError:
+    """Return a FatalError that says that the setting *name* must be a value as *expected*."""
     value = settings[name]
-    return FatalError(f"{name} must be a {what}, not {value!r}{unit_hint(name, value)}.")
+    return FatalError(f"{name} must be a {expected}, not {value!r}{unit_hint(name, value)}.")
 
 
 def unit_hint(name: str, value: Any) -> str:
-    """Return a clause with the units of the setting *name* if *value* has an unknown one."""
+    """Return a clause that lists the units of the setting *name* if *value* contains letters."""
     units = _units(name)
     has_letters = isinstance(value, str) and any(character.isalpha() for character in value)
     return f"; its units are {', '.join(units)}" if units and has_letters else ""
@@ -145,12 +156,12 @@ def words(settings: BaseSettings, name: str) -> list[str]:
 
 
 def component(name: str, path: Any) -> Any:
-    """Return the object at *path*, a value of the setting *name*. FatalError if loading fails."""
+    """Return the object at *path*, a value of the setting *name*, or raise FatalError."""
     try:
         return load_object(path)
     except Exception as error:
-        why = error if isinstance(error, _LOADING_ERRORS) else repr(error)
-        raise FatalError(f"{name} names {path!r}, which cannot be loaded: {why}.") from error
+        reason = error if isinstance(error, _LOADING_ERRORS) else repr(error)
+        raise FatalError(f"{name} names {path!r}, which cannot be loaded: {reason}.") from error
 
 
 def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
@@ -159,33 +170,36 @@ def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
         return settings.getdict(name)
     except (TypeError, ValueError, RecursionError) as error:
         value = masked(name, settings[name])
-        why = f" ({error})" if isinstance(error, JSONDecodeError) else ""
-        raise FatalError(f"{name} must be a dictionary (JSON), not {value!r}{why}.") from None
+        reason = f" ({error})" if isinstance(error, JSONDecodeError) else ""
+        raise FatalError(f"{name} must be a dictionary (JSON), not {value!r}{reason}.") from None
 
 
 def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **values: Any) -> Any:
-    """Make the component at *path*, a value of the setting *name*, with *values*.
+    """Build the component at *path*, a value of the setting *name*, from *values*.
 
-    Uses its ``from_crawler`` if it has one. Raises FatalError if the component cannot be made or
+    Calls its ``from_crawler`` if it has one. Raises FatalError if the component cannot be built or
     lacks a method of the protocol *like*.
     """
-    kind = component(name, path)
+    component_class = component(name, path)
     try:
-        by_crawler = getattr(kind, "from_crawler", None)
-        part = by_crawler(crawler, **values) if by_crawler else kind(**values)
+        from_crawler = getattr(component_class, "from_crawler", None)
+        part = from_crawler(crawler, **values) if from_crawler else component_class(**values)
     except (TypeError, NotConfigured) as error:
         raise FatalError(f"{name} is {path!r}, which cannot be used: {error}.") from error
+
     is_async = inspect.iscoroutinefunction
-    lacks = [
+    # The missing methods as they would be written, such as "async def addresses".
+    missing = [
         "async " * is_async(model) + "def " * callable(model) + method
         for method, model in vars(like).items()
         if method[0] != "_"
         and (not hasattr(part, method) or is_async(getattr(part, method)) != is_async(model))
     ]
-    if lacks:
-        raise FatalError(f"{name} is {path!r}, which lacks {', '.join(lacks)}.")
+    if missing:
+        raise FatalError(f"{name} is {path!r}, which lacks {', '.join(missing)}.")
     return part
 
 
 def _default(settings: BaseSettings, name: str) -> Any:
+    """Return webcrawl's default of *name* if *settings* lacks it; 0 if there is none."""
     return 0 if name in settings else getattr(defaults, name, 0)

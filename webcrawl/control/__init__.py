@@ -1,19 +1,19 @@
 """Commands to a running crawl, defined in one table.
 
-    table.py         the commands: their arguments with limits, and what each changes or does
-    control.py       the life of a command: checked, journaled, carried out, answered
-    unix_socket.py   the entrance for ``scrapy control``
-    hive.py          the entrance of a hive: a journal in Redis, read by all drones
-    sending.py       the other end of both, and visits of finished URLs
+    table.py         the commands: their arguments with limits, and what each of them does
+    control.py       checks, journals, carries out and answers commands
+    unix_socket.py   receives commands from ``scrapy control``
+    hive.py          receives commands to a hive, from a journal in Redis that all drones read
+    sending.py       sends commands to a crawl or a hive, and finds the URLs to visit again
 
 A command is checked, then appended to the job's journal and fsynced
 (crawl/job/control_journal.py), then takes effect, then is answered. There are two kinds:
 
 * a lasting command changes one thing (a pause, a setting, a rule for hosts) until another command
-  ends it. Only the journal has what is in force, and each start puts it in force again;
+  ends it. The journal is the only record of commands in force; each start applies them again;
 * a one-time command can be repeated safely. It is answered once a checkpoint has saved its effect;
-  without an answer, the next process does it again.
+  if it has no answer, the next process carries it out again.
 
-Users who may send commands may also read and write the job, so commands are checked for mistakes,
-not for malice.
+Users who may send commands may also read and write the job. So commands are checked for mistakes,
+but not for attacks.
 """

@@ -32,8 +32,8 @@ class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Answer to a command.
 
     *said* is a sentence. *n* is the command's number in the journal, or 0 if it changes nothing. In
-    a hive, *drone* names the drone that answers, which may have *refused*. Only ``state`` sets the
-    other fields; *parked* has the number of parked URLs by reason.
+    a hive, *drone* names the drone that answers, and *refused* says whether it refused. Only the
+    command ``state`` sets the other fields; *parked* has the number of parked URLs by reason.
     """
 
     said: str
@@ -46,7 +46,10 @@ class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Control:
-    """Commands to the crawl of *process*; users send them with the command line *command_line*."""
+    """Carries out commands to the crawl of *process*.
+
+    *command_line* is the command line with which users send commands, for hints in answers.
+    """
 
     def __init__(self, process: Process, *, command_line: str) -> None:
         self._process = process
@@ -57,12 +60,12 @@ class Control:
         self.journal = Journal(job.path)
         self._decision_lock, self._write_lock = asyncio.Lock(), asyncio.Lock()
         self._redoing: asyncio.Task[None] | None = None
-        self._sent = 0
-        #: How many commands from Redis could not be read or carried out.
+        self._accepted_count = 0
+        #: Number of commands from Redis that could not be decoded or carried out.
         self.refused = 0
 
     async def open(self) -> None:
-        """Put the lasting commands of earlier processes in force; begin their unfinished ones.
+        """Apply the lasting commands in the journal, and start redoing unfinished other commands.
 
         Raises FatalError or OSError.
         """
@@ -79,6 +82,7 @@ class Control:
                     f"The journal has a command of another version of webcrawl: {error}"
                 ) from error
             logger.warning("In force: %s", change.as_sentence)
+
         self._reported.append(self)
         self._redoing = asyncio.ensure_future(self._redo([*journal.pending.values()]))
         files = self._process.parts.state.rules_files
@@ -86,11 +90,12 @@ class Control:
             file.on_change = partial(self._reload, file.setting)
 
     def close(self) -> None:
-        """Leave unfinished commands to the next process."""
+        """Stop redoing unfinished commands; the next process redoes them."""
         if self._redoing is not None:
             self._redoing.cancel()
 
     async def _redo(self, changes: list[Change]) -> None:
+        """Carry out *changes*, one-time commands that an earlier process did not answer."""
         for change in changes:
             logger.warning("Repeating a command that was not finished: %s", change.as_sentence)
             try:
@@ -99,18 +104,19 @@ class Control:
                 logger.warning("%s", error)
 
     def _reload(self, setting: str) -> asyncio.Task[None]:
-        """Reload the changed file of *setting*, as the command ``reload`` does."""
+        """Start the command ``reload`` for the file of *setting*, which has changed."""
         return asyncio.ensure_future(self._run_reload(setting))
 
     async def _run_reload(self, setting: str) -> None:
+        """Run the command ``reload`` for the file of *setting*."""
         request = Request("reload", {"setting": setting}, origin="a change of the file")
-        with suppress(CommandError):  # it is logged, and the next change is read again
+        with suppress(CommandError):  # already logged; the next change of the file is read, too
             await self.run(request)
 
     async def run(self, request: Request, *, hive: str = "") -> CommandAnswer:
-        """Carry out *request*; its effect is durable when this returns.
+        """Carry out *request* and return the answer; the effect is durable when this returns.
 
-        *hive* is its number in the journal of a hive. Raises CommandError.
+        *hive* is the number of the request in the journal of a hive. Raises CommandError.
         """
         command = parse(request.name, request.arguments)
         if isinstance(command, State):
@@ -121,6 +127,7 @@ class Control:
             return CommandAnswer("visited")
         if self._process.stop.is_ending:
             raise CommandError("The crawl is ending; send the command to the next run.")
+
         async with self._decision_lock:
             change = Change(
                 **msgspec.structs.asdict(request) | {"arguments": msgspec.to_builtins(command)},
@@ -133,54 +140,61 @@ class Control:
                 hive=hive,
             )
             await self._accept(command, change)
-        done = "in force" if change.state_key else await self._carry_out(command, change)
+
+        result = "in force" if change.state_key else await self._carry_out(command, change)
         if command.outcome and not hive:
-            retry = f"scrapy frontier {self._process.job.path} --retry {command.outcome}"
-            done += f"; to fetch those given up this way, stop the crawl and run {retry}"
-        return CommandAnswer(f"{change.command}: {done}", change.n)
+            retry_command = f"scrapy frontier {self._process.job.path} --retry {command.outcome}"
+            result += f"; to fetch those given up this way, stop the crawl and run {retry_command}"
+        return CommandAnswer(f"{change.command}: {result}", change.n)
 
     async def _accept(self, command: ControlCommand, change: Change) -> None:
-        """Journal *change*, and put it in force if it lasts."""
+        """Check *command*, append its *change* to the journal, and apply it if it is a lasting one.
+
+        Raises CommandError if the command is refused.
+        """
         in_force = self.journal.in_force
         if change.ends and change.state_key not in in_force:
-            if change.hive:  # a drone that was away may still have it in force
+            if change.hive:  # a drone that missed the end still has it in force
                 await self._write(change)
             raise CommandError(f"{change.command}: nothing to end; state shows what is in force.")
         is_new = not change.ends and change.state_key and change.state_key not in in_force
         if is_new and len(in_force) >= _MAX_IN_FORCE:
             raise CommandError(f"{_MAX_IN_FORCE:,} commands are in force: use rules files instead.")
+
         try:
             command.check(self._steering)
         except FatalError as error:
             raise CommandError(str(error)) from error
         await self._write(change)
         command.apply(self._steering, change)
-        self._sent += 1
+        self._accepted_count += 1
         logger.info("Command %d: %s", change.n, change.as_sentence)
 
     async def _carry_out(self, command: ControlCommand, change: Change) -> str:
-        """Carry out a one-time command and return what was done.
+        """Carry out a one-time command and return what was done, as a clause.
 
-        The answer is journaled only after a checkpoint has saved the effect.
+        The answer is journaled only after a checkpoint has saved the effect. Raises CommandError.
         """
         try:
-            done = await command.execute(self._process)
+            result = await command.execute(self._process)
         except (CommandError, FatalError) as error:
-            if not self._process.stop.is_ending:  # otherwise the next process may do it
+            if not self._process.stop.is_ending:  # otherwise the next process may succeed
                 await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=f"{error}"))
             raise CommandError(str(error)) from error
         except OSError as error:
             self._process.stop.fail(error)
             raise CommandError(f"The disk cannot be written: {error}.") from error
+
         process = self._process
         if command.redo_if_unanswered and (
             process.stop.is_ending or not await process.checkpoints.make_another()
         ):
             raise CommandError("No checkpoint has saved it yet: the next run will finish it.")
-        await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=done))
-        return done
+        await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=result))
+        return result
 
     async def _write(self, line: Change) -> None:
+        """Append *line* to the journal. An error of the disk ends the crawl."""
         async with self._write_lock:
             try:
                 await asyncio.to_thread(self.journal.append, line)
@@ -189,11 +203,12 @@ class Control:
                 raise CommandError(f"The command cannot be journaled: {error}.") from error
 
     def _state(self) -> CommandAnswer:
+        """Answer the command ``state``."""
         health, changes = self._process.health, [*self.journal.in_force.values()]
         lines = [
             health.state().in_words(),
             str(health.diagnosis()),
-            *(one.as_sentence for one in changes),
+            *(change.as_sentence for change in changes),
         ]
         return CommandAnswer(
             "\n".join(lines),
@@ -203,10 +218,10 @@ class Control:
         )
 
     def stats(self) -> Mapping[str, int | str]:
-        """Return the numbers of commands in this run, and those in force."""
+        """Return the number of commands accepted and refused in this run, and those in force."""
         in_force = "; ".join(change.command for change in self.journal.in_force.values())
         return {
-            "control/commands": self._sent,
+            "control/commands": self._accepted_count,
             "control/refused": self.refused,
             "control/now": in_force,
         }

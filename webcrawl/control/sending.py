@@ -1,8 +1,8 @@
-"""Sending of commands: to a crawl of one process by its socket, to a hive by its Redis.
+"""Sends commands: to a crawl of one process through its socket, to a hive through its Redis.
 
-The URLs to visit for ``refetch`` and ``due`` are found here, in the log of finished URLs, so the
-crawl only has to accept them. URLs that already wait are left out. So after an interruption, the
-same command does the rest.
+For ``refetch`` and ``due``, the URLs to visit are looked up here in the log of finished URLs, so
+that the crawl only has to accept them. URLs that wait already are left out. So after an
+interruption the same command sends the remaining ones.
 """
 
 from __future__ import annotations
@@ -35,31 +35,33 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
 
-# Visits in one request: an entry has at most 20 kB, and a third more in JSON.
-_VISITS = 36
-# How long the hive's Redis may take to read its data.
-_REDIS_SECS = 60.0
-# How many items of 0.3 kB may wait there.
-_MAX_PUSHED = 4_000_000
+# Number of visits in one request: an entry has at most 20 kB, and a third more in JSON.
+_VISITS_PER_REQUEST = 36
+# How long the hive's own Redis may take to load its data.
+_REDIS_LOAD_SECS = 60.0
+# Maximum number of live seeds that may wait in Redis; each takes 0.3 kB.
+_MAX_LIVE_SEEDS = 4_000_000
 
 
 def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
-    """Send *request* and return the answer of the crawl, or one of each drone of a hive.
+    """Send *request* to the crawl in JOBDIR, and return its answer or those of a hive's drones.
 
-    Blocks until they have answered. Raises FatalError if no crawl runs, or if it refuses.
+    Blocks until they have answered. Raises FatalError if no crawl is running, or if it refuses.
     """
     try:
         command = parse(request.name, request.arguments)
     except CommandError as error:
         raise FatalError(str(error)) from error
+
     if isinstance(command, Refetch | Due):
-        selects = (
+        urls = (
             answered_filter(command.what) if isinstance(command, Refetch) else UrlList(command.urls)
         )
-        done = visit(settings, request, selects, on_progress=lambda *_: None)
-        return [CommandAnswer(f"{request.name}: {done.in_words}")]
+        result = visit(settings, request, urls, on_progress=lambda *_: None)
+        return [CommandAnswer(f"{request.name}: {result.in_words}")]
     if not (settings.get("HIVE") or is_hive(Path(settings["JOBDIR"]))):
         return [send(Path(settings["JOBDIR"]), request)]
+
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
     settings = settings.copy()  # the address of the hive's own Redis is added
@@ -68,31 +70,33 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
 
 
 def visit(
-    settings: Settings, request: Request, selects: LineFilter, *, on_progress: OnProgress
+    settings: Settings, request: Request, line_filter: LineFilter, *, on_progress: OnProgress
 ) -> PutBack:
-    """Have a running crawl visit the URLs that *selects* accepts; a hive need not run.
+    """Have a running crawl visit the finished URLs that *line_filter* accepts.
 
-    *request* is the command this is for. Raises FatalError.
+    A hive need not be running. *request* is the command for which this is done. Raises FatalError.
     """
     jobdir = Path(settings["JOBDIR"])
     if is_hive(jobdir):
         with _live_seeds(settings) as push_items:
-            return push(jobdir, selects, push_items, on_progress=on_progress)
+            return push(jobdir, line_filter, push_items, on_progress=on_progress)
 
     def hand_over(entries: list[bytes]) -> None:
-        for start in range(0, len(entries), _VISITS):
-            send(jobdir, Request("visit", {"entries": entries[start : start + _VISITS]}))
+        for start in range(0, len(entries), _VISITS_PER_REQUEST):
+            send(
+                jobdir, Request("visit", {"entries": entries[start : start + _VISITS_PER_REQUEST]})
+            )
 
-    done = push(jobdir, selects, hand_over, on_progress=on_progress, encoded=encode)
+    result = push(jobdir, line_filter, hand_over, on_progress=on_progress, encoded=encode)
     send(jobdir, request)
-    return done
+    return result
 
 
 @contextmanager
 def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
     """Yield a function that pushes items to the live seeds of a hive.
 
-    If the hive has its own Redis, it is started for that time. Raises FatalError.
+    If the hive has its own Redis, that is started for as long as needed. Raises FatalError.
     """
     source = SeedSource.from_settings(settings, "web")
     server = None
@@ -102,12 +106,12 @@ def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
             if not runner.run(redis.wait(secs=1, is_starting=redis.socket.exists)):
                 server = subprocess.Popen(redis.prepare())  # noqa: S603  # our own
             settings.set("REDIS_URL", redis.url, priority="cmdline")
-            runner.run(redis.wait(secs=_REDIS_SECS, is_starting=lambda: True))
+            runner.run(redis.wait(secs=_REDIS_LOAD_SECS, is_starting=lambda: True))
         client = client_of(settings)
 
         def push_items(items: list[bytes]) -> None:
             waiting = runner.run(client.execute_command(*source.push(items)))
-            if waiting > _MAX_PUSHED:
+            if waiting > _MAX_LIVE_SEEDS:
                 raise FatalError(
                     f"{waiting:,} live seeds are waiting: let the hive run, then push the rest."
                 )

@@ -1,7 +1,7 @@
-"""Table of commands: the arguments of each with their limits, and what it changes or does.
+"""Table of commands: their arguments with limits, and what each of them changes or does.
 
-``scrapy control``, its help, the monitor's forms and the messages on the socket are all made from
-it. A class's docstring is its help text, and its name in lower case is the command.
+``scrapy control``, its help, the monitor's forms and the messages on the socket are all derived
+from this table. The docstring of a class is its help text; its name in lower case is the command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.process import Process
     from webcrawl.crawl.steering import Steering
 
-# How many parked URLs are examined between two turns of the event loop.
+# Number of parked URLs that are examined in one turn of the event loop.
 _SLICE = 64
 
 Word = Annotated[str, Meta(max_length=253)]
@@ -41,17 +41,17 @@ Reason = Literal[Rule, "failing_origin"]
 
 
 class CommandError(ValueError):
-    """Error of a command, which has changed nothing; the text is one sentence."""
+    """Raised when a command is refused and has changed nothing; the text is one sentence."""
 
 
 class ControlCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Command with its arguments.
+    """A command with its arguments.
 
     state_key: names what the command changes while it is in force; "" for one-time commands.
-    undo: the command that ends it.
-    ends: whether it ends what another command has changed.
-    redo_if_unanswered: whether the next process does it again if it has no answer.
-    outcome: the outcome of URLs given up by this command, or by the one it ends.
+    undo: the command that ends the change.
+    ends: whether the command ends a change that another command has made.
+    redo_if_unanswered: whether the next process carries it out again if it has no answer.
+    outcome: the outcome of URLs given up because of this command, or of the one that it ends.
     """
 
     state_key: ClassVar[str] = ""
@@ -62,13 +62,13 @@ class ControlCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def fill(self, template: str) -> str:
         """Return *template*, a ``state_key`` or ``undo``, with the arguments filled in."""
-        return template.format_map({name: one or "all" for name, one in asdict(self).items()})
+        return template.format_map({name: value or "all" for name, value in asdict(self).items()})
 
     def check(self, steering: Steering) -> None:
-        """Raise FatalError if the command cannot be put in force. Changes nothing."""
+        """Raise FatalError if the command cannot be applied. Changes nothing."""
 
     def apply(self, steering: Steering, change: Change) -> None:
-        """Put a lasting command in force; *change* is its line in the journal."""
+        """Apply a lasting command; *change* is its line in the journal."""
 
     async def execute(self, process: Process) -> str:
         """Carry out a one-time command and return what was done, as a clause.
@@ -90,6 +90,7 @@ class _HostCommand(ControlCommand, frozen=True):
         force_setattr(self, "host", host)
 
     def covers(self, host: str) -> bool:
+        """Return whether the command applies to *host*."""
         return domain_among({self.host}, host) is not None
 
 
@@ -106,7 +107,7 @@ class Pause(ControlCommand, frozen=True):
 
 
 class Resume(ControlCommand, frozen=True):
-    """End a pause."""
+    """Contact hosts again after pause."""
 
     state_key, ends = "pause", True
 
@@ -115,7 +116,7 @@ class Resume(ControlCommand, frozen=True):
 
 
 class Unset(ControlCommand, frozen=True):
-    """Restore the value of a setting with which the crawl was started."""
+    """Restore the value that a setting had when the crawl was started."""
 
     state_key, ends = "set {name}", True
     name: Word
@@ -125,7 +126,7 @@ class Unset(ControlCommand, frozen=True):
             raise ValueError(f"{self.name} cannot be changed; these can: {', '.join(CHANGEABLE)}")
 
     def new_value(self) -> str | None:
-        """Return the new value, or None for the one with which the crawl was started."""
+        """Return the new value, or None for the value when the crawl was started."""
         return None
 
     def check(self, steering: Steering) -> None:
@@ -164,7 +165,7 @@ class Exclude(_HostRule, frozen=True):
 
 
 class Allow(_HostRule, frozen=True):
-    """End exclude; hosts in EXCLUSION_FILE stay excluded."""
+    """Undo exclude; hosts in EXCLUSION_FILE stay excluded."""
 
     state_key, ends, outcome = "exclude {host}", True, "excluded"
 
@@ -181,7 +182,7 @@ class Faster(Slower, frozen=True):
 
 
 class Usual(_HostRule, frozen=True):
-    """End slower or faster."""
+    """Undo slower or faster."""
 
     state_key, ends = "pace {host}", True
 
@@ -194,7 +195,7 @@ class Free(_HostRule, frozen=True):
 
 
 class Hold(Free, frozen=True):
-    """End free; URLs are parked for REASON again."""
+    """Undo free; URLs are parked for REASON again."""
 
     ends = True
 
@@ -209,9 +210,10 @@ class Seeds(ControlCommand, frozen=True):
     lines: Annotated[list[Line], Meta(min_length=1, max_length=500)]
 
     def __post_init__(self) -> None:
-        self.parsed()  # BadLine is a ValueError
+        self.parsed()  # raises for a bad line
 
     def parsed(self) -> list[Seed]:
+        """Return the seeds in ``lines``. Raises BadLine, a ValueError."""
         lines = filter(None, (parse_line(line.encode()) for line in self.lines))
         return [Seed(url, max(rank or 1, 1), "control", 0) for url, rank in lines]
 
@@ -221,10 +223,10 @@ class Seeds(ControlCommand, frozen=True):
 
 
 class _Visits(ControlCommand, frozen=True):
-    """Command for visits; sending.py finds the URLs and hands them over before it."""
+    """Command for repeat visits; before it is sent, sending.py sends the URLs to visit."""
 
     async def execute(self, process: Process) -> str:
-        await _checkpoint(process)
+        await _make_checkpoint(process)
         return "its visits are saved in a checkpoint"
 
 
@@ -253,10 +255,11 @@ class Drop(_HostCommand, frozen=True):
     reason: Reason
 
     async def execute(self, process: Process) -> str:
+        """Give up the parked URLs in slices, and return how many there were."""
         completion, dropped = process.parts.leases.completion, 0
         for shard in process.shards:
-            left = shard.frontier.parked.counts.get(self.reason, 0)
-            for _ in range(0, left, _SLICE):
+            parked = shard.frontier.parked.counts.get(self.reason, 0)
+            for _ in range(0, parked, _SLICE):
                 if not process.stop.is_ending:
                     dropped += completion.drop_parked(shard, self.reason, _SLICE, self.covers)
                     await asyncio.sleep(0)
@@ -264,13 +267,13 @@ class Drop(_HostCommand, frozen=True):
 
 
 class Reload(ControlCommand, frozen=True):
-    """Read a rules file again now; a changed file is also read by itself."""
+    """Read a rules file again now; changed files are also read automatically."""
 
     setting: Literal["EXCLUSION_FILE", "HOSTS_POLICY_FILE", "RANKS_FILE", "TRAP_EXCEPTIONS_FILE"]
 
     async def execute(self, process: Process) -> str:
         files = process.parts.state.rules_files
-        file = next(each for each in files.values() if each.setting == self.setting)
+        file = next(file for file in files.values() if file.setting == self.setting)
         if error := await asyncio.wrap_future(file.read_again()):
             raise CommandError(f"{error.removesuffix('.')}.")
         return f"{counted(len(file.rules), 'rule')} in force"
@@ -280,11 +283,12 @@ class Checkpoint(ControlCommand, frozen=True):
     """Make a checkpoint now."""
 
     async def execute(self, process: Process) -> str:
-        await _checkpoint(process)
+        await _make_checkpoint(process)
         return "made"
 
 
-async def _checkpoint(process: Process) -> None:
+async def _make_checkpoint(process: Process) -> None:
+    """Make a checkpoint. Raises CommandError if that fails."""
     if not await process.checkpoints.make_another():
         raise CommandError("The checkpoint could not be made; see the log.")
 
@@ -298,12 +302,12 @@ class Stop(ControlCommand, frozen=True):
 
 
 class State(ControlCommand, frozen=True):
-    """Show what the crawl does, what limits it, and the commands in force."""
+    """Show what the crawl is doing, what limits it, and the commands in force."""
 
 
 COMMANDS: Mapping[str, type[ControlCommand]] = {
-    kind.__name__.lower(): kind
-    for kind in (
+    command.__name__.lower(): command
+    for command in (
         *(State, Pause, Resume, Set, Unset, Exclude, Allow, Slower, Faster, Usual, Free, Hold),
         *(Seeds, Refetch, Due, Drop, Reload, Checkpoint, Stop),
     )
@@ -326,10 +330,10 @@ def is_list(field: FieldInfo) -> bool:
 
 def parse(name: str, arguments: Mapping[str, Any]) -> ControlCommand:
     """Return the command *name* with *arguments*; numbers may be strings. Raises CommandError."""
-    kind = Visit if name == "visit" else COMMANDS.get(name)
-    if kind is None:
+    command_class = Visit if name == "visit" else COMMANDS.get(name)
+    if command_class is None:
         raise CommandError(f"{name[:40]!r} is not a command. Commands: {', '.join(COMMANDS)}.")
     try:
-        return msgspec.convert(arguments, kind, strict=False)
+        return msgspec.convert(arguments, command_class, strict=False)
     except ValueError as error:
         raise CommandError(f"{name}: {error}.") from error

@@ -2,11 +2,11 @@
 
     request := Request in JSON, a line      reply := Reply in JSON, a line
 
-A connection has one request. The socket is not in the job directory, because its path must be short
-and network file systems do not support sockets. It is in a directory with a random name, so that
-other users cannot create it in advance; ``JOBDIR/control`` has the path. Only the crawl's own user
-and root may use it: the mode of the directory, the mode of the socket and the system's record of
-the connecting user ensure that.
+Each connection carries one request. The socket is not in the job directory, because its path must
+be short and network file systems do not support sockets. It is in a directory with a random name,
+so that other users cannot create it in advance; ``JOBDIR/control`` contains its path. Only the
+crawl's own user and root may use it: the mode of the directory, the mode of the socket and the
+system's record of the connecting user ensure that.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ FILE = "control"
 #: Largest size of a request.
 MAX_BYTES = 1 << 20
 _MAX_CLIENTS = 8
-_PATIENCE_SECS = 5.0
-# How long to wait for an answer; the slowest commands take some seconds.
+_REQUEST_SECS = 5.0
+# How long a client waits for an answer; the slowest commands take some seconds.
 _ANSWER_SECS = 60.0
-# The smallest limit of any system, without the zero at the end.
+# The smallest maximum length of any system, without the zero byte at the end.
 _MAX_PATH_BYTES = 103
 _CREDENTIALS = struct.Struct("3i")
 
@@ -53,7 +53,7 @@ _decode_reply = json_decoder(Reply)
 
 
 class ControlSocket:
-    """Socket of the crawl in *jobdir*; *control* carries out its requests."""
+    """Socket of the crawl in *jobdir*; *control* carries out the requests that arrive there."""
 
     def __init__(self, *, jobdir: Path, control: Control) -> None:
         self._jobdir = jobdir
@@ -63,10 +63,10 @@ class ControlSocket:
         self._clients = 0
 
     async def open(self) -> None:
-        """Listen; replaces the socket of a process that was killed. Raises OSError."""
+        """Create the socket and listen, and delete that of a killed process. Raises OSError."""
         self._remove(_saved_path(self._jobdir))
         directory = tempfile.mkdtemp(prefix="webcrawl-", dir=_parent_directory())
-        self._path = path = Path(directory) / _name(self._jobdir)
+        self._path = path = Path(directory) / _socket_name(self._jobdir)
         if len(os.fsencode(path)) > _MAX_PATH_BYTES:
             raise OSError(f"the path {path} is too long for a socket")
         self._server = await asyncio.start_unix_server(self._serve, path, limit=MAX_BYTES)
@@ -74,31 +74,33 @@ class ControlSocket:
         write_atomic(self._jobdir / FILE, f"{path}\n".encode())
 
     def close(self) -> None:
-        """Stop listening. The next process of the job may already listen."""
+        """Stop listening. The next process of the job may already be listening."""
         if self._server is not None:
             self._server.close()
         self._remove(self._path)
 
     def _remove(self, path: Path) -> None:
-        """Remove the socket *path* and its directory, also one that a killed process has left.
+        """Remove the socket *path* and its directory, which may belong to a killed process.
 
         This process must hold the lock of the job.
         """
-        if path.name == _name(self._jobdir):
+        if path.name == _socket_name(self._jobdir):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
                 path.parent.rmdir()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the request of one client."""
         self._clients += 1
         try:
             reply = Reply(await self._answer(reader, writer.get_extra_info("socket")))
         except ValueError as error:  # CommandError, UndecodableError, a line that is too long
             reply = Reply(error=str(error))
         except TimeoutError:
-            reply = Reply(error=f"No request arrived within {_PATIENCE_SECS:g} s.")
+            reply = Reply(error=f"No request arrived within {_REQUEST_SECS:g} s.")
         finally:
             self._clients -= 1
+
         with suppress(OSError):  # the client has disconnected
             writer.write(msgspec.json.encode(reply) + b"\n")
             await writer.drain()
@@ -107,14 +109,17 @@ class ControlSocket:
     async def _answer(
         self, reader: asyncio.StreamReader, connection: socket.socket
     ) -> CommandAnswer:
+        """Carry out the request from *reader*. Raises CommandError, also for other users."""
         if self._clients > _MAX_CLIENTS:
             raise CommandError("Too many commands at the same time: try again.")
+
         size = _CREDENTIALS.size
-        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        process, user, _ = _CREDENTIALS.unpack(found)
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        process, user, _ = _CREDENTIALS.unpack(credentials)
         if user not in {0, os.geteuid()}:
             raise CommandError("Only the user who runs the crawl may send it commands.")
-        async with asyncio.timeout(_PATIENCE_SECS):
+
+        async with asyncio.timeout(_REQUEST_SECS):
             line = await reader.readline()
         request = decode_request(line)
         origin = f"{request.origin or 'scrapy control'}, user {user}, process {process}"
@@ -122,20 +127,21 @@ class ControlSocket:
 
 
 def _parent_directory() -> Path:
-    """Return the directory for the directories of sockets."""
-    own = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-    return own if own.is_dir() else Path(tempfile.gettempdir())
+    """Return the directory in which directories for sockets are created."""
+    runtime_directory = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    return runtime_directory if runtime_directory.is_dir() else Path(tempfile.gettempdir())
 
 
 def _saved_path(jobdir: Path) -> Path:
-    """Return the path of the job's socket, or Path() if it has none."""
+    """Return the path of the socket that the job has recorded; Path() if there is none."""
     try:
         return Path((jobdir / FILE).read_text(encoding="utf-8").strip())
     except (OSError, ValueError):
         return Path()
 
 
-def _name(jobdir: Path) -> str:
+def _socket_name(jobdir: Path) -> str:
+    """Return the file name of the socket, which depends on the path of *jobdir*."""
     return f"{xxh3_64_hexdigest(os.fsencode(jobdir.resolve()))}.sock"
 
 
@@ -146,7 +152,9 @@ def send(jobdir: Path, request: Request) -> CommandAnswer:
     """
     try:
         path = (jobdir / FILE).read_text(encoding="utf-8").strip()
-        path = str(Path(path).with_name(_name(jobdir)))  # a copied job directory has no socket
+        path = str(
+            Path(path).with_name(_socket_name(jobdir))
+        )  # a copied job directory has no socket
         with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as stream:
             connection.settimeout(_ANSWER_SECS)
             connection.connect(path)

@@ -33,13 +33,13 @@ Packages, from the lowest; each imports only those above it in this list at run 
 ====================================================================================
 
 ========  ========================================================================================
-seeds     seed lists: lines, ranks, the cursor, segments of an offline queue
+seeds     seed lists: their lines, ranks, reading position, and segments of an offline queue
 figures   counts and totals of the crawl, its summary
 engine    code that uses Scrapy's private attributes, the fast path, ending a crawl on an error
-links     from a document to the URLs that are submitted; which URLs may be submitted
+links     finds the URLs in a document, and decides which of them may be submitted
 job       the job directory: checkpoints, the states that they save, kept checkpoints
 shard     shards, their eliminators' merges, the path of URLs from eliminator to frontier
-lease     handing out a URL, and taking it back
+lease     hands out URLs, downloads them, and takes them back with their results
 ========  ========================================================================================
 
 What always holds

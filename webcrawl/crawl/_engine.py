@@ -1,6 +1,6 @@
-"""Old import paths of parts of Scrapy's engine.
+"""Old import paths of replaced parts of Scrapy, for settings and jobs from before 2026-11-25.
 
-For settings and jobs saved before 2026-11-25.
+The classes are now in ``webcrawl.crawl.engine._engine``.
 """
 
 from webcrawl.crawl.engine._engine import (

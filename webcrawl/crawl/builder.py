@@ -1,8 +1,8 @@
 """Builds the process and its shards from settings.
 
-This is the one place that reads the scheduler's settings. Every part that a user may replace is
-named by a setting. A class with ``from_crawler`` is built by it; one without gets the keyword
-arguments that the default class gets.
+No other module reads the scheduler's settings. Every part that a user may replace is named by a
+setting. If its class has ``from_crawler``, that builds the part; otherwise the class is called with
+the keyword arguments of the default class.
 """
 
 from __future__ import annotations
@@ -59,12 +59,7 @@ from webcrawl.hosts.budgets.reputation import ReputationGate
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.politeness.addresses import HostAddresses
-from webcrawl.hosts.politeness.delays import (
-    Politeness,
-    is_unproven,
-    may_be_closed,
-    profile_of,
-)
+from webcrawl.hosts.politeness.delays import Politeness, is_unproven, may_be_closed, profile_of
 from webcrawl.hosts.politeness.host_policies import HostDelays
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage
@@ -100,39 +95,40 @@ if TYPE_CHECKING:
     from webcrawl.frontier.admission import Gate
     from webcrawl.seen import Eliminator
 
-# Number of seed hosts with remembered ranks, and of remembered seed sites.
+# Number of seed hosts whose ranks are remembered, and of seed sites.
 _SEEDS = 1 << 20
-# Front-end queues with URL_MAX_DEPTH, at most: deeper URLs share the last one.
+# Maximum number of front-end queues with URL_MAX_DEPTH: deeper URLs share the last one.
 _DEPTH_LEVELS = 64
-_ALONE = ProcessHooks()
+_NO_HOOKS = ProcessHooks()
 
 
 def keeps_open(crawler: Crawler) -> bool:
-    """Return whether the crawl stays open when nothing is left, as KEEP_OPEN says.
+    """Return whether the crawl stays open when no URLs are left (KEEP_OPEN, REVISIT).
 
-    Raises FatalError if nothing could come to it.
+    Raises FatalError if no more URLs could ever reach it.
     """
     settings = crawler.settings
     if flag(settings, "REVISIT"):
         return True
-    stays = flag(settings, "KEEP_OPEN")
+
+    keep_open = flag(settings, "KEEP_OPEN")
     has_control = settings["JOBDIR"] and flag(settings, "CONTROL_ENABLED")
-    is_fed = settings["HIVE"] or flag(settings, "LIVE_SEEDS") or has_control
-    if stays and getattr(crawler.spider, "reads_seeds", False) and not is_fed:
+    can_get_urls = settings["HIVE"] or flag(settings, "LIVE_SEEDS") or has_control
+    if keep_open and getattr(crawler.spider, "reads_seeds", False) and not can_get_urls:
         raise FatalError(
             "KEEP_OPEN needs LIVE_SEEDS=1, a HIVE, or CONTROL_ENABLED=1 with a JOBDIR: otherwise "
             "the web spider would wait for seeds that cannot come."
         )
-    return stays
+    return keep_open
 
 
 class ProcessBuilder:
-    """Builds the parts for *crawler*, starting with what the shards have in common.
+    """Builds one process of the crawl of *crawler*: first what its shards share, then the shards.
 
     Touches no disk, except that a crawl without JOBDIR gets a temporary directory. The crawl has
-    *number* shards, of which the process starts with those in *held*; *remote* as in ``Shards``.
-    With more than one shard, several would share the clocks of addresses: POLITENESS_KEY "address"
-    is for one shard only.
+    *number* shards; the process starts with those whose numbers are in *held*. *remote* as in
+    ``Shards``. POLITENESS_KEY "address" works with a single shard only, because hosts of several
+    shards may have the same address.
 
     Raises FatalError with one sentence for an invalid setting.
     """
@@ -152,11 +148,12 @@ class ProcessBuilder:
         flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
         gopher_ports(settings)
         resolver_of(crawler)
+
         self._crawler = crawler
         self._settings = settings
         self._follows = getattr(crawler.spider, "segment_queue", None) is None
         profile = profile_of(settings)
-        delay: DelayPolicy = _build(
+        delay: DelayPolicy = _build_part(
             crawler,
             "POLITENESS_POLICY",
             **{name: value for name, value in profile._asdict().items() if name != "key"},
@@ -164,13 +161,14 @@ class ProcessBuilder:
             backoff_max=finite(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
         )
         self._live = LiveSettings.from_settings(settings, delay=delay)
+
         temporary = None
         if not settings["JOBDIR"]:
             temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
         self._jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
         self.stop = CrawlStop(crawler=crawler, jobdir=self._jobdir)
         # Shards left by an earlier process of a hive may belong to other processes by now.
-        only = None if remote is None else [shard_name(one) for one in held]
+        only = None if remote is None else [shard_name(shard_number) for shard_number in held]
         self._resources = JobResources(
             job=Job(
                 path=self._jobdir,
@@ -180,7 +178,7 @@ class ProcessBuilder:
                     count=whole(settings, "CHECKPOINTS_KEPT", at_least=0),
                     every=finite(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
                 ),
-                beside={Path(settings["LOG_FILE"] or "").name},
+                allowed_names={Path(settings["LOG_FILE"] or "").name},
                 draw_seed=lambda: _seed_of_new_job(settings),
             ),
             temporary=temporary,
@@ -189,25 +187,29 @@ class ProcessBuilder:
             closing=ThreadPoolExecutor(max_workers=1, thread_name_prefix="shards"),
             suffixes=suffix_list_of(settings),
         )
-        self._form = equivalence_of(settings).comparison_form
+
+        self._comparison_form = equivalence_of(settings).comparison_form
         self._guard = AddressGuard.from_settings(settings)
         self._is_proxied = _is_proxied(settings)
-        self._rules = self._contact_rules(profile.key)
+        self._rules = self._build_contact_rules(profile.key)
         self._ranks = RanksFile(path=settings["RANKS_FILE"], clock=now)
-        self._exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
+        self._trap_exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
         visits = Visits.from_crawler(crawler, importance=self._ranks.importance)
         self._visits = visits if flag(settings, "REVISIT") else None
-        self._queues = whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
+        self._back_queue_count = (
+            whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
+        )
         self._sizes = sizes(settings)
-        self._sizes["queues"] = max(self._queues, self._sizes["queues"])
+        self._sizes["queues"] = max(self._back_queue_count, self._sizes["queues"])
+
         self.shards = Shards(number=number, remote=remote)
-        for one in held:
-            self.shards.add(self.shard(one))
+        for shard_number in held:
+            self.shards.add(self.shard(shard_number))
         self.shards.resize()
 
     def state(self) -> JobState:
-        """Build the shards and the submitter of links; the crawl need not have started."""
-        links = self._links()
+        """Build the state of the job: shards, rules and link submitter. No crawl needs to run."""
+        links = self._build_link_submitter()
         return JobState(
             resources=self._resources,
             rules=self._rules,
@@ -215,20 +217,18 @@ class ProcessBuilder:
                 "exclusions/": self._rules.hosts.exclusions,
                 "hosts_policy/": self._rules.hosts.policies,
                 "ranks/": self._ranks,
-                "traps/exceptions/": self._exceptions,
+                "traps/exceptions/": self._trap_exceptions,
             },
             shards=self.shards,
             links=links,
         )
 
-    def process(self, hooks: ProcessHooks = _ALONE) -> Process:
-        """Build the whole process, with *hooks* for the other processes of a crawl."""
+    def process(self, hooks: ProcessHooks = _NO_HOOKS) -> Process:
+        """Build the whole process; *hooks* connect it to the other processes of its crawl."""
         crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
         log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
         info_log = LineLog(
-            path=jobdir / INFO_LOG,
-            max_bytes=log_bytes,
-            max_secs=values.log_file_secs(settings),
+            path=jobdir / INFO_LOG, max_bytes=log_bytes, max_secs=values.log_file_secs(settings)
         )
         state = self.state()
         return Process(
@@ -237,7 +237,9 @@ class ProcessBuilder:
                 crawler=crawler,
                 shards=self.shards,
                 rules=self._rules,
-                outcome_log=OutcomeLog(crawler=crawler, log=info_log, comparison_form=self._form),
+                outcome_log=OutcomeLog(
+                    crawler=crawler, log=info_log, comparison_form=self._comparison_form
+                ),
                 reading=ReadingWatch(jobdir=jobdir),
                 stop=self.stop,
                 visits=self._visits,
@@ -249,14 +251,15 @@ class ProcessBuilder:
             ),
             page_links=PageLinks.from_settings(
                 settings,
-                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # none are there yet
+                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # there are no stats yet
             ),
             follows=self._follows,
         )
 
-    # --- what is per process
+    # --- parts of the process
 
-    def _contact_rules(self, key: str) -> ContactRules:
+    def _build_contact_rules(self, key: str) -> ContactRules:
+        """Build the rules for contacts; *key* is POLITENESS_KEY."""
         crawler, settings = self._crawler, self._settings
         pauses = Pauses(clock=now, wake=lambda: wake(crawler.engine))
         return ContactRules(
@@ -266,7 +269,7 @@ class ProcessBuilder:
             outage=Outage.from_settings(
                 settings,
                 pauses=pauses,
-                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # none yet
+                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
                 check=resolver_of(crawler).probe,
                 end=partial(self.stop.ask, "no_answer"),
                 clock=now,
@@ -275,9 +278,10 @@ class ProcessBuilder:
             rates=Rates.from_settings(settings),
         )
 
-    def _links(self) -> LinkSubmitter:
+    def _build_link_submitter(self) -> LinkSubmitter:
+        """Build the part that filters links and submits them to this or another process."""
         settings = self._settings
-        chain = partial(
+        build_filters = partial(
             filters_of,
             settings,
             schemes=followed_schemes(settings),
@@ -288,9 +292,9 @@ class ProcessBuilder:
         return LinkSubmitter(
             sink=self.shards.remote or self.shards,
             rules=LinkRules(
-                filters=chain(),
-                seed_filters=chain(for_seeds=True),
-                comparison_form=self._form,
+                filters=build_filters(),
+                seed_filters=build_filters(for_seeds=True),
+                comparison_form=self._comparison_form,
                 max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY"),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
@@ -301,12 +305,12 @@ class ProcessBuilder:
             clock=wall_time,
         )
 
-    # --- what is per shard
+    # --- parts of each shard
 
     def shard(self, number: int) -> Shard:
-        """Build the shard *number*, not opened.
+        """Build the shard *number* without opening it.
 
-        Its share of the memory is that of one more held shard.
+        Its memory limits are those of one more shard in this process.
         """
         settings = self._settings
         path = shard_path(self._jobdir, shard_name(number))
@@ -318,7 +322,7 @@ class ProcessBuilder:
             executor=self._resources.writing,
         )
         clock = Clock()
-        frontier = self._frontier(path / "frontier", records, clock)
+        frontier = self._build_frontier(path / "frontier", records, clock)
         seen = MercatorDupeFilter.build_eliminator(
             settings, path=path / "seen", executor=merging, shards=self.shards.number
         )
@@ -341,27 +345,31 @@ class ProcessBuilder:
                 ranks=HostRanks(path=path / "ranks", capacity=_SEEDS),
                 domains=HostRanks(path=path / "domains", capacity=_SEEDS),
             ),
-            hosts=self._host_services(
-                records, self._budgets(records, frontier, seen, clock), clock
+            hosts=self._build_host_services(
+                records, self._build_budgets(records, frontier, seen, clock), clock
             ),
         )
         shard.resize(len(self.shards) + 1)
         return shard
 
-    def _frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
+    def _build_frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
+        """Build the frontier of a shard in *path*; *records* and *clock* are the shard's own."""
         crawler, settings, live = self._crawler, self._settings, self._live
-        levels = whole(settings, "FRONTIER_LEVELS", at_least=1)
-        prioritizer = _build(crawler, "FRONTIER_PRIORITIZER", levels=levels)
         profile = profile_of(settings)
         timeout = finite(settings, "DOWNLOAD_TIMEOUT", at_least=0)
+        # The pause of a host whose contact was cut off, so that its length is not known.
         cut_off_rest = profile.floor + min(timeout, profile.ceiling)
-        selector = _build(crawler, "FRONTIER_SELECTOR", rng=generator("selector"))
+
+        levels = whole(settings, "FRONTIER_LEVELS", at_least=1)
+        prioritizer = _build_part(crawler, "FRONTIER_PRIORITIZER", levels=levels)
+        selector = _build_part(crawler, "FRONTIER_SELECTOR", rng=generator("selector"))
         if self._max_depth:
             prioritizer = DepthPrioritizer(levels=min(1 + self._max_depth, _DEPTH_LEVELS))
             if type(selector) is GeometricSelector:
                 selector = FirstSelector()
         if settings["RANKS_FILE"]:
             prioritizer = RankedPrioritizer(prioritizer, self._ranks)
+
         return Frontier(
             path=path,
             clock=clock,
@@ -371,57 +379,54 @@ class ProcessBuilder:
                 delay=self._live.delay,
                 cut_off_rest=cut_off_rest,
                 unlogged_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
-                front_end=partial(_front_end, crawler),
+                front_end=partial(_build_front_end, crawler),
                 parts_of=self._rules.hosts.parts_of,
                 goes_last=partial(may_be_closed, records),
             ),
             sizes=FrontierSizes(
-                queues=-(-self._queues // self.shards.number),
+                queues=-(-self._back_queue_count // self.shards.number),
                 max_queues=self._sizes["queues"],
             ),
             shares=DomainShares(
-                domain_of=registered_domain,
-                workers=live.workers,
-                max_busy=live.hosts_of_domain,
+                domain_of=registered_domain, workers=live.workers, max_busy=live.hosts_of_domain
             ),
             rests=records.rests,
         )
 
     @property
     def _max_depth(self) -> int:
-        """Return URL_MAX_DEPTH if depths are taken in order.
+        """Return URL_MAX_DEPTH if URLs are fetched in order of their depth.
 
-        0 means that they are not, or that the user replaced a part.
+        0 means that they are not, or that the user replaced the prioritizer or the front end.
         """
         settings = self._settings
-        is_own = load_object(settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
+        is_default = load_object(settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
         front_end = component("FRONTIER_FRONT_END", settings["FRONTIER_FRONT_END"])
-        is_own &= front_end is MercatorFrontEnd
-        return whole(settings, "URL_MAX_DEPTH", at_least=0) if is_own else 0
+        is_default &= front_end is MercatorFrontEnd
+        return whole(settings, "URL_MAX_DEPTH", at_least=0) if is_default else 0
 
-    def _budgets(
+    def _build_budgets(
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
+        """Build the budgets of a shard and the gates that park URLs over a budget."""
         ledger, quotas = budgets_of(
             records,
             **self._live.quotas,
             pages_of=lambda url: self._rules.hosts.url_policy(url).budget,
         )
         traps = TrapKeeper.from_settings(
-            self._settings,
-            exceptions=self._exceptions,
-            records=records,
-            clock=clock,
+            self._settings, exceptions=self._trap_exceptions, records=records, clock=clock
         )
         origins = OriginRests(records=records, clock=clock)
+
         gates: list[Gate] = [*quotas, *traps.gates()]
         if self._max_depth:
-            order = DepthOrder(
+            depth_order = DepthOrder(
                 hosts=lambda: frontier.hosts + frontier.leased,
                 coming=lambda: seen.waiting,
                 clock=clock,
             )
-            gates.insert(0, order)
+            gates.insert(0, depth_order)
         # Not used if URL_SCOPE limits the crawl to the seeds' domains.
         if self._live.reputation.base and scope_of(self._settings) == OPEN:
             gates.append(
@@ -436,7 +441,10 @@ class ProcessBuilder:
         gates.append(origins)
         return Budgets(ledger=ledger, traps=traps, origins=origins, gates=gates)
 
-    def _host_services(self, records: HostRecords, budgets: Budgets, clock: Clock) -> HostServices:
+    def _build_host_services(
+        self, records: HostRecords, budgets: Budgets, clock: Clock
+    ) -> HostServices:
+        """Build what a shard needs to contact its hosts politely."""
         settings, rules = self._settings, self._rules
         politeness = Politeness(
             limits=self._live.politeness,
@@ -452,12 +460,13 @@ class ProcessBuilder:
         redirects = redirect_filters_of(settings, schemes=followed_schemes(settings))
 
         def refusal(url: str) -> str | None:
-            refused = redirects.refusal(url, 0)
+            """Return why robots.txt may not be redirected to *url*; None if it may."""
+            reason = redirects.refusal(url, 0)
             shard = self.shards.find(url)
-            if refused is None and (shard is None or shard.is_leaving):
+            if reason is None and (shard is None or shard.is_leaving):
                 self._crawler.stats.inc_value("robots/redirects_remote")
                 return ON_REMOTE_HOST
-            return refused
+            return reason
 
         robots = RobotsSearch(
             robots=RobotsCache.from_settings(settings, store=records, clock=clock),
@@ -467,31 +476,29 @@ class ProcessBuilder:
             clock=clock,
             owner_allows=lambda url: rules.hosts.url_policy(url).owner_allows,
         )
-        asked = None if self._is_proxied else addresses
+        # A proxy looks up the addresses itself.
+        used_addresses = None if self._is_proxied else addresses
         return HostServices(
             records=records,
-            addresses=asked,
+            addresses=used_addresses,
             robots=robots,
             politeness=politeness,
             preconditions=Preconditions(
-                rules=rules.hosts,
-                politeness=politeness,
-                addresses=asked,
-                robots=robots,
+                rules=rules.hosts, politeness=politeness, addresses=used_addresses, robots=robots
             ),
             budgets=budgets,
             walls=Walls(
                 records=records,
-                count=lambda name: self._crawler.stats.inc_value(name),  # noqa: PLW0108  # none yet
+                count=lambda name: self._crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
             ),
         )
 
 
 def _is_proxied(settings: BaseSettings) -> bool:
-    """Return whether a proxy looks up the hosts.
+    """Return whether requests may go through a proxy, which then looks up the hosts.
 
-    Where the user has set HTTPPROXY_ENABLED, any Request may name a proxy. Where it is Scrapy's
-    default, the environment must name one.
+    If the user has set HTTPPROXY_ENABLED, any Request may name a proxy. With Scrapy's default, only
+    the environment can.
     """
     enabled = flag(settings, "HTTPPROXY_ENABLED")
     return enabled and bool(
@@ -500,30 +507,40 @@ def _is_proxied(settings: BaseSettings) -> bool:
 
 
 def _seed_of_new_job(settings: BaseSettings) -> int:
-    given = [trace_seed(str(settings[name])) for name in ("SEEN_CACHE", "HIVE_CACHE")]
-    return next((seed for seed in given if seed is not None), new_seed())
+    """Return the hash seed for a new job: that of a recorded trace, if a cache replays one.
+
+    Otherwise the seed is random.
+    """
+    trace_seeds = [trace_seed(str(settings[name])) for name in ("SEEN_CACHE", "HIVE_CACHE")]
+    return next((seed for seed in trace_seeds if seed is not None), new_seed())
 
 
 def _check_downloader(settings: BaseSettings) -> None:
-    kind = load_object(settings["DOWNLOADER"])
-    if not (isinstance(kind, type) and issubclass(kind, MercatorDownloader)):
+    """Raise FatalError if DOWNLOADER would not return hosts to the frontier."""
+    downloader_class = load_object(settings["DOWNLOADER"])
+    if not (
+        isinstance(downloader_class, type) and issubclass(downloader_class, MercatorDownloader)
+    ):
         raise FatalError(
             "DOWNLOADER must be webcrawl.crawl.lease.downloader.MercatorDownloader, or a subclass: "
             "no other downloader returns hosts to the frontier."
         )
 
 
-def _build(crawler: Crawler, setting: str, **values: Any) -> Any:
-    """Build the part that *setting* names."""
+def _build_part(crawler: Crawler, setting: str, **values: Any) -> Any:
+    """Build the part whose class *setting* names.
+
+    *values* are its arguments, unless it has ``from_crawler``.
+    """
     path = crawler.settings[setting]
-    by_crawler = hasattr(component(setting, path), "from_crawler")
-    return part_of(crawler, setting, path, **({} if by_crawler else values))
+    has_from_crawler = hasattr(component(setting, path), "from_crawler")
+    return part_of(crawler, setting, path, **({} if has_from_crawler else values))
 
 
-def _front_end(crawler: Crawler, **values: Any) -> FrontEnd:
+def _build_front_end(crawler: Crawler, **values: Any) -> FrontEnd:
     """Build the front end that FRONTIER_FRONT_END names."""
     name = "FRONTIER_FRONT_END"
-    front: FrontEnd = part_of(crawler, name, crawler.settings[name], like=FrontEnd, **values)
-    if type(front) is not MercatorFrontEnd:
-        check_entry_counts(front)
-    return front
+    front_end: FrontEnd = part_of(crawler, name, crawler.settings[name], like=FrontEnd, **values)
+    if type(front_end) is not MercatorFrontEnd:
+        check_entry_counts(front_end)
+    return front_end

@@ -1,6 +1,7 @@
-"""Health of a running crawl: what it does, what limits it, and when it will end.
+"""Health of a running crawl: what it is doing, what limits it, and when it will end.
 
-Read by the doctor, the monitor, the metrics, the display and a hive's reports. O(shards), no disk.
+The doctor, the monitor, the metrics, the display and a hive's reports use it. Takes O(shards) and
+no disk access.
 """
 
 from __future__ import annotations
@@ -30,31 +31,32 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.doctor.diagnosis import Diagnosis
 
-# How often the doctor looks at the crawl: while it runs, and while it waits for visits or seeds.
-_LOOK_SECS = 1.0
-_IDLE_LOOK_SECS = 10.0
-# A contact that takes longer than this keeps its worker from others.
+# How often the doctor examines a crawl that runs, and one that waits for visits or seeds.
+_EXAMINE_SECS = 1.0
+_IDLE_EXAMINE_SECS = 10.0
+# A contact that takes longer than this counts as slow.
 _SLOW_SECS = 3.0
-# With the event loop this late, time-outs may be our own fault.
+# If the event loop is this late, time-outs may be the crawler's own fault.
 _LATE_SECS = 0.5
-# Stats of the time that a module's thread waited, for the disk if it writes files.
-_WAITS = ("disk_wait_seconds", "wait_seconds")
+# Stats of the time that a module's thread waited; the first one is for modules that write files.
+_WAIT_STATS = ("disk_wait_seconds", "wait_seconds")
 
 
 class HasStats(Protocol):
-    """A part that reports figures for the crawl's statistics, by name."""
+    """A part that reports statistics of the crawl, by name."""
 
     def stats(self) -> Mapping[str, float | str]: ...
 
 
 class Health:
-    """Health of one process. *may_end* says whether the crawl may end when nothing is left here.
+    """Describes the health of one process of a crawl.
 
-    *awaits* says what may still come then. *reported* are the parts whose figures ``publish`` puts
-    into the stats. module_times: those of the doctor.
+    *may_end* says whether the crawl may end when nothing is left here, and *awaits* what it waits
+    for otherwise. ``publish`` puts the statistics of the parts in *reported* into the stats. The
+    attribute module_times has the doctor's measurements of processing modules.
     """
 
-    _next_look: asyncio.TimerHandle | None = None
+    _next_examination: asyncio.TimerHandle | None = None
 
     def __init__(
         self,
@@ -78,52 +80,60 @@ class Health:
         self.module_times = self._doctor.module_times
 
     def open(self) -> None:
-        """Start looking at the crawl."""
+        """Start examining the crawl at intervals."""
         loop = asyncio.get_running_loop()
-        self._next_look = loop.call_later(_LOOK_SECS, self._look, now() + _LOOK_SECS)
+        self._next_examination = loop.call_later(
+            _EXAMINE_SECS, self._examine, now() + _EXAMINE_SECS
+        )
 
     def close(self) -> None:
-        """Stop looking at the crawl."""
-        if self._next_look is not None:
-            self._next_look.cancel()
+        """Stop examining the crawl."""
+        if self._next_examination is not None:
+            self._next_examination.cancel()
 
-    def _look(self, due: float) -> None:
-        """Let the doctor look at the crawl, and schedule the next look; this one was *due* then."""
+    def _examine(self, due: float) -> None:
+        """Let the doctor examine the crawl, and schedule the next call.
+
+        *due* is the time for which this call was scheduled.
+        """
         lag = now() - due
         if lag > _LATE_SECS:
             self._state.rules.outage.note_late_loop()
         if not self._services.stop.is_ending:
             self._doctor.look(self.activity(), lag)
-        secs = _IDLE_LOOK_SECS if self.waits_for else _LOOK_SECS
+        secs = _IDLE_EXAMINE_SECS if self.waits_for else _EXAMINE_SECS
         loop = asyncio.get_running_loop()
-        self._next_look = loop.call_later(secs, self._look, now() + secs)
+        self._next_examination = loop.call_later(secs, self._examine, now() + secs)
 
     def publish(self, *, always: bool = False) -> None:
-        """Put the figures of all parts into the stats, while the crawl is open or *always*."""
+        """Put the statistics of all parts into the stats if the crawl is open, or *always*."""
         if not (always or self._services.stop.is_open):
             return
-        put, links = self._services.crawler.stats.set_value, self._state.links
+
+        set_stat, links = self._services.crawler.stats.set_value, self._state.links
         for part in self.reported:
             for name, value in part.stats().items():
-                put(name, value)
+                set_stat(name, value)
+
         for prefix, file in self._state.rules_files.items():
             for name, value in file.stats().items():
-                put(f"{prefix}{name}", value)
-        put("links/sitemaps", links.sitemaps)
+                set_stat(f"{prefix}{name}", value)
+
+        set_stat("links/sitemaps", links.sitemaps)
         for name, value in links.refused.items():
-            put(f"urls/refused/{name}", value)
+            set_stat(f"urls/refused/{name}", value)
         for name, value in links.seeds_refused.items():
-            put(f"seeds/refused/{name}", value)
+            set_stat(f"seeds/refused/{name}", value)
         self._totals.publish()
 
     def diagnosis(self) -> Diagnosis:
-        """Return what limits the crawl now."""
+        """Return the doctor's diagnosis: what limits the crawl now."""
         if self._doctor.sees_nothing_left and self._state.shards.has_pending:
-            self._doctor.look(self.activity(), 0.0)  # it looks rarely while it waits for visits
+            self._doctor.look(self.activity(), 0.0)  # rarely examined while it waits
         return self._doctor.diagnosis()
 
     def state(self) -> State:
-        """Return what the process does now."""
+        """Return what the process is doing now."""
         pauses, shards = self._state.rules.pauses, self._state.shards
         if self._services.stop.is_ending:
             return State(CrawlState.STOPPING)
@@ -137,17 +147,17 @@ class Health:
 
     @property
     def waits_for(self) -> str:
-        """Return what the process waits for when nothing is left; "" if it does not wait."""
+        """Return what the process waits for because no URLs are left; "" if it is not waiting."""
         shards = self._state.shards
         if shards.has_pending or self._may_end():
             return ""
         if shards.next_due is not None:
-            at = datetime.fromtimestamp(shards.next_due, UTC)
-            return f"visits from {at:%Y-%m-%d %H:%M} UTC"
+            next_visit = datetime.fromtimestamp(shards.next_due, UTC)
+            return f"visits from {next_visit:%Y-%m-%d %H:%M} UTC"
         return self._awaits()
 
     def record(self) -> Record:
-        """Return the doctor's present findings, as a record to keep."""
+        """Return the doctor's current findings as a record that can be stored."""
         return Record.of(
             self.activity(),
             state=self.state(),
@@ -157,9 +167,10 @@ class Health:
         )
 
     def update_projection(self) -> str:
-        """Take a sample of the crawl and return its projected end, or how fresh it can be kept.
+        """Take a sample of the crawl and return its projection as text; "" while there is none.
 
-        "" while there is no projection.
+        The text says when the crawl will end or, for a crawl with revisits, how fresh it can be
+        kept.
         """
         projection = self._doctor.projection
         if self._services.stop.is_open and not self._state.rules.pauses:
@@ -167,18 +178,19 @@ class Health:
         return projection.words()
 
     def projection(self) -> str:
-        """Return the last result of ``update_projection``."""
+        """Return the projection that ``update_projection`` returned last."""
         return self._doctor.projection.words()
 
     def activity(self) -> CrawlActivity:
-        """Return the crawl's present activity."""
+        """Return the numbers that describe what the crawl is doing now."""
         shards, rules = self._state.shards, self._state.rules
         under_way = self._completion.under_way.values()
         on_wire = [fetch for fetch in under_way if not fetch.is_released]
         stats = shards.stats()
         undecided, workers = int(stats.get("seen/waiting", 0)), self._services.live.workers
         pages = len(under_way) - len(on_wire)
-        module, waits = self._module()
+        module, disk_wait_share = self._busiest_module()
+
         return CrawlActivity(
             waiting=int(stats.get("frontier/waiting", 0)) + undecided,
             queued=int(stats.get("frontier/front", 0)),
@@ -187,7 +199,8 @@ class Health:
             in_process=len(under_way),
             on_wire=len(on_wire),
             slow=sum(
-                one.sent_at is not None and now() - one.sent_at > _SLOW_SECS for one in on_wire
+                fetch.sent_at is not None and now() - fetch.sent_at > _SLOW_SECS
+                for fetch in on_wire
             ),
             looking_up=self._completion.host_release.looking_up,
             ready=int(stats.get("frontier/hosts/ready", 0)),
@@ -196,7 +209,7 @@ class Health:
             workers=workers,
             is_backed_up=pages >= workers or scraper_is_full(self._services.crawler.engine),
             module=module,
-            module_waits=waits,
+            module_waits=disk_wait_share,
             limit=rules.rates.limit,
             refusing=sum([shard.refusing() for shard in shards], Counter()),
             pauses=dict(zip(rules.pauses.names, rules.pauses.sentences, strict=True)),
@@ -209,9 +222,9 @@ class Health:
         )
 
     def _next_ready_in(self) -> float | None:
-        """Return the seconds until the next host is ready, if all hosts pause.
+        """Return the seconds until the next host is ready, if workers are idle until then.
 
-        None if workers are not idle for that reason.
+        None if they are not: not all hosts are in their pause, or all workers are busy.
         """
         shards = self._state.shards
         ready_at = shards.ready_at()
@@ -219,18 +232,18 @@ class Health:
             return None
         return max(0.0, ready_at - now())
 
-    def _module(self) -> tuple[str, float]:
-        """Return the processing module with most work, and its share of waiting for the disk.
+    def _busiest_module(self) -> tuple[str, float]:
+        """Return the module whose thread worked most, and the share of that spent on disk waits.
 
-        The name is "" if no module has a thread.
+        The name is "" if no processing module has a thread.
         """
         stats = self._services.crawler.stats.get_stats()
-        took: dict[str, tuple[float, float]] = {}
-        for key, waited in list(stats.items()):  # modules count in threads
-            name, _, what = key.removeprefix("modules/").rpartition("/")
-            if what in _WAITS and key.startswith("modules/"):
+        times: dict[str, tuple[float, float]] = {}
+        for key, waited in list(stats.items()):  # a copy: threads of modules add stats
+            name, _, stat = key.removeprefix("modules/").rpartition("/")
+            if stat in _WAIT_STATS and key.startswith("modules/"):
                 secs = waited + stats.get(f"modules/{name}/cpu_seconds", 0)
-                took[name] = secs, waited if what == _WAITS[0] else 0.0
-        name = max(took, key=took.__getitem__, default="")
-        secs, waited = took.get(name, (0.0, 0.0))
+                times[name] = secs, waited if stat == _WAIT_STATS[0] else 0.0
+        name = max(times, key=times.__getitem__, default="")
+        secs, waited = times.get(name, (0.0, 0.0))
         return name, waited / secs if secs else 0.0

@@ -1,7 +1,7 @@
-"""Intake of a running crawl: pages, seeds and Requests from spiders, extensions and modules.
+"""Intake of a running crawl: accepts pages, seeds and Requests of spiders and modules.
 
-Everything submitted is on disk when a call returns, unless the crawl is ending: then the next run
-gets it again. Runs in the reactor thread.
+Everything submitted is on disk when a call returns, unless the crawl is ending: then it is
+submitted again in the next run. Runs in the reactor thread.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# URLs of a sitemap or feed that are read and submitted at a time, so that nothing else waits long.
+# URLs of a sitemap or feed that are parsed and submitted at a time, so that nothing waits long.
 _LINKS_PER_BATCH = 500
 _SLICE_SECS = 0.01
 # How often a full crawl is checked for room for more links.
-_FULL_LOOK_SECS = 0.1
+_FULL_POLL_SECS = 0.1
 # How often a process checks whether it holds the shard with the cursor of the seeds.
-_SEEDS_LOOK_SECS = 0.1
+_SEEDS_POLL_SECS = 0.1
 
 
 class Intake:
-    """Intake of one process.
+    """Accepts what spiders, extensions and modules submit to one process.
 
-    *page_links* finds the links of pages, *pages* submits them. With *follows* off, the links of a
-    document seen before are stored with its page. *may_end* says whether the crawl may end when
-    nothing is left here.
+    *page_links* finds the links of pages, *pages* submits them. Without *follows*, links are not
+    followed, and those of a document seen before are stored with its page. *may_end* says whether
+    the crawl may end when no URLs are left here.
     """
 
     def __init__(
@@ -91,26 +91,26 @@ class Intake:
         self._follows = follows
         self._may_end = may_end
         self._score: Callable[[Page], int] | None = None
-        # Links are submitted once those of all pages that arrived together are found.
-        self._submitting = MicroBatch()
-        # Requests that came before the first shard did.
-        self._early: list[Request] = []
+        # Pages that arrive together submit their links after the links of all of them were found.
+        self._before_submitting = MicroBatch()
+        # Requests that arrived before this process had a shard.
+        self._early_requests: list[Request] = []
         #: Counts of the links of pages.
         self.link_counts = LinkCounts()
 
     @property
     def is_full(self) -> bool:
-        """Return whether sources of URLs should pause."""
+        """Return whether the crawl has so many new URLs that their sources should pause."""
         return self._shards.is_full or (self._remote is not None and self._remote.is_full)
 
     # --- pages
 
-    async def take(self, response: Response) -> list[Page] | AsyncIterator[Page]:
-        """Accept the page of *response*, which the frontier asked for, and submit its links.
+    async def accept_response(self, response: Response) -> list[Page] | AsyncIterator[Page]:
+        """Turn *response*, to a request of the frontier, into a Page and submit its links.
 
-        Returns its Page for the processing modules. Returns none if its document was seen under
+        Returns the Page for the processing modules. Returns no Page if its document was seen under
         another URL, is unchanged since the last visit, or is a wall. If its links take long to
-        find, the Page comes when all are submitted.
+        find, the Page is yielded after all of them were submitted.
         """
         assert response.request is not None
         fetch: Fetch = response.request.meta["fetch"]
@@ -118,66 +118,73 @@ class Intake:
             return []
         page = page_of(response, fetch, schemes=self._page_links.schemes)
         page.origin = fetch
-        links, slow = self._read(page, fetch)
+        links, slow_links = self._read(page, fetch)
+
         if fetch.page.is_same:
             await self._leases.items.hand_over(page, fetch, UNCHANGED)
             return []
-        if slow is not None:
-            return self._submit_in_slices(page, fetch, slow)
+        if slow_links is not None:
+            return self._submit_in_slices(page, fetch, slow_links)
+
         if fetch.page.claim:  # otherwise no links were looked for, or none were found
-            await self._submitting.wait()
-        is_taken = self._submit(page, fetch, links)
+            await self._before_submitting.wait()
+        is_accepted = self._submit(page, fetch, links)
         # In a crawl of a queue, the links of a duplicate document are stored with its page.
         if fetch.page.is_duplicate and (self._follows or not links):
             await self._leases.items.hand_over(page, fetch, CONTENT_SEEN)
             return []
-        return [page] if is_taken else []
+        return [page] if is_accepted else []
 
     def _read(self, page: Page, fetch: Fetch) -> tuple[Sequence[Link], SlowLinks | None]:
-        """Read a page as ``PageIntake.read`` does, with a watchdog for what takes too long."""
+        """Parse *page* as ``PageIntake.read`` does, watched in case that takes too long.
 
-        def watched(page: Page) -> SlowLinks | None:
+        Returns its links, and an iterator if they take long to find.
+        """
+
+        def find_links(page: Page) -> SlowLinks | None:
             with self._reading.of(page.url):
                 return self._page_links.find(page)
 
         result = fetch.page
-        links, slow = self._pages.read(
+        links, slow_links = self._pages.read(
             page,
-            watched,
+            find_links,
             content=fetch.lease.shard.content,
             result=result,
             history=fetch.history,
         )
-        if result.claim and slow is None and not result.is_duplicate:
+        if result.claim and slow_links is None and not result.is_duplicate:
             self.link_counts.add(page.links_found, len(links))
         if self._score is not None and result.state is PageState.STORED and not result.score:
             with self._reading.of(page.url):
                 result.score = self._score(page)
-        return links, slow
+        return links, slow_links
 
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
-        """Submit the links of a page, as ``PageIntake.submit``."""
+        """Submit *links* of *page*; return False if the URL of the page is put back instead."""
         entry = fetch.lease.entry
         return self._pages.submit(page, links, result=fetch.page, chain=entry.chain)
 
     async def _submit_in_slices(
-        self, page: Page, fetch: Fetch, found: Iterator[Link | None]
+        self, page: Page, fetch: Fetch, slow_links: Iterator[Link | None]
     ) -> AsyncIterator[Page]:
         """Submit links that take long to find in batches, as fast as the eliminator accepts them.
 
-        The Page follows when all are on disk, and its URL is finished after that. After an earlier
-        crash the page is fetched and submitted again, and the eliminator finds nothing new in it.
+        *slow_links* finds the links. The Page is yielded when all links are on disk, and its URL is
+        finished after that. If the process crashes before, the page is fetched again and its links
+        are submitted again; the eliminator then knows them.
         """
         if not self._submit(page, fetch, page.links):
             return
-        slices = in_slices(found, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
+
+        slices = in_slices(slow_links, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
         for batch in self._reading.steps(page.url, slices):
             page.links += batch
             if not self._submit(page, fetch, batch):
                 return
             await asyncio.sleep(0)
-            while self.is_full and not self._stop.is_ending:  # noqa: ASYNC110  # by its own slices
-                await asyncio.sleep(_FULL_LOOK_SECS)
+            while self.is_full and not self._stop.is_ending:  # noqa: ASYNC110  # nothing signals it
+                await asyncio.sleep(_FULL_POLL_SECS)
             if self._stop.is_ending:
                 fetch.page.becomes(PageState.PUT_BACK)
             if fetch.page.state >= PageState.PUT_BACK:
@@ -188,58 +195,58 @@ class Intake:
         """Submit *links*, which a processing module found in *page*."""
         if page.origin is not None:
             self._submit(page, page.origin, links)
-        else:  # one that a module or a spider made
+        else:  # a Page that a module or a spider made itself
             self._pages.submit(page, links, result=PageResult(), chain=b"")
 
     def score_by(self, score: Callable[[Page], int]) -> None:
-        """Score pages with *score*, of a processing module.
+        """Call *score*, a method of a processing module, to score each page.
 
-        Raises FatalError if another module does.
+        Raises FatalError if another module scores pages already.
         """
         if self._score is not None:
-            raise FatalError("Two processing modules have a method score: remove one of them.")
+            raise FatalError("Two processing modules define a score method: remove one of them.")
         self._score = score
 
     # --- seeds
 
     async def seed_states(self) -> AsyncIterator[StateDirectory]:
-        """Yield each state that has the cursor of the seeds, when seeds are to be read.
+        """Yield the saved state that has the position in the seeds, when seeds are to be read.
 
-        Usually that is the job's. In a process that does not hold all shards it is that of shard 0,
-        whenever the process holds it, until the crawl may end.
+        Usually that is the state of the job. A process that does not hold all shards yields the
+        state of shard 0 each time it gets that shard, until the crawl may end.
         """
         if self._remote is None:
             yield self._job.own
             return
-        read: StateDirectory | None = None
+        last_state: StateDirectory | None = None
         while not (self._stop.is_ending or self._may_end()):
             if shard_name(0) in self._job.shards:
                 state = self._job.shard(shard_name(0))
-                if state is not read and self.may_read_seeds(state):
-                    read = state
+                if state is not last_state and self.may_read_seeds(state):
+                    last_state = state
                     yield state
-            await asyncio.sleep(_SEEDS_LOOK_SECS)
+            await asyncio.sleep(_SEEDS_POLL_SECS)
 
     def may_read_seeds(self, state: StateDirectory | None = None) -> bool:
-        """Return whether the seeds whose cursor is in *state* may be read.
+        """Return whether seeds may be read whose position is saved in *state*.
 
-        None stands for seeds that arrive during the crawl: the holder of shard 0 may read them.
+        None stands for seeds that arrive during the crawl: the process with shard 0 may read them.
         """
         if state is None:
             return not self.is_full and self.may_read_seeds(self._job.own)
-        first = self._shards.held(0)
-        is_leaving = self._remote is not None and (first is None or first.is_leaving)
+        shard_0 = self._shards.held(0)
+        is_leaving = self._remote is not None and (shard_0 is None or shard_0.is_leaving)
         return not (self._stop.is_ending or state.is_dropped or is_leaving)
 
     def submit_seeds(self, seeds: Sequence[Seed]) -> None:
-        """Submit a batch of seeds."""
+        """Submit a batch of seeds; an error of the disk ends the crawl."""
         try:
             self._links.submit_seeds(seeds)
         except DISK_ERRORS as error:
             self._stop.fail(error)
 
     def note_all_seeds_read(self) -> None:
-        """Report that there are no more seeds."""
+        """Record that all seeds were read; shards that waited for them may start."""
         if self._remote is not None:
             self._remote.note_all_seeds_read()
             return
@@ -252,22 +259,23 @@ class Intake:
     def enqueue(self, request: Request) -> bool:
         """Accept an ordinary Request of a spider or middleware; return False for a duplicate.
 
-        It passes the eliminator like a link, unless it has ``dont_filter``. True may mean that the
-        answer is not known yet. The prioritizer decides about its priority.
+        *request* passes the eliminator like a link, unless it has ``dont_filter``. True may also
+        mean that the eliminator does not know yet. The prioritizer sets its priority.
         """
         adopted, codec = self._leases.requests.adopt(request), self._leases.codec
+
         if not len(self._shards):
-            self._early.append(adopted)
+            self._early_requests.append(adopted)
             return True
         try:
             if self._remote is not None:
                 return self._enqueue_in_hive(adopted, self._remote)
             shard = self._shards.of(adopted.url)
-            name = None if adopted.dont_filter else codec.fingerprint(adopted)
-            if name is not None and shard.eliminator.certainly_seen(name):
+            fingerprint = None if adopted.dont_filter else codec.fingerprint(adopted)
+            if fingerprint is not None and shard.eliminator.certainly_seen(fingerprint):
                 self._crawler.stats.inc_value("dupefilter/filtered")
                 return False
-            shard.enqueue(codec.entry(adopted, self._leases.items.page), name)
+            shard.enqueue(codec.entry(adopted, self._leases.items.page), fingerprint)
         except DISK_ERRORS as error:
             # The Request is lost together with its page, which therefore is not finished: see
             # CrawlStop.
@@ -277,16 +285,17 @@ class Intake:
         return True
 
     def enqueue_early(self) -> None:
-        """Enqueue the Requests that came before there was a shard."""
-        early, self._early = self._early, []
+        """Enqueue the Requests that arrived before this process had a shard."""
+        early, self._early_requests = self._early_requests, []
         for request in early:
             self.enqueue(request)
 
     def _enqueue_in_hive(self, request: Request, remote: RemoteShards) -> bool:
         """Send *request* through *remote*; return False if it cannot be sent.
 
-        The page it came from is not known, and that page's checkpoint must not be published before
-        the Request's. So even a Request for a shard of this process is sent by *remote*.
+        It is not known which page the Request came from, and the checkpoint with that page must
+        not be published before the one with the Request. So *remote* also sends Requests for shards
+        of this process.
         """
         codec = self._leases.codec
         try:
@@ -302,15 +311,16 @@ class Intake:
             )
             self._crawler.stats.inc_value("hive/requests/refused")
             return False
+
         # All processes of a hive start with the same requests.
-        is_filtered = not request.dont_filter or request.meta.get("is_start_request")
-        remote.enqueue(entry, codec.fingerprint(request) if is_filtered else None)
+        may_be_duplicate = not request.dont_filter or request.meta.get("is_start_request")
+        remote.enqueue(entry, codec.fingerprint(request) if may_be_duplicate else None)
         return True
 
     def visit(self, entry: Entry) -> None:
-        """Enqueue *entry*, of a finished URL, past the eliminator.
+        """Enqueue *entry* for a repeat visit of a finished URL, without asking the eliminator.
 
-        A filter for seeds may refuse it.
+        Does nothing if a filter for seeds refuses the URL.
         """
         if self._links.refuses_seed(entry.url):
             return
@@ -322,4 +332,4 @@ class Intake:
         except DISK_ERRORS as error:
             self._stop.fail(error)
         except NotHeldError:
-            pass  # the holder of the shard gets the item again
+            pass  # the process that holds the shard now gets the entry again

@@ -1,4 +1,4 @@
-"""The state of a job: its shards, with their directory and the rules for all of them.
+"""The state of a job: its directory, its shards, and the rules for all of them.
 
 Used by a crawl and by an import into a stopped job. The order of opening matters: the public suffix
 list comes first, because all shards depend on it.
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JobResources:
-    """The job directory and what one process holds for it.
+    """The job directory, and the executors and suffix list that one process uses with it.
 
-    *temporary* is the directory of *job* if nothing of it is kept after the crawl. Then there are
-    no checkpoints, and ordinary Requests wait in memory, as with Scrapy. *merging* works for
-    eliminators and content-seen tests. *writing* works for host records, which must not wait for a
-    merge that takes minutes. *closing* works for shards that leave while the crawl continues.
+    *temporary* is the directory of *job* if it is deleted after the crawl. Then there are no
+    checkpoints, and ordinary Requests wait in memory, as with Scrapy. *merging* runs the merges of
+    eliminators and content-seen tests. *writing* writes host records, which must not wait for a
+    merge that takes minutes. *closing* closes shards that leave while the crawl continues.
     *suffixes* is the public suffix list for a new crawl.
     """
 
@@ -50,7 +50,7 @@ class JobResources:
 class JobState:
     """The shards of one job, the files of rules, and the submitter of links.
 
-    *rules_files* are keyed by the prefix of their stats.
+    *rules_files* are the watched files of rules, keyed by the prefix of their stats.
     """
 
     resources: JobResources
@@ -62,38 +62,40 @@ class JobState:
     def open(self) -> None:
         """Open the shards from the job's last checkpoint and the logs after it.
 
-        The job is already open. Blocks. Raises FatalError with one sentence, CorruptRecordError,
-        NewerFormatError, OSError.
+        The job must be open already. Blocks. Raises FatalError with one sentence,
+        CorruptRecordError, NewerFormatError and OSError.
         """
         job, rules = self.resources.job, self.rules
         open_suffix_list(job, self.resources.suffixes)
         states = {shard.name: job.shard(shard.name) for shard in self.shards}
-        others = [name for name in job.shards if name not in states]
-        if others:
+        foreign = [name for name in job.shards if name not in states]
+        if foreign:
             raise FatalError(
-                f"JOBDIR {job.path} has a shard {others[0]} that does not belong to this crawl: "
+                f"JOBDIR {job.path} has a shard {foreign[0]} that does not belong to this crawl: "
                 "move its directory into another job."
             )
+
         for file in self.rules_files.values():
             file.open()
         rules.outage.open(
             job.own.facts.get("known_names", ()),
-            has_answered=job.own.facts.get("has_answered", job.own.resumed),  # older jobs: unknown
+            # Older jobs did not record this.
+            has_answered=job.own.facts.get("has_answered", job.own.resumed),
         )
         for shard in self.shards:
             self.open_shard(shard, states[shard.name])
 
     def open_shard(self, shard: Shard, state: StateDirectory, *, forgets: bool = False) -> None:
-        """Open *shard* as ``Shard.open`` does.
+        """Open *shard* from *state*, and register its host records for kept checkpoints.
 
-        Register its host records for kept checkpoints.
+        *forgets* as in ``Shard.open``, which also says what is raised.
         """
         job = self.resources.job
         shard.open(state, forgets=forgets or job.kept.is_copy)
         job.kept.copied[shard.name] = shard.hosts.records.database.copy_to
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
-        """Close the shards. Blocks; *on_error* is called with the errors they raise."""
+        """Close the shards. Blocks; *on_error* is called with each error that a shard raises."""
         self.resources.closing.shutdown()
         self.resources.merging.shutdown()
         for file in self.rules_files.values():
@@ -103,9 +105,9 @@ class JobState:
         self.resources.writing.shutdown()
 
     def facts(self) -> Mapping[str, Any]:
-        """Return facts of the shards for a checkpoint's manifest.
+        """Return facts about the shards to be recorded in a checkpoint's manifest.
 
-        They are for people and for a later run.
+        People read them, and so does the next run.
         """
         stats = self.shards.stats()
         return {

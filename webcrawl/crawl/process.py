@@ -1,10 +1,10 @@
 """One running process of a crawl: its parts, from opening to closing.
 
 A crawl may span several processes, and a process holds any number of the crawl's shards. It owns
-the job directory, what all hosts have in common (resolver, guard, exclusions, pauses, outage),
-handing out and taking back leases, and the executors that work for all shards. The scheduler
-connects it to Scrapy's engine. Spiders and extensions use three of its parts: `intake` (what they
-submit), `health` (how the crawl is doing) and `stop` (how it ends).
+the job directory, everything that all hosts share (resolver, guard, exclusions, pauses, outage),
+the code that hands out and takes back leases, and the executors that work for all shards. The
+scheduler connects it to Scrapy's engine. Spiders and extensions use three of its parts: `intake`
+accepts what they submit, `health` says how the crawl is doing, and `stop` ends it.
 """
 
 from __future__ import annotations
@@ -43,16 +43,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Stats of which at least one is not 0 when the job has content.
+# If all of these stats are 0, the job has no content.
 _CONTENT = (
-    *("seen/submitted", "frontier/waiting", "frontier/leased", "frontier/parked"),
-    *("frontier/finished", "item_scraped_count"),
+    "seen/submitted",
+    "frontier/waiting",
+    "frontier/leased",
+    "frontier/parked",
+    "frontier/finished",
+    "item_scraped_count",
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessHooks:
-    """Decisions that other processes of a crawl take part in; the defaults suit a lone process.
+    """Callbacks through which a hive takes part in decisions; the defaults suit a lone process.
 
     fence: asked before each URL is handed out, and again when something is about to be sent for it;
         None: hosts may always be contacted.
@@ -60,10 +64,10 @@ class ProcessHooks:
     checkpoint_due: called when it is time for a checkpoint; None: one is started.
     published: awaited with each checkpoint, while all files named by it exist. Its errors are
         logged, and the checkpoint is valid anyway.
-    supply: how soon other processes have something to fetch, for reputation rounds.
-    reported: more parts whose figures are put into the stats.
+    supply: how soon other processes will have URLs to fetch, for reputation rounds.
+    reported: more parts whose statistics are put into the stats.
     processes: the number of processes that share CONTACTS_MAX and BANDWIDTH_MAX.
-    awaits: what may still come when nothing is left to do here.
+    awaits: what the crawl waits for when nothing is left to do here, as a noun.
     """
 
     fence: Fence | None = None
@@ -78,7 +82,7 @@ class ProcessHooks:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessParts:
-    """Parts of a process for the scheduler, the commands to a crawl, and a hive."""
+    """Parts of a process that the scheduler, control commands and a hive use."""
 
     state: JobState
     services: ProcessServices
@@ -90,8 +94,8 @@ class ProcessParts:
 class Process:
     """One process of a crawl. Everything runs in the reactor thread, except merges and fsync.
 
-    *hooks* are the decisions shared with other processes of the crawl. *pages* and *page_links* as
-    in ``Intake``; with *follows* off only seeds are fetched.
+    *hooks* let other processes of the crawl take part in decisions. *pages* and *page_links* as in
+    ``Intake``. Without *follows* only seeds are fetched.
     """
 
     def __init__(
@@ -121,7 +125,7 @@ class Process:
             wake=self._wake,
             is_temporary=self._temporary is not None,
         )
-        lifecycle = ShardLifecycle(state=state, on_come=self._wake, on_go=self._forget_shard)
+        lifecycle = ShardLifecycle(state=state, on_adopt=self._wake, on_abandon=self._forget_shard)
         self.parts = ProcessParts(
             state=state, services=services, hooks=hooks, leases=leases, lifecycle=lifecycle
         )
@@ -160,13 +164,13 @@ class Process:
             on_due=hooks.checkpoint_due,
             is_temporary=self._temporary is not None,
         )
-        self._has_content = False
-        self._spool = job.path / "seeds" / SPOOL_NAME  # of standard input, read only once
+        self._job_has_content = False
+        self._seed_spool = job.path / "seeds" / SPOOL_NAME  # copy of standard input
 
     def open(self, *, awaits_seeds: bool, on_merged: Callable[[], None]) -> None:
         """Lock the job directory and resume from the last checkpoint and the logs after it.
 
-        *awaits_seeds*: the spider is going to call ``note_all_seeds_read``. *on_merged* is called
+        *awaits_seeds*: the spider will call ``note_all_seeds_read``. *on_merged* is called
         soon after an eliminator has merged. Blocks. Raises as ``JobState.open``.
         """
         job, services = self.job, self._services
@@ -191,18 +195,21 @@ class Process:
         self.health.open()
 
     def release_directory(self) -> None:
-        """Release the directory, after ``open`` has failed or all is closed. Blocks."""
+        """Unlock the job directory after ``open`` failed or ``close`` returned. Blocks.
+
+        A temporary directory is deleted.
+        """
         self.job.close()
         if self._temporary is not None:
             self._temporary.cleanup()
-        if self._is_void:
+        if self._is_job_void:
             self._services.crawler.signals.send_catch_log(JOB_IS_VOID, job=self.job)
 
     @property
-    def _is_void(self) -> bool:
-        """Return whether the job started in this run, which ended before a URL was submitted."""
+    def _is_job_void(self) -> bool:
+        """Return whether this run started the job and ended before any URL was submitted."""
         is_lone = self._temporary is None and self.shards.remote is None
-        return is_lone and not self.job.own.resumed and not self._has_content
+        return is_lone and not self.job.own.resumed and not self._job_has_content
 
     async def close(self, reason: str) -> None:
         """Make the last checkpoint and close everything; a failure leaves the previous checkpoint.
@@ -212,12 +219,13 @@ class Process:
         services, stop = self._services, self.stop
         stop.is_open = False
         self.health.close()
+
         try:
             await self.checkpoints.wait()
             stop.is_over = True
             stats = {**services.crawler.stats.get_stats(), **self.shards.stats()}
-            self._has_content = any(map(stats.get, _CONTENT)) or self._spool.exists()
-            if self._temporary is None and not self._is_void and await self.checkpoints.make():
+            self._job_has_content = any(map(stats.get, _CONTENT)) or self._seed_spool.exists()
+            if self._temporary is None and not self._is_job_void and await self.checkpoints.make():
                 spider = services.crawler.spider
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": spider})
         finally:
@@ -230,8 +238,8 @@ class Process:
     def work(self) -> None:
         """Do a slice of background work.
 
-        URLs advance to the frontiers, leases expire, host records are written. Raises what they
-        raise.
+        Moves URLs to the frontiers, lets leases expire, writes host records, and reads files of
+        rules that have changed. Raises the errors of these steps, such as OSError.
         """
         leases, rules = self.parts.leases, self._state.rules
         self.shards.work(self._hooks.supply())
@@ -246,15 +254,16 @@ class Process:
         rules.outage.work()
 
     def _wake(self) -> None:
-        """Let the engine ask for requests."""
+        """Make the engine ask the scheduler for requests."""
         wake(self._services.crawler.engine)
 
     def _forget_shard(self, shard: Shard) -> None:
+        """Ignore the results of leases of *shard*, which has left this process."""
         self.parts.leases.completion.forget_shard(shard)
         self.parts.leases.side_downloads.refuse_leaving()
 
     def _facts(self) -> Mapping[str, Any]:
-        """Return facts of the crawl for a checkpoint's manifest, for people and for a later run.
+        """Return facts about the crawl for a checkpoint's manifest, for people and the next run.
 
         Brings the stats up to date first, because the totals are saved with the checkpoint.
         """

@@ -20,27 +20,27 @@ logger = logging.getLogger(__name__)
 
 
 class ShardLifecycle:
-    """Lifecycle of the shards of *state*.
+    """Opens, adopts and abandons the shards of *state*.
 
-    *on_come* is called when a shard was adopted, *on_go* when one has left this process.
-    awaits_seeds: whether the spider has still to read some seeds.
+    *on_adopt* is called after a shard was adopted, *on_abandon* after one was abandoned. The
+    attribute awaits_seeds says whether the spider still has seeds to read.
     """
 
     def __init__(
-        self, *, state: JobState, on_come: Callable[[], None], on_go: Callable[[Shard], None]
+        self, *, state: JobState, on_adopt: Callable[[], None], on_abandon: Callable[[Shard], None]
     ) -> None:
         self._state = state
         self._job = state.resources.job
         self._shards = state.shards
-        self._on_come = on_come
-        self._on_go = on_go
+        self._on_adopt = on_adopt
+        self._on_abandon = on_abandon
         self._on_merged: Callable[[], object] = lambda: None
         # Shards that have left and are being closed, by name.
         self._closing: dict[str, Future[None]] = {}
         self.awaits_seeds = False
 
     def open(self, *, awaits_seeds: bool, on_merged: Callable[[], None]) -> None:
-        """Open the shards that are held at first.
+        """Open the shards that this process holds at the start of its crawl.
 
         *on_merged* is called in the reactor thread soon after an eliminator has merged. Blocks.
         Raises as ``JobState.open``.
@@ -49,9 +49,10 @@ class ShardLifecycle:
         self._on_merged = partial(asyncio.get_running_loop().call_soon_threadsafe, on_merged)
         self._state.open()
         for shard in self._shards:
-            self._begin(shard)
+            self._start(shard)
 
-    def _begin(self, shard: Shard) -> None:
+    def _start(self, shard: Shard) -> None:
+        """Let *shard*, which is open, work for this crawl."""
         shard.feeder.open(awaits_seeds=self.awaits_seeds)
         shard.eliminator.on_merged = self._on_merged
 
@@ -69,15 +70,15 @@ class ShardLifecycle:
         except BaseException:
             self._job.drop(shard.name)
             raise
-        self._begin(shard)
+        self._start(shard)
         self._shards.add(shard)
         self._shards.resize()
-        self._on_come()
+        self._on_adopt()
 
     async def until_gone(self, number: int) -> None:
-        """Return when nothing writes to the directory of shard *number* any more.
+        """Wait until nothing writes to the directory of shard *number* any more.
 
-        To be awaited before the directory is created again, if the shard was here before.
+        Must be awaited before the directory is created again, if the shard was here before.
         """
         closing = self._closing.pop(shard_name(number), None)
         if closing is not None:
@@ -91,11 +92,12 @@ class ShardLifecycle:
         everything in its last checkpoint.
         """
         job = self._job
+
         self._shards.remove(shard)
         self._shards.resize()
         job.drop(shard.name)
         shard.abandon()
-        self._on_go(shard)
+        self._on_abandon(shard)
 
         def close() -> None:
             job.settle()

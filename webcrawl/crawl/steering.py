@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Settings that can be changed in a running crawl.
 CHANGEABLE = (
     *("CONCURRENT_REQUESTS", "CONTACTS_MAX", "BANDWIDTH_MAX"),
-    *(f"BUDGET_{of}_{what}" for of in ("HOST", "DOMAIN") for what in ("PAGES", "BYTES")),
+    *(f"BUDGET_{site}_{unit}" for site in ("HOST", "DOMAIN") for unit in ("PAGES", "BYTES")),
     *("REPUTATION_BASE_PAGES", "REPUTATION_ROUNDS", "ITEM_TIMEOUT_SECS", "SHUTDOWN_GRACE_SECS"),
     *("POLITENESS_JITTER", "POLITENESS_MAX_RETRY_AFTER_SECS", "POLITENESS_PENALTY_SECS"),
     "LOG_LEVEL",
@@ -33,23 +33,26 @@ _PRIORITY = 1000
 
 
 class Steering:
-    """Changes the crawl of *process* on command: one thing at a time, for all its shards."""
+    """Applies commands to the running crawl of *process*, in all of its shards."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._services = process.parts.services
 
     def pause(self, sentence: str) -> None:
-        """Contact no host until ``resume``, for the reason in *sentence*."""
+        """Stop contacting hosts until ``resume`` is called, for the reason in *sentence*."""
         self._process.pauses.hold(_NAME, sentence)
 
     def resume(self) -> None:
-        """End ``pause``."""
+        """Allow contacts again after ``pause``."""
         self._process.pauses.lift(_NAME)
         wake(self._services.crawler.engine)
 
     def host_rule(self, name: str, *, source: str, **arguments: Any) -> None:
-        """Carry out the command *name* as ``HostRules.command`` does."""
+        """Change the rules for hosts by the command *name*, with *arguments*, sent by *source*.
+
+        See ``HostRules.command``.
+        """
         self._services.rules.hosts.command(name, source=source, **arguments)
         if reason := arguments.get("reason"):
             for shard in self._process.shards:
@@ -63,12 +66,12 @@ class Steering:
         changes anything.
         """
         live, crawler = self._services.live, self._services.crawler
-        own = crawler.settings
+        initial = crawler.settings
         settings = BaseSettings(live.settings)
-        settings.set(name, own[name] if value is None else value, priority=_PRIORITY)
+        settings.set(name, initial[name] if value is None else value, priority=_PRIORITY)
         level, rates = log_level(settings), Rates.from_settings(settings)
         new = LiveSettings.from_settings(settings, delay=live.delay)
-        if bool(new.reputation.base) != bool(own.getint("REPUTATION_BASE_PAGES")):
+        if bool(new.reputation.base) != bool(initial.getint("REPUTATION_BASE_PAGES")):
             raise FatalError(
                 "REPUTATION_BASE_PAGES cannot be switched on or off while the crawl runs; the "
                 "command free all reputation releases all URLs."
@@ -77,22 +80,24 @@ class Steering:
             _allow_files(most_open_files(settings))
         if only_check:
             return
+
         self._services.rules.rates.use_limits_of(rates)
         use_log_level(level)
-        is_wider = new.quotas != live.quotas
-        is_resized = new.workers != live.workers
+        quotas_changed = new.quotas != live.quotas
+        workers_changed = new.workers != live.workers
         live.copy_from(new)
         crawler.engine.downloader.total_concurrency = new.workers
+
         for shard in self._process.shards:
-            if is_resized:
+            if workers_changed:
                 shard.frontier.resize_shares(workers=new.workers, max_busy=new.hosts_of_domain)
-            if is_wider:
+            if quotas_changed:
                 shard.frontier.parked.begin_pass(shard.frontier.parked.counts)
         wake(self._services.crawler.engine)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the present values of CHANGEABLE."""
+        """Return the current values of the settings in CHANGEABLE."""
         return {name: self._services.live.settings[name] for name in CHANGEABLE}
 
     @property
@@ -103,7 +108,10 @@ class Steering:
 
 
 def _allow_files(wanted: int) -> None:
-    """Raise the process's limit of open files and connections to *wanted*, or FatalError."""
+    """Raise the process's limit of open files and connections to *wanted*, if it is lower.
+
+    Raises FatalError if the system does not allow that many.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != hard < wanted:
         raise FatalError(

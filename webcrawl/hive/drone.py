@@ -159,7 +159,7 @@ class Drone:
         self._known_born = state.born
         self._holding.is_redis_complete = facts.born == state.born
         use_list(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
-        job.use(facts.seed)
+        job.use_hash_seed(facts.seed)
         self._followed_checkpoint = state.checkpoint
         record_drone(job.path, hive.name)
         hive.keeper.start()

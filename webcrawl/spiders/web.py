@@ -244,7 +244,7 @@ class WebSpider(Spider):
         """
         assert response.request is not None
         if "fetch" in response.request.meta:
-            return await self._intake.take(response)
+            return await self._intake.accept_response(response)
 
         # One of Scrapy's tools, without a crawl.
         links = PageLinks.from_settings(self.crawler.settings)

@@ -461,7 +461,7 @@ def test_a_directory_with_other_things_in_it_is_no_job(tmp_path, jobdir):
     with pytest.raises(FatalError, match=r"to continue a hive, use scrapy hive\."):
         Job(path=other).open()
     (other / "drones").rmdir()
-    with begun(other, beside={"thesis.txt"}):
+    with begun(other, allowed_names={"thesis.txt"}):
         pass
     with begun(other):  # it has been one
         pass

@@ -1,7 +1,7 @@
-"""Engine: the places where the crawl touches Scrapy's engine.
+"""Engine: all code that works with Scrapy's engine.
 
 Only _engine.py and _fast_path.py use private attributes of Scrapy. A check at the start makes sure
-that these are still what they were; otherwise pages take Scrapy's own path, which is slower.
-`MicroBatch` processes pages together that arrive together. `CrawlStop` ends the crawl on a disk
-error, with the exit code that a supervisor needs.
+that these have not changed; otherwise pages take Scrapy's own path, which is slower. `MicroBatch`
+makes pages that arrive together go through each stage together. `CrawlStop` ends the crawl on a
+disk error, with the exit code that a supervisor needs.
 """

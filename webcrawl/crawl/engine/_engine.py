@@ -1,24 +1,25 @@
 """Private parts of Scrapy's engine that the crawl needs, because no public name offers them.
 
-Together with ``_fast_path``, this is the only module that touches Scrapy's private names. They were
-read in Scrapy 2.19. With another version the crawl takes Scrapy's own path, which is slower; with
-one that lacks what is used here it does not start (``check_engine``). Functions that replace a part
-of an engine must be called while the spider is being opened: only then does the engine's slot
-exist.
+Together with ``_fast_path``, this is the only module that uses Scrapy's private names, as they are
+in Scrapy 2.19. With another version the crawl takes Scrapy's own path, which is slower; with a
+version that lacks one of these names it does not start (``check_engine``). Functions that replace a
+part of an engine must be called while the spider is being opened: the engine's slot exists only
+from then on.
 
 * ``wake`` and ``Alarm``: when ``next_request()`` returned None the engine sleeps until its 5 s
   heartbeat; a polite frontier knows when the next host is ready and must wake it then.
 * ``watch_requests``: no signal marks the end of a request on every path (response, exception,
-  ignored by a middleware, replaced by another request, dropped item). The engine's slot forgets
-  a request exactly once, after its download, callback and item pipelines: that is the moment.
-* ``keep_asking_for_waiting_pages``: the engine stops asking while much is in process; pages that
-  wait for a download of their own would wait for ever.
+  ignored by a middleware, replaced by another request, dropped item). But the engine's slot
+  removes a request exactly once, after its download, callback and item pipelines.
+* ``keep_asking_for_waiting_pages``: the engine asks for no requests while many pages are in
+  process; pages that wait for a download of their own would wait forever.
 * ``bypass_spider_middlewares``: spider middlewares expect pages; Scrapy's never see a robots.txt.
 * ``stop_when_opened``: Scrapy ends the process on a signal that arrives while the spider is opened.
-* ``skip_closing``, ``undo_failed_opening``: Scrapy closes what was never opened, with tracebacks.
+* ``skip_closing``, ``undo_failed_opening``: Scrapy closes parts that were never opened, which logs
+  tracebacks.
 * ``name_failed_closing``: Scrapy does not say which processing module could not be closed.
-* ``PlainRedirectMiddleware``: without the costly RefererMiddleware, Scrapy's warns at every start.
-  ``PlainMetaRefreshMiddleware`` likewise.
+* ``PlainRedirectMiddleware``, ``PlainMetaRefreshMiddleware``: Scrapy's own middlewares warn at
+  every start if the costly RefererMiddleware is switched off.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ logger = logging.getLogger(__name__)
 SCRAPY = "2.19"
 _OPENING_POLL_SECS = 0.01
 # Attributes of an engine being opened that the functions below use.
-_USED = attrgetter(
+_USED_ATTRIBUTES = attrgetter(
     *("_slot.remove_request", "_slot.nextcall.schedule", "_slot.closing", "scheduler"),
     *("close_async", "needs_backout", "scraper.slot", "scraper.open_spider_async"),
     *("scraper.close_spider_async", "scraper.start_itemproc_async", "scraper._check_if_closing"),
@@ -73,17 +74,18 @@ def is_known_scrapy() -> bool:
 
 
 def takes_fast_path(settings: BaseSettings) -> bool:
-    """Return whether ``_fast_path`` may replace Scrapy's own parts: FAST_PATH_ENABLED."""
+    """Return whether FAST_PATH_ENABLED and the version of Scrapy allow the fast path."""
     return flag(settings, "FAST_PATH_ENABLED") and is_known_scrapy()
 
 
 def check_engine(engine: ExecutionEngine) -> None:
-    """Warn of an unknown Scrapy version; raise FatalError if it lacks what is used here."""
+    """Warn of an unknown Scrapy version; raise FatalError if it lacks an attribute used here."""
     if is_known_scrapy():
         return
+
     version = scrapy.__version__
     try:
-        _USED(engine)
+        _USED_ATTRIBUTES(engine)
     except AttributeError as error:
         raise FatalError(
             f"Scrapy {version} cannot be used ({error}): install scrapy=={SCRAPY}.*, as "
@@ -95,7 +97,7 @@ def check_engine(engine: ExecutionEngine) -> None:
 
 
 def wake(engine: ExecutionEngine) -> None:
-    """Let the engine ask the scheduler for requests soon."""
+    """Make *engine* ask the scheduler for requests soon."""
     if engine._slot is not None:
         engine._slot.nextcall.schedule()
 
@@ -110,7 +112,7 @@ class Alarm:
         self._at = 0.0
 
     def set(self, at: float | None) -> None:
-        """Wake the engine at *at*; None means never."""
+        """Wake the engine at the time *at*, in epoch seconds; None means never."""
         if at is None or (self._timer is not None and self._at <= at):
             return
         self.cancel()
@@ -134,17 +136,17 @@ def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) 
     assert slot is not None
     remove_request = slot.remove_request
 
-    def remove_and_tell(request: Request) -> None:
+    def remove_and_report(request: Request) -> None:
         try:
             on_done(request)
         finally:
             remove_request(request)
 
-    slot.remove_request = remove_and_tell  # type: ignore[method-assign]  # the seam itself
+    slot.remove_request = remove_and_report  # type: ignore[method-assign]  # replaced on purpose
 
 
 def bypass_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request], bool]) -> None:
-    """Let the responses to requests that *passes* accepts bypass the spider middlewares."""
+    """Call the callback directly, without spider middlewares, if *passes* accepts the request."""
     middlewares = engine.scraper.spidermw
     scrape: Any = middlewares.scrape_response_async
 
@@ -153,23 +155,24 @@ def bypass_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request
             return await call(response, request)
         return await scrape(call, response, request)
 
-    middlewares.scrape_response_async = scrape_response  # type: ignore[method-assign,assignment]  # the seam itself
+    middlewares.scrape_response_async = scrape_response  # type: ignore[method-assign,assignment]  # replaced on purpose
 
 
 def scraper_is_full(engine: ExecutionEngine) -> bool:
-    """Return whether the pages in process have as many bytes as the engine allows."""
+    """Return whether the pages in process have reached the engine's limit of bytes."""
     slot = engine.scraper.slot
     return slot is not None and slot.needs_backout()
 
 
 def keep_asking_for_waiting_pages(engine: ExecutionEngine, wait: Callable[[], bool]) -> None:
-    """Let the engine ask for requests even while the scraper is full, if pages in it *wait*.
+    """Let the engine ask for requests while the scraper is full, if *wait* returns True.
 
-    Such pages wait for downloads that the scheduler hands out: otherwise both would wait for each
-    other.
+    *wait* says whether pages in the scraper wait for downloads of their own. The scheduler hands
+    these out, so without this the pages and the engine would wait for each other.
     """
 
     def needs_backout() -> bool:
+        """Return whether the engine must not ask for requests now."""
         return (
             not engine.running
             or engine._slot is None
@@ -178,30 +181,30 @@ def keep_asking_for_waiting_pages(engine: ExecutionEngine, wait: Callable[[], bo
             or (scraper_is_full(engine) and not wait())
         )
 
-    engine.needs_backout = needs_backout  # type: ignore[method-assign]  # the seam itself
+    engine.needs_backout = needs_backout  # type: ignore[method-assign]  # replaced on purpose
 
 
 def bound_items(
     engine: ExecutionEngine, bound: Callable[..., Any], watch: Callable[[Any], Any]
 ) -> None:
-    """Wrap an item's path through the pipelines with *bound*.
+    """Limit and measure the time of items in the pipelines.
 
-    Wrap each pipeline's ``process_item`` with *watch*.
+    Wraps the whole path of an item with *bound*, and each pipeline's ``process_item`` with *watch*.
     """
     pipelines: Any = engine.scraper.itemproc
     methods = getattr(pipelines, "methods", {}).get("process_item", ())
-    for place, method in enumerate(methods):
-        methods[place] = watch(method)
+    for index, method in enumerate(methods):
+        methods[index] = watch(method)
         if method in pipelines._mw_methods_requiring_spider:
-            pipelines._mw_methods_requiring_spider.add(methods[place])
+            pipelines._mw_methods_requiring_spider.add(methods[index])
     pipelines.process_item_async = bound(pipelines.process_item_async)
 
 
 async def process_item(engine: ExecutionEngine, item: object) -> None:
     """Send *item*, which belongs to no response, through the item pipelines.
 
-    The scraper counts such items. But only after items of a response does it check whether the last
-    item is done that it waits for before it closes.
+    The scraper counts such items, but it checks only after items of a response whether it can close
+    now. So that check is made here.
     """
     scraper = engine.scraper
     await scraper.start_itemproc_async(item, response=None)
@@ -210,38 +213,37 @@ async def process_item(engine: ExecutionEngine, item: object) -> None:
 
 
 def stop_when_opened(crawler: Crawler) -> None:
-    """Let a signal that arrives while the spider is being opened stop the crawl after the opening.
+    """Let a signal that arrives while the spider is being opened stop the crawl after that.
 
-    Scrapy would stop what runs, which is nothing yet, and end the process as if it had been killed.
+    Scrapy would stop the running parts, of which there are none yet, and end the process as if it
+    had been killed.
     """
     stop = crawler.stop_async
 
     async def stop_async() -> None:
         engine = crawler.engine
-        while crawler.crawling and engine.spider is not None and not engine.running:  # noqa: ASYNC110  # nothing tells
+        while crawler.crawling and engine.spider is not None and not engine.running:  # noqa: ASYNC110  # no signal
             await asyncio.sleep(_OPENING_POLL_SECS)
         await stop()
 
-    crawler.stop_async = stop_async  # type: ignore[method-assign]  # the seam itself
+    crawler.stop_async = stop_async  # type: ignore[method-assign]  # replaced on purpose
 
 
 def skip_closing(engine: ExecutionEngine) -> None:
     """Make closing *engine* do nothing.
 
-    To be called when the scheduler, and so everything after it, failed to open.
-
-    Scrapy would close everything, and log tracebacks of parts that were never opened instead of
-    what is wrong.
+    To be called when the scheduler, and so everything after it, failed to open. Scrapy would close
+    everything, and its tracebacks of parts that were never opened would hide the actual error.
     """
 
     async def close(*, reason: str = "") -> None:  # noqa: ARG001  # the engine's interface
         engine.downloader.close()
 
-    engine.close_async = close  # type: ignore[method-assign]  # the seam itself
+    engine.close_async = close  # type: ignore[method-assign]  # replaced on purpose
 
 
 def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[None]]) -> None:
-    """Close what was opened, and call *undo*, when a processing module cannot be opened.
+    """If a processing module cannot be opened, close what was opened and call *undo*.
 
     As with ``skip_closing``, the messages that Scrapy logs while closing would hide the reason.
     """
@@ -249,6 +251,7 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
     close_spider = engine.scraper.close_spider_async
 
     async def open_or_undo() -> None:
+        """Open the processing modules; after an error close those that were opened."""
         try:
             await open_spider()
         except CloseSpider:
@@ -262,17 +265,18 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
             await undo()
             raise
 
-    engine.scraper.open_spider_async = open_or_undo  # type: ignore[method-assign]  # the seam itself
+    engine.scraper.open_spider_async = open_or_undo  # type: ignore[method-assign]  # replaced on purpose
 
 
 def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None]) -> None:
-    """Report the processing module that could not be closed, and call *then*.
+    """If a processing module fails to close, report which one and call *then*.
 
-    Replaces the engine's own closing of the modules.
+    Wraps the engine's own closing of the modules.
     """
     close_spider = engine.scraper.close_spider_async
 
-    async def close_or_name() -> None:
+    async def close_and_report() -> None:
+        """Close the processing modules; report which one raised an error."""
         try:
             await close_spider()
         except Exception as error:
@@ -284,7 +288,7 @@ def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None]) -> No
             print_error(f"webcrawl: {sentence}\n")
             then()
 
-    engine.scraper.close_spider_async = close_or_name  # type: ignore[method-assign]  # the seam itself
+    engine.scraper.close_spider_async = close_and_report  # type: ignore[method-assign]  # replaced on purpose
 
 
 def is_closing(engine: ExecutionEngine) -> bool:
@@ -301,11 +305,11 @@ class PlainStats(MemoryStatsCollector):
     __getattribute__ = object.__getattribute__
 
 
-class _Plain:
-    """Base class of the middlewares, with what they do beyond Scrapy's.
+class _PlainMiddleware:
+    """Base class of the two middlewares, with the changes to Scrapy's.
 
-    They do not follow a redirect to where no link may lead (a mail server's port). They do not warn
-    of a crawl without RefererMiddleware.
+    They do not follow redirects to URLs that no link may have, such as a mail server's port. They
+    do not warn if the crawl has no RefererMiddleware.
     """
 
     crawler: Crawler
@@ -316,21 +320,22 @@ class _Plain:
         self._filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        if request.meta.get("dont_redirect"):  # a link
+        """Return the Request that follows a redirect, or *response* if it is not to be followed."""
+        if request.meta.get("dont_redirect"):  # set for links
             return response
-        answer = cast("Any", super()).process_response(request, response)
-        if isinstance(answer, Request) and self._filters.refusal(answer.url, 0) is not None:
+        result = cast("Any", super()).process_response(request, response)
+        if isinstance(result, Request) and self._filters.refusal(result.url, 0) is not None:
             self.crawler.stats.inc_value("redirects/refused")
             return response
-        return cast("Request | Response", answer)
+        return cast("Request | Response", result)
 
     def _engine_started(self) -> None:
         self._referer_spider_middleware = self.crawler.get_spider_middleware(RefererMiddleware)
 
 
-class PlainRedirectMiddleware(_Plain, RedirectMiddleware):  # type: ignore[misc]  # Scrapy warns of the third parameter
+class PlainRedirectMiddleware(_PlainMiddleware, RedirectMiddleware):  # type: ignore[misc]  # Scrapy warns of the third parameter
     """Scrapy's redirects, for ordinary Requests; the frontier redirects links."""
 
 
-class PlainMetaRefreshMiddleware(_Plain, MetaRefreshMiddleware):  # type: ignore[misc]  # as above
+class PlainMetaRefreshMiddleware(_PlainMiddleware, MetaRefreshMiddleware):  # type: ignore[misc]  # as above
     """Scrapy's redirects by ``<meta http-equiv=refresh>``, for ordinary Requests."""

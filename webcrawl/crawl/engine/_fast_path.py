@@ -1,21 +1,21 @@
 """The fast path: replacements for private parts of Scrapy 2.19 that only make a crawl faster.
 
 ``_engine.takes_fast_path`` says whether it may be used. Without it the same pages take Scrapy's own
-path. A test compares the source of what is replaced with the version that was read.
+path. A test checks that the source of the replaced functions has not changed.
 
 * ``_Service``: between the scheduler and the item pipelines Scrapy has a dozen Deferreds, four
   tasks and three turns of the loop for each page: a quarter of all CPU time.
 * its ``handle_output``: for each response Scrapy starts a queue and two tasks or more. With one
   Page, that is a tenth of all CPU time.
 * ``DirectSignals``: Scrapy starts a task for each handler of a signal, which is 27 us for an item.
-* ``schedule``: Scrapy asks the scheduler in the next turn of the loop after each request. Here it
-  waits a little, so that several requests start together. Running the same code for one after
-  another keeps it in the processor's caches: no fewer instructions, but 2 % less time for a page
-  with a host of its own.
+* ``schedule``: after each request Scrapy asks the scheduler again in the next turn of the loop.
+  Here it waits a little, so that several requests start together. Running the same code for them
+  one after another keeps it in the processor's caches. That takes no fewer instructions, but 2 %
+  less time if every page is on a different host.
 * ``_Middlewares``, ``_through_handler``, ``_through_pipelines``: for each call of a method Scrapy
-  makes a coroutine and a name for warnings, and parses each URL for its scheme.
+  creates a coroutine and a name for warnings, and it parses each URL to get the scheme.
 
-Each was measured alone, and saves 2 % of a page or more: docs/why/decisions.md.
+Each was measured on its own and saves at least 2 % of the time of a page: docs/why/decisions.md.
 """
 
 from __future__ import annotations
@@ -38,12 +38,7 @@ from scrapy.exceptions import _InvalidOutput
 from scrapy.http import Headers, Response
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.signalmanager import SignalManager
-from scrapy.utils.defer import (
-    _process_pending_io,
-    aiter_errback,
-    ensure_awaitable,
-    iter_errback,
-)
+from scrapy.utils.defer import _process_pending_io, aiter_errback, ensure_awaitable, iter_errback
 from scrapy.utils.log import logformatter_adapter
 from scrapy.utils.misc import warn_on_generator_with_return_value
 from scrapy.utils.python import global_object_name, to_bytes
@@ -64,15 +59,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # A callback may yield thousands of Requests without ever waiting, at 0.1 ms each.
-_OUTPUTS_AT_ONCE = 100
+_OUTPUTS_PER_TURN = 100
 # The methods of spider middlewares that every page goes through.
-_OF_PAGES = ("process_spider_input", "process_spider_output", "process_spider_exception")
-# The code of Scrapy's wrappers that only warn of an argument no longer passed.
-_WARNS_OF_SPIDER = cast("Any", UserAgentMiddleware.process_request).__code__
+_PAGE_METHODS = ("process_spider_input", "process_spider_output", "process_spider_exception")
+# The code of those wrappers of Scrapy that only warn of an argument that is no longer passed.
+_WARNING_WRAPPER = cast("Any", UserAgentMiddleware.process_request).__code__
 
 
 def take_fast_path(engine: ExecutionEngine) -> None:
-    """Replace the engine's own functions with those below.
+    """Replace functions of *engine* with the faster ones below.
 
     To be called while the spider is being opened.
     """
@@ -86,9 +81,11 @@ def take_fast_path(engine: ExecutionEngine) -> None:
             nextcall._call = loop.call_later(TOGETHER_SECS, nextcall)
 
     nextcall.schedule = schedule
-    engine._start_scheduled_request = service.start_request  # type: ignore[method-assign]  # the seam itself
+
+    engine._start_scheduled_request = service.start_request  # type: ignore[method-assign]  # on purpose
     if engine.settings.getint("CONCURRENT_ITEMS") == 1:
         engine.scraper.handle_spider_output_async = service.handle_output  # type: ignore[method-assign]  # likewise
+
     downloader: Any = engine.downloader
     downloader.handlers.download_request_async = _through_handler(downloader.handlers)
     pipelines = engine.scraper.itemproc
@@ -101,11 +98,12 @@ def take_fast_path(engine: ExecutionEngine) -> None:
 class _Service:
     """Takes a request through engine and scraper, with Scrapy's signals, log lines and counts.
 
-    Rare cases take Scrapy's path from the callback on: failures, and all pages if there are spider
-    middlewares.
+    Failures, and all pages if there are spider middlewares, take Scrapy's path from the callback
+    on.
 
-    Pages advance in step: all that arrived together are taken over, then all are read, then the
-    links of all are submitted (the spider waits before that). This saves a sixth of all CPU time.
+    Pages that arrived together advance together: first all responses are handled, then all are
+    parsed, then the links of all are submitted (the spider waits before that). This saves a sixth
+    of all CPU time.
     """
 
     def __init__(self, engine: ExecutionEngine) -> None:
@@ -114,16 +112,16 @@ class _Service:
         self._downloader: Any = engine.downloader
         self._spider = cast("Any", engine.crawler.spider)
         self._tasks: set[asyncio.Task[None] | None] = set()
-        self._reading = MicroBatch()
+        self._before_callback = MicroBatch()
         methods = scraper.spidermw.methods
-        self._has_spider_middlewares = any(any(methods[name]) for name in _OF_PAGES)
+        self._has_spider_middlewares = any(any(methods[name]) for name in _PAGE_METHODS)
         self._signals = scraper.signals = DirectSignals(engine.signals.sender)
         warn_on_generator_with_return_value(self._spider, self._spider._parse)
 
     def start_request(self) -> bool:
         """Start the next request; return False if the scheduler has none now.
 
-        This is the engine's ``_start_scheduled_request``.
+        Replaces the engine's ``_start_scheduled_request``.
         """
         slot = self._engine._slot
         assert slot is not None
@@ -132,6 +130,7 @@ class _Service:
             if has_receivers(self._engine.signals, signals.scheduler_empty):
                 self._signals.send_catch_log(signals.scheduler_empty)
             return False
+
         slot.add_request(request)
         serving = self._serve(request, self._downloader.download(request))
         # asyncio.create_task would give each task a name.
@@ -139,9 +138,11 @@ class _Service:
         return True
 
     async def _serve(self, request: Request, download: Awaitable[Response | Request]) -> None:
+        """Await the *download* of *request*, and process its response or failure."""
         slot = self._engine._slot
         assert slot is not None
         result: Response | Request | Failure
+
         try:
             try:
                 result = await download
@@ -160,6 +161,7 @@ class _Service:
             slot.nextcall.schedule()
 
     async def _scrape(self, result: Response | Failure, request: Request) -> None:
+        """Process *result* within the scraper's limit of bytes, as Scrapy's scraper does."""
         scraper = self._scraper
         slot = scraper.slot
         assert slot is not None
@@ -168,29 +170,32 @@ class _Service:
             size = max(len(result.body), size)
             if result.request is None:
                 result.request = request
-            self._announce_response(result, result.request)
+            self._report_response(result, result.request)
+
         slot.active.add(request)
         slot.active_size += size
         try:
             if self._has_spider_middlewares or not isinstance(result, Response):
                 await scraper._scrape(result, request)
             else:
-                await self._call(result, request)
+                await self._call_callback(result, request)
         finally:
             slot.active.remove(request)
             slot.active_size -= size
             scraper._check_if_closing()
 
-    def _announce_response(self, response: Response, request: Request) -> None:
+    def _report_response(self, response: Response, request: Request) -> None:
+        """Log *response* and send its signal, as Scrapy's engine does."""
         spider = self._spider
-        line = self._engine.logformatter.crawled(request, response, spider)
-        if line is not None:
-            logger.log(*logformatter_adapter(line), extra={"spider": spider})
+        log_entry = self._engine.logformatter.crawled(request, response, spider)
+        if log_entry is not None:
+            logger.log(*logformatter_adapter(log_entry), extra={"spider": spider})
         self._signals.send_catch_log(
             signals.response_received, response=response, request=request, spider=spider
         )
 
-    async def _call(self, response: Response, request: Request) -> None:
+    async def _call_callback(self, response: Response, request: Request) -> None:
+        """Call the callback with *response*, and process its output or its exception."""
         assert response.request is not None
         callback = response.request.callback
         try:
@@ -198,7 +203,7 @@ class _Service:
                 callback = self._spider._parse
             else:
                 warn_on_generator_with_return_value(self._spider, callback)
-            await self._reading.wait()
+            await self._before_callback.wait()
             output: Any = callback(response, **response.request.cb_kwargs)
             if inspect.iscoroutine(output):
                 output = await output
@@ -216,42 +221,44 @@ class _Service:
         request: Request,
         response: Response | Failure,
     ) -> None:
-        """Process the output of a callback one by one, without tasks.
+        """Process *result*, the output of a callback, one item at a time and without tasks.
 
-        This is what CONCURRENT_ITEMS = 1 means.
+        That is the meaning of CONCURRENT_ITEMS = 1. Replaces ``handle_spider_output_async``.
         """
         scraper = self._scraper
-        process, on_error = scraper._process_spidermw_output_async, scraper.handle_spider_error
+        process_output = scraper._process_spidermw_output_async
+        on_error = scraper.handle_spider_error
         if isinstance(result, AsyncIterator):
             async for output in aiter_errback(result, on_error, request, response):
-                await process(output, response)
+                await process_output(output, response)
             return
+
         outputs = iter_errback(result, on_error, request, response)
         for number, output in enumerate(outputs, start=1):
-            await process(output, response)
-            if number % _OUTPUTS_AT_ONCE == 0:
+            await process_output(output, response)
+            if number % _OUTPUTS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
 
 class _Middlewares:
-    """The downloader middlewares of *manager*, called without a coroutine for each."""
+    """Calls the downloader middlewares of *manager*, without a coroutine for each call."""
 
     def __init__(self, manager: DownloaderMiddlewareManager) -> None:
         self._manager = manager
         methods = cast("dict[str, Iterable[Any]]", manager.methods)
-        self._of_requests = [*map(_direct, methods["process_request"])]
-        self._of_responses = [*map(_direct, methods["process_response"])]
+        self._request_methods = [*map(_without_wrapper, methods["process_request"])]
+        self._response_methods = [*map(_without_wrapper, methods["process_response"])]
 
     async def download(
         self, download: Callable[[Request], Awaitable[Response]], request: Request
     ) -> Response | Request:
-        """Do the manager's ``download_async``."""
+        """Pass *request* through the middlewares to *download*, like ``download_async``."""
         result: Any
         try:
-            for method in self._of_requests:
+            for method in self._request_methods:
                 result = method(request=request)
                 if result is not None:
-                    result = await _returned(result, method)
+                    result = await _awaited_result(result, method)
                     if result is not None:
                         break
             else:
@@ -259,32 +266,38 @@ class _Middlewares:
         except Exception as error:  # noqa: BLE001  # a middleware may turn it into a response
             await _process_pending_io()
             result = await self._manager._process_exception(error, request)
-        for method in self._of_responses:
+
+        for method in self._response_methods:
             if isinstance(result, Request):
                 break
             result = method(request=request, response=result)
             if not isinstance(result, Response):
-                result = await _returned(result, method)
+                result = await _awaited_result(result, method)
                 if result is None:
                     raise _InvalidOutput(f"{method.__qualname__} returned None, not a Response")
         return cast("Response | Request", result)
 
 
-async def _returned(result: Any, method: Any) -> Any:
-    """Return the Response, Request or None that *method* of a middleware returned."""
+async def _awaited_result(result: Any, method: Any) -> Any:
+    """Return *result* of the middleware's *method*, awaited if it is awaitable.
+
+    Raises _InvalidOutput unless it is a Response, a Request or None.
+    """
     if not isinstance(result, Response | Request):
         result = await ensure_awaitable(result, _warn=global_object_name(method))
     if not isinstance(result, Response | Request | None):
-        kind = type(result).__name__
-        raise _InvalidOutput(f"{method.__qualname__} returned {kind}, not a Response or Request")
+        type_name = type(result).__name__
+        raise _InvalidOutput(
+            f"{method.__qualname__} returned {type_name}, not a Response or Request"
+        )
     return result
 
 
-def _direct(method: Any) -> Any:
-    """Return *method* of a middleware without Scrapy's wrapper.
+def _without_wrapper(method: Any) -> Any:
+    """Return *method* of a middleware without Scrapy's wrapper around it.
 
-    For middlewares that set header fields, return a function that does the same. Scrapy would
-    normalize the names and values of these fields for each request.
+    For the middlewares that set header fields, returns a faster function with the same effect:
+    Scrapy's normalizes the names and values of these fields for each request.
     """
     middleware = method.__self__ if inspect.ismethod(method) else None
     if type(middleware) is DefaultHeadersMiddleware:
@@ -302,7 +315,7 @@ def _direct(method: Any) -> Any:
                 dict.setdefault(request.headers, b"User-Agent", [to_bytes(middleware.user_agent)])
 
         return set_agent
-    if middleware is not None and getattr(method, "__code__", None) is _WARNS_OF_SPIDER:
+    if middleware is not None and getattr(method, "__code__", None) is _WARNING_WRAPPER:
         return MethodType(method.__wrapped__, middleware)
     return method
 
@@ -310,14 +323,14 @@ def _direct(method: Any) -> Any:
 def _through_handler(
     handlers: DownloadHandlers,
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """Return a function that downloads with *handlers*, without an extra coroutine."""
-    any_handler = handlers.download_request_async
+    """Return a function that downloads a request with *handlers*, without an extra coroutine."""
+    download_as_scrapy = handlers.download_request_async
 
     def download(request: Request) -> Coroutine[Any, Any, Response]:
         scheme = request.url.partition(":")[0]
         handler = handlers._handlers.get(scheme)
         if handler is None or scheme in handlers._old_style_handlers:
-            return any_handler(request)
+            return download_as_scrapy(request)
         return handler.download_request(request)
 
     return download
@@ -328,6 +341,7 @@ def _through_pipelines(pipelines: ItemPipelineManager) -> Callable[[Any], Corout
     methods = cast("Iterable[Any]", pipelines.methods["process_item"])
 
     async def process(item: Any) -> Any:
+        """Pass *item* through all pipelines and return the result."""
         for method in methods:
             item = method(item)
             item = await (
@@ -343,44 +357,57 @@ def _through_pipelines(pipelines: ItemPipelineManager) -> Callable[[Any], Corout
 class DirectSignals(SignalManager):
     """Signals whose handlers are called one after the other, without a task for each."""
 
-    def send_catch_log(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
-        """Send *signal* as Scrapy does, at a quarter of the cost."""
-        named |= {"signal": signal, "sender": self.sender}
-        return [(receiver, _call_receiver(receiver, named)) for receiver in self._receivers(signal)]
+    def send_catch_log(self, signal: Any, **arguments: Any) -> list[tuple[Any, Any]]:
+        """Send *signal* to its handlers as Scrapy does, at a quarter of the cost."""
+        arguments |= {"signal": signal, "sender": self.sender}
+        return [
+            (receiver, _call_receiver(receiver, arguments)) for receiver in self._receivers(signal)
+        ]
 
-    async def send_catch_log_async(self, signal: Any, **named: Any) -> list[tuple[Any, Any]]:
-        """Send *signal* as Scrapy does, and await the handlers."""
-        named |= {"signal": signal, "sender": self.sender}
-        answers = []
+    async def send_catch_log_async(self, signal: Any, **arguments: Any) -> list[tuple[Any, Any]]:
+        """Send *signal* to its handlers as Scrapy does, and await each of them."""
+        arguments |= {"signal": signal, "sender": self.sender}
+        results = []
+
         for receiver in self._receivers(signal):
-            answer = _call_receiver(receiver, named)
-            if _is_awaitable(answer):
+            result = _call_receiver(receiver, arguments)
+            if _is_awaitable(result):
                 try:
-                    answer = await (
-                        answer
-                        if inspect.iscoroutine(answer)
-                        else ensure_awaitable(answer, _warn=global_object_name(receiver))
+                    result = await (
+                        result
+                        if inspect.iscoroutine(result)
+                        else ensure_awaitable(result, _warn=global_object_name(receiver))
                     )
                 except Exception as error:  # noqa: BLE001  # logged
-                    answer = _log_caught(receiver, named, error)
-            answers.append((receiver, answer))
-        return answers
+                    result = _log_caught(receiver, arguments, error)
+            results.append((receiver, result))
+        return results
 
     def _receivers(self, signal: Any) -> list[Any]:
-        own = connections.get(id(self.sender), {})
-        if id(Any_) in connections or Any_ in own:  # handlers for all senders or signals
+        """Return the living handlers of *signal*."""
+        own_connections = connections.get(id(self.sender), {})
+        if (
+            id(Any_) in connections or Any_ in own_connections
+        ):  # handlers for all senders or signals
             return [*liveReceivers(getAllReceivers(self.sender, signal))]
-        return [*liveReceivers(own.get(signal, ()))]
+        return [*liveReceivers(own_connections.get(signal, ()))]
 
 
-def _call_receiver(receiver: Any, named: dict[str, Any]) -> Any:
+def _call_receiver(receiver: Any, arguments: dict[str, Any]) -> Any:
+    """Call *receiver* with those of *arguments* that it accepts; return its result or exception."""
     code = getattr(getattr(receiver, "__func__", receiver), "__code__", None)
     try:
         if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
-            return robustApply(receiver, **named)
-        return receiver(**{name: named[name] for name in _parameters_of(code) if name in named})
+            return robustApply(receiver, **arguments)
+        return receiver(
+            **{
+                parameter: arguments[parameter]
+                for parameter in _parameters_of(code)
+                if parameter in arguments
+            }
+        )
     except Exception as error:  # noqa: BLE001  # logged
-        return _log_caught(receiver, named, error)
+        return _log_caught(receiver, arguments, error)
 
 
 @lru_cache(256)
@@ -388,11 +415,11 @@ def _parameters_of(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]
 
 
-def _log_caught(receiver: Any, named: dict[str, Any], error: Exception) -> Exception:
+def _log_caught(receiver: Any, arguments: dict[str, Any], error: Exception) -> Exception:
     message = "Error caught on signal handler: %s"
-    logger.error(message, receiver, exc_info=error, extra={"spider": named.get("spider")})
+    logger.error(message, receiver, exc_info=error, extra={"spider": arguments.get("spider")})
     return error
 
 
-def _is_awaitable(answer: object) -> bool:
-    return answer is not None and (inspect.isawaitable(answer) or isinstance(answer, Deferred))
+def _is_awaitable(result: object) -> bool:
+    return result is not None and (inspect.isawaitable(result) or isinstance(result, Deferred))

@@ -23,9 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formatter of a log record as one line of JSON."""
+    """Formats a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return *record* as a JSON object, with credentials in tracebacks hidden."""
         time = datetime.fromtimestamp(record.created).astimezone()
         fields = {
             "time": time.isoformat(timespec="milliseconds"),
@@ -41,7 +42,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_json() -> None:
-    """Let this process log in JSON lines. Scrapy creates its handler up to four times."""
+    """Make this process log in JSON lines.
+
+    The formatter is set in Scrapy's own function, because Scrapy creates its handler up to four
+    times.
+    """
 
     def formatter(handler: logging.Handler, settings: Settings) -> logging.Formatter:  # noqa: ARG001  # Scrapy's
         return JsonFormatter()

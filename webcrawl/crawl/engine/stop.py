@@ -1,6 +1,6 @@
-"""Ends a crawl that cannot continue, with its reason in one sentence.
+"""Ends a crawl that cannot continue, and gives the reason in one sentence.
 
-The scheduler and its parts call it with what a log, a checkpoint or the background work raised. The
+The scheduler and its parts report errors of logs, checkpoints and background work here. The
 invariant: nothing is lost. From the first error on, no URL is finished and no checkpoint is made.
 So the last checkpoint and the logs after it contain everything that is left to do, and the same
 command continues from there.
@@ -27,11 +27,14 @@ logger = logging.getLogger(__name__)
 
 
 class CrawlStop:
-    """End of a crawl. Once an early one ``has_begun``, no more URLs are finished."""
+    """Ends the crawl of *crawler* in *jobdir*.
+
+    The attribute has_begun says that an error is ending it: no more URLs are finished then.
+    """
 
     #: Whether the crawl is open.
     is_open = False
-    #: Whether only the last checkpoint is left to make: nothing is in process any more.
+    #: Whether nothing is in process any more, and only the last checkpoint is still to be made.
     is_over = False
 
     def __init__(self, *, crawler: Crawler, jobdir: Path) -> None:
@@ -44,11 +47,11 @@ class CrawlStop:
 
     @property
     def is_ending(self) -> bool:
-        """Return whether the crawl is closing: its sources must stop, and lose nothing by that."""
+        """Return whether the crawl is closing: sources of URLs must stop, without losing any."""
         return not self.is_open or self.has_begun or is_closing(self._crawler.engine)
 
     def listen(self) -> None:
-        """Close a crawl that has already failed as soon as the spider is open.
+        """Have the crawl closed as soon as the spider is open, if it has failed by then.
 
         To be called while the spider is being opened.
         """
@@ -58,6 +61,7 @@ class CrawlStop:
         """End the crawl because of *error*; only the first error counts. Returns immediately."""
         if self.has_begun:
             return
+
         self.has_begun = True
         cause, sentence = _cause_and_sentence(error, self._jobdir)
         stats, spider = self._crawler.stats, self._crawler.spider
@@ -70,15 +74,18 @@ class CrawlStop:
             self._close()
 
     def ask(self, reason: str) -> None:
-        """End the crawl with a checkpoint, though it could continue. Returns immediately."""
+        """End the crawl with a checkpoint, for *reason*, although it could continue.
+
+        Returns immediately.
+        """
         self._reason = reason
         if self._is_opened and not self.has_begun:
             self._close()
 
     def _spider_opened(self) -> None:
-        """Close a crawl that has already failed.
+        """Close the crawl if it has failed while the spider was being opened.
 
-        Before, the processing modules were being opened, and Scrapy would have closed them halfway.
+        It could not be closed before: Scrapy was still opening the processing modules.
         """
         self._is_opened = True
         if self.has_begun:
@@ -91,7 +98,7 @@ class CrawlStop:
 
 
 def _cause_and_sentence(error: Exception, jobdir: Path) -> tuple[str, str]:
-    """Return the finish reason and the sentence for the user."""
+    """Return the finish reason for *error* and a sentence for the user; *jobdir* is named in it."""
     if isinstance(error, FatalError):
         return "unusable_settings", str(error)
     if isinstance(error, CorruptRecordError):

@@ -1,6 +1,6 @@
-"""Messages for the user.
+"""Messages for the user, written to standard error.
 
-They are written to standard error, and to the log if that is a file or JSON lines.
+They are also written to the log, if that is a file or JSON lines.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 
 def print_and_log(text: str, *, level: int = logging.ERROR) -> None:
-    """Write *text* to standard error, and to the log if that is a file.
+    """Write *text* to standard error, and to the log if that is a file or JSON lines.
 
-    Every job of scrapyd logs to a file.
+    Jobs of scrapyd always log to a file.
     """
     print_error(text)
     if _log_is_file() or _log_is_json():
@@ -42,11 +42,11 @@ def use_log_level(level: int | str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Write *text*, which the log also has, to standard error.
+    """Write *text*, which was also logged, to standard error.
 
     The crawl may outlive its terminal or daemon, so a missing standard error is ignored. Control
-    characters, which file names may contain, are escaped, and credentials in URLs are masked.
-    Nothing is written between lines of JSON.
+    characters, which file names may contain, are escaped, and credentials in URLs are masked. If
+    standard error is a log of JSON lines, nothing is written.
     """
     if _log_is_json() and not _log_is_file():
         return
@@ -58,12 +58,12 @@ def print_error(text: str) -> None:
 
 
 def give_up(stream: TextIO) -> None:
-    """Redirect *stream*, whose terminal or pipe is gone, to the null device.
+    """Redirect *stream*, whose terminal or pipe was closed, to the null device.
 
-    Otherwise Python would write its buffer again at the end, and fail with an exit code.
+    Otherwise Python would try to write its buffer again on exit, and exit with an error code.
     """
-    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), stream.fileno())
+    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as null_device:
+        os.dup2(null_device.fileno(), stream.fileno())
 
 
 def _log_is_file() -> bool:

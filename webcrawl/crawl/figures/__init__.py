@@ -1,1 +1,1 @@
-"""Figures of a crawl: statistics, the progress line, the summary at its end."""
+"""Statistics of a crawl, its progress line, and the summary at its end."""

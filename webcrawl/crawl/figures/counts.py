@@ -1,7 +1,7 @@
-"""Counts of pages, redirects and URLs given up, summed up from the counts of outcomes.
+"""Counts of pages, redirects and URLs given up, added up from the counts of outcomes.
 
-One word each, wherever the user reads them: a *page* is a URL that gave a document (2xx), a
-*redirect* one that leads elsewhere (3xx), and any other end means that the URL was *given up*. A
+Everything that the user reads uses the same words. A *page* is a URL that returned a document
+(2xx), a *redirect* one that leads elsewhere (3xx); a URL with any other outcome was *given up*. A
 *contact* is one request to a host, whatever its result: pages, redirects, failures, retries and
 robots.txt files all count.
 """
@@ -19,31 +19,35 @@ _PREFIXES = ("", "k", "M", "G", "T")
 
 
 def with_prefix(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
-    """Return the non-zero numbers in *stats* with *prefix*, by the rest of their name."""
+    """Return the non-zero numbers in *stats* whose names have *prefix*, which is removed."""
     return {
         name.removeprefix(prefix): int(value)
-        for name, value in list(stats.items())  # modules count in threads
+        for name, value in list(stats.items())  # a copy: threads of modules add stats
         if name.startswith(prefix) and isinstance(value, (int, float)) and int(value)
     }
 
 
 def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
-    """Describe how many seeds each filter has refused, the most first; "" if none has."""
-    found = with_prefix(f"{prefix}seeds/refused/", stats).items()
-    most_first = sorted(found, key=lambda item: (-item[1], item[0]))
+    """Describe how many seeds each filter has refused, largest number first; "" if none has.
+
+    *prefix* as in ``Counts.of``.
+    """
+    counts = with_prefix(f"{prefix}seeds/refused/", stats).items()
+    most_first = sorted(counts, key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {number:,}" for name, number in most_first)
 
 
 def module_failures(stats: Mapping[str, Any], prefix: str = "") -> dict[str, int]:
-    """Return how many pages each processing module has failed on, by its class."""
-    found = sorted(with_prefix(f"{prefix}critical/", stats).items())
-    return {name: number for name, number in found if name not in ("callback", "download")}
+    """Return how many pages each processing module has failed on, by the path of its class."""
+    counts = sorted(with_prefix(f"{prefix}critical/", stats).items())
+    return {name: number for name, number in counts if name not in ("callback", "download")}
 
 
 def short(number: int) -> str:
-    """Return *number* for a progress line: exact up to a hundred thousand.
+    """Format *number* for a progress line: exact up to a hundred thousand.
 
-    >>> [short(number) for number in (99_999, 123_456, 12_345_678)] ['99,999', '123k', '12.3M']
+    >>> [short(number) for number in (99_999, 123_456, 12_345_678)]
+    ['99,999', '123k', '12.3M']
     """
     if number < _EXACT:
         return f"{number:,}"
@@ -51,18 +55,19 @@ def short(number: int) -> str:
 
 
 def per_second(rate: float) -> str:
-    """Return *rate* for a progress line.
+    """Format *rate*, per second, for a progress line.
 
-    >>> [per_second(rate) for rate in (0, 0.25, 17.8)] ['0', '0.2', '18']
+    >>> [per_second(rate) for rate in (0, 0.25, 17.8)]
+    ['0', '0.2', '18']
     """
     return f"{rate:,.{int(0 < rate < 1)}f}"
 
 
 def size(number: float) -> str:
-    """Return *number* of bytes in three digits.
+    """Format *number*, of bytes, with three significant digits.
 
-    >>> [size(number) for number in (900, 12_345, 7.1e6, 2.25e12)] ['900B', '12.3kB', '7.10MB',
-    '2.25TB']
+    >>> [size(number) for number in (900, 12_345, 7.1e6, 2.25e12)]
+    ['900B', '12.3kB', '7.10MB', '2.25TB']
     """
     power = 0
     while number >= 999.5 and power < len(_PREFIXES) - 1:
@@ -73,16 +78,17 @@ def size(number: float) -> str:
 
 
 def elapsed(secs: float) -> str:
-    """Return *secs* as hours, minutes and seconds.
+    """Format *secs* as hours, minutes and seconds.
 
-    >>> elapsed(3_725.6) '1:02:05'
+    >>> elapsed(3_725.6)
+    '1:02:05'
     """
     minutes, seconds = divmod(int(secs), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 class Counts(NamedTuple):
-    """Counts of pages, redirects, URLs *given_up* by outcome, and repeat *visits*."""
+    """Numbers of pages, redirects and repeat visits, and of URLs given up, by outcome."""
 
     pages: int
     redirects: int
@@ -91,17 +97,20 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, stats: Mapping[str, Any], prefix: str = "") -> Self:
-        """Sum up the counts ``outcome/…`` in *stats*, or those with a *prefix*."""
+        """Add up the stats ``outcome/…`` and ``visits/…``.
+
+        *prefix* comes before these names in *stats*: "crawl/" for the whole crawl, "" for this run.
+        """
         from webcrawl.net.outcomes import is_document  # noqa: PLC0415  # it loads a package
 
         outcomes = with_prefix(f"{prefix}outcome/", stats)
         return cls(
-            sum(number for name, number in outcomes.items() if is_document(name)),
-            sum(number for name, number in outcomes.items() if name.startswith("http_3")),
-            {
+            pages=sum(number for name, number in outcomes.items() if is_document(name)),
+            redirects=sum(number for name, number in outcomes.items() if name.startswith("http_3")),
+            given_up={
                 name: number
                 for name, number in outcomes.items()
                 if not name.startswith(("http_2", "http_3"))
             },
-            sum(with_prefix(f"{prefix}visits/", stats).values()),
+            visits=sum(with_prefix(f"{prefix}visits/", stats).values()),
         )

@@ -1,6 +1,6 @@
-"""Samples of a crawl for its projection.
+"""Samples of a running crawl, from which its end is projected.
 
-A sample says what is left, and how long the longest queues will take.
+A sample says how many URLs are left, and how long the longest queues of hosts will take.
 """
 
 from __future__ import annotations
@@ -23,51 +23,58 @@ if TYPE_CHECKING:
     from webcrawl.hosts.budgets.quotas import Quota
 
 # Seconds that a retried URL costs its host, whose pauses double from 10 s on; and the largest share
-# of such URLs.
+# of retried URLs that is assumed.
 _RETRY_SECS = 20.0
 _MAX_RETRY_SHARE = 0.5
 
 
 def sample_of(shards: Shards, quotas: Mapping[str, Quota]) -> Sample:
-    """Return a sample of *shards* now.
+    """Return a sample of the present state of *shards*. Takes 1 ms for each shard.
 
-    *quotas* of pages end some queues early. 1 ms for each shard.
+    *quotas* limit the pages of hosts and domains, so some queues will not be fetched to their end.
     """
     stats = defaultdict(int, shards.stats())
-    new_share = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
+    share_of_new = stats["seen/new"] / max(stats["seen/submitted"] - stats["seen/waiting"], 1)
     parked = sum(sum(shard.admission.postponed.values()) for shard in shards)
-    urls_left = stats["frontier/waiting"] + stats["seen/waiting"] * new_share + parked
-    min_secs = max_secs = bound = each = 0.0
+    urls_left = stats["frontier/waiting"] + stats["seen/waiting"] * share_of_new + parked
+
+    min_secs = max_secs = max_bound = longest_period = 0.0
     queues = [(shard, queue) for shard in shards for queue in shard.frontier.longest_tails()]
-    usual = median([queue.period for _, queue in queues if queue.period] or [0.0])
+    median_period = median([queue.period for _, queue in queues if queue.period] or [0.0])
     for shard, queue in queues:
         host, ready_in = host_of_key(queue.host), max(queue.ready_at - shard.clock(), 0.0)
-        rest, period = queue.min_rest or usual, max(queue.min_rest, queue.period) or usual
+        min_pause = queue.min_rest or median_period
+        period = max(queue.min_rest, queue.period) or median_period
         # The pauses of a failing host grow until it answers or is given up.
         if shard.hosts.records.get(host).failures:
-            rest = period = usual
-        allowed = _allowed(shard, host, quotas)
-        urls = min(len(queue), allowed)
+            min_pause = period = median_period
+
+        allowed_pages = _allowed_pages(shard, host, quotas)
+        urls = min(len(queue), allowed_pages)
         urls_left -= len(queue) - urls
-        min_secs = max(min_secs, ready_in + (urls - 1) * rest)
-        bound = max(bound, ready_in + allowed * period)
-        # Assume that one more URL is found.
-        max_secs, each = max((max_secs, each), (ready_in + (urls + 1) * period, period))
+        min_secs = max(min_secs, ready_in + (urls - 1) * min_pause)
+        max_bound = max(max_bound, ready_in + allowed_pages * period)
+        # The slowest queue decides; assume that one more URL is found for it.
+        max_secs, longest_period = max(
+            (max_secs, longest_period), (ready_in + (urls + 1) * period, period)
+        )
+
+    max_secs += parked * longest_period
     retry_secs = stats["frontier/requeued"] / max(stats["frontier/finished"], 1) * _RETRY_SECS
     ready, resting = (stats[f"frontier/hosts/{state}"] for state in ("ready", "snoozed"))
     return Sample(
-        *(now(), int(stats["frontier/finished"]), urls_left, min_secs, max_secs + parked * each),
-        bound=bound or math.inf,
-        again=min(retry_secs / (each or 1), _MAX_RETRY_SHARE),
+        *(now(), int(stats["frontier/finished"]), urls_left, min_secs, max_secs),
+        bound=max_bound or math.inf,
+        again=min(retry_secs / (longest_period or 1), _MAX_RETRY_SHARE),
         ready=ready / max(ready + resting, 1),
         due=int(stats["frontier/due"]),
     )
 
 
-def _allowed(shard: Shard, host: str, quotas: Mapping[str, Quota]) -> float:
+def _allowed_pages(shard: Shard, host: str, quotas: Mapping[str, Quota]) -> float:
     """Return how many more pages *quotas* allow *host*."""
-    used = {"domain": shard.hosts.records.domains.find(registered_domain(host)).pages}
+    fetched = {"domain": shard.hosts.records.domains.find(registered_domain(host)).pages}
     if shard.settings.key == "host":
-        used["host"] = shard.hosts.records.get(host).begun
-    left = [quotas[name].pages - used[name] for name in used if quotas[name].pages]
-    return max(min(left, default=math.inf), 0)
+        fetched["host"] = shard.hosts.records.get(host).begun
+    allowed = [quotas[name].pages - fetched[name] for name in fetched if quotas[name].pages]
+    return max(min(allowed, default=math.inf), 0)

@@ -1,4 +1,4 @@
-"""Summary printed when a crawl ends: result, what waits, what failed, what to do next."""
+"""Summary printed when a crawl ends: its result, waiting URLs, failures, and next steps."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Columns of a line.
+# Maximum width of a line.
 _WIDTH = 80
+# Text for each finish reason.
 _ENDS = {
     "shutdown": "stopped by a signal",
     "hive_stopped": "stopped by scrapy hive stop",
@@ -35,41 +36,46 @@ _ENDS = {
 _Rows: TypeAlias = list[tuple[str, str]]
 
 
-class _Figures(NamedTuple):
-    """Figures of the whole crawl, from *stats*, where their names begin with *prefix*."""
+class _CrawlStats(NamedTuple):
+    """Statistics of the whole crawl, from *stats*, where their names begin with *prefix*."""
 
     stats: Mapping[str, Any]
     prefix: str
     crawl: Counts
 
     @classmethod
-    def of(cls, stats: Mapping[str, Any]) -> _Figures:
+    def of(cls, stats: Mapping[str, Any]) -> _CrawlStats:
+        """Read *stats*: the totals of the whole crawl, or those of this run if there are none."""
         prefix = PREFIX if f"{PREFIX}elapsed_time_seconds" in stats else ""
         return cls(stats, prefix, Counts.of(stats, prefix))
 
     def count(self, name: str) -> int:
+        """Return the count *name* of the whole crawl; 0 if there is none."""
         return int(self.stats.get(self.prefix + name, 0))
 
     @property
     def seconds(self) -> float:
+        """Return how long all runs of the crawl took."""
         return float(self.stats.get(f"{self.prefix}elapsed_time_seconds", 0.0))
 
     @property
-    def is_whole(self) -> bool:
-        """Return whether the process's own counts are complete: a kill loses their last minute."""
+    def is_complete(self) -> bool:
+        """Return whether the counts are complete; a kill loses those of the last minute."""
         return not self.count(CUT_OFF)
 
     @property
     def reason(self) -> str:
+        """Return the finish reason, as in the stats."""
         return str(self.stats.get("finish_reason", "unknown"))
 
     @property
     def waiting(self) -> int:
+        """Return the number of waiting URLs, including those not yet checked for duplicates."""
         return sum(int(self.stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting"))
 
     @property
     def held(self) -> Mapping[str, int]:
-        """URLs that are held back, by reason."""
+        """Return the number of URLs that are held back, by reason."""
         return with_prefix("frontier/parked/", self.stats)
 
 
@@ -83,10 +89,12 @@ def summary(
 ) -> str:
     """Return the summary of the whole crawl and of this run as text.
 
-    *places* are the directories of what modules stored. *files* is the directory of the log and the
-    stats, if it is not *jobdir*, as in a hive. *jobdir* is empty if the crawl keeps nothing.
+    *places* has the directories in which modules stored pages, by the names of the modules. *files*
+    is the directory of the log and the stats, if it is not *jobdir*, as in a hive. *jobdir* is
+    empty if nothing of the crawl is kept. *may_resume* says whether the same command may be run
+    again.
     """
-    figures = _Figures.of(stats)
+    figures = _CrawlStats.of(stats)
     groups = {
         "Result": _result(figures) + (_stored(figures, places) if jobdir else []),
         "Waiting": _waiting(figures),
@@ -100,31 +108,35 @@ def summary(
     )
 
 
-def _result(figures: _Figures) -> _Rows:
-    stats, count, crawl, is_whole = figures.stats, figures.count, figures.crawl, figures.is_whole
+def _result(figures: _CrawlStats) -> _Rows:
+    """Return the rows about what the crawl has done."""
+    stats, count = figures.stats, figures.count
+    crawl, is_complete = figures.crawl, figures.is_complete
     ended = finished(figures.held) if figures.reason == "finished" else ""
     # The items of the web spider are its pages.
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
-    now, received = stats.get("control/now", ""), count("fetch/bytes")
+    in_force, received = stats.get("control/now", ""), count("fetch/bytes")
     written = f", {count('warc/bytes'):,} written to WARC"
+    decompressed = _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes"))
+
     return [
         ("end", ended or _ENDS.get(figures.reason, figures.reason)),
         ("seeds", _seeds(stats, figures.prefix)),
         ("seeds", stats.get("seeds/damaged", "")),
-        ("pages", f"{crawl.pages:,}, of them {count('content/duplicates'):,} duplicates"),
+        ("pages", f"{crawl.pages:,} ({count('content/duplicates'):,} of them duplicates)"),
         ("redirects", f"{crawl.redirects:,}"),
         ("visits", _visits(with_prefix(f"{figures.prefix}visits/", stats))),
         ("requests", f"{count('contacts'):,}, including retries and robots.txt"),
-        ("hosts", f"{count('robots/origins'):,} contacted" * is_whole),
-        ("speed", _speed(crawl, figures.seconds) if is_whole else ""),
+        ("hosts", f"{count('robots/origins'):,} contacted" * is_complete),
+        ("speed", _speed(crawl, figures.seconds) if is_complete else ""),
         *_bound(stats, figures.prefix),
         *_paused(stats, figures.prefix),
-        ("changed", now and f"in force: {now}"),
-        ("bytes", f"{received:,} received{written * is_whole}"),
-        ("", _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes")) * is_whole),
-        ("links", _links(figures) if is_whole else ""),
+        ("changed", in_force and f"in force: {in_force}"),
+        ("bytes", f"{received:,} received{written * is_complete}"),
+        ("", decompressed * is_complete),
+        ("links", _links(figures) if is_complete else ""),
         (
-            "" if is_whole else "links",
+            "" if is_complete else "links",
             _links_per_page(
                 count("links/pages"), count("links/found"), count("links/found_unique")
             ),
@@ -134,10 +146,10 @@ def _result(figures: _Figures) -> _Rows:
     ]
 
 
-def _stored(figures: _Figures, places: Mapping[str, str]) -> _Rows:
-    """Return where the pages are, with what modules made of them."""
+def _stored(figures: _CrawlStats, places: Mapping[str, str]) -> _Rows:
+    """Return the rows about where modules stored the pages and what they made from them."""
     rows = [("WARC", f"{places['WARC']}/*.warc.gz" if figures.count("warc/bytes") else "")]
-    rows += [(name, place) for name, place in places.items() if name != "WARC"]
+    rows += [(name, path) for name, path in places.items() if name != "WARC"]
     if "output_store/files" in figures.stats:
         pending = figures.stats.get("output_store/pending", 0)
         remaining = f"; {pending:,} are still here" if pending else ""
@@ -146,7 +158,8 @@ def _stored(figures: _Figures, places: Mapping[str, str]) -> _Rows:
     return rows
 
 
-def _waiting(figures: _Figures) -> _Rows:
+def _waiting(figures: _CrawlStats) -> _Rows:
+    """Return the rows about URLs that wait or are held back."""
     stats = figures.stats
     return [
         ("waiting", counted(figures.waiting, "URL")),
@@ -156,7 +169,8 @@ def _waiting(figures: _Figures) -> _Rows:
     ]
 
 
-def _failed(figures: _Figures) -> _Rows:
+def _failed(figures: _CrawlStats) -> _Rows:
+    """Return the rows about URLs given up and failed modules."""
     errors, count = figures.crawl.given_up, figures.count
     return [
         ("given up", counted(sum(errors.values()), "URL") if errors else "none"),
@@ -173,11 +187,13 @@ def _failed(figures: _Figures) -> _Rows:
     ]
 
 
-def _next(figures: _Figures, jobdir: str, files: str, *, may_resume: bool) -> _Rows:
-    rows = [*_retry(figures, jobdir)] if jobdir and not files else []  # a hive takes no retries
+def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) -> _Rows:
+    """Return the rows about what the user can do next; the parameters as in ``summary``."""
+    rows = [*_retry(figures, jobdir)] if jobdir and not files else []  # a hive cannot retry
     rows.append(("reprocess", figures.stats.get("finish/again", "")))
     if not jobdir:
         return rows
+
     if figures.count("links/submitted") or figures.count("contacts"):
         rows += [
             ("log", f"{files or jobdir}/logs/info.jsonl: the outcome of each URL"),
@@ -193,34 +209,35 @@ def _next(figures: _Figures, jobdir: str, files: str, *, may_resume: bool) -> _R
     return rows
 
 
-def _retry(figures: _Figures, jobdir: str) -> _Rows:
-    """Return the command that retries what was refused, or failed while the network did."""
+def _retry(figures: _CrawlStats, jobdir: str) -> _Rows:
+    """Return rows with a command that retries URLs that were refused or failed in an outage."""
     errors = figures.crawl.given_up
     had_outage = figures.count("outage/count") or not figures.count("contacts")
-    of_outages = sorted(OF_OUTAGES & errors.keys()) if had_outage else []
-    outcomes = [*(name for name in _REFUSALS if name in errors), *of_outages]
-    when = "once the reason is gone, run this before the next crawl:"
+    failed_in_outage = sorted(OF_OUTAGES & errors.keys()) if had_outage else []
+    outcomes = [*(name for name in _REFUSALS if name in errors), *failed_in_outage]
+    advice = "once the reason is gone, run this before the next crawl:"
     command = f"scrapy frontier {jobdir} --retry {','.join(outcomes)}"
-    return [("retry", when), ("", command)] if outcomes else []
+    return [("retry", advice), ("", command)] if outcomes else []
 
 
 def _lines(name: str, value: str) -> str:
-    """Return the lines of a row; commands and long words are not broken."""
-    head = f"{name:>10}  "
+    """Format a row; long text is wrapped, but commands and long words are not."""
+    label = f"{name:>10}  "
     if value.startswith("scrapy "):
-        return f"{head}{value}\n"
+        return f"{label}{value}\n"
+
     filled = textwrap.fill(
         value,
         _WIDTH,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
+        initial_indent=label,
+        subsequent_indent=" " * len(label),
         break_long_words=False,
         break_on_hyphens=False,
     )
     return f"{filled}\n"
 
 
-# What holds URLs back.
+# What holds URLs back, by the reason for which they are parked.
 _HELD = {
     "host_budget": "their host's limit",
     "domain_budget": "their domain's limit",
@@ -230,7 +247,7 @@ _HELD = {
     "learned_trap": "a crawler trap",
     "url_space": "their host's URL_SPACE_BASE_URLS",
 }
-# Outcomes whose reason is a setting or a rule of the site, which may be gone tomorrow.
+# Outcomes caused by a setting or by a rule of the site, either of which may change.
 _REFUSALS = ("address_forbidden", "excluded", "robots_denied")
 #: Advice that follows the name of an outcome.
 REMEDIES = {"address_forbidden": ": not a public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"}
@@ -245,7 +262,7 @@ def finished(held: Mapping[str, int]) -> str:
 
 
 def parked(held: Mapping[str, int]) -> list[str]:
-    """Return a line for each reason for which URLs are *held* back, and how to release them."""
+    """Return a line for each reason in *held*: how many URLs, and how to release them."""
     return [
         f"{counted(count, 'URL')} held back by {_HELD.get(reason, reason)}"
         + (f"; to fetch them, raise {BUDGETS[reason]} and run again" if reason in BUDGETS else "")
@@ -255,81 +272,81 @@ def parked(held: Mapping[str, int]) -> list[str]:
 
 
 def _seeds(stats: Mapping[str, Any], prefix: str) -> str:
-    """Describe the seeds, if filters refused some."""
+    """Describe how many seeds were read and refused; "" if filters refused none."""
     refused = refused_seeds(stats, prefix)
     return f"{stats.get('seeds/read', 0):,} read; refused by filters: {refused}" if refused else ""
 
 
 def _walls(given_up: Mapping[str, int], hosts: int) -> str:
-    """Describe the *hosts* that answered with a challenge, a login or a consent page."""
+    """Describe how many *hosts* answered with a challenge, a login or a consent page."""
     by_wall = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
     sent = f"{counted(hosts, 'host')} sent challenge, login or consent pages"
     return f"{sent}; URLs: {by_wall or 'none'}" if hosts else ""
 
 
 def _flagged(pages: int) -> str:
-    """Describe the stored *pages* that may be walls or error pages."""
+    """Describe how many stored *pages* may be walls or error pages."""
     return f"{counted(pages, 'stored page')}, possibly not documents" if pages else ""
 
 
 def _visits(counts: Mapping[str, int]) -> str:
-    """Describe the visits of URLs that were finished before."""
-    kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(counts.items()))
-    return f"{sum(counts.values()):,} of URLs fetched before: {kinds}" if counts else ""
+    """Describe the repeat visits, whose *counts* are by their result."""
+    by_result = ", ".join(f"{number:,} {result}" for result, number in sorted(counts.items()))
+    return f"{sum(counts.values()):,} of URLs fetched before: {by_result}" if counts else ""
 
 
 def _denied_now(counts: Mapping[str, int]) -> str:
-    """Describe the pages of an earlier fetch that robots.txt denies now, by host."""
+    """Describe how many pages fetched earlier are now denied by robots.txt, by host."""
     names = [f"{number:,} of {host}" for host, number in sorted(counts.items()) if number > 0]
-    lead = "pages fetched before that robots.txt now denies, until it allows them again: "
-    return lead + ", ".join(names) if names else ""
+    explanation = "pages fetched before that robots.txt now denies, until it allows them again: "
+    return explanation + ", ".join(names) if names else ""
 
 
 def _freshness(due: int, fresh: int) -> str:
-    """Describe the URLs that are visited repeatedly."""
-    seen = f"{counted(fresh, 'URL')} seen within 7 days"
-    return f"{seen}; {due:,} wait for their next visit" if due or fresh else ""
+    """Describe the URLs that are visited repeatedly: *fresh* ones, and those *due* for a visit."""
+    recent = f"{counted(fresh, 'URL')} seen within 7 days"
+    return f"{recent}; {due:,} wait for their next visit" if due or fresh else ""
 
 
 def _speed(counts: Counts, secs: float) -> str:
-    """Describe the rates of pages and visits over *secs*."""
+    """Describe the rates of pages and repeat visits over *secs*."""
     visits = f", {counts.visits / secs:.1f} visits/s" if counts.visits and secs else ""
     return f"{counts.pages / secs if secs else 0:.1f} pages/s{visits} over {secs:.0f} s"
 
 
 def _this_run(stats: Mapping[str, Any]) -> str:
-    """Describe this run of a crawl that was resumed."""
+    """Describe the last run of a crawl that was resumed."""
     run, secs = Counts.of(stats), float(stats.get("elapsed_time_seconds", 0.0))
     requests = counted(int(stats.get("contacts", 0)), "request")
     lost = counted(sum(run.given_up.values()), "URL")
     return f"{counted(run.pages, 'page')}, {requests}, {lost} given up; {_speed(run, secs)}"
 
 
-def _links(figures: _Figures) -> str:
-    """Describe the links; new are those that the crawl knows."""
+def _links(figures: _CrawlStats) -> str:
+    """Describe how many links were found, and how many different URLs the crawl knows."""
     crawl, submitted = figures.crawl, figures.count("links/submitted")
-    ended = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
-    known = ended + figures.waiting + sum(figures.held.values())
-    return f"{submitted:,} found, of them {known:,} not seen before" if submitted else ""
+    finished_urls = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
+    known = finished_urls + figures.waiting + sum(figures.held.values())
+    return f"{submitted:,} found, {known:,} of them not seen before" if submitted else ""
 
 
 def _volume(received: int, decoded: int, sent: int) -> str:
-    """Describe the bytes after decompression, and those sent."""
+    """Describe the number of bytes after decompression, and of bytes sent."""
     if not (received and decoded):
         return ""
     ratio = f"{decoded / received:.1f} times as many"
     return f"{decoded:,} after decompression, {ratio}; {sent:,} sent"
 
 
-def _links_per_page(pages: int, found: int, unique: int) -> str:
-    """Describe the links of a page."""
+def _links_per_page(pages: int, total: int, unique: int) -> str:
+    """Describe the average number of links per page; "" without pages."""
     if not pages:
         return ""
-    return f"{found / pages:.1f} links per page, {unique / pages:.1f} of them distinct"
+    return f"{total / pages:.1f} links per page, {unique / pages:.1f} of them distinct"
 
 
 def _bound(stats: Mapping[str, Any], prefix: str) -> _Rows:
-    """Return what has limited the crawl, and how an unfinished one stands."""
+    """Return rows about what has limited the crawl and, if it is unfinished, its projection."""
     if not (shares := shares_of(stats, prefix)):
         return []
     rows = [("limited by", f"{shares} of the time")]
@@ -340,7 +357,7 @@ def _bound(stats: Mapping[str, Any], prefix: str) -> _Rows:
 
 
 def _paused(stats: Mapping[str, Any], prefix: str) -> _Rows:
-    """Return a row for each reason the crawl paused for, and for those that still hold."""
+    """Return a row for each reason the crawl paused for, and one for a pause at the end."""
     prefix, suffix = f"{prefix}pauses/", "_secs"
 
     def reason(name: str) -> str:

@@ -2,11 +2,11 @@
 
 control/ writes it, and everything that describes a job reads it. A command is appended and fsynced
 before it takes effect. When it is done and durable, its number is appended again with the answer. A
-lasting change is in force until another line with the same key replaces or ends it. A command that
-does something once, and has no answer, is done again by the next process. The log is not split into
+lasting change stays in force until another line with the same key replaces or ends it. If a
+one-time command has no answer, the next process carries it out again. The log is not split into
 files, because an old file could hold a change that is still in force. It does not exist before the
-first command. The last field of a line, ``sum``, is the XXH3 of the rest; lines of earlier versions
-have none.
+first command. The last field of a line, ``sum``, is the XXH3 of the rest of the line; lines of
+earlier versions lack it.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
     from webcrawl.hosts.host_rules import HostRules
 
-#: The journal in a job directory.
+#: Path of the journal, relative to the job directory.
 JOURNAL = "logs/control.jsonl"
-# Bytes read from its end for the last commands.
+# Number of bytes at its end that are searched for the last commands.
 _END_BYTES = 1 << 20
-# Maximum nesting: arguments are words, numbers, and lists of words.
+# Maximum nesting of arguments, which are words, numbers and lists of words.
 _MAX_DEPTH = 2
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A command as received from *origin*."""
+    """A command as it was received, with its *origin*: the program and user that sent it."""
 
     name: Annotated[str, msgspec.Meta(max_length=40)] = ""
     arguments: dict[str, Any] = {}
@@ -63,9 +63,10 @@ decode_request = json_decoder(Request)
 class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     """A line of the journal. With an *answer* it answers the command of the same number.
 
-    *state_key* is the key of what the command changes. *ends* says that it ends an earlier change
-    of that key. *undo* is the command line that ends it. With *redo_if_unanswered* it is done again
-    if it has no answer. *hive* is its number in the journal of a hive.
+    *at* is the time in epoch seconds, *n* the number of the command. *state_key* names what the
+    command changes. *ends* says that it ends an earlier change with that key. *undo* is the command
+    line that ends the change. With *redo_if_unanswered* the command is carried out again if it has
+    no answer. *hive* is its number in the journal of a hive.
     """
 
     at: Seconds
@@ -79,7 +80,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def order(self) -> int:
-        """Return its number in the journal of a hive, 0 if it is not there.
+        """Return the number of the command in the journal of a hive; 0 if it has none.
 
         Before 2026-11-27 this was the ID of a stream, which began with milliseconds.
         """
@@ -88,7 +89,7 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def as_sentence(self) -> str:
-        """Return the command, its time, origin and reason as a sentence."""
+        """Return the command with its time, origin and reason, and how to undo it, as text."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at))
         reason = f" ({' '.join(self.reason.split())})" if self.reason else ""
         undo = f"; {self.undo} ends it" if self.undo else ""
@@ -96,9 +97,11 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def command(self) -> str:
-        """Return the command line of the command."""
+        """Return the command as the user types it: its name and arguments."""
         values = self.arguments.values()
-        words = (" ".join(one) if isinstance(one, list) else str(one or "all") for one in values)
+        words = (
+            " ".join(value) if isinstance(value, list) else str(value or "all") for value in values
+        )
         return " ".join([self.name, *words])
 
 
@@ -113,6 +116,7 @@ def encode(change: Change) -> bytes:
 
 
 def _decode(line: bytes) -> Change:
+    """Decode a *line* of the journal. Raises UndecodableError, also for a wrong checksum."""
     match = _SUM.search(line)
     if match is not None:
         line = line[: match.start()] + b"}"
@@ -124,8 +128,9 @@ def _decode(line: bytes) -> Change:
 class Journal:
     """The journal of the job in *jobdir*.
 
-    *last* has the last change for each key, also those that ended one, in the order in which they
-    were made. *pending* has the commands to be done again. *number* is that of the last command.
+    The attribute last has the latest change for each key, including changes that end another one,
+    in the order in which they were made. pending has the commands to be carried out again, by
+    number, and number is that of the last command.
     """
 
     def __init__(self, jobdir: Path) -> None:
@@ -137,10 +142,10 @@ class Journal:
     @property
     def in_force(self) -> dict[str, Change]:
         """Return the changes in force, by key, in the order in which they were made."""
-        return {key: one for key, one in self.last.items() if not one.ends}
+        return {key: change for key, change in self.last.items() if not change.ends}
 
     def read(self) -> None:
-        """Read the journal, except a torn last line.
+        """Read the journal, except an incomplete last line.
 
         Blocks. Raises FatalError for an unreadable line.
         """
@@ -150,35 +155,41 @@ class Journal:
                     f"{self._log.path}, {line}: repair the file, or delete it if none of its "
                     "changes should be in force."
                 )
-            self._take(line)
+            self._apply(line)
 
     def append(self, line: Change) -> None:
-        """Append *line*, which is durable when this returns. Blocks. Raises OSError."""
+        """Append *line* and fsync it. Blocks. Raises OSError."""
         with closing(self._log):
-            self._log.open()  # a torn line is cut
+            self._log.open()  # cuts off an incomplete line
             self._log.append(encode(line))
             self._log.sync()
-        self._take(line)
+        self._apply(line)
 
-    def _take(self, line: Change) -> None:
+    def _apply(self, line: Change) -> None:
+        """Update ``last``, ``pending`` and ``number`` for *line*, which is in the journal."""
         if line.answer is not None:
             self.pending.pop(line.n, None)
             return
         self.number = line.n
         if key := line.state_key:
-            self.last = {one: self.last[one] for one in self.last if one != key} | {key: line}
+            self.last = {other: self.last[other] for other in self.last if other != key} | {
+                key: line
+            }
         if line.redo_if_unanswered:
             self.pending[line.n] = line
 
 
 def _lines(path: Path) -> Iterator[Change | str]:
-    """Yield the lines in *path*, except a torn last one; for an unreadable one, a description."""
+    """Yield the changes in *path*, and a description of each line that cannot be read.
+
+    An incomplete last line is left out.
+    """
     data = path.read_bytes() if path.exists() else b""
-    for place, line in enumerate(data.split(b"\n")[:-1], 1):
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
             yield _decode(line)
         except UndecodableError as error:
-            yield f"line {place}, cannot be read ({error})"
+            yield f"line {number}, cannot be read ({error})"
 
 
 def damaged_lines(jobdir: Path) -> list[str]:
@@ -192,15 +203,16 @@ def last_changes(jobdir: Path, limit: int) -> list[Change]:
     Unreadable lines are left out.
     """
     changes: dict[int, Change] = {}
-    for line in _end(jobdir / JOURNAL).split(b"\n")[:-1]:
+    for line in _last_bytes(jobdir / JOURNAL).split(b"\n")[:-1]:
         with suppress(UndecodableError):
-            one = _decode(line)
-            begun = changes.pop(one.n, one) if one.answer is not None else one
-            changes[one.n] = msgspec.structs.replace(begun, answer=one.answer)
+            change = _decode(line)
+            command = changes.pop(change.n, change) if change.answer is not None else change
+            changes[change.n] = msgspec.structs.replace(command, answer=change.answer)
     return [*reversed(changes.values())][:limit]
 
 
-def _end(path: Path) -> bytes:
+def _last_bytes(path: Path) -> bytes:
+    """Return at most the last ``_END_BYTES`` of the file *path*; b"" if it does not exist."""
     if not path.exists():
         return b""
     with path.open("rb") as file:
@@ -211,19 +223,19 @@ def _end(path: Path) -> bytes:
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:
     """Return the changes in force in the crawl of *jobdirs*; the latest command wins.
 
-    Raises FatalError.
+    Raises FatalError for an unreadable line.
     """
-    found: dict[str, Change] = {}
+    latest: dict[str, Change] = {}
     for jobdir in jobdirs:
         journal = Journal(jobdir)
         journal.read()
-        for key, one in journal.last.items():
-            found[key] = max(found.get(key, one), one, key=lambda change: change.order)
-    return [one for one in found.values() if not one.ends]
+        for key, change in journal.last.items():
+            latest[key] = max(latest.get(key, change), change, key=lambda change: change.order)
+    return [change for change in latest.values() if not change.ends]
 
 
 def apply_host_rules(rules: HostRules, changes: Iterable[Change]) -> None:
-    """Apply the rules of hosts among *changes*, which are in force, to *rules*."""
-    for one in changes:
-        if one.name in COMMANDS:
-            rules.command(one.name, source=one.as_sentence, **one.arguments)
+    """Apply those of *changes* to *rules* that are rules for hosts."""
+    for change in changes:
+        if change.name in COMMANDS:
+            rules.command(change.name, source=change.as_sentence, **change.arguments)

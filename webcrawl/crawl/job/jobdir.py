@@ -1,4 +1,4 @@
-"""The job directory: its lock, its live states, its checkpoints.
+"""The job directory: its lock, its saved states and its checkpoints.
 
 On disk::
 
@@ -14,8 +14,8 @@ A checkpoint has three steps, one checkpoint at a time::
 
     prepare()  reactor thread: take a snapshot of every part without reading files; large ones are
                encoded afterwards, in pieces, while the crawl continues
-    publish()  any thread: write and fsync the snapshots of all shards and of the job, with all
-               files that they name; then publish the manifests, the job's last
+    publish()  any thread: write and fsync the snapshots of all shards and of the job, and all files
+               that they name; then publish the manifests, that of the job last
     forget()   reactor thread: delete files that only older snapshots named
 
 A crash between two of these steps leaves some shards with the new state, and others and the job
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# Names that identify a job directory. LOCK is made first, and no power failure takes it away.
+# Names that identify a job directory. LOCK is created first, and survives a power failure.
 _JOB_NAMES = frozenset({"LOCK", "CURRENT", SHARDS})
-# Names allowed in a new job directory: from the file system, and from what starts the crawl, such
-# as scrapy hive.
+# Names allowed in a new job directory: the file system or the program that starts the crawl, such
+# as scrapy hive, may create them.
 _IGNORED_NAMES = frozenset({"lost+found", "logs"})
 
 
@@ -66,7 +66,7 @@ _IGNORED_NAMES = frozenset({"lost+found", "logs"})
 class Checkpoint:
     """The current checkpoint of a job on disk.
 
-    It has the job's *own* state, and those of its *shards* by name.
+    *own* is the state of the job itself, *shards* has those of its shards by name.
     """
 
     own: SavedState
@@ -75,12 +75,12 @@ class Checkpoint:
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class PreparedCheckpoint:
-    """The state of a job at one moment, not on disk yet: its shards first, its own last."""
+    """The state of a job at one moment, not on disk yet: *states* of the shards, then its own."""
 
     states: list[tuple[StateDirectory, PreparedState]]
 
     def gather(self) -> Iterator[None]:
-        """Encode every state, as ``PreparedState.gather``."""
+        """Encode every state in small steps, as ``PreparedState.gather`` does for one."""
         for _, state in self.states:
             yield from state.gather()
 
@@ -88,8 +88,9 @@ class PreparedCheckpoint:
 def read_checkpoint(jobdir: Path, *, without: Collection[str] = ()) -> Checkpoint | None:
     """Return the current checkpoint of the job in *jobdir*; None if it has none.
 
-    *without* names shards to leave out. Takes no lock and changes nothing on disk. Raises
-    NewerFormatError, and CorruptRecordError, also when a newer checkpoint replaces it meanwhile.
+    *without* has the names of shards to leave out. Takes no lock and changes nothing on disk.
+    Raises NewerFormatError and CorruptRecordError, the latter also if a newer checkpoint replaces
+    this one meanwhile.
     """
     own, shards = _read(jobdir, lambda name: name not in without)
     return None if own is None else Checkpoint(own, shards)
@@ -98,7 +99,10 @@ def read_checkpoint(jobdir: Path, *, without: Collection[str] = ()) -> Checkpoin
 def _read(
     jobdir: Path, is_wanted: Callable[[str], bool]
 ) -> tuple[SavedState | None, dict[str, SavedState]]:
-    """Return the current state of the job, and those of its wanted shards by name."""
+    """Return the current state of the job in *jobdir*, and those of its shards, by name.
+
+    Shards for whose names *is_wanted* returns False are left out.
+    """
     own = read_state(jobdir)
     names = filter(is_wanted, shards_of(jobdir, own))
     states = {name: read_shard(jobdir, name, own) for name in names}
@@ -106,15 +110,15 @@ def _read(
 
 
 def seed_of(state: SavedState) -> int:
-    """Return the hash seed of the job with *state*, its own or a shard's; 0 before 2026-11-24."""
+    """Return the hash seed in *state*, of a job or shard; 0 for jobs from before 2026-11-24."""
     return int(state.facts.get("seed", 0))
 
 
 def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
-    """Return the names of the shards of the job in *jobdir*, whose own state on disk is *own*.
+    """Return the names of the shards of the job in *jobdir*; *own* is its own state on disk.
 
-    A shard without a directory was moved away. If no shard has one, their directory is lost, and
-    all are named.
+    A shard that has no directory was moved away. If the directory of all shards is missing, it was
+    lost, and the names of all shards are returned.
     """
     names = set(shard_names(jobdir))
     if own is not None and not (jobdir / SHARDS).is_dir():
@@ -123,9 +127,9 @@ def shards_of(jobdir: Path, own: SavedState | None) -> list[str]:
 
 
 def read_shard(jobdir: Path, name: str, own: SavedState | None) -> SavedState | None:
-    """Return the current state of the shard *name* of the job in *jobdir*, None if it has none yet.
+    """Return the current state of the shard *name* of the job in *jobdir*; None if it has none yet.
 
-    *own* is the job's own state on disk. Raises as ``read_state``.
+    *own* is the job's own state on disk. Raises the errors of ``read_state``.
     """
     path = shard_path(jobdir, name)
     state = read_state(path)
@@ -135,7 +139,7 @@ def read_shard(jobdir: Path, name: str, own: SavedState | None) -> SavedState | 
 
 
 def resume_error(error: Exception, jobdir: Path) -> FatalError:
-    """Return the error for a crawl in *jobdir* that cannot be opened because of *error*."""
+    """Return the FatalError that says that *error* keeps the crawl in *jobdir* from opening."""
     sentence = f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}"
     if isinstance(error, CorruptRecordError):
         sentence += f"; run scrapy job check {jobdir} to see what can be done"
@@ -143,12 +147,13 @@ def resume_error(error: Exception, jobdir: Path) -> FatalError:
 
 
 class Job:
-    """One JOBDIR.
+    """One JOBDIR, in *path*.
 
-    ``open`` and ``publish`` block on the disk. *kept* are its older checkpoints. *beside* are names
-    that a new one may already contain. *only* are the names of the shards to load, None for all
-    that exist; others can be added with ``adopt`` and removed with ``drop`` while it is open.
-    *draw_seed* gives the seed of a new job (hash_seed.py), which all its manifests contain.
+    ``open`` and ``publish`` block on the disk. *kept* manages its older checkpoints.
+    *allowed_names* has the names that a new directory may already contain. *only* has the names of
+    the shards to load, or is None for all that exist; ``adopt`` and ``drop`` add and remove shards
+    while the job is open. *draw_seed* returns the seed of a new job (hash_seed.py), which all its
+    manifests contain.
     """
 
     def __init__(
@@ -157,13 +162,13 @@ class Job:
         path: Path,
         read_boot_id: Callable[[], str] = boot_id,
         kept: KeptCheckpoints | None = None,
-        beside: Collection[str] = (),
+        allowed_names: Collection[str] = (),
         only: Collection[str] | None = None,
         draw_seed: Callable[[], int] = new_seed,
     ) -> None:
         self.path = path
         self._only = None if only is None else frozenset(only)
-        self._beside = frozenset(beside)
+        self._allowed = frozenset(allowed_names)
         self.kept = kept or KeptCheckpoints(path=path)
         self._lock = DirectoryLock(path=path / "LOCK")
         self._boot = read_boot_id()
@@ -171,23 +176,23 @@ class Job:
         self.seed = 0
         # Content of the directory when this run locked it; None until then.
         self._content_before: frozenset[str] | None = None
-        self._made_directory = False
+        self._is_new_directory = False
         #: State of the job itself: totals, seed cursor, public suffix list.
         self.own = StateDirectory(path=path, boot=self._boot)
         self._shards: dict[str, StateDirectory] = {}
-        # Held while states are published: until it is released, a shard dropped meanwhile may still
-        # be written to.
-        self._publishing = threading.Lock()
+        # Held while states are published. Until it is released, files of a shard that was dropped
+        # meanwhile may still be written.
+        self._publish_lock = threading.Lock()
         self._published: list[StateDirectory] = []
 
     def open(self, *, spider: str = "") -> None:
         """Lock the directory and load the current state of the job, ``own``, and of all its shards.
 
-        *spider* is the name of the spider whose crawl it must be; empty: any spider's. Raises
-        FatalError with one sentence for a directory that is not such a job, is in use or is
+        *spider* is the name of the spider whose crawl it must be; with "" any spider's is opened.
+        Raises FatalError with one sentence for a directory that is not such a job, is in use or is
         damaged, and then changes nothing. Raises DiskError if the disk is full or broken.
         """
-        self._refuse_others()
+        self._refuse_foreign_directory()
         self.lock()
         try:
             self._load(spider)
@@ -199,10 +204,10 @@ class Job:
             self._lock.release()
             raise resume_error(error, self.path) from error
 
-    def _refuse_others(self) -> None:
-        """Raise FatalError if the directory was never a job's and contains other things."""
-        with contextlib.suppress(OSError):  # it is missing, or ``lock`` will refuse it
-            names = {path.name for path in self.path.iterdir()} - self._beside - _IGNORED_NAMES
+    def _refuse_foreign_directory(self) -> None:
+        """Raise FatalError if the directory is not a job directory and contains other files."""
+        with contextlib.suppress(OSError):  # missing, or refused by ``lock``
+            names = {path.name for path in self.path.iterdir()} - self._allowed - _IGNORED_NAMES
             if names and names.isdisjoint(_JOB_NAMES):
                 hive = "; to continue a hive, use scrapy hive" if "drones" in names else ""
                 raise FatalError(
@@ -211,14 +216,14 @@ class Job:
                 )
 
     def lock(self) -> None:
-        """Lock the directory, whatever it contains. Raises FatalError as ``open``."""
+        """Lock the directory, whatever it contains. Raises FatalError like ``open``."""
         refuse_kept(self.path)
         try:
-            is_made = not self.path.exists()
+            is_new = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
-            before = frozenset(path.name for path in self.path.iterdir())
+            content_before = frozenset(path.name for path in self.path.iterdir())
             self._lock.acquire()
-            self._content_before, self._made_directory = before, is_made
+            self._content_before, self._is_new_directory = content_before, is_new
             sync_path(self.path)
         except LockedError as error:
             raise FatalError(
@@ -232,55 +237,64 @@ class Job:
             raise refusal(error, self.path, sentence) from error
 
     def _load(self, spider: str) -> None:
+        """Load the saved states of the job and its shards, and use its hash seed.
+
+        Raises FatalError if the job belongs to another spider than *spider*.
+        """
         own, shards = _read(self.path, lambda name: self._only is None or name in self._only)
         # A shard may have been moved here.
         saved = [state for state in (own, *shards.values()) if state is not None]
-        self.use(seed_of(saved[0]) if saved else self._draw_seed())
+        self.use_hash_seed(seed_of(saved[0]) if saved else self._draw_seed())
+
         if own is None:
             self.own.begin()
         else:
-            owner = own.facts.get("spider", spider)
-            if spider and owner != spider:
+            job_spider = own.facts.get("spider", spider)
+            if spider and job_spider != spider:
                 raise FatalError(
-                    f"JOBDIR {self.path} holds a crawl of the spider {owner}, not of {spider}: "
-                    "choose another one with -s JOBDIR=DIR."
+                    f"JOBDIR {self.path} holds a crawl of the spider {job_spider}, "
+                    f"not of {spider}: choose another one with -s JOBDIR=DIR."
                 )
             self.own.resume_from(own)
-        for above in ("", f"{SHARDS}/*/"):
-            for path in self.path.glob(f"{DIRECTORY}/*/{above}{MANIFESTS}"):
+
+        # Other users must not read the manifests of kept checkpoints either.
+        for parent in ("", f"{SHARDS}/*/"):
+            for path in self.path.glob(f"{DIRECTORY}/*/{parent}{MANIFESTS}"):
                 restrict(path)
+
         for name, state in shards.items():
-            self._shards[name] = self._state_of(name)
+            self._shards[name] = self._new_shard_state(name)
             self._shards[name].resume_from(state)
 
-    def use(self, seed: int) -> None:
+    def use_hash_seed(self, seed: int) -> None:
         """Set the hash seed of the job and of this process."""
         self.seed = seed
         use_seed(seed)
 
-    def _state_of(self, name: str) -> StateDirectory:
+    def _new_shard_state(self, name: str) -> StateDirectory:
         return StateDirectory(path=shard_path(self.path, name), boot=self._boot)
 
     @property
     def shards(self) -> list[str]:
-        """Return the names of the shards that have a saved state or were asked for."""
+        """Return the sorted names of the shards that were loaded or created."""
         return sorted(self._shards)
 
     def shard(self, name: str) -> StateDirectory:
-        """Return the saved state of the shard *name*; a new one if there is none."""
+        """Return the state directory of the shard *name*; a new one if the shard has none."""
         if name not in self._shards:
-            self._shards[name] = self._state_of(name)
+            self._shards[name] = self._new_shard_state(name)
             self._shards[name].begin()
         return self._shards[name]
 
     def adopt(self, name: str) -> StateDirectory:
         """Add the shard *name*, whose directory came from elsewhere or is new, to the open job.
 
-        Call it after ``settle`` if the shard was dropped before. Blocks. Raises as ``read_state``.
+        Call it after ``settle`` if the shard was dropped before. Blocks. Raises the errors of
+        ``read_state``.
         """
         assert name not in self._shards, name
         state = read_state(shard_path(self.path, name))
-        adopted = self._state_of(name)
+        adopted = self._new_shard_state(name)
         if state is None:
             adopted.begin()
         else:
@@ -291,7 +305,7 @@ class Job:
     def drop(self, name: str) -> None:
         """Remove the shard *name* from the job. Returns immediately.
 
-        No state of it is published from now on, and its directory may be moved or deleted after
+        Its state is not published any more, and its directory may be moved or deleted after
         ``settle``.
         """
         self.kept.copied.pop(name, None)
@@ -300,8 +314,8 @@ class Job:
             state.is_dropped = True
 
     def settle(self) -> None:
-        """Return when nothing writes to the dropped shards any more. Blocks."""
-        with self._publishing:
+        """Wait until nothing writes to dropped shards any more. Blocks."""
+        with self._publish_lock:
             pass
 
     def delete(self, name: str) -> None:
@@ -309,7 +323,7 @@ class Job:
 
         Blocks; files that cannot be deleted are left.
         """
-        with self._publishing:
+        with self._publish_lock:
             shutil.rmtree(shard_path(self.path, name), ignore_errors=True)
 
     @property
@@ -319,29 +333,30 @@ class Job:
         return any(not state.resumed or state.rebooted for state in states)
 
     def prepare(self, facts: Mapping[str, Any]) -> PreparedCheckpoint:
-        """Take the snapshots; *facts* are put into the job's manifest for people to read."""
+        """Take snapshots of all parts; *facts* go into the job's manifest for people to read."""
         self.own.facts = {**facts, "shards": self.shards, "seed": self.seed}
-        # Data that is only in the job's own snapshot would be lost: see ``_of_older_job``.
+        # An older job has data only in its own snapshot (see ``totals.of_older_job``), which must
+        # not be replaced before the shards have saved it.
         states = [state for _, state in sorted(self._shards.items()) if state.is_to_be_saved]
         return PreparedCheckpoint([(state, state.prepare()) for state in (*states, self.own)])
 
     def publish(self, prepared: PreparedCheckpoint) -> None:
         """Make *prepared* the current checkpoint.
 
-        On OSError some shards may have their new state, and the others and the job their previous
-        one. May run in another thread only after ``gather``.
+        After an OSError some shards may have their new state, and the others and the job their
+        previous one. May run in another thread only after ``gather``.
         """
         for _ in prepared.gather():
             pass
-        with self._publishing:
+        with self._publish_lock:
             for step in (StateDirectory.write, StateDirectory.publish):
-                for state, to_save in prepared.states:
-                    _unless_dropped(state, lambda: step(state, to_save))  # noqa: B023  # at once
+                for state, prepared_state in prepared.states:
+                    _run_unless_dropped(state, lambda: step(state, prepared_state))  # noqa: B023  # called immediately
         self._published = [state for state, _ in prepared.states]
         self.kept.become_ordinary()
 
     def forget(self) -> None:
-        """Let every part delete what the published checkpoint does not name.
+        """Let every part delete the files that the published checkpoint does not name.
 
         To be called after ``publish``, before the next ``prepare``.
         """
@@ -349,7 +364,7 @@ class Job:
             pass
 
     def forgetting(self) -> Iterator[None]:
-        """Do ``forget``, one shard for each step: deleting files takes a file system a while."""
+        """Delete files as ``forget`` does, one shard per step, because deleting files is slow."""
         published, self._published = self._published, []
         for state in published:
             if not state.is_dropped:
@@ -357,25 +372,28 @@ class Job:
             yield
 
     def close(self) -> None:
-        """Release the lock of the directory. The parts are closed by their owner."""
+        """Unlock the directory. The parts must be closed by their owner."""
         self._lock.release()
 
     def discard(self) -> None:
-        """Remove what was added to the directory after this run had locked it.
+        """Remove everything that was added to the directory after this run had locked it.
 
-        Removes the directory, too, if this run made it, and nothing if another process has it now.
-        Blocks; files that cannot be removed are left.
+        Also removes the directory if this run created it. Removes nothing if another process has
+        locked it since. Blocks; files that cannot be removed are left.
         """
         if self._content_before is None:
             return
         with contextlib.suppress(LockedError, OSError):
             self._lock.acquire()
-            remove_new(self.path, None if self._made_directory else self._content_before)
+            remove_new(self.path, None if self._is_new_directory else self._content_before)
         self._lock.release()
 
 
-def _unless_dropped(state: StateDirectory, step: Callable[[], None]) -> None:
-    """Do *step*, unless the shard with *state* was dropped before or meanwhile."""
+def _run_unless_dropped(state: StateDirectory, step: Callable[[], None]) -> None:
+    """Call *step*, and ignore its errors if the shard with *state* was dropped meanwhile.
+
+    Does nothing if the shard was dropped before.
+    """
     if state.is_dropped:
         return
     try:

@@ -1,17 +1,17 @@
-"""Older checkpoints of a crawl, each a job directory whose copies can be resumed.
+"""Older checkpoints of a crawl that are kept; a copy of one can be resumed like a JOBDIR.
 
 Made at an interval, after a checkpoint was published. On disk::
 
-    checkpoints/NNNNNN/         what JOBDIR was when checkpoint NNNNNN was published: its pointer,
-                                manifest and snapshot, and its shards with all their files
-    checkpoints/NNNNNN/KEPT     says that the files here may be those of a crawl
-    checkpoints/NNNNNN.tmp/     one that is being made or deleted; disposable
+    checkpoints/NNNNNN/         JOBDIR as it was when checkpoint NNNNNN was published: CURRENT,
+                                manifest and snapshot, and the shards with all their files
+    checkpoints/NNNNNN/KEPT     says that the crawl may still use the files here
+    checkpoints/NNNNNN.tmp/     one that is being created or deleted; may be removed
 
 The files are hard links, which take no space until the crawl deletes its own names for them. Files
-that are written in place are copied. The invariant: no byte that a snapshot names is ever
+that are overwritten in place are copied. The invariant: no byte that a snapshot names is ever
 overwritten. The crawl only appends after it, and a resumed crawl never runs in a directory that
-still shares files. Bytes appended since mean the same as after ``kill -9``. Only the frontier's
-done log starts empty: it would report finished pages whose links are not here.
+still shares files. Bytes that were appended later are treated as after ``kill -9``. Only the
+frontier's done log starts empty, because it would report finished pages whose links are not here.
 """
 
 from __future__ import annotations
@@ -36,86 +36,84 @@ if TYPE_CHECKING:
     Copy = Callable[[Path, Callable[[], bool]], None]
 
 DIRECTORY = "checkpoints"
-_MARK = "KEPT"
-_NAME = re.compile(r"\d{6,}")
-_ASIDE = ".tmp"
+_MARKER = "KEPT"
+_NUMBER = re.compile(r"\d{6,}")
+_TEMPORARY_SUFFIX = ".tmp"
 _DONE_LOG = "done"
 _HOSTS = "hosts"
 
 
 class KeptCheckpoints:
-    """The kept checkpoints of the job in *path*: the last *count*, at least *every* seconds apart.
+    """Keeps the last *count* checkpoints of the job in *path*, at least *every* seconds apart.
 
-    *clock* gives epoch seconds.
+    *clock* returns epoch seconds.
     """
 
     def __init__(
-        self,
-        *,
-        path: Path,
-        count: int = 0,
-        every: float = 0.0,
-        clock: TimeSource = wall_time,
+        self, *, path: Path, count: int = 0, every: float = 0.0, clock: TimeSource = wall_time
     ) -> None:
         self._job = path
         self._path = path / DIRECTORY
         self._count = count
         self._every = every
-        #: Functions that copy host records, which are written in place, by name of the shard. The
-        #: records need not match the rest to the moment, but must not be older.
+        #: Functions that copy host records, which are overwritten in place, by name of the shard.
+        #: The records may be newer than the rest of the checkpoint, but not older.
         self.copied: dict[str, Copy] = {}
         self._clock = clock
-        self._is_hurried = False
+        self._is_aborted = False
 
     def open(self) -> None:
-        """Delete what a process that died left half made. Blocks."""
-        for path in self._path.glob(f"*{_ASIDE}"):
+        """Delete incomplete checkpoints, left by a process that died. Blocks."""
+        for path in self._path.glob(f"*{_TEMPORARY_SUFFIX}"):
             shutil.rmtree(path)
 
     @property
     def is_copy(self) -> bool:
-        """Return whether the job is a copy of a kept checkpoint, with no checkpoint of its own.
+        """Return whether the job is a copy of a kept checkpoint that has made no checkpoint yet.
 
-        Contacts made after the kept checkpoint are then not on record.
+        Then it has no record of contacts that the original crawl made after the kept checkpoint.
         """
-        return (self._job / _MARK).exists()
+        return (self._job / _MARKER).exists()
 
     def become_ordinary(self) -> None:
         """Turn a copy into an ordinary job, because it has published a checkpoint."""
         if self.is_copy:
-            (self._job / _MARK).unlink()
+            (self._job / _MARKER).unlink()
             sync_path(self._job)
 
     def abort_keeping(self) -> None:
-        """Abort the checkpoint being kept within moments, because the crawl ends.
+        """Make ``keep``, if it is running, return soon, because the crawl is ending.
 
-        From any thread.
+        May be called from any thread.
         """
-        self._is_hurried = True
+        self._is_aborted = True
 
     def keep(self) -> bool:
-        """Keep the current checkpoint if it is time, and delete the oldest over *count*.
+        """Keep the current checkpoint if that is due, and delete the oldest ones over the maximum.
 
-        Returns whether it was kept. For a worker thread: takes 0.15 ms for each file, and 10 ms
-        while other threads never wait (2026-11-20). The next checkpoint must not be published until
-        it returns. On OSError or CorruptRecordError nothing new is kept.
+        Returns whether it was kept. To be called in a worker thread: takes 0.15 ms for each file,
+        or 10 ms while other threads never wait (2026-11-20). The next checkpoint must not be
+        published before this returns. After an OSError or CorruptRecordError no new one is kept.
         """
         if not self._is_due():
             return False
-        pointer = (self._job / "CURRENT").read_text(encoding="ascii")
-        name = pointer.strip().removeprefix("manifest-").removesuffix(".json")
-        aside = self._path / (name + _ASIDE)
+
+        current = (self._job / "CURRENT").read_text(encoding="ascii")
+        name = current.strip().removeprefix("manifest-").removesuffix(".json")
+        temporary = self._path / (name + _TEMPORARY_SUFFIX)
+
         try:
-            self._make(aside, name)
-            if self._is_hurried:
+            self._make(temporary, name)
+            if self._is_aborted:
                 return False
             # A job directory restored from a copy may reach this number again.
             if (self._path / name).exists():
                 self._delete(self._path / name)
-            aside.rename(self._path / name)
+            temporary.rename(self._path / name)
         finally:
-            if aside.exists():
-                shutil.rmtree(aside)
+            if temporary.exists():
+                shutil.rmtree(temporary)
+
         sync_path(self._path)
         for path in kept_in(self._job)[: -self._count]:
             self._delete(path)
@@ -123,80 +121,88 @@ class KeptCheckpoints:
 
     def _delete(self, path: Path) -> None:
         """Rename the checkpoint to .tmp, then delete it."""
-        aside = path.with_name(f"{path.name}.old{_ASIDE}")
-        path.rename(aside)
+        temporary = path.with_name(f"{path.name}.old{_TEMPORARY_SUFFIX}")
+        path.rename(temporary)
         sync_path(self._path)  # before any of its files is gone
-        shutil.rmtree(aside)
+        shutil.rmtree(temporary)
 
     def _is_due(self) -> bool:
-        kept = kept_in(self._job)
-        if not kept:
+        """Return whether the current checkpoint is to be kept."""
+        checkpoints = kept_in(self._job)
+        if not checkpoints:
             return self._count > 0
         # A clock set back must not prevent checkpoints from being kept for years.
-        age = self._clock() - kept[-1].stat().st_mtime
+        age = self._clock() - checkpoints[-1].stat().st_mtime
         return self._count > 0 and not 0 <= age < self._every
 
-    def _make(self, aside: Path, name: str) -> None:
-        made = make_directory(aside)
+    def _make(self, temporary: Path, name: str) -> None:
+        """Create the checkpoint *name* in the directory *temporary*. Stops early if aborted."""
+        to_sync = make_directory(temporary)
         for file in (f"manifest-{name}.json", f"snapshot-{name}.log"):
-            os.link(self._job / file, aside / file)
+            os.link(self._job / file, temporary / file)
         for shard in shard_names(self._job):
-            made += self._link_tree(shard_path(self._job, shard), shard_path(aside, shard))
+            to_sync += self._link_tree(shard_path(self._job, shard), shard_path(temporary, shard))
+
         for shard, copy in [*self.copied.items()]:
-            hosts = shard_path(aside, shard) / _HOSTS
-            made += make_directory(hosts)
-            copy(hosts, lambda: not self._is_hurried)
-            made.append(hosts)
-        mark_as_copy(aside)
-        write_atomic(aside / "CURRENT", f"manifest-{name}.json\n".encode("ascii"))
+            hosts = shard_path(temporary, shard) / _HOSTS
+            to_sync += make_directory(hosts)
+            copy(hosts, lambda: not self._is_aborted)
+            to_sync.append(hosts)
+
+        mark_as_copy(temporary)
+        write_atomic(temporary / "CURRENT", f"manifest-{name}.json\n".encode("ascii"))
         # The files' bytes were synced when the checkpoint was published.
-        sync_paths(made)
+        sync_paths(to_sync)
 
     def _link_tree(self, source: Path, target: Path) -> list[Path]:
         """Link all files below *source* into *target*; return the paths to be synced.
 
-        Files that disappear meanwhile are not named by the checkpoint.
+        Files may disappear meanwhile; the checkpoint does not name these.
         """
-        made: list[Path] = []
-        for directory, names, files in os.walk(source):
-            names[:] = [name for name in names if name != _HOSTS]
-            place = target / os.path.relpath(directory, source)
-            starts_empty = place.name == _DONE_LOG
+        to_sync: list[Path] = []
+        for directory, subdirectories, files in os.walk(source):
+            subdirectories[:] = [name for name in subdirectories if name != _HOSTS]
+            target_directory = target / os.path.relpath(directory, source)
+            starts_empty = target_directory.name == _DONE_LOG
             if files:
-                made += [*make_directory(place), place]
+                to_sync += [*make_directory(target_directory), target_directory]
             for file in files:
-                if self._is_hurried:
-                    return made
+                if self._is_aborted:
+                    return to_sync
                 if starts_empty:
-                    RecordLog.open(place / file, size=0).close()
-                    made.append(place / file)
+                    RecordLog.open(target_directory / file, size=0).close()
+                    to_sync.append(target_directory / file)
                     continue
                 with suppress(FileNotFoundError):
-                    os.link(Path(directory) / file, place / file)
-        return made
+                    os.link(Path(directory) / file, target_directory / file)
+        return to_sync
 
 
 def kept_in(path: Path) -> list[Path]:
     """Return the kept checkpoints of the job in *path*, the oldest first.
 
-    The name is the number.
+    The name of each is its number.
     """
-    found = [one for one in (path / DIRECTORY).glob("*/") if _NAME.fullmatch(one.name)]
-    return sorted(found, key=lambda one: int(one.name))
+    checkpoints = [
+        checkpoint
+        for checkpoint in (path / DIRECTORY).glob("*/")
+        if _NUMBER.fullmatch(checkpoint.name)
+    ]
+    return sorted(checkpoints, key=lambda checkpoint: int(checkpoint.name))
 
 
 def mark_as_copy(path: Path) -> None:
     """Mark the job in *path* as a kept checkpoint or a copy of one: see ``is_copy``."""
-    write_atomic(path / _MARK, b"copy this directory and resume the copy\n")
+    write_atomic(path / _MARKER, b"copy this directory and resume the copy\n")
 
 
 def refuse_kept(path: Path) -> None:
     """Raise FatalError if the job directory *path* is a kept checkpoint and not a copy of one.
 
-    It may be in its place or moved. To crawl there would write into the files of the crawl that
-    made it.
+    A kept checkpoint may also have been moved. A crawl in it would overwrite files of the crawl
+    that made it, as hard links share them.
     """
-    if not (path / _MARK).exists():
+    if not (path / _MARKER).exists():
         return
     in_place = path.parent.name == DIRECTORY and (path.parent.parent / "CURRENT").exists()
     files = (*path.glob("*"), *(path / SHARDS).rglob("*"))

@@ -1,4 +1,4 @@
-"""Ports of a running crawl's metrics and monitor: ``JOBDIR/ports.json``."""
+"""Records the ports of a running crawl's metrics and monitor in ``JOBDIR/ports.json``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _decode = json_decoder(dict[str, int])
 
 
 def note_port(jobdir: Path, name: str, port: int) -> None:
-    """Record the *port* of *name*; 0 removes it. A failing disk ends the crawl elsewhere."""
+    """Record the *port* of the service *name* in *jobdir*; 0 removes it.
+
+    Ignores an OSError: the parts that store pages report a failing disk.
+    """
     path = jobdir / FILE
     with suppress(OSError):
         ports = {**ports_of(jobdir), name: port}
@@ -31,7 +34,7 @@ def note_port(jobdir: Path, name: str, port: int) -> None:
 
 
 def ports_of(jobdir: Path) -> dict[str, int]:
-    """Return the ports by name; {} if they cannot be read."""
+    """Return the recorded ports in *jobdir*, by service; {} if they cannot be read."""
     with suppress(OSError, UndecodableError):
         return _decode((jobdir / FILE).read_bytes())
     return {}

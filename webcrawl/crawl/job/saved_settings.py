@@ -1,8 +1,8 @@
-"""Settings that a crawl was given beyond the project's, saved with its checkpoints.
+"""Settings that a crawl was given in addition to the project's, saved with its checkpoints.
 
-A question about a job directory must be answered by the rules of its crawl, not by those of the
-command line that asks: which URLs are equivalent, which are refused, why a host pauses. Only
-settings that decide such things are saved, and no password.
+Commands that answer questions about a job directory must use the rules of its crawl, not the
+settings of their own command line: which URLs are equivalent, which are refused, why a host pauses.
+Only settings that decide such things are saved, and no password.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings
 
-_KEPT = (
+_SAVED_PREFIXES = (
     *("URL_", "TRAP_", "POLITENESS_", "ROBOTSTXT_", "ROBOTS_", "EXCLUSION_FILE", "GOPHER_PORTS"),
     *("USER_AGENT", "DOWNLOAD_HANDLERS", "REDIRECT_MAX_TIMES", "BUDGET_", "REPUTATION_"),
     *("HOSTS_POLICY_FILE", "LINK_KINDS", "DOWNLOAD_DELAY"),
 )
-_PROJECT = SETTINGS_PRIORITIES["project"]
+_PROJECT_PRIORITY = SETTINGS_PRIORITIES["project"]
 
 
 def settings_to_save(settings: BaseSettings) -> dict[str, Any]:
-    """Return the *settings* that decide about URLs and were set by the spider or with ``-s``.
+    """Return those *settings* that decide about URLs and were set by the spider or with ``-s``.
 
     Values that JSON cannot represent are left out.
     """
-    kept = {
+    saved = {
         # Scrapy turns some dictionaries into BaseSettings.
         name: value.copy_to_dict() if isinstance(value, BaseSettings) else value
         for name, value in settings.items()
         if isinstance(name, str)
-        and name.startswith(_KEPT)
-        and (settings.getpriority(name) or 0) > _PROJECT
+        and name.startswith(_SAVED_PREFIXES)
+        and (settings.getpriority(name) or 0) > _PROJECT_PRIORITY
     }
-    return {name: kept[name] for name in sorted(kept) if is_plain(kept[name])}
+    return {name: saved[name] for name in sorted(saved) if is_plain(saved[name])}
 
 
 def with_saved(settings: BaseSettings, facts: Mapping[str, Any]) -> BaseSettings:
-    """Return *settings* as the crawl had them whose checkpoint has *facts*.
+    """Return a copy of *settings* with those saved in *facts*, the facts of a checkpoint.
 
     Settings given to this command with ``-s`` take precedence.
     """
-    own = settings.copy()
-    kept = facts.get("settings")
-    for name, value in kept.items() if isinstance(kept, dict) else ():
-        own.set(name, value, priority="spider")
-    return own
+    merged = settings.copy()
+    saved = facts.get("settings")
+    for name, value in saved.items() if isinstance(saved, dict) else ():
+        merged.set(name, value, priority="spider")
+    return merged
 
 
 def settings_of(jobdir: Path, settings: Settings) -> Settings | None:
-    """Return *settings* with those saved in *jobdir*; None if no checkpoint has any."""
+    """Return a copy of *settings* with those saved in *jobdir*; None if no settings are saved."""
     with suppress(CorruptRecordError, NewerFormatError):  # opening the job reports that
-        own = read_state(jobdir)
-        if own is not None and own.facts.get("settings") is not None:
-            return cast("Settings", with_saved(settings, own.facts))
+        state = read_state(jobdir)
+        if state is not None and state.facts.get("settings") is not None:
+            return cast("Settings", with_saved(settings, state.facts))
     return None
 
 

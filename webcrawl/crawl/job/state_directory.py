@@ -1,10 +1,10 @@
-"""Directory of saved state: CURRENT, manifest and snapshot.
+"""Directory with saved state: CURRENT, manifest and snapshot.
 
-A job directory is one, and so is each of its shards (jobdir.py). On disk::
+A job directory is such a directory, and so is each of its shards (jobdir.py). On disk::
 
     CURRENT  manifest-NNNNNN.json    see storage/manifest.py
-    snapshot-NNNNNN.log              record log: part name, snapshot, part name, ...;
-                                     a large snapshot in pieces, each after the name
+    snapshot-NNNNNN.log              record log: name of a part, its snapshot, name, snapshot, ...;
+                                     a large snapshot is in pieces, each after the name
 
 The files of the parts are in directories next to them. A crash at any moment leaves the last
 published state, and the parts' own logs, which are replayed from it.
@@ -38,11 +38,11 @@ MANIFESTS = "manifest-*.json"
 
 
 class Part(Protocol):
-    """A part whose state checkpoints save.
+    """A part whose state is saved in checkpoints.
 
-    ``snapshot`` returns its state now, in pieces if that takes long. ``written`` returns the files
-    to fsync: those that a snapshot names and that were written since the last call. ``forget``
-    deletes what only snapshots before the latest named.
+    ``snapshot`` returns its present state, in pieces if that takes long. ``written`` returns the
+    files to fsync: those that a snapshot names and that were written since the last call.
+    ``forget`` deletes files that only snapshots before the latest named.
     """
 
     def snapshot(self) -> bytes | Iterator[bytes]: ...
@@ -51,14 +51,14 @@ class Part(Protocol):
 
 
 class _SnapshotFile(msgspec.Struct, frozen=True):
-    """The snapshot file of a manifest, and its length."""
+    """Name of the snapshot file, and its length in bytes."""
 
     file: str
     bytes: Count
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """A manifest that ``publish`` wrote."""
+    """Content of a manifest, as ``publish`` writes it."""
 
     boot_id: str
     snapshot: _SnapshotFile
@@ -72,10 +72,10 @@ _as_manifest = converter(_Manifest)
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class SavedState:
-    """The current state of a directory as it is on disk.
+    """The current state of a directory, as read from disk.
 
-    *written_at* is UTC as ``2026-11-20T10:15:00Z``, *boot_id* identifies the boot in which it was
-    written, *snapshots* are those of the parts by name.
+    *written_at* is a time in UTC such as ``2026-11-20T10:15:00Z``. *boot_id* identifies the boot
+    in which the state was written. *snapshots* has those of the parts, by name.
     """
 
     sequence: int
@@ -86,15 +86,16 @@ class SavedState:
 
     @property
     def trusted(self) -> bool:
-        """Return whether the machine has been up ever since: see ``StateDirectory.rebooted``."""
+        """Return whether the machine has not rebooted since (see ``StateDirectory.rebooted``)."""
         return bool(self.boot_id) and self.boot_id == boot_id()
 
 
 @dataclasses.dataclass(slots=True)
 class PreparedState:
-    """The state of all parts of a directory at one moment, each in pieces.
+    """The state of all parts of a directory at one moment, not on disk yet.
 
-    *paths* are to be fsynced first; *size* is that of its snapshot file once written.
+    *snapshots* has the pieces of each part's snapshot, by name. *paths* are to be fsynced before
+    the state is published. *size* is the length of the snapshot file, once it is written.
     """
 
     snapshots: dict[str, Iterable[bytes]]
@@ -103,20 +104,20 @@ class PreparedState:
     size: int = 0
 
     def gather(self) -> Iterator[None]:
-        """Encode the remaining pieces, one for each step, in the thread of the parts.
+        """Encode the snapshots, one piece per step, in the thread of the parts.
 
-        ``StateDirectory.write`` encodes the pieces that are left.
+        ``StateDirectory.write`` encodes the pieces that are not encoded by then.
         """
         for name, pieces in self.snapshots.items():
-            gathered = []
+            encoded = []
             for piece in pieces:
-                gathered.append(piece)
+                encoded.append(piece)
                 yield
-            self.snapshots[name] = gathered
+            self.snapshots[name] = encoded
 
 
 def shard_name(number: int) -> str:
-    """Return the name of the shard *number*: two digits or more."""
+    """Return the name of the shard *number*, which has at least two digits."""
     return f"{number:02d}"
 
 
@@ -127,14 +128,14 @@ def shard_path(jobdir: Path, name: str) -> Path:
 
 def shard_names(jobdir: Path) -> list[str]:
     """Return the names of the shards that have a directory in *jobdir*, in order."""
-    found = (jobdir / SHARDS).glob("[0-9][0-9]*/")
-    return sorted(path.name for path in found if path.name.isdecimal())
+    directories = (jobdir / SHARDS).glob("[0-9][0-9]*/")
+    return sorted(path.name for path in directories if path.name.isdecimal())
 
 
 def boot_id() -> str:
     """Return the ID of this boot of the operating system.
 
-    It is empty where the system has none; then every resume counts as one after a reboot.
+    Returns "" if the system has none; then every resume is treated as one after a reboot.
     """
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
@@ -143,19 +144,20 @@ def boot_id() -> str:
 
 
 def date_of(at: float) -> str:
-    """Return *at*, epoch seconds, in the form that manifests use."""
+    """Format *at*, in epoch seconds, as manifests do: ``2026-11-20T10:15:00Z``."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def read_state(path: Path) -> SavedState | None:
-    """Return the current state of the directory *path*, None if it never had one.
+    """Return the current state of the directory *path*; None if it never had one.
 
-    Takes no lock and changes nothing on disk. Raises NewerFormatError, and CorruptRecordError, also
-    when a newer state replaces it meanwhile.
+    Takes no lock and changes nothing on disk. Raises NewerFormatError and CorruptRecordError, the
+    latter also if a newer state replaces this one meanwhile.
     """
     content = ManifestStore(path=path).load()
     if content is None:
         return None
+
     try:
         manifest = _as_manifest(content)
     except UndecodableError as error:
@@ -170,18 +172,21 @@ def read_state(path: Path) -> SavedState | None:
 
 
 def _read_snapshots(file: Path, size: int) -> dict[str, bytes]:
-    """Return the parts in the first *size* bytes of the snapshot *file*, by name."""
+    """Return the snapshots of the parts, by name, from the first *size* bytes of *file*."""
     records = [record for _, record in read_records(file, end=size)]
     if len(records) % 2:
         raise CorruptRecordError(file, size, "a name without a snapshot")
     pieces: dict[str, list[bytes]] = {}
     for name, piece in zip(records[::2], records[1::2], strict=True):
         pieces.setdefault(name.decode("utf-8"), []).append(piece)
-    return {name: b"".join(found) for name, found in pieces.items()}
+    return {name: b"".join(parts) for name, parts in pieces.items()}
 
 
 class StateDirectory:
-    """The parts whose state is saved in *path*, in the boot *boot*."""
+    """The directory *path* in which the state of several parts is saved.
+
+    *boot* is the ID of the present boot of the machine.
+    """
 
     def __init__(self, *, path: Path, boot: str) -> None:
         self.path = path
@@ -189,23 +194,23 @@ class StateDirectory:
         self._manifests = ManifestStore(path=path)
         self._parts: dict[str, Part] = {}
         self._snapshots: dict[str, bytes] = {}
-        # Kept after a failed checkpoint: its files still need their fsync.
+        # Paths to be fsynced. They stay here after a failed checkpoint, for the next one.
         self._unsynced: list[Path] = []
         self.resumed = False
-        #: Whether the job has dropped it: nothing is published any more.
+        #: Whether the job has dropped this directory, so that nothing is published any more.
         self.is_dropped = False
-        #: Facts of the current state, for people and for resuming; the next state has them, too.
+        #: Facts in the current manifest, for people and for resuming; copied to the next one.
         self.facts: Mapping[str, Any] = {}
-        #: True when the machine may have gone down since the current state was saved, or if that
-        #: was on another machine. What was written but not fsynced may be lost, so an entry in the
-        #: logs does not prove that a page is finished.
+        #: Whether the machine may have gone down since the current state was saved, or another
+        #: machine has saved it. Data that was written but not fsynced may be lost, so an entry in
+        #: the logs does not prove that a page is finished.
         self.rebooted = False
 
     def begin(self) -> None:
-        """Start without a saved state.
+        """Create the directory, which has no saved state.
 
-        A killed process may have made the directories: all directories above the parts still need
-        their fsync.
+        All directories above the parts are fsynced with the first state, even those that exist: a
+        killed process may have created them.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         device = self.path.stat().st_dev
@@ -217,60 +222,63 @@ class StateDirectory:
         self._unsynced = [*above, self.path, *self.path.glob("*/")]
 
     def resume_from(self, state: SavedState) -> None:
-        """Continue from *state*, which is the current one, and delete leftovers of others."""
+        """Continue from *state*, the current one on disk, and delete leftover files of others."""
         self.facts = state.facts
         self._snapshots = dict(state.snapshots)
         self.number_after(state.sequence)
-        # Its process may have died before the last fsync. After a power failure CURRENT must not
-        # name files that are deleted here or by the parts.
+        # The process that saved the state may have died before its last fsync. After a power
+        # failure CURRENT must not name files that are deleted here or by the parts.
         sync_path(self.path)
-        for path in self.path.glob(MANIFESTS):  # of an earlier version, or from elsewhere
+        for path in self.path.glob(MANIFESTS):  # older versions did not restrict them
             restrict(path)
         self._delete_snapshots(keep=state.sequence)
         self.resumed = True
         self.rebooted = not self._boot or state.boot_id != self._boot
 
     def number_after(self, sequence: int) -> None:
-        """Give the next state a number above *sequence*, which may have been used."""
+        """Number the next state above *sequence*, as that number may have been used already."""
         self._manifests.continue_after(sequence)
 
     @property
     def is_to_be_saved(self) -> bool:
-        """Return whether a part is attached, or the current state is not in this directory yet."""
+        """Return whether the next checkpoint must save this directory.
+
+        It must if a part is attached, or if the current state is not in this directory yet.
+        """
         return bool(self._parts) or not (self.path / "CURRENT").exists()
 
     def saved(self, name: str) -> bytes | None:
-        """Return the snapshot to open the part *name* with; None when it is new."""
+        """Return the saved snapshot with which to open the part *name*; None if it is new."""
         return self._snapshots.get(name)
 
     def keep(self, name: str, saved: bytes) -> None:
-        """Include *saved* in checkpoints as the snapshot of the part *name*."""
+        """Include *saved* unchanged in checkpoints, as the snapshot of the part *name*."""
         self._snapshots[name] = saved
 
     def attach(self, name: str, part: Part) -> None:
-        """Include *part* in checkpoints, and drop its saved snapshot.
+        """Include *part* in checkpoints as *name*, and drop its saved snapshot from memory.
 
-        The snapshot may have hundreds of megabytes. A saved part that is never attached stays as it
-        was saved.
+        The snapshot may have hundreds of megabytes. The saved snapshot of a part that is never
+        attached is copied to each checkpoint.
         """
         self._parts[name] = part
         self._snapshots.pop(name, None)
 
     def prepare(self) -> PreparedState:
-        """Take the snapshots, in the thread of the parts."""
+        """Take a snapshot of each part, in the thread of the parts."""
         snapshots: dict[str, Iterable[bytes]] = {
-            name: _in_pieces(saved) for name, saved in self._snapshots.items()
+            name: _split(saved) for name, saved in self._snapshots.items()
         }
         for name, part in self._parts.items():
             saved = part.snapshot()
-            snapshots[name] = _in_pieces(saved) if isinstance(saved, bytes) else saved
+            snapshots[name] = _split(saved) if isinstance(saved, bytes) else saved
             self._unsynced += part.written()
         return PreparedState(snapshots, list(self._unsynced), self.facts)
 
     def write(self, prepared: PreparedState) -> None:
         """Write all of *prepared* except the manifest, and fsync it. Blocks."""
-        with RecordLog.open(self._snapshot(self._manifests.next_sequence()), size=0) as log:
-            # Piece by piece: joining hundreds of megabytes would hold up all threads.
+        with RecordLog.open(self._snapshot_path(self._manifests.next_sequence()), size=0) as log:
+            # The pieces are not joined: for hundreds of megabytes that would hold up all threads.
             for name, pieces in prepared.snapshots.items():
                 for piece in pieces:
                     log.append(name.encode("utf-8"))
@@ -280,39 +288,39 @@ class StateDirectory:
         sync_paths(prepared.paths)
 
     def publish(self, prepared: PreparedState) -> None:
-        """Make *prepared*, which was written, the current state. Blocks.
+        """Make *prepared*, which ``write`` has written, the current state. Blocks.
 
-        On OSError the previous state stays current.
+        After an OSError the previous state stays current.
         """
         sequence = self._manifests.next_sequence()
-        # The name of the snapshot file is synced with that of the manifest, before CURRENT is.
+        # This fsyncs the directory, and so the name of the snapshot file, before CURRENT changes.
         self._manifests.publish(
             {
                 "written_at": date_of(wall_time()),
                 "boot_id": self._boot,
-                "snapshot": {"file": self._snapshot(sequence).name, "bytes": prepared.size},
+                "snapshot": {"file": self._snapshot_path(sequence).name, "bytes": prepared.size},
                 "facts": dict(prepared.facts),
             }
         )
         self._delete_snapshots(keep=sequence)
 
     def forget(self) -> None:
-        """Let every part delete what the published state does not name."""
+        """Let every part delete the files that the published state does not name."""
         self._unsynced.clear()
         for part in self._parts.values():
             part.forget()
 
-    def _snapshot(self, sequence: int) -> Path:
+    def _snapshot_path(self, sequence: int) -> Path:
         return self.path / f"snapshot-{sequence:06d}.log"
 
     def _delete_snapshots(self, *, keep: int) -> None:
         for path in self.path.glob(_SNAPSHOTS):
-            if path != self._snapshot(keep):
+            if path != self._snapshot_path(keep):
                 path.unlink()
 
 
-def _in_pieces(saved: bytes) -> list[bytes]:
-    """Return *saved* in pieces small enough for records."""
+def _split(saved: bytes) -> list[bytes]:
+    """Split *saved* into pieces that are small enough for records."""
     return [
         saved[start : start + MAX_PAYLOAD] for start in range(0, max(len(saved), 1), MAX_PAYLOAD)
     ]

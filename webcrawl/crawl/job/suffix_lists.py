@@ -1,9 +1,9 @@
-"""The public suffix list of a crawl: which list a new job uses, and the copy that it keeps.
+"""The public suffix list of a crawl: which list a new job uses, and the copy that it saves.
 
-A new job takes SUFFIX_LIST_FILE, or the list of the package, and keeps it even if that changes: a
-copy is in each of its checkpoints, compressed to 90 kB. With another list a host could move to
-another domain than the one it was counted for. With POLITENESS_KEY "domain" it could even have two
-queues, and get two requests at the same time.
+A new job uses SUFFIX_LIST_FILE, or the list in the package, and keeps using it even if the file
+changes: each of its checkpoints has a copy, compressed to 90 kB. With another list a host could
+belong to another domain than the one it was counted for. With POLITENESS_KEY "domain" it could even
+have two queues, and get two requests at the same time.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ _PART = "suffixes"
 
 
 def suffix_list_of(settings: BaseSettings) -> SuffixList:
-    """Return the list of SUFFIX_LIST_FILE, or of the package if the project's own file is missing.
+    """Return the list in SUFFIX_LIST_FILE, or that of the package if the default file is missing.
 
     Raises FatalError for a file that cannot be read or contains no list.
     """
     name = "SUFFIX_LIST_FILE"
     path = Path(settings.get(name) or "")
-    given = (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
-    if not settings.get(name) or not (given or path.exists()):
+    is_users_choice = (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
+    if not settings.get(name) or not (is_users_choice or path.exists()):
         return bundled()
+
     try:
         return SuffixList(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -49,28 +50,29 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
 
 
 def open_suffix_list(job: Job, present: SuffixList) -> None:
-    """Use the list of *job*, which is open; a job without one keeps *present* for good."""
+    """Use the list saved in *job*, which must be open; if it has none, use and save *present*."""
     saved = job.own.saved(_PART)
-    own = present if saved is None else _decoded(saved)
-    if own.text != present.text:
+    crawl_list = present if saved is None else _decompressed(saved)
+    if crawl_list.text != present.text:
         logger.info(
             "This crawl keeps the public suffix list that it started with (%s); a new crawl would "
             "use the present one (%s)",
-            own.version,
+            crawl_list.version,
             present.version,
         )
-    use_list(own)
+    use_list(crawl_list)
     site_of("")  # loads the list, so that no page has to wait for that
     if saved is None:
-        job.own.keep(_PART, zlib.compress(own.text.encode("utf-8")))
+        job.own.keep(_PART, zlib.compress(crawl_list.text.encode("utf-8")))
 
 
-def use_suffix_list_of(own: SavedState) -> None:
-    """Use the list of the crawl whose job has *own*, to answer questions about it."""
-    saved = own.snapshots.get(_PART)
+def use_suffix_list_of(state: SavedState) -> None:
+    """Use the list saved in *state*, the state of a job, to answer questions about its crawl."""
+    saved = state.snapshots.get(_PART)
     if saved is not None:
-        use_list(_decoded(saved))
+        use_list(_decompressed(saved))
 
 
-def _decoded(saved: bytes) -> SuffixList:
+def _decompressed(saved: bytes) -> SuffixList:
+    """Return the list that is compressed in *saved*."""
     return SuffixList(zlib.decompress(saved).decode("utf-8"))

@@ -1,9 +1,9 @@
-"""Counts of the whole crawl: those of its earlier runs plus this one's so far.
+"""Counts of the whole crawl: those of its earlier runs plus those of this run so far.
 
 Contacts and their results are counted by the shards (``Frontier.crawl_counts``). These counts
 survive ``kill -9``, and in a hive they move with the shard, so that each page is counted once. The
-other counts are a part of the job, saved with every checkpoint: ``kill -9`` loses what was counted
-since the last one. In the stats, a count of the whole crawl has the prefix ``crawl/`` before its
+other counts are a part of the job, saved with every checkpoint: ``kill -9`` loses the counts since
+the last one. In the stats, a count of the whole crawl has the prefix ``crawl/`` before its
 usual name.
 """
 
@@ -26,32 +26,23 @@ if TYPE_CHECKING:
 #: Prefix of the names of the totals.
 PREFIX = "crawl/"
 _SECS = "elapsed_time_seconds"
-#: Number of runs that were cut off: the process's own counts of their last minute are lost.
+#: Stat of the number of runs that were cut off; the counts of their last minute are lost.
 CUT_OFF = "job/cut_off"
 #: Prefixes of the stats that are counted from 0 in each run.
 COUNTED = (
     *("outcome/", "retry/", "robots/", "side_downloads/", "redirects/", "critical/", "outage/"),
-    *(
-        "pauses/",
-        "contacts",
-        "fetch/",
-        "links/",
-        "urls/refused/",
-        "seeds/refused/",
-        "seen/submitted",
-        "seen/new",
-        "warc/",
-    ),
+    *("pauses/", "contacts", "fetch/", "links/", "urls/refused/", "seeds/refused/"),
+    *("seen/submitted", "seen/new", "warc/"),
     *("content/duplicates", "content/tested", "politeness/"),
     *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
     *("walls/", "visits/", "doctor/"),
 )
-#: Prefixes of those that the shards count.
+#: Prefixes of the stats that the shards count.
 OF_SHARDS = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
 
 
 def summed(*counts: Mapping[str, float]) -> dict[str, float]:
-    """Return the sums of *counts*, by name."""
+    """Add up *counts*, name by name."""
     sums: dict[str, float] = {}
     for names in counts:
         for name, number in names.items():
@@ -65,19 +56,19 @@ _decode = msgpack_decoder(dict[str, int | Seconds])
 
 
 def of_older_job(saved: bytes | None) -> dict[str, float]:
-    """Return the counts in *saved* that the shards keep now.
+    """Return those counts in *saved* that the shards keep today.
 
-    *saved* are the totals of a job from before 2026-11-24, or None.
+    *saved* has the totals of a job from before 2026-11-24, or is None.
     """
     counts = {} if saved is None else _decode(saved)
     return {name: number for name, number in counts.items() if name.startswith(OF_SHARDS)}
 
 
 class Totals:
-    """Totals of the crawl; *stats* are those of this run.
+    """Totals of the whole crawl; *stats* has the counts of this run.
 
-    *clock* gives epoch seconds, *of_shards* the counts of the shards. *is_over* says whether a
-    snapshot is the run's last.
+    *clock* returns epoch seconds, *of_shards* the counts of the shards. *is_over* says whether a
+    snapshot is the last one of this run.
     """
 
     def __init__(
@@ -92,25 +83,25 @@ class Totals:
         self._clock = clock
         self._of_shards = of_shards
         self._is_over = is_over
-        self._earlier: Mapping[str, float] = {}
+        self._earlier_runs: Mapping[str, float] = {}
         self._published: dict[str, float] = {}
-        self._began = 0.0
+        self._started_at = 0.0
 
     def open(self, saved: bytes | None) -> None:
-        """Start this run; *saved* is the last ``snapshot``, None for a new crawl."""
-        self._earlier = {} if saved is None else _decode(saved)
-        self._began = self._clock()
+        """Start counting this run; *saved* is the last ``snapshot``, or None for a new crawl."""
+        self._earlier_runs = {} if saved is None else _decode(saved)
+        self._started_at = self._clock()
 
     def publish(self) -> None:
         """Put the totals into the stats."""
-        # The counts of a shard that has left now belong to another process.
+        # Set the counts of a shard that has left to 0: they now belong to another process.
         self._published = dict.fromkeys(self._published, 0) | self._of_shards()
-        for name, number in summed(self._sums(), self._published).items():
+        for name, number in summed(self._sum_of_runs(), self._published).items():
             self._stats.set_value(PREFIX + name, number)
 
     def snapshot(self) -> bytes:
-        """Return the totals for a checkpoint: see ``job.Part``."""
-        sums = self._sums()
+        """Return the encoded totals, to be saved in a checkpoint (see ``Part``)."""
+        sums = self._sum_of_runs()
         return _encode(sums if self._is_over() else summed(sums, {CUT_OFF: 1}))
 
     def written(self) -> list[Path]:
@@ -118,9 +109,10 @@ class Totals:
         return []
 
     def forget(self) -> None:
-        """Delete nothing: no file is on disk."""
+        """Delete nothing: the totals have no files of their own."""
 
-    def _sums(self) -> dict[str, float]:
+    def _sum_of_runs(self) -> dict[str, float]:
+        """Return the counts of all runs, except those that the shards keep."""
         counted = {
             name: value
             for name, value in list(self._stats.get_stats().items())
@@ -128,6 +120,6 @@ class Totals:
             and not name.startswith(OF_SHARDS)
             and type(value) in {int, float}
         }
-        sums = summed(self._earlier, counted)
-        sums[_SECS] = round(self._earlier.get(_SECS, 0) + self._clock() - self._began, 1)
+        sums = summed(self._earlier_runs, counted)
+        sums[_SECS] = round(self._earlier_runs.get(_SECS, 0) + self._clock() - self._started_at, 1)
         return sums
