@@ -56,7 +56,7 @@ def test_settings_of_scrapy_redis_are_no_slips():
         REACTOR_THREADPOOL_MAXSIZE | many | REACTOR_THREADPOOL_MAXSIZE must be a whole
         REACTOR_THREADPOOL_MAXSIZE | -1 | must be a whole number of at least 1
         ITEM_PIPELINES | {"no.Such": 1} | ITEM_PIPELINES names 'no.Such', which cannot
-        ITEM_PIPELINES | {"webcrawl.pipelines.warc.WarcPipeline": "x"} | the place of webcrawl
+        ITEM_PIPELINES | {"webcrawl.pipelines.warc.WarcPipeline": "x"} | the position of webcrawl
         EXTENSIONS | {"webcrawl.items.NoSuch": 1} | doesn't define any object named 'NoSuch'
         SPIDER_MIDDLEWARES | {"no.such": 1} | SPIDER_MIDDLEWARES names 'no.such'
         DOWNLOADER_MIDDLEWARES | {"no.such": 1} | DOWNLOADER_MIDDLEWARES names 'no.such'

@@ -298,7 +298,10 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     summary = dict(report_of(crawl.job).summary)
     assert "running time" not in summary
     assert "pages per second" not in summary
-    assert "Each URL counts with its first result" in figure(report_of(crawl.job), "known").lead
+    assert (
+        "Each URL is counted once, by its first result"
+        in figure(report_of(crawl.job), "known").lead
+    )
     carried_out(crawl.said, truth, tmp_path)
     crawl.run(0.1, **revisit | slow)
     again = Truth(crawl.job, crawl.hits())

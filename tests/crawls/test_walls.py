@@ -154,7 +154,7 @@ def test_marks_in_bodies_flag_until_three_urls_have_shown_them(crawl_of):
     flagged = sorted(path for path in crawl.stored() if "from" not in path)
     assert len(flagged) == 2
     assert crawl.stats["walls/flagged"] == 2
-    assert "2 stored pages, possibly not documents" in said
+    assert "2 stored pages that may not be real documents" in said
     followed = [path for path in crawl.outcomes() if path.startswith("/from/")]
     assert sorted(followed) == [path.replace("/", "/from/") for path in flagged]
     assert len(crawl.asked) == 1 + 2 + 3
@@ -165,7 +165,7 @@ def test_soft_errors_are_stored_with_a_flag_and_lead_no_further_than_ten_urls(cr
     said = crawl.run(REPUTATION_BASE_PAGES=0)
     soft = crawl.flagged()
     assert len(NAMES) - 3 <= len(soft) == crawl.stats["walls/soft_errors"]
-    assert f"{len(soft)} stored pages, possibly not documents" in said
+    assert f"{len(soft)} stored pages that may not be real documents" in said
     assert crawl.stored() == set(crawl.outcomes())
     assert set(crawl.outcomes().values()) == {"http_200"}
     # The links of those that were stored before it was learned, ten of the others, and ten beside

@@ -34,50 +34,50 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             RESTING,
             "politeness",
-            "20 hosts are in their pause; 10 of 200 workers busy",
+            "20 hosts are paused between requests; 10 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             resting(next_ready_in=1_234.56, resting=1, on_wire=0, held=3),
             "politeness",
-            "1 host is in its pause, the next is ready in 1,235 s, 3 hosts of domains at their "
-            "share; 0 of 200 workers busy",
+            "1 host is paused between requests, the next is ready in 1,235 s, 3 hosts held "
+            "back by the per-domain share of workers; 0 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             resting(resting=0, on_wire=0),
             "politeness",
-            "no host is in its pause; 400 URLs waiting; 0 of 200 workers busy",
+            "no host is paused between requests; 400 URLs waiting; 0 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             resting(resting=3, waiting=1),
             "one_request_a_host",
-            "10 of 200 workers busy; 3 hosts are in their pause; 1 URL waiting",
+            "10 of 200 workers busy; 3 hosts are paused between requests; 1 URL waiting",
             advice=MORE_REQUESTS,
         ),
         sign(
             resting(refusing={"http_503": 7, "http_429": 3, "tls_failed": 1}),
             "refusals",
-            "11 of 20 paused hosts refuse: http_503 7, http_429 3",
+            "11 of 20 paused hosts are refusing requests: http_503 7, http_429 3",
             advice="add hosts, and set a longer delay in HOSTS_POLICY_FILE",
         ),
         sign(
             resting(refusing={"walled": 11}),
             "refusals",
-            "11 of 20 paused hosts refuse: walled 11",
+            "11 of 20 paused hosts are refusing requests: walled 11",
             advice="add hosts, and ask their owners to let the crawler in",
         ),
         sign(
             resting(refusing={"connection_lost": 20}),
             "refusals",
-            "20 of 20 paused hosts refuse: connection_lost 20",
+            "20 of 20 paused hosts are refusing requests: connection_lost 20",
             advice="add hosts, and check these hosts and your network",
         ),
         sign(
             resting(refusing={"http_503": 10}),
             "politeness",
-            "20 hosts are in their pause; 10 of 200 workers busy",
+            "20 hosts are paused between requests; 10 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
@@ -134,7 +134,7 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             RESTING,
             "politeness",
-            "20 hosts are in their pause; 10 of 200 workers busy",
+            "20 hosts are paused between requests; 10 of 200 workers busy",
             advice=MORE_HOSTS,
             loop=0.6,
             waited=0.3,
@@ -193,13 +193,13 @@ def sign(activity, cause, evidence, *, advice="", **use):
         sign(
             resting(parked={"reputation": 9000}, postponed={"reputation": 8500}),
             "politeness",
-            "20 hosts are in their pause; 10 of 200 workers busy",
+            "20 hosts are paused between requests; 10 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
             resting(parked={"depth": 10_000}),
             "politeness",
-            "20 hosts are in their pause; 10 of 200 workers busy",
+            "20 hosts are paused between requests; 10 of 200 workers busy",
             advice=MORE_HOSTS,
         ),
         sign(
@@ -267,7 +267,7 @@ def test_the_cause_that_held_longest_lately_is_named_with_its_start(doctor, go_o
     assert found.advice == MORE_HOSTS
     assert found.cause is Cause.POLITENESS
     assert abs(found.since - (began + 100)) <= 2
-    assert found.evidence == "20 hosts are in their pause; 16 of 200 workers busy"
+    assert found.evidence == "20 hosts are paused between requests; 16 of 200 workers busy"
     told = rf"waiting for hosts since \d\d:\d\d:\d\d: {found.evidence}"
     assert re.fullmatch(f"{told}; {MORE_HOSTS}", str(found))
     assert re.fullmatch(told, str(msgspec.structs.replace(found, advice="")))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from webcrawl.frontier import Entry
 from webcrawl.revisit.history import CHANGED, History, history_of
-from webcrawl.revisit.policies import Adaptive, Greedy, Uniform, change_rate, worth
+from webcrawl.revisit.policies import Adaptive, Greedy, Uniform, change_rate, visit_value
 from webcrawl.revisit.visits import Visits
 
 DAY = 86_400.0
@@ -93,7 +93,7 @@ def time_of(rate, threshold):
     low, high = DAY / 4, 90 * DAY
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if worth(rate, middle) < threshold else (low, middle)
+        low, high = (middle, high) if visit_value(rate, middle) < threshold else (low, middle)
     return high
 
 

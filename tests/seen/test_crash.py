@@ -56,7 +56,7 @@ class Story(NamedTuple):
 
 
 def tell(kind, path):
-    """Make runs, a stretch partly taken, one in the buffer; then a snapshot, and as much after it.
+    """Make runs, a section partly taken, one in the buffer; then a snapshot, and as much after it.
 
     No page after the snapshot has a URL of another one after it: it would be lost with that.
     """

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from webcrawl.seen.drain import Cursor, Stretch
+from webcrawl.seen.drain import Cursor, LogSection
 from webcrawl.seen.url_log import Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.record_log import FRAME, HEADER_SIZE, CorruptRecordError, RecordLog
 
@@ -47,9 +47,9 @@ def drain_of(log, *, marks=None, cursor=START):
 
 
 def drain_at(path, end, *, marks=None, cursor=START):
-    stretch = Stretch(span=Span(1, HEADER_SIZE, end), path=path, left=0, cursor=cursor)
-    stretch.decide(marks)
-    return stretch
+    section = LogSection(span=Span(1, HEADER_SIZE, end), path=path, left=0, cursor=cursor)
+    section.decide(marks)
+    return section
 
 
 def files(path):
@@ -164,7 +164,7 @@ def test_a_drain_opened_at_any_cursor_continues_with_the_next(tmp_path_factory, 
     log.close()
 
 
-def test_take_comes_back_after_a_bounded_stretch(tmp_path):
+def test_take_comes_back_after_a_bounded_section(tmp_path):
     log = opened(tmp_path)
     write(log, *[[b"x" * 100_000]] * 50)
     marks = bytes(49) + b"\1"

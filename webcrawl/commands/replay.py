@@ -56,8 +56,8 @@ def _options(group: Group) -> None:
         "--output",
         "-o",
         metavar="DIR",
-        help="JOBDIR of the modules: for the link graph, the statistics, and all output whose "
-        "directory is not set otherwise",
+        help="JOBDIR of the modules, which holds the link graph, the statistics, and any output "
+        "whose directory is not set elsewhere",
     )
     add(
         "--submit",

@@ -185,7 +185,7 @@ def _check_components(settings: BaseSettings, name: str, base: dict[Any, Any]) -
             continue
         _check_class(name, key if has_class_keys else value)
         if has_class_keys:
-            _check_number(f"{name}: the place of {key}", value)
+            _check_number(f"{name}: the position of {key}", value)
 
 
 def _check_feeds(settings: BaseSettings) -> None:

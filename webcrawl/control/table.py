@@ -231,7 +231,7 @@ class _Visits(ControlCommand, frozen=True):
 
 
 class Refetch(_Visits, frozen=True):
-    """Fetch pages again: all, older-than AGE, or those that match a URL pattern with *."""
+    """Fetch pages again: all, older-than AGE, or those whose URL matches a pattern with *."""
 
     what: Annotated[list[Word], Meta(min_length=1, max_length=2)]
 
@@ -243,7 +243,10 @@ class Due(_Visits, frozen=True):
 
 
 class Visit(ControlCommand, frozen=True):
-    """Queue these entries of finished URLs, as part of refetch or due."""
+    """Queue the given entries of finished URLs for another visit.
+
+    ``Refetch`` and ``Due`` are carried out with such commands.
+    """
 
     entries: list[bytes]
 
@@ -255,7 +258,7 @@ class Drop(_HostCommand, frozen=True):
     reason: Reason
 
     async def execute(self, process: Process) -> str:
-        """Give up the parked URLs in slices, and return how many there were."""
+        """Give up the parked URLs in batches, and return how many there were."""
         completion, dropped = process.parts.leases.completion, 0
         for shard in process.shards:
             parked = shard.frontier.parked.counts.get(self.reason, 0)

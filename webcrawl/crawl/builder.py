@@ -308,7 +308,7 @@ class ProcessBuilder:
     # --- parts of each shard
 
     def shard(self, number: int) -> Shard:
-        """Build the shard *number* without opening it.
+        """Build shard *number* without opening it.
 
         Its memory limits are those of one more shard in this process.
         """

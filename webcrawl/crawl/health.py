@@ -224,7 +224,7 @@ class Health:
     def _next_ready_in(self) -> float | None:
         """Return the seconds until the next host is ready, if workers are idle until then.
 
-        None if they are not: not all hosts are in their pause, or all workers are busy.
+        None if they are not: not all hosts are paused between requests, or all workers are busy.
         """
         shards = self._state.shards
         ready_at = shards.ready_at()

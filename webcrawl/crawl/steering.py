@@ -62,8 +62,9 @@ class Steering:
     def change_setting(self, name: str, value: str | None, *, only_check: bool = False) -> None:
         """Set *name*, one of CHANGEABLE, to *value*; None restores the crawl's initial value.
 
-        Raises FatalError for an invalid value, and then changes nothing. With *only_check* it never
-        changes anything.
+        Raises FatalError for an invalid value, and then changes nothing. With *only_check* it
+        changes no setting. If *name* is CONCURRENT_REQUESTS, it may raise the process's limit of
+        open files in both cases.
         """
         live, crawler = self._services.live, self._services.crawler
         initial = crawler.settings
@@ -71,13 +72,14 @@ class Steering:
         settings.set(name, initial[name] if value is None else value, priority=_PRIORITY)
         level, rates = log_level(settings), Rates.from_settings(settings)
         new = LiveSettings.from_settings(settings, delay=live.delay)
+
         if bool(new.reputation.base) != bool(initial.getint("REPUTATION_BASE_PAGES")):
             raise FatalError(
-                "REPUTATION_BASE_PAGES cannot be switched on or off while the crawl runs; the "
-                "command free all reputation releases all URLs."
+                "REPUTATION_BASE_PAGES cannot be switched on or off while the crawl is running; to "
+                "release all URLs, use the command 'free all reputation'."
             )
         if name == "CONCURRENT_REQUESTS":
-            _allow_files(most_open_files(settings))
+            _raise_file_limit(most_open_files(settings))
         if only_check:
             return
 
@@ -107,7 +109,7 @@ class Steering:
         return dict(sum(map(Counter, counts), Counter()))
 
 
-def _allow_files(wanted: int) -> None:
+def _raise_file_limit(wanted: int) -> None:
     """Raise the process's limit of open files and connections to *wanted*, if it is lower.
 
     Raises FatalError if the system does not allow that many.

@@ -28,7 +28,7 @@ class CrawlActivity(NamedTuple):
         looking_up: their names are being resolved.
         ready: may be contacted.
         held: ready, but their domain already has its share of the workers.
-        resting: in their pause.
+        resting: paused between requests.
         refusing: resting hosts whose last request failed or was blocked, by outcome.
 
     Limits:

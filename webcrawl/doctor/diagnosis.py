@@ -163,7 +163,8 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     workers = f"{now.on_wire:,} of {counted(now.workers, 'worker')} busy"
     slow_hosts = f", {now.slow:,} with slow hosts" if now.slow else ""
     others_use = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
-    held_hosts = f", {counted(now.held, 'host')} of domains at their share" if now.held else ""
+    held = f", {counted(now.held, 'host')} held back by the per-domain share of workers"
+    held_hosts = held if now.held else ""
     next_ready_in = now.next_ready_in or 0.0
     next_ready = f", the next is ready in {next_ready_in:,.0f} s" if next_ready_in >= 1 else ""
 
@@ -173,13 +174,14 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     pauses = ", ".join(name.replace("_", " ") for name in now.pauses)
     waiting = f"{counted(now.waiting, 'URL')} waiting"
     resting = (
-        "1 host is in its pause"
+        "1 host is paused between requests"
         if now.resting == 1
-        else f"{counted(now.resting, 'host')} are in their pause"
+        else f"{counted(now.resting, 'host')} are paused between requests"
     )
     refusing = Counter(now.refusing).most_common(_MAX_OUTCOMES)
     outcomes = ", ".join(f"{outcome} {number:,}" for outcome, number in refusing)
-    refused = f"{sum(now.refusing.values()):,} of {now.resting:,} paused hosts refuse: {outcomes}"
+    refusing_hosts = f"{sum(now.refusing.values()):,} of {now.resting:,} paused hosts"
+    refused = f"{refusing_hosts} are refusing requests: {outcomes}"
     failing = f"{counted(now.parked.get(_FAILING, 0), 'URL')} waiting for failing ports"
     parked = ", ".join(
         f"{number:,} parked by {gate}" for gate, number in _parked_for_good(now).items()
@@ -207,7 +209,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.REFUSALS: refused if refusing else failing,
     }
     if not now.resting:
-        resting = f"no host is in its pause; {waiting}"
+        resting = f"no host is paused between requests; {waiting}"
     return evidence.get(cause, f"{resting}{next_ready}{held_hosts}; {workers}")
 
 

@@ -111,7 +111,7 @@ class Doctor:
 
     @property
     def sees_nothing_left(self) -> bool:
-        """Return whether the crawl had nothing left to do at the last look."""
+        """Return whether the crawl had nothing left to do when last checked."""
         return self._named is Cause.NOTHING_LEFT
 
     def diagnosis(self) -> Diagnosis:
@@ -120,7 +120,7 @@ class Doctor:
         if not looks:
             return Diagnosis(self._named, self._since, "the crawl has just started")
 
-        # The evidence is from the last look, except for averages of CPU use and busy workers.
+        # The evidence is from the last check, except for averages of CPU use and busy workers.
         activity, uses = looks[0].activity, zip(*(look.use for look in looks), strict=True)
         use = ProcessUse(*(sum(column) / len(looks) for column in uses))
         busy = sum(look.activity.on_wire for look in looks) / len(looks)

@@ -1,4 +1,4 @@
-"""Ends a crawl when only few hosts have had URLs left for some time (its long tail).
+"""Ends a crawl when only a few hosts have had URLs left for some time (its long tail).
 
 ``scrapy crawl`` then writes the URLs that are left to JOBDIR/remainder.csv. The job can still be
 resumed. Mischel's crawler does the same between segments, see docs/howto/crawl-in-segments.md.
@@ -23,7 +23,7 @@ _INTERVAL_SECS = 0.5
 
 
 class CloseWithFewHosts:
-    """Extension that ends the crawl when only few hosts have had URLs left for some time."""
+    """Extension that ends the crawl when only a few hosts have had URLs left for some time."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

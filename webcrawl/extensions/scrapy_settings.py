@@ -78,7 +78,7 @@ class ScrapySettings:
         for sentence in self._sentences:
             self._warn(sentence, spider)
         if isinstance(spider, WebSpider) and getattr(spider, "allowed_domains", None):
-            self._warn("allowed_domains has no effect on links; instead: URL_SCOPE", spider)
+            self._warn("allowed_domains has no effect on links; use URL_SCOPE instead", spider)
 
     def request_scheduled(self, request: Request, spider: Spider) -> None:
         """Warn about attributes of an ordinary Request that have no effect here."""

@@ -128,7 +128,7 @@ class BackEnd:
         return len(self._table)
 
     def sizes(self) -> dict[str, int]:
-        """Return numbers of waiting URLs and resting hosts, by their names in the crawl's stats."""
+        """Return the numbers of waiting URLs and resting hosts, by their names in the stats."""
         return {
             "frontier/back": self.size,
             "frontier/queues": self.limit,
@@ -481,7 +481,7 @@ class BackEnd:
         return self.remembered.snapshot(without=self._table)
 
     def open(self, snapshots: Sequence[QueueSnapshot]) -> None:
-        """Restore the queues from *snapshots*, in their order.
+        """Restore the queues from *snapshots*, in the order given.
 
         Afterwards all hosts are in the ready line, until ``postpone`` and ``snooze_postponed`` are
         called. Queues beyond the limit are restored, too.
@@ -525,7 +525,7 @@ class BackEnd:
             queue.min_rest = min_rest
 
     def snooze_postponed(self) -> None:
-        """Move the queues that were postponed from the ready line to the heap, after recovery."""
+        """After recovery, move postponed queues from the ready line to the heap."""
         now = self._clock()
         waiting = [queue for queue in self._ready if queue.ready_at > now]
         self._ready = deque(queue for queue in self._ready if queue.ready_at <= now)

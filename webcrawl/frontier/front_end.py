@@ -221,7 +221,10 @@ def check_entry_counts(front: FrontEnd) -> None:
     """
 
     def checked(call: Callable[..., Any], growth: Callable[..., int]) -> Callable[..., Any]:
-        """Wrap *call*, which must add as many entries as *growth* returns for its arguments."""
+        """Wrap *call* to check that it adds as many entries as *growth* predicts.
+
+        *growth* gets the arguments of the call.
+        """
 
         def call_and_check(*args: Any) -> Any:
             size = front.size + growth(*args)

@@ -37,7 +37,7 @@ class Lease(msgspec.Struct, Generic[_Shard], frozen=True):
 
 
 class LeaseTable:
-    """All leases: those on entries, and those with which the hosts in process were handed out."""
+    """All leases: those on single entries, and those under which hosts are in process."""
 
     def __init__(self) -> None:
         self._entries: dict[int, Lease[Any]] = {}

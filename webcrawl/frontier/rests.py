@@ -86,7 +86,7 @@ class HostClocks:
         return len(self._rests)
 
     def resize(self, limit: int) -> None:
-        """Keep at most *limit* rest periods in memory, as soon as the next one is added."""
+        """Limit the rest periods kept in memory to *limit*, from when the next one is added."""
         self._limit = limit
         self._tidied_at = min(self._tidied_at, limit)
 

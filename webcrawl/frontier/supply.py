@@ -30,7 +30,7 @@ class Supply(enum.IntEnum):
 def supply_of(
     front: FrontEnd, back: BackEnd, leases: LeaseTable, *, now: float, soon: float
 ) -> Supply:
-    """Return how soon the frontier with these parts has a URL to fetch, as of *now*.
+    """Return how soon after *now* a frontier made of these parts will have a URL to fetch.
 
     A host is far off if more than *soon* seconds lie between two contacts. The time that this takes
     is proportional to the number of hosts contacted in the last second.

@@ -204,7 +204,7 @@ class ShardExchange:
     async def _fetch_checkpoint(
         self, number: int, token: int, last_token: int, *, acknowledged: tuple[int, int] | None
     ) -> bool | None:
-        """Fetch the newest checkpoint of the shard *number* into its directory.
+        """Fetch the newest checkpoint of shard *number* into its directory.
 
         Returns whether hosts may have been contacted after the checkpoint, or None if the
         directory is as the last holder left it.
@@ -239,15 +239,15 @@ class ShardExchange:
         return None if fetched.in_place else not fetched.published.released
 
     def _directory(self, number: int) -> Path:
-        """Return the directory of the shard *number* in this drone's job."""
+        """Return the directory of shard *number* in this drone's job."""
         return shard_path(self._hive.job.path, shard_name(number))
 
     def _has_requests(self, number: int) -> bool:
-        """Return whether the outbox of the shard *number* may hold Requests from other shards."""
+        """Return whether the outbox of shard *number* may hold Requests from other shards."""
         return Outbox(path=self._directory(number) / "outbox").has_requests
 
     def _adopt(self, number: int, *, forgets: bool, trusts_log: bool) -> None:
-        """Open the shard *number*, which was fetched into its directory. Blocks for about 10 ms.
+        """Open shard *number*, which was fetched into its directory. Blocks for about 10 ms.
 
         forgets: whether hosts may have been contacted after its checkpoint.
         trusts_log: whether pages in its log of finished pages count as finished.

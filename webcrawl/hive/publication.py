@@ -63,7 +63,7 @@ class Publication:
         await self._acknowledge(published)
 
     async def _publish(self, number: int, published: dict[int, int]) -> None:
-        """Upload the shard *number*, and add the checkpoint's sequence number to *published*."""
+        """Upload shard *number*, and add the checkpoint's sequence number to *published*."""
         stop, holding = self._hive.process.stop, self._holding
         # Read before the first await, so that a checkpoint prepared earlier does not count.
         is_released = number in self._releasing or stop.is_over
@@ -103,7 +103,7 @@ class Publication:
             self._released.add(number)
 
     async def _acknowledge(self, published: dict[int, int]) -> None:
-        """Tell the hive up to which stream entries the *published* checkpoints go.
+        """Tell the hive which stream entries the *published* checkpoints cover.
 
         *published* has the sequence number of each shard's checkpoint.
         """

@@ -75,11 +75,11 @@ class Hints:
         default_factory=lambda: dict.fromkeys(("followed", "right", "wrong"), 0), init=False
     )
 
-    def follow(self, entry: Entry, name: int) -> None:
-        """Have *entry* visited, whose document has changed according to a hint, if worthwhile.
+    def follow(self, entry: Entry, fp: int) -> None:
+        """Follow a hint that the document of *entry* has changed: queue a visit if worthwhile.
 
-        It is not worthwhile if the URL is new, or if most hints of its host are wrong. *name* is
-        the fingerprint with which the URL is submitted.
+        It is not worthwhile if the URL is new, was visited for a hint very recently, or if most
+        hints of its host are wrong. *fp* is the fingerprint with which the URL is submitted.
         """
         record, now = self.records.get(entry.host), int(self.clock())
         followed, judged, right, allowance = _counts_of(record)
@@ -90,7 +90,7 @@ class Hints:
         last = self._stored_result(entry) or _HintResult(History(), is_judged=False)
         history = replace(last.document, hinted_at=now)
         is_too_soon = now - last.document.hinted_at < self.visits.shortest
-        if is_too_soon or not self.knows(name):
+        if is_too_soon or not self.knows(fp):
             return
 
         record.hints = [followed + 1, judged, right, allowance - 1]

@@ -89,8 +89,8 @@ class Greedy(Uniform):
     def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
         """Return the seconds until a visit is worth it; see ``RevisitPolicy.interval``."""
         rate = change_rate(history, prior_secs=self._secs)
-        threshold = self._thresholds.pop(host, None) or importance * worth(rate, self._secs)
-        secs = _secs_until_worth(rate, threshold / importance, max_secs=100 * self._secs)
+        threshold = self._thresholds.pop(host, None) or importance * visit_value(rate, self._secs)
+        secs = _secs_until_visit_value(rate, threshold / importance, max_secs=100 * self._secs)
         # The mean interval before a visit is the number of pages divided by the visits per second.
         self._thresholds[host] = threshold * math.exp(
             _STEP * (1 - min(secs / self._secs, _LONGEST))
@@ -112,7 +112,7 @@ def change_rate(history: History, *, prior_secs: float) -> float:
     return changes / changed_secs * math.log1p(changed_secs / same_secs)
 
 
-def worth(rate: float, secs: float) -> float:
+def visit_value(rate: float, secs: float) -> float:
     """Return the value of a visit *secs* after the last one, in seconds of freshness.
 
     *rate* is the page's number of changes per second (arXiv 2502.02430, section 4).
@@ -121,18 +121,19 @@ def worth(rate: float, secs: float) -> float:
     return (1 - math.exp(-expected_changes) * (1 + expected_changes)) / rate
 
 
-def _secs_until_worth(rate: float, threshold: float, *, max_secs: float) -> float:
-    """Return after how many seconds a visit is worth *threshold*, but at most *max_secs*.
+def _secs_until_visit_value(rate: float, threshold: float, *, max_secs: float) -> float:
+    """Return the seconds after which a visit has the value *threshold*, at most *max_secs*.
 
     *rate* is the page's number of changes per second.
     """
-    low, high = 0.0, max_secs
-    if worth(rate, max_secs) <= threshold:
+    if visit_value(rate, max_secs) <= threshold:
         return max_secs
 
+    # The value grows with time, so the answer is found by bisection.
+    low, high = 0.0, max_secs
     for _ in range(40):
         middle = (low + high) / 2
-        if worth(rate, middle) < threshold:
+        if visit_value(rate, middle) < threshold:
             low = middle
         else:
             high = middle

@@ -27,8 +27,8 @@ Invariants:
 2. When ``submit`` returns, the page's links survive ``kill -9``. If it raises, none of them was
    added. It drops nothing and never waits.
 3. A snapshot names a run only when all its payloads have been taken, which means that they are in
-   the frontier's snapshot of the same moment. Until then it names the stretch of U instead, and how
-   far that was taken; merging the stretch again marks the same payloads.
+   the frontier's snapshot of the same moment. Until then it names the section of U instead, and how
+   far that was taken; merging the section again marks the same payloads.
 4. A file is deleted when a snapshot that does not name it was published, or at the next open.
 5. All data read is checked. Damage in files that a snapshot names is raised with path and offset
    (CorruptRecordError), and never makes a seen URL new.
@@ -41,7 +41,7 @@ in the snapshot to its end, without the torn tail, and its URLs are submitted ag
 Modules:
 
 - fingerprint: from a URL to 64 bits
-- eliminator: the interface for the scheduler, made of a URL log, its stretches and a set
+- eliminator: the interface for the scheduler, made of a URL log, its sections and a set
 - disk_set, with caches (popular or recent fingerprints), table (T), runs (one sorted run), levels
   (F) and compaction
 - bloom and bloom_file: Nielsen's set

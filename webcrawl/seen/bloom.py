@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from pybloom_live import BloomFilter
 
-    from webcrawl.seen.drain import Stretch
+    from webcrawl.seen.drain import LogSection
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class BloomSet:
         self._saved_number = 0
         # The position in the log (file, offset) up to which the saved filter has all URLs.
         self._saved_until = (1, HEADER_SIZE)
-        self._ends: dict[int, int] = {}  # for each log file, the end of its last sealed stretch
+        self._ends: dict[int, int] = {}  # for each log file, the end of its last sealed section
         self._disposable: list[Path] = []
         self._deletable: list[Path] = []
 
@@ -192,13 +192,13 @@ class BloomSet:
             self._filter.add(fp)
         return len(fps) if with_payload else 0
 
-    def seal(self, stretch: Stretch) -> None:
-        """Mark all payloads of *stretch* as new, because ``insert`` has sorted out the others."""
-        self._ends[stretch.span.number] = stretch.span.end
-        stretch.decide(None)
+    def seal(self, section: LogSection) -> None:
+        """Mark all payloads of *section* as new, because ``insert`` has sorted out the others."""
+        self._ends[section.span.number] = section.span.end
+        section.decide(None)
 
     def retire(self) -> None:
-        """Do nothing, because the filter already contains the URLs of the stretch."""
+        """Do nothing, because the filter already contains the URLs of the section."""
 
     def work(self) -> None:
         """Do nothing, because ``snapshot`` starts saving the filter."""
@@ -255,8 +255,8 @@ class BloomSet:
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
         """Return the encoded state; if it is due, start saving the filter for a later snapshot.
 
-        *pending* are the stretches of the log that were not completely taken, *cursor* is the
-        position in the first of them, and *active* is the stretch being written.
+        *pending* are the sections of the log that were not completely taken, *cursor* is the
+        position in the first of them, and *active* is the section being written.
         """
         consumed_until = (active.number, Cursor(active.start, 0, 0))
         if cursor is not None:
@@ -340,7 +340,9 @@ class BloomSet:
 
     def close(self) -> None:
         """Wait until the filter has been saved."""
-        self._background.close("Saving the Bloom filter failed; the URL log has what it lacks")
+        self._background.close(
+            "Saving the Bloom filter failed; its missing URLs are still in the URL log"
+        )
 
 
 class BloomEliminator(Eliminator):
@@ -381,7 +383,7 @@ def filter_path(path: Path, number: int) -> Path:
 
 
 def _spans(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> list[Span]:
-    """Return the non-empty stretches of the log *files* between the positions *start* and *end*.
+    """Return the non-empty sections of the log *files* between the positions *start* and *end*.
 
     A position is the number of a file and an offset in it.
     """

@@ -1,11 +1,11 @@
 """Set of fingerprints on disk, exact at any size: cache, buffer T and sorted runs F.
 
 This is the set of ``DiskEliminator`` (Mercator, section 3.2, figure 4). A fingerprint is looked up
-in the cache and T; if neither has it, it may be new. When a stretch of the URL log ends, T becomes
+in the cache and T; if neither has it, it may be new. When a section of the URL log ends, T becomes
 T'. A worker thread sorts it, looks it up in every run of F and writes the new ones to another run.
 
-The invariant: a snapshot includes a run only if all payloads of the run's stretch had been taken by
-then. Merging a stretch again marks the same payloads.
+The invariant: a snapshot includes a run only if all payloads of the run's section had been taken by
+then. Merging a section again marks the same payloads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.seen.background import Background
     from webcrawl.seen.caches import UrlCache
-    from webcrawl.seen.drain import Cursor, Stretch
+    from webcrawl.seen.drain import Cursor, LogSection
     from webcrawl.seen.runs import Run
     from webcrawl.seen.url_log import Span
 
@@ -67,16 +67,16 @@ class Merged:
 
 @dataclass(slots=True)
 class _Sealed:
-    """A stretch that has ended: with its buffer T' before the merge, with the new run after it."""
+    """A section that has ended: with its buffer T' before the merge, with the new run after it."""
 
-    stretch: Stretch
+    section: LogSection
     entries: int
     buffer: Buffer | None
     run: Run | None = None
 
 
 class DiskSet:
-    """Exact set of submitted fingerprints; a merge decides which ones of a stretch are new.
+    """Exact set of submitted fingerprints; a merge decides which ones of a section are new.
 
     All methods are called in the crawl's own thread.
     """
@@ -113,7 +113,7 @@ class DiskSet:
 
     @property
     def is_full(self) -> bool:
-        """Whether the current stretch must end before more fingerprints are inserted."""
+        """Whether the current section must end before more fingerprints are inserted."""
         return len(self._buffer) >= self._buffer_size
 
     @property
@@ -187,16 +187,16 @@ class DiskSet:
 
     # Merging
 
-    def seal(self, stretch: Stretch) -> None:
+    def seal(self, section: LogSection) -> None:
         """Turn T into T', to be merged later.
 
-        *stretch* contains the URLs that were marked seen since the last call.
+        *section* contains the URLs that were marked seen since the last call.
         """
-        self._sealed.append(_Sealed(stretch, len(self._buffer), self._buffer))
+        self._sealed.append(_Sealed(section, len(self._buffer), self._buffer))
         self._buffer = Buffer(size=self._buffer_size)
 
     def retire(self) -> None:
-        """Add the run of the oldest stretch to F, because all of its payloads were taken."""
+        """Add the run of the oldest section to F, because all of its payloads were taken."""
         run = self._sealed.popleft().run
         if run is not None:
             self._levels.add(run)
@@ -226,7 +226,7 @@ class DiskSet:
 
     @property
     def _runs(self) -> list[Run]:
-        """All runs of F: the finished ones and those of stretches that are being taken."""
+        """All runs of F: the finished ones and those of sections that are being taken."""
         return self._levels.runs + [s.run for s in self._sealed if s.run is not None]
 
     def _install(self, sealed: _Sealed, merged: Merged, runs: list[Run]) -> None:
@@ -235,7 +235,7 @@ class DiskSet:
             sealed.buffer.close()
             sealed.buffer = None
         sealed.run = merged.run
-        sealed.stretch.decide(merged.marks)
+        sealed.section.decide(merged.marks)
 
         self.last_merge_secs = sum(merged.seconds)
         self._counters["seen/merge/count"] += 1
@@ -270,8 +270,8 @@ class DiskSet:
     def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
         """Encode the set and the state of the URL log.
 
-        Runs of stretches that have not been retired are left out. *pending* are these stretches,
-        *cursor* is the position in the first of them, and *active* is the stretch being written.
+        Runs of sections that have not been retired are left out. *pending* are these sections,
+        *cursor* is the position in the first of them, and *active* is the section being written.
         """
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))

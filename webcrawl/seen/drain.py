@@ -1,9 +1,9 @@
 """Stretches of the URL log, and the reader that returns their new URLs in order.
 
 Used by ``take`` of the eliminators. The invariant: every marked payload is handed out once, in
-order, and a new ``Stretch`` with a saved ``cursor`` continues with the next payload.
+order, and a new ``LogSection`` with a saved ``cursor`` continues with the next payload.
 
-The log is read in the crawl's own thread. The stretch was written only seconds ago, so it is read
+The log is read in the crawl's own thread. The section was written only seconds ago, so it is read
 from the page cache, 100,000 URLs in about 50 ms, and ``take`` limits how much it reads.
 """
 
@@ -26,9 +26,9 @@ _SCAN_BYTES = 2 << 20
 
 
 class Cursor(NamedTuple):
-    """A position in a stretch: a record of the log, and how far it was taken.
+    """A position in a section: a record of the log, and how far it was taken.
 
-    The record is at byte *offset* and its first fingerprint is the *ordinal*-th of the stretch;
+    The record is at byte *offset* and its first fingerprint is the *ordinal*-th of the section;
     *done* of the record's payloads were handed out.
     """
 
@@ -37,7 +37,7 @@ class Cursor(NamedTuple):
     done: int
 
 
-class Stretch:
+class LogSection:
     """A part of the URL log whose new payloads have not all been taken.
 
     *left* is the number of payloads from *cursor* on that may be new, exact once ``decide`` was
@@ -47,7 +47,7 @@ class Stretch:
     def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None = None) -> None:
         self.span = span
         self.left = left
-        #: How far the stretch has been taken.
+        #: How far the section has been taken.
         self.cursor = cursor or Cursor(span.start, 0, 0)
         self._path = path
         self._marks: bytes | None = None
@@ -75,7 +75,7 @@ class Stretch:
         self._records = read_frames(self._path, start=self.cursor.offset, end=self.span.end)
 
     def take(self, limit: int) -> list[bytes]:
-        """Return the next new payloads of a decided stretch, at most *limit*.
+        """Return the next new payloads of a decided section, at most *limit*.
 
         There are fewer at the end, or if they are far apart in the log. Raises CorruptRecordError
         if the log is damaged and OSError if it cannot be read, but only after the payloads before
@@ -113,7 +113,7 @@ class Stretch:
         raise self._error
 
     def _read(self) -> bool:
-        """Read the next record; return False at the end of the stretch."""
+        """Read the next record; return False at the end of the section."""
         assert self._records is not None
         frame = next(self._records, None)
         if frame is None:

@@ -1,13 +1,13 @@
 """Duplicate URL eliminator (Mercator, section 3.2, figure 4): a URL log and a set of fingerprints.
 
 The scheduler submits each page's links and takes the new ones for the frontier. URLs that the set
-(``DiskSet`` or ``BloomSet``) does not know are appended to the URL log U. A stretch of U ends when
+(``DiskSet`` or ``BloomSet``) does not know are appended to the URL log U. A section of U ends when
 the set is full or ``merge`` is called. Once the set has decided which of its URLs are new, ``take``
-reads their payloads from U. Several stretches may wait, so a submit never blocks and drops nothing;
+reads their payloads from U. Several sections may wait, so a submit never blocks and drops nothing;
 ``is_full`` says when feeders should pause.
 
 The invariant: ``take`` returns every new URL exactly once, in first-seen order. Snapshots name a
-stretch, with the position up to which it was taken, until all of it has been taken.
+section, with the position up to which it was taken, until all of it has been taken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from webcrawl.clock import TimeSource, now
 from webcrawl.seen.background import Background
 from webcrawl.seen.disk_set import DiskSet
-from webcrawl.seen.drain import Stretch
+from webcrawl.seen.drain import LogSection
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE
@@ -57,8 +57,8 @@ class Eliminator:
         self._log = UrlLog(
             path=path, run_in_worker=background.run_in_worker, file_bytes=log_file_bytes
         )
-        self._stretches: deque[Stretch] = deque()
-        self._left = 0  # number of payloads in the log after the last stretch
+        self._sections: deque[LogSection] = deque()
+        self._left = 0  # number of payloads in the log after the last section
         self._failure: Exception | None = None
         self._submitted = 0
         self._new_directories: list[Path] = []
@@ -89,7 +89,7 @@ class Eliminator:
         return not self._set.find(fp) and bool(self._append((fp,), None))
 
     def _make_room(self) -> None:
-        """End the current stretch if it is full."""
+        """End the current section if it is full."""
         if self._background.ended:
             self._settle()
         if self._set.is_full or (self._set.answers_at_once and self._log.is_large):
@@ -118,16 +118,16 @@ class Eliminator:
         return fp in self._set
 
     def _seal(self) -> None:
-        """End the stretch of the log that is being written."""
-        self._add_stretch(self._log.cut(), left=self._left)
+        """End the section of the log that is being written."""
+        self._add_section(self._log.cut(), left=self._left)
         self._left = 0
 
-    def _add_stretch(self, span: Span, *, left: int, cursor: Cursor | None = None) -> None:
-        """Queue the stretch *span* of the log, with *left* payloads after *cursor*."""
+    def _add_section(self, span: Span, *, left: int, cursor: Cursor | None = None) -> None:
+        """Queue the section *span* of the log, which has *left* payloads after *cursor*."""
         path = self._log.file(span.number)
-        stretch = Stretch(span=span, path=path, left=left, cursor=cursor)
-        self._stretches.append(stretch)
-        self._set.seal(stretch)
+        section = LogSection(span=span, path=path, left=left, cursor=cursor)
+        self._sections.append(section)
+        self._set.seal(section)
 
     # Taking
 
@@ -137,19 +137,19 @@ class Eliminator:
 
         Until they are merged it is an upper bound. It is 0 only if none is left.
         """
-        return self._left + sum([stretch.left for stretch in self._stretches])
+        return self._left + sum([section.left for section in self._sections])
 
     @property
     def has_decided(self) -> bool:
         """Whether ``take`` should be called: it may return URLs or raise an error. O(1)."""
         if self._set.answers_at_once:
             return bool(self.waiting)
-        return self._background.ended or bool(self._stretches and self._stretches[0].is_decided)
+        return self._background.ended or bool(self._sections and self._sections[0].is_decided)
 
     @property
     def merging(self) -> bool:
         """Whether a merge is running or due."""
-        return any(not stretch.is_decided for stretch in self._stretches)
+        return any(not section.is_decided for section in self._sections)
 
     @property
     def is_full(self) -> bool:
@@ -170,11 +170,11 @@ class Eliminator:
         """
         self._settle()
         self._raise_failure()
-        if self._set.answers_at_once and not self._stretches:
+        if self._set.answers_at_once and not self._sections:
             self._seal_if_any()
-        if not self._stretches or not self._stretches[0].is_decided:
+        if not self._sections or not self._sections[0].is_decided:
             return []
-        taken = self._stretches[0].take(limit)
+        taken = self._sections[0].take(limit)
         self._retire()
         return taken
 
@@ -190,7 +190,7 @@ class Eliminator:
             self._advance()
 
     def _seal_if_any(self) -> None:
-        """End the current stretch of the log, unless it is empty."""
+        """End the current section of the log, unless it is empty."""
         span = self._log.span
         if span.end > span.start:
             self._seal()
@@ -220,9 +220,9 @@ class Eliminator:
             self._set.work()
 
     def _retire(self) -> None:
-        """Remove the stretches that were completely taken."""
-        while self._stretches and self._stretches[0].is_done:
-            self._stretches.popleft().close()
+        """Remove the sections that were completely taken."""
+        while self._sections and self._sections[0].is_done:
+            self._sections.popleft().close()
             self._set.retire()
 
     # State on disk
@@ -239,7 +239,7 @@ class Eliminator:
             state = self._set.open(snapshot)
             cursor = state.cursor
             for span in state.pending:
-                self._replay_stretch(span, cursor)
+                self._replay_section(span, cursor)
                 cursor = None
             self._recover(state.active, first=state.first)
         except BaseException:
@@ -248,15 +248,15 @@ class Eliminator:
         self._retire()
         self._advance()
 
-    def _replay_stretch(self, span: Span, cursor: Cursor | None) -> None:
-        """Submit the URLs of a stretch again; payloads before *cursor* were already taken."""
+    def _replay_section(self, span: Span, cursor: Cursor | None) -> None:
+        """Submit the URLs of a section again; payloads before *cursor* were already taken."""
         offset, payloads_left = span.start, 0
         for frame in read_frames(self._log.file(span.number), start=offset, end=span.end):
             new_payloads = self._set.replay(frame.fps, with_payload=has_payloads(frame.packed))
             if cursor is None or offset >= cursor.offset:
                 payloads_left += new_payloads
             offset = frame.end
-        self._add_stretch(span, left=payloads_left - (cursor.done if cursor else 0), cursor=cursor)
+        self._add_section(span, left=payloads_left - (cursor.done if cursor else 0), cursor=cursor)
 
     def _recover(self, active: Span, *, first: int) -> None:
         """Submit again the URLs in U from the start of *active* on, then continue writing there."""
@@ -267,7 +267,7 @@ class Eliminator:
                 number, start=start, trusted_until=trusted_until
             ):
                 if self._set.is_full:
-                    self._add_stretch(Span(number, start, end), left=self._left)
+                    self._add_section(Span(number, start, end), left=self._left)
                     start, self._left = end, 0
                 self._left += self._set.replay(fps, with_payload=has_payloads(packed))
                 end = offset
@@ -276,7 +276,7 @@ class Eliminator:
             if not self._log.file(number + 1).exists():
                 break
             if end > start:
-                self._add_stretch(Span(number, start, end), left=self._left)
+                self._add_section(Span(number, start, end), left=self._left)
                 self._left = 0
             number += 1
             start = end = trusted_until = HEADER_SIZE
@@ -288,8 +288,8 @@ class Eliminator:
         Take the snapshot of the frontier, which has the URLs that were taken, at the same moment.
         """
         self._settle()
-        pending = [stretch.span for stretch in self._stretches]
-        cursor = self._stretches[0].cursor if pending else None
+        pending = [section.span for section in self._sections]
+        cursor = self._sections[0].cursor if pending else None
         needed_files = [self._set.log_needed_from, *(span.number for span in pending[:1])]
         active = self._log.snapshot(min([n for n in needed_files if n is not None], default=None))
         return self._set.snapshot(pending, cursor, active)
@@ -314,9 +314,9 @@ class Eliminator:
     def close(self) -> None:
         """Wait for the worker and close all files. The directory can still be recovered."""
         self._set.close()
-        for stretch in self._stretches:
-            stretch.close()
-        self._stretches.clear()
+        for section in self._sections:
+            section.close()
+        self._sections.clear()
         self._log.close()
 
 

@@ -40,7 +40,7 @@ assert 1 << _LEVEL_BITS == FAN_OUT
 
 
 class Levels:
-    """The finished runs in the directory *path*, and which of them snapshots name.
+    """The finished runs in the directory *path*, and which of them snapshots refer to.
 
     The files are ``<n>.run``. All methods are called in the crawl's own thread. A worker reads the
     runs of a list that it was given, and runs are closed only when no worker is running.

@@ -70,7 +70,7 @@ class SeenView:
             self._store = _Runs(path, disk)
             cursor = disk.cursor
             self._spans = [*disk.pending, disk.active]
-        # How far the first stretch had been taken: up to the record at this offset, and how many of
+        # How far the first section had been taken: up to the record at this offset, and how many of
         # its payloads.
         self._consumed_offset = cursor.offset if cursor else 0
         self._consumed_payloads = cursor.done if cursor else 0
@@ -100,7 +100,7 @@ class SeenView:
     def _log_entries(self, wanted: Collection[int] | None) -> Iterator[_LogEntry]:
         """Yield the log entries whose URLs are not in any run of the snapshot, each URL once.
 
-        They begin with the first stretch that was not completely taken, including the part of it
+        They begin with the first section that was not completely taken, including the part of it
         that was taken. If *wanted* is given, only entries with these fingerprints are returned.
         """
         known: set[int] = set()

@@ -27,9 +27,9 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     """Snapshot of the exact eliminator.
 
     - runs: the file number and the count of fingerprints of each sorted run
-    - pending: stretches of U that were not completely taken, oldest first
+    - pending: sections of U that were not completely taken, oldest first
     - cursor: position in the first of them
-    - active: the stretch being written
+    - active: the section being written
     """
 
     version: int
@@ -58,8 +58,8 @@ class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
 class LogState(NamedTuple):
     """State of the URL log.
 
-    *pending* are the stretches not completely taken, *cursor* is the position in the first of them,
-    *active* the stretch being written, and *first* the number of the oldest file needed.
+    *pending* are the sections not completely taken, *cursor* is the position in the first of them,
+    *active* the section being written, and *first* the number of the oldest file needed.
     """
 
     pending: list[Span]

@@ -1,7 +1,7 @@
 """Buffer T: fingerprints submitted since the last merge, as a table and in order of arrival.
 
 The eliminator fills one buffer while another is being merged (Mercator, section 3.2, figure 4). The
-invariant: ``order[n]`` is the fingerprint of the n-th URL of this buffer's stretch of the URL log,
+invariant: ``order[n]`` is the fingerprint of the n-th URL of this buffer's section of the URL log,
 and ``kinds[n]`` says what is stored with it. The table contains exactly the fingerprints of
 ``order``, each once.
 

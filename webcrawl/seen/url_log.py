@@ -2,7 +2,7 @@
 
 The eliminators write to it at each submit. It is also the crawl's log of discovered URLs, so
 nothing needs to be written twice. The invariant: once ``append`` has returned, its record is read
-back after ``kill -9``, in order, and the n-th fingerprint of a stretch is the n-th of its buffer.
+back after ``kill -9``, in order, and the n-th fingerprint of a section is the n-th of its buffer.
 
     discovered-NNNNNN.log   numbered from 1 without gaps; the highest is appended to
 """
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 COUNT = struct.Struct("<I")
 assert COUNT.size == 4
 
-# A stretch of the log begins a new file when the old one has this many bytes. So old
+# A section of the log begins a new file when the old one has this many bytes. So old
 # files can be deleted during the crawl, and frequent small merges do not create many files.
 FILE_BYTES = 64 << 20
 
 
 class Span(NamedTuple):
-    """A stretch of log file *number*, from byte *start* to byte *end*."""
+    """A section of log file *number*, from byte *start* to byte *end*."""
 
     number: int
     start: int
@@ -76,7 +76,7 @@ class UrlLog:
         self._published_first = 1
 
     def open(self, *, number: int, start: int, end: int, first: int) -> None:
-        """Continue writing file *number* at *end*; the current stretch began at *start*.
+        """Continue writing file *number* at *end*; the current section began at *start*.
 
         The file is cut off at *end*.
 
@@ -101,12 +101,12 @@ class UrlLog:
 
     @property
     def is_large(self) -> bool:
-        """Whether the next stretch will begin a new file."""
+        """Whether the next section will begin a new file."""
         return self._active.size >= self._file_bytes
 
     @property
     def span(self) -> Span:
-        """The stretch being written."""
+        """The section being written."""
         return Span(self._number, self._start, self._active.size)
 
     def append(self, fps: array[int], payloads: Sequence[bytes]) -> None:
@@ -130,7 +130,7 @@ class UrlLog:
             yield from read_frames(path, start=max(start, trusted_until), end=None)
 
     def cut(self) -> Span:
-        """End the stretch being written and begin the next, in a new file if this one is large."""
+        """End the section being written and begin the next, in a new file if this one is large."""
         span = self.span
         if self.is_large:
             log = RecordLog.open(self.file(self._number + 1), size=HEADER_SIZE)
@@ -141,9 +141,9 @@ class UrlLog:
         return span
 
     def snapshot(self, first: int | None) -> Span:
-        """Return the stretch being written, and record which files the snapshot needs.
+        """Return the section of the log being written, and record which files the snapshot needs.
 
-        *first* is the oldest file that contains another stretch of the snapshot, or None.
+        *first* is the oldest file that contains another section of the snapshot, or None.
         """
         self._files_in_snapshot = (self._number if first is None else first, self._number)
         return self.span

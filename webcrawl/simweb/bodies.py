@@ -73,16 +73,18 @@ def body_of(world: World, page: PageSpec, version: int = 0) -> list[bytes]:
     Each *version*, which is below 2^40, has a different text and the same links.
     """
     index, content_number = content_of(world, page)
+    # The draw, a random number of the world's seed, decides the text.
     text_draw = chance.draw(world.seed, chance.TEXT, index, version << 24 | content_number)
     if page.kind is PageKind.LARGE or page.leaf.content_type != HTML:
         return _binary(world, page, text_draw)
     if page.leaf.odd_charset:
         return [_foreign_html(world, page, text_draw)]
+
+    # Some parts are numbers of ready-made pieces of text.
     text_stock = stock(world.seed)
     pieces = text_stock.modern if world.profile_spec.modern else text_stock.pieces
-    return [
-        part if isinstance(part, bytes) else pieces[part] for part in _html(world, page, text_draw)
-    ]
+    parts = _html(world, page, text_draw)
+    return [part if isinstance(part, bytes) else pieces[part] for part in parts]
 
 
 def gzip_body_of(world: World, page: PageSpec, version: int = 0) -> bytes:

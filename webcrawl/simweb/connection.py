@@ -202,7 +202,7 @@ class HttpConnection(asyncio.Protocol):
                 self._start(request, lambda: self._write_long(parts))
 
     def _answer(self, request: WebRequest, host: HostSpec) -> HostReply:
-        """Return the reply of *host* to *request*, without faults."""
+        """Return the response of *host* to *request*, without faults."""
         if request.method != "GET":
             return status_page(405, "Allow: GET\r\n")
         _, _, port = request.host.partition(":")

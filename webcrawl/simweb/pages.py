@@ -89,7 +89,7 @@ class PageSpec(NamedTuple):
     host: HostSpec
     number: int
     hop: int
-    leaf: Leaf
+    leaf: Leaf  # kind, status and content type; trunk pages have one, too
     path: str  # with the query, as written in the URL
 
     @property

@@ -61,7 +61,7 @@ class HostReply(NamedTuple):
 def reply_to(
     world: World, host: HostSpec, target: str, *, gzip: bool, at: float = 0.0, known: Known = NONE
 ) -> HostReply:
-    """Return the reply of *host* to a GET of *target* (path and query).
+    """Return the response of *host* to a GET of *target* (path and query).
 
     *gzip* says whether the client accepts gzip, *at* is the time in epoch seconds, and *known* are
     the validators of the client's copy.
@@ -100,7 +100,7 @@ def _robots(world: World, host: HostSpec, target: str) -> HostReply:
 
 
 def _redirect(world: World, host: HostSpec, found_page: PageSpec) -> HostReply:
-    """Return the reply of a page that redirects."""
+    """Return the response for a page that redirects."""
     key = redirect_target(world, found_page)
     location = url_of(world, key)
     if key >> 32 == host.index and not key >> 8 & 1:
@@ -115,7 +115,7 @@ def _redirect(world: World, host: HostSpec, found_page: PageSpec) -> HostReply:
 def _document(
     world: World, found_page: PageSpec, *, gzip: bool, at: float, known: Known
 ) -> HostReply:
-    """Return the reply of a document: 200, or 304 if *known* has its current validator."""
+    """Return the response for a document: 200, or 304 if *known* has its current validator."""
     content_type = content_type_of(world, found_page)
     index, number = content_of(world, found_page)
     etag, version = f'"{index:x}-{number:x}"', 0

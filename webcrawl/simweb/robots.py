@@ -52,7 +52,7 @@ _RULES = {
     RobotsKind.REDIRECT: "User-agent: *\n{delay}Disallow: /tmp/\nDisallow: /private/\n",
     RobotsKind.DENY_ALL: "User-agent: *\n{delay}Disallow: /\n",
 }
-_FILLER = "# {number:06d} " + "there is nothing below that a crawler needs to know " * 2 + "\n"
+_FILLER = "# {number:06d} " + "nothing under this path is of any use for a crawler " * 2 + "\n"
 BIG_BYTES = 600_000
 
 

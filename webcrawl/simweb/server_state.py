@@ -74,7 +74,7 @@ class ServerState:
             self._log.write(line_of(hit))
 
     def reply_to(self, host: HostSpec, target: str, *, gzip: bool, **options: Any) -> HostReply:
-        """Return the reply of *host* without faults, like ``replies.reply_to``.
+        """Return the response of *host* without faults, like ``replies.reply_to``.
 
         The reply may be taken from the pool of replies that are kept.
         """
@@ -89,9 +89,9 @@ class ServerState:
         return answer
 
     def secs_until_accepted(self, host: HostSpec) -> float:
-        """Return the seconds until *host*, which throttles, accepts a request; 0 if it does now.
+        """Return the seconds until *host*, which throttles, accepts a request again.
 
-        In that case the request counts as answered.
+        The result is 0 if it accepts one now; then the request counts as answered.
         """
         now = self.clock()
         secs_left = self._answered_at.get(host.index, -1e9) + self.world.throttle_secs - now

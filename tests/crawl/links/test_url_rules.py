@@ -248,7 +248,7 @@ def test_filters_of_users_stand_where_their_numbers_say():
 @pytest.mark.parametrize(
     ("filters", "sentence"),
     [
-        ({MINE: "first"}, "URL_FILTERS: the place of .*Mine must be a number, not 'first'"),
+        ({MINE: "first"}, "URL_FILTERS: the position of .*Mine must be a number, not 'first'"),
         ({"calender": None}, "URL_FILTERS switches off 'calender', which is not a filter"),
         ({"lenght": 1}, "URL_FILTERS names 'lenght', which cannot be loaded: .*"),
         ({f"{__name__}.NoFilter": 1}, "URL_FILTERS is .*, which lacks def process_url"),

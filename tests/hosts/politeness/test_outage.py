@@ -111,7 +111,7 @@ def test_one_host_is_tried_at_a_time_and_its_failure_does_not_count(rig):
         assert rig.pauses
         rig.clock.advance(5)
         assert not rig.pauses
-        rig.outage.probed()
+        rig.outage.note_contact()
         assert rig.pauses
         assert rig.silent("e", has_answered=False) == [True]
     assert rig.stats.get_value("outage/probes") == 3

@@ -99,7 +99,7 @@ def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
         once = [line("http://b.com/", "http_410", T0, via=via) for via in vias]
         twice = [line("http://c.com/", "http_410", T0, via="http://z.com/")] * 2
         totals.add(msgspec.json.Encoder().encode_lines(twice + once))
-        assert len(totals.dead) <= 20_000
+        assert len(totals.dead_links) <= 20_000
         assert totals.most_dead_links(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
 
 
@@ -305,7 +305,7 @@ def test_a_sample_of_many_documents_shows_how_recently_all_were_seen(tmp_path, m
     ]
     write_log(tmp_path, lines)
     crawl = crawl_of(tmp_path)
-    assert 300 < len(crawl.log.seen) < 1000
+    assert 300 < len(crawl.log.seen_at) < 1000
     *_, last = figure(report_of(tmp_path), "freshness").table.rows
     assert last[1] == last[2] == pytest.approx(33.3, abs=5)
 

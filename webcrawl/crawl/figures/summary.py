@@ -286,7 +286,7 @@ def _walls(given_up: Mapping[str, int], hosts: int) -> str:
 
 def _flagged(pages: int) -> str:
     """Describe how many stored *pages* may be walls or error pages."""
-    return f"{counted(pages, 'stored page')}, possibly not documents" if pages else ""
+    return f"{counted(pages, 'stored page')} that may not be real documents" if pages else ""
 
 
 def _visits(counts: Mapping[str, int]) -> str:

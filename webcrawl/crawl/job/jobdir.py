@@ -186,7 +186,7 @@ class Job:
         self._published: list[StateDirectory] = []
 
     def open(self, *, spider: str = "") -> None:
-        """Lock the directory and load the current state of the job, ``own``, and of all its shards.
+        """Lock the directory, and load the current state of the job (``own``) and its shards.
 
         *spider* is the name of the spider whose crawl it must be; with "" any spider's is opened.
         Raises FatalError with one sentence for a directory that is not such a job, is in use or is

@@ -69,7 +69,7 @@ class KeptCheckpoints:
 
     @property
     def is_copy(self) -> bool:
-        """Return whether the job is a copy of a kept checkpoint that has made no checkpoint yet.
+        """Return whether the job is a copy of a kept checkpoint, and has made none of its own yet.
 
         Then it has no record of contacts that the original crawl made after the kept checkpoint.
         """

@@ -117,7 +117,7 @@ class PreparedState:
 
 
 def shard_name(number: int) -> str:
-    """Return the name of the shard *number*, which has at least two digits."""
+    """Return the name of shard *number*, which has at least two digits."""
     return f"{number:02d}"
 
 

@@ -92,15 +92,18 @@ class Dispatcher:
                 completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, next_entry=redirect)
         return None
 
-    def _decide(self, lease: Lease[Shard], *, is_looked_up: bool = False) -> Decision:
+    def _decide(self, lease: Lease[Shard], *, is_host_looked_up: bool = False) -> Decision:
         """Return the decision about *lease*, and submit the host's new sitemaps.
 
-        The sitemaps are those of a robots.txt that was just parsed: after its fetch, or by a later
-        run from the host's record, so that a crash cannot lose them. Raises OSError when the disk
+        The sitemaps come from a robots.txt that was just parsed. If the crawl crashed before they
+        were submitted, a later run parses the robots.txt in the host's record, and submits them.
+        *is_host_looked_up* is explained in ``Preconditions.decide``. Raises OSError when the disk
         is full.
         """
         entry = lease.entry
-        decision = lease.shard.hosts.preconditions.decide(entry, is_looked_up=is_looked_up)
+        decision = lease.shard.hosts.preconditions.decide(
+            entry, is_host_looked_up=is_host_looked_up
+        )
         if decision.sitemaps:
             via = f"{origin_of(entry.url)}/robots.txt"
             self.links.submit_sitemaps(decision.sitemaps, via=via, depth=entry.depth)
@@ -125,18 +128,20 @@ class Dispatcher:
         wait, it is released and the result is None.
         """
         shard = lease.shard
-        may_continue = shard.can_hand_out and not self.services.rules.shares_clocks
-        decision = self._decide(lease, is_looked_up=True) if may_continue else None
-        if (
-            decision is None
-            or decision.action is not FetchAction.FETCH_ROBOTS
-            or self._is_robots_requested(lease, decision)
-            or self._promise(lease, decision)
-        ):
-            shard.frontier.release(lease.key, rest=0.0)
-            return None
-        self.services.rules.outage.probed()
-        return self._send_robots(lease, decision.robots_url, "")
+        # Hosts that share a pause per IP address are released: only ``_contact`` claims addresses.
+        if shard.can_hand_out and not self.services.rules.shares_clocks:
+            decision = self._decide(lease, is_host_looked_up=True)
+            is_robots_needed = (
+                decision.action is FetchAction.FETCH_ROBOTS
+                and not self._is_robots_requested(lease, decision)
+            )
+            # ``_promise`` records the contact, unless it returns seconds that the host must wait.
+            if is_robots_needed and not self._promise(lease, decision):
+                self.services.rules.outage.note_contact()
+                return self._send_robots(lease, decision.robots_url, "")
+
+        shard.frontier.release(lease.key, rest=0.0)
+        return None
 
     def _contact(self, lease: Lease[Shard], decision: Decision) -> Request | None:
         """Return the Request that *decision* allows for *lease*; None if its host must wait.
@@ -153,7 +158,7 @@ class Dispatcher:
             self.completion.end_unsent(lease, Way.PUT_BACK, rest=secs)
             return None
 
-        self.services.rules.outage.probed()
+        self.services.rules.outage.note_contact()
         entry = lease.entry
         if entry.kind == ROBOTS_REDIRECT:
             return self._send_robots(lease, entry.url, address)
@@ -182,7 +187,7 @@ class Dispatcher:
         return shard.frontier.promise(lease.key, min_rest)
 
     def _is_robots_requested(self, lease: Lease[Shard], decision: Decision) -> bool:
-        """Return whether another part of the host is fetching its robots.txt."""
+        """Return whether another queue of the host is already waiting for its robots.txt."""
         if lease.key == lease.entry.host or decision.action is not FetchAction.FETCH_ROBOTS:
             return False
         fetches = self.completion.under_way.values()

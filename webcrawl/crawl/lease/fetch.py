@@ -88,7 +88,7 @@ class Fetch(msgspec.Struct, eq=False):
         self.sent_at, self.sent_wall = now(), round(wall_time(), 6)
 
     def transferred(self, result: Response | Exception | None) -> None:
-        """Record *result* before any middleware sees it; None if the transfer was aborted."""
+        """Record *result*, None if the transfer was aborted, before any middleware sees it."""
         self.on_wire = result
         if self.sent_at is not None:
             self.took = now() - self.sent_at

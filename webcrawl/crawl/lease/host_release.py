@@ -223,7 +223,7 @@ class HostRelease:
         The host stays in process, so that name servers are asked only once. No worker waits for the
         result, see ``next_resolved``.
         """
-        self._rules.outage.probed()
+        self._rules.outage.note_contact()
         self._in_look_up[lease.id] = lease
         addresses = lease.shard.hosts.addresses
         assert addresses is not None  # otherwise no decision requires a look-up

@@ -116,7 +116,7 @@ class ItemLimit:
             )
         except ItemOverdueError as error:
             logger.warning(
-                "A handler of the signal unprocessed was aborted for %s: %s", page.url, error
+                "A handler of the 'unprocessed' signal was aborted for %s: %s", page.url, error
             )
             fetch.page.becomes(PageState.PUT_BACK if error.at_end else PageState.FAILED)
             return

@@ -134,14 +134,19 @@ def own_filters(crawler: Crawler) -> dict[Any, OwnFilter]:
 
 
 def _keys_in_order(settings: BaseSettings) -> list[Any]:
-    """Return the keys of URL_FILTERS, without filters that are switched off, by their places."""
-    places = {**BUILT_IN, **dictionary(settings, "URL_FILTERS")}
-    for key, place in places.items():
-        if not (place is None or isinstance(place, (int, float))):
-            raise FatalError(f"URL_FILTERS: the place of {key} must be a number, not {place!r}.")
-        if place is None and isinstance(key, str) and key not in BUILT_IN and "." not in key:
+    """Return the keys of the URL filters that are switched on, sorted by their positions."""
+    positions = {**BUILT_IN, **dictionary(settings, "URL_FILTERS")}
+    for key, position in positions.items():
+        if not (position is None or isinstance(position, (int, float))):
+            raise FatalError(
+                f"URL_FILTERS: the position of {key} must be a number, not {position!r}."
+            )
+        # A misspelled built-in name would otherwise be ignored. Classes and paths may be absent.
+        if position is None and isinstance(key, str) and key not in BUILT_IN and "." not in key:
             raise FatalError(f"URL_FILTERS switches off {key!r}, which is not a filter.")
-    return sorted((key for key in places if places[key] is not None), key=places.__getitem__)
+    return sorted(
+        (key for key in positions if positions[key] is not None), key=positions.__getitem__
+    )
 
 
 def _built_in_filters(

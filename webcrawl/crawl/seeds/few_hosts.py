@@ -1,4 +1,4 @@
-"""Detects when only few hosts have URLs left to fetch."""
+"""Detects when only a few hosts have URLs left to fetch."""
 
 from __future__ import annotations
 

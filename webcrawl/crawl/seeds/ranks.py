@@ -53,7 +53,9 @@ decode_ranks = msgpack_decoder(RanksSnapshot)
 
 
 class HostRanks:
-    """The ranks of at most *capacity* hosts. Later hosts would be in the lowest class anyway.
+    """The ranks of the first *capacity* hosts at most.
+
+    Hosts ranked after those would be in the lowest class anyway.
 
     *recent* is the maximum number of new hosts that are not merged into the arrays yet.
 

@@ -56,8 +56,8 @@ class Feeder:
         return has_urls or self.frontier.due.is_due
 
     @property
-    def is_busy(self) -> bool:
-        """Return whether some URLs can be moved to the frontier now."""
+    def has_movable_urls(self) -> bool:
+        """Return whether any URLs can be moved to the frontier now."""
         frontier = self.frontier
         return self.eliminator.has_decided or bool(frontier.parked.due) or frontier.due.is_due
 

@@ -93,9 +93,9 @@ class OwnedPart(Part, Protocol):
     """A part that another component adds to a shard; opened and closed along with the shard."""
 
     def open(self, saved: bytes | None) -> None:
-        """Restore the snapshot *saved*, and newer data on disk; None for a new shard. Blocks.
+        """Restore the snapshot *saved* and any newer data on disk. Blocks.
 
-        Raises the same exceptions as ``Shard.open``.
+        *saved* is None for a new shard. Raises the same exceptions as ``Shard.open``.
         """
         ...
 

@@ -227,7 +227,7 @@ class Shards:
         # A shard without new URLs is served in one of this many slices.
         interval = max(1, len(self._held) // _MIN_SERVED)
         for position, shard in enumerate(self, start=self._slices):
-            if position % interval and not shard.feeder.is_busy:
+            if position % interval and not shard.feeder.has_movable_urls:
                 continue
             shard.work(lambda: min(soonest, shard.feeder.supply()))  # noqa: B023  # called at once
             if self._only is None:
@@ -261,7 +261,7 @@ class Shards:
 
     @property
     def all_rest(self) -> bool:
-        """Return whether URLs wait, but only for hosts that are in their pause or in process."""
+        """Return whether URLs wait, but all their hosts are in process or paused."""
         busy = [shard.frontier for shard in self._held.values() if len(shard.frontier)]
         return bool(busy) and all(frontier.all_rest for frontier in busy)
 

@@ -113,9 +113,10 @@ class Inbox:
         """Do nothing, because an inbox has no files."""
 
     def saved_position(self, incarnation: str) -> str:
-        """Return the position in the last snapshot, or START if that is of another *incarnation*.
+        """Return the position in the last snapshot.
 
-        It is acknowledged when that snapshot has been published.
+        The result is START if that snapshot belongs to a different *incarnation*. The position is
+        acknowledged when the snapshot has been published.
         """
         state = self._snapshot
         return state.position if state.incarnation == incarnation else START

@@ -153,7 +153,7 @@ class SeedSource(NamedTuple):
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, spider: str) -> Self:
-        """Return the source for the spider named *spider*, by the settings REDIS_START_URLS_….
+        """Return the source for the spider named *spider*, as set by REDIS_START_URLS_….
 
         Raises FatalError for invalid values.
         """

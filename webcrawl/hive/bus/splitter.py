@@ -84,7 +84,7 @@ class HostSplitter:
     def _divide_seeds(
         self, batch: LinkBatch, own_number: int | None
     ) -> tuple[LinkBatch | None, _Messages]:
-        """Return the seeds for the shard *own_number*, and messages with all other seeds."""
+        """Return the seeds for shard *own_number*, and messages with all other seeds."""
         by_target = dict(batch.split(self._shards.number_of))
         own_seeds = None if own_number is None else by_target.pop(own_number, None)
         self._sent += sum(len(seeds.links) for seeds in by_target.values())
@@ -93,7 +93,7 @@ class HostSplitter:
     def _divide_links(
         self, batch: LinkBatch, own_number: int | None
     ) -> tuple[LinkBatch | None, _Messages]:
-        """Return a page's links to the shard *own_number*, and messages with all other links.
+        """Return a page's links to shard *own_number*, and messages with all other links.
 
         Links in the cache are not sent. If such a link is the first from the page's domain to its
         host's domain, the pair is sent instead.

@@ -296,10 +296,11 @@ class Membership:
             secs=secs,
         )
         state = _decode_state(fields)
+        # The script gives each state a ``born``; only an unreadable one is decoded without it.
         if state.born:
             return state
 
-        # It cannot be read, so it is created again.
+        # The stored state cannot be read, so the hive is created again.
         self._log_unreadable(self._keys.state, fields)
         await self._client.execute_command("DEL", self._keys.state)
         return await self.enter(shards, secs=secs)

@@ -166,7 +166,7 @@ class HostTables:
             raise ValueError(f"link_kinds must be among LINK_KINDS, which does not have {missing}")
 
         added = additions(policy.headers, policy.cookies, policy.proxy)
-        name = _name_in(title)
+        name = _normalized_name(title)
         if name in self.tables:
             raise ValueError("there is another table for the same hosts")
         if "*" in name:
@@ -258,10 +258,11 @@ def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits
         logger.warning("%s %s has secrets, but others can read it: run chmod go-r", SETTING, path)
 
 
-def _name_in(title: str) -> str:
-    """Return the table name *title* in the form of `host_of`; a leading "=" is kept.
+def _normalized_name(title: str) -> str:
+    """Normalize *title*, the name of a table: a host, a domain, or a pattern with *.
 
-    Raises ValueError if *title* is not a host, domain or pattern.
+    The result can be compared with the results of `host_of`; a leading "=" is kept. Raises
+    ValueError if *title* is none of these.
     """
     if "*" in title:
         if not _PATTERN.fullmatch(title.lower()) or title.count("*") > _MAX_STARS:
@@ -269,6 +270,7 @@ def _name_in(title: str) -> str:
                 f"a pattern may contain letters, digits, -, . and at most {_MAX_STARS} *"
             )
         return title.lower()
+
     host = host_in(title.removeprefix("="))
     if not host:
         raise ValueError("it is not a host, domain or pattern")

@@ -53,14 +53,14 @@ class OriginRests(Gate):
             self._until.popitem(last=False)
 
     def holds(self, entry: Entry) -> bool:
-        """Return whether the origin of *entry* rests. Takes 0.5 us while any origin rests."""
+        """Return whether the origin of *entry* is resting. Takes 0.5 us if any origin is."""
         if not self._until or self._until.get(origin_of(entry.url), 0.0) <= self._clock():
             return False
         self._held += 1
         return True
 
     def stops(self, entry: Entry) -> bool:
-        """Return whether the origin of *entry* rests, according to memory or to its record."""
+        """Return whether the origin of *entry* is resting, according to memory or to its record."""
         origin = origin_of(entry.url)
         if origin and origin not in self._until:
             ready_at = self._records.get(origin).ready_at

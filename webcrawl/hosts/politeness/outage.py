@@ -221,7 +221,7 @@ class Outage:
         """Record that the event loop is late."""
         self._late_until = self.clock() + _LATE_SECS
 
-    def probed(self) -> None:
+    def note_contact(self) -> None:
         """Record that a host is being contacted or looked up; in an outage this is a probe."""
         if self._is_on:
             self._probe_at = self.clock() + self.probe_secs

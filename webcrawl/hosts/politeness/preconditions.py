@@ -76,16 +76,16 @@ class Preconditions:
     addresses: HostAddresses | None
     robots: RobotsSearch
 
-    def decide(self, entry: Entry, *, is_looked_up: bool = False) -> Decision:
+    def decide(self, entry: Entry, *, is_host_looked_up: bool = False) -> Decision:
         """Decide what to do with *entry*: fetch it, wait, look up a fact first, or give it up.
 
-        *is_looked_up* means that the previous decision was to look up its host. The host has been
-        in process since, so it cannot have failed in the meantime.
+        *is_host_looked_up* means that the previous decision was to look up its host. The host has
+        been in process since, so it cannot have failed in the meantime.
         """
         host = host_of(entry.url)
         if self.rules.excluded_by(host, entry.url):
             return Decision(FetchAction.REFUSE, "excluded")
-        failure = "" if is_looked_up else self.politeness.refusal(entry.host, entry.url)
+        failure = "" if is_host_looked_up else self.politeness.refusal(entry.host, entry.url)
         if failure:
             return Decision(FetchAction.REFUSE, failure)
 

@@ -326,7 +326,7 @@ class Database:
         return written
 
     def _read_keys(self) -> None:
-        """Add more of the keys that an earlier process stored to the filter."""
+        """Add to the filter more of the keys that an earlier process stored."""
         for _ in range(_TIMES_PER_WRITE):
             if self._last_key is None:
                 return

@@ -112,7 +112,7 @@ class FactCache(Generic[T]):
         return self._changed.get(key) if value is None else value
 
     def unstored(self, key: str) -> T | None:
-        """Return the value of *key* if it may not be stored yet; None otherwise."""
+        """Return the value of *key* if it might not have been stored yet; otherwise None."""
         value = self._changed.get(key)
         if value is None:
             data = self._dirty.get(key)

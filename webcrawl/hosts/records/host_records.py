@@ -150,7 +150,7 @@ class HostRecords:
         return record
 
     def put(self, record: HostRecord) -> None:
-        """Store *record*. The next ``flush`` writes the state that it has at that time."""
+        """Store *record*. The next ``flush`` writes the record as it is at that time."""
         self._hosts.put(record.host, record)
 
     # --- writing

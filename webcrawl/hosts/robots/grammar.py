@@ -60,7 +60,8 @@ _KINDS = {
 _BLANK = " \t\v\f"
 _NAME = re.compile(rf"(?!allow[a-z])({'|'.join(_KINDS)})[a-z]*")
 _FIRST_AGENT = re.compile(r"user[- ]?agent[ \t]*:(.*)", re.IGNORECASE)
-_LINE_BREAK = re.compile(r"</?(?:br|div|p|pre|body|html)\b[^<>\n]{0,200}>", re.IGNORECASE)
+# HTML tags that break a line: some sites send their robots.txt as an HTML page.
+_LINE_BREAK_TAG = re.compile(r"</?(?:br|div|p|pre|body|html)\b[^<>\n]{0,200}>", re.IGNORECASE)
 _TWO_WORDS = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
 _PRODUCT = re.compile(r"[A-Za-z_-]+")
 _SECONDS = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
@@ -170,7 +171,7 @@ class _Reader:
 
 
 def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
-    """Yield kind, value and text of the lines in *body* that have a meaning, without comments."""
+    """Yield the kind, value and text of each meaningful line in *body*, without its comment."""
     has_agent = False
     for text in filter(None, _lines(body)):
         cut = text.find("#")
@@ -197,13 +198,18 @@ def _kind(name: str) -> int | None:
 
 
 def _lines(body: bytes) -> list[str]:
-    """Return the lines of *body*, one character per octet. A line ends with CR, LF, or both."""
+    """Return the lines of *body*, one character per octet.
+
+    A line ends with CR, LF, or both, or with an HTML tag that breaks lines.
+    """
     if len(body) > MAX_BYTES:
         # A line cut in two would forbid more than intended, or less.
         end = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
         body = body[: end + 1]
+
     # ASCII text in UTF-16 or UTF-32 is ASCII once zeros are removed.
-    text = _LINE_BREAK.sub("\n", body.replace(b"\0", b"").decode("latin-1"))
+    text = _LINE_BREAK_TAG.sub("\n", body.replace(b"\0", b"").decode("latin-1"))
+    # CR LF comes first, because it is one line ending, not two.
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 

@@ -1,4 +1,4 @@
-"""Robots rules: one robots.txt, as one crawler must follow it (RFC 9309).
+"""Robots rules: the rules of one robots.txt that apply to one crawler (RFC 9309).
 
 Immutable. Parsing and matching raise nothing, whatever the file contains, and stay within the
 limits of `grammar` and `match`.

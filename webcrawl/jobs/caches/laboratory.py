@@ -90,7 +90,10 @@ class CacheSimulation:
 def region_text(region: tuple[int, int] | None) -> str:
     """Return a sentence about *region*, the result of ``critical_region``."""
     if region is None:
-        return "LRU has no critical region: its hit rate never rises above a straight line."
+        return (
+            "LRU has no critical region: its hit rates never rise above the straight line between "
+            "the smallest and the largest cache."
+        )
     return f"Critical region of LRU: from {region[0]:,} entries to the knee at {region[1]:,}."
 
 

@@ -83,7 +83,7 @@ def text_of(facts: Properties) -> str:
         )
         lines.append(f"recorded      {begun} to {ended} UTC")
     lines += [
-        f"popularity    about rank ** -{facts.exponent:.2f} (of URLs that occur at least twice)",
+        f"popularity    roughly proportional to rank ** -{facts.exponent:.2f} (for repeated URLs)",
         *(f"  rank {rank:<12,} {count:>12,}" for rank, count in facts.popularity),
     ]
     return "\n".join(lines) + "\n"

@@ -26,9 +26,9 @@ _LATER_LINKS_LOST = "links found since the checkpoint are lost, unless they are 
 
 
 def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
-    """Check the files in the directory *path* of the eliminator that *snapshot* describes.
+    """Check the eliminator's files in the directory *path* against *snapshot*.
 
-    It may be of either kind.
+    The eliminator may be of either kind.
     """
     state: DiskSnapshot | BloomSnapshot
     if tag_of(snapshot) == "Bloom":

@@ -260,7 +260,7 @@ def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
 def _places(
     view: JobView, settings: BaseSettings, url: str, form: str, fps: set[int]
 ) -> list[Place]:
-    """Return where *url*, or another URL with the same comparison *form*, waits.
+    """Return the places where *url*, or a URL with the same comparison *form*, is queued.
 
     The eliminator is searched for the fingerprints *fps*, if no queue contains the URL.
     """

@@ -69,7 +69,10 @@ class ShardView:
         return self._stack.enter_context(RecordsReader(path=self.path / "hosts"))
 
     def table(self, name: str) -> HostRanks:
-        """Read the table *name* of the seeds, ``ranks`` or ``domains``; 0.2 s per million rows."""
+        """Read the seed table called *name*, which is ``ranks`` or ``domains``.
+
+        Takes about 0.2 s per million rows.
+        """
         table = HostRanks(path=self.path / name)
         table.load(self.state.snapshots.get(name))
         return table
@@ -164,7 +167,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
 
 
 def _live_manifests(jobdirs: Sequence[Path]) -> list[bytes]:
-    """Return the names of the live manifests of the jobs and their shards, "" if there is none."""
+    """Return the name of the live manifest of each job and shard; "" for one that has none."""
     shards = [shard_path(jobdir, name) for jobdir in jobdirs for name in shard_names(jobdir)]
     return [_content(path / "CURRENT") for path in (*jobdirs, *shards)]
 

@@ -272,7 +272,7 @@ def _waiting_digests(view: JobView) -> tuple[NDArray[np.uint64], NDArray[np.uint
 
 
 def _entries(view: JobView) -> Iterator[Found]:
-    """Yield the entries of URLs in all queues that are not finished yet."""
+    """Yield the entries of all unfinished URLs, from every queue."""
     for shard in view.shards:
         for found in shard.frontier.entries(shard.frontier.finished_keys()):
             if found.entry.kind not in NO_URLS:
@@ -280,11 +280,11 @@ def _entries(view: JobView) -> Iterator[Found]:
 
 
 def _due_entries(jobdir: Path, selects: LineFilter, counts: PutBack) -> Iterator[Entry]:
-    """Yield entries for immediate visits of the URLs that are due later and *selects* accepts.
+    """Yield an entry for an immediate visit of each due URL that *selects* accepts.
 
-    The entries are marked like hints, so that the later visits know about them
-    (revisit/hints.py). URLs that already wait are counted in *counts*. Takes 0.2 kB of memory per
-    URL.
+    Due URLs are those with a visit scheduled for later. The entries are marked like hints, so that
+    the later visits know about them (revisit/hints.py). URLs that already wait are counted in
+    *counts*. Takes 0.2 kB of memory per URL.
     """
 
     def selected(view: JobView) -> list[bytes]:

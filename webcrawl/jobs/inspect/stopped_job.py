@@ -32,7 +32,7 @@ _POLL_SECS = 0.01
 
 
 class StoppedJob(NamedTuple):
-    """A job that is not running, opened with the settings of *crawler*, which name the job."""
+    """A job that is not running, opened with the settings of *crawler*, which identify it."""
 
     state: JobState
     crawler: Crawler

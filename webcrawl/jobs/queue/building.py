@@ -221,7 +221,7 @@ class _Run:
                 self._stopped.decide()
 
     def _add_all(self) -> None:
-        """Wait until all links are decided, and add the new ones to the segment."""
+        """Wait until all links are known to be new or not, and add the new ones to the segment."""
         self._stopped.decide()
         while self._shard.eliminator.waiting:
             self._add_some()

@@ -93,7 +93,7 @@ def visits(crawl: Crawl) -> Iterator[Figure]:
 def _freshness(log: LogTotals) -> Figure:
     """Return the figure of how many documents were recently visited, over time."""
     begin, *ends = log.timeline.edges
-    seen = [sorted(times) for times in log.seen.values()]
+    seen = [sorted(times) for times in log.seen_at.values()]
     # A row has the share of documents within each age, and the changes per day.
     rows: list[list[float]] = []
     for end, changed in zip(ends, log.timeline.sums(CHANGES), strict=True):
@@ -143,7 +143,7 @@ def dead_links(crawl: Crawl) -> Figure:
     lead = (
         f"Pages with the most links to URLs that do not exist ({', '.join(sorted(DEAD))}). A URL "
         "counts only for the page that had it first. Number of pages with dead links: "
-        f"{len(crawl.log.dead):,}."
+        f"{len(crawl.log.dead_links):,}."
     )
     head = ("page", "dead links", "example", "outcome")
     return Figure(

@@ -139,12 +139,12 @@ class LogTotals:
     types: number of pages by content type.
     sizes: number of pages by the number of bits of their decoded length.
     depths: number of pages by depth.
-    dead: by page, the number of dead links first found on it, the last of them, and its outcome.
+    dead_links: by page, the number of dead links first found on it, the last one, and its outcome.
     timeline: sums over time.
     examples: the last URL of each outcome.
-    recent: numbers of pages and visits in each second, for the last minute of the log.
-    seen: times at which documents were fetched or found to be unchanged, in epoch seconds, by the
-        form of their URL; for all documents that still exist, or a random part of them.
+    last_minute: numbers of pages and visits in each second, for the last minute of the log.
+    seen_at: times at which documents were fetched or found to be unchanged, in epoch seconds, by
+        the form of their URL; for all documents that still exist, or a random part of them.
     denied: pages fetched earlier that robots.txt denied at their last visit, at most 20,000, by the
         form of their URL.
     """
@@ -156,15 +156,18 @@ class LogTotals:
         self.types: Counter[str] = Counter()
         self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
-        self.dead: dict[str, tuple[int, str, str]] = {}
+        # By page: (number of dead links, the last of them, its outcome).
+        self.dead_links: dict[str, tuple[int, str, str]] = {}
         self.timeline = Timeline(columns=OTHER_TYPES + 1)
         self.examples: dict[str, str] = {}
-        self.recent: dict[int, list[int]] = {}
-        self.seen: dict[str, list[float]] = {}
+        # By second: [pages, visits].
+        self.last_minute: dict[int, list[int]] = {}
+        self.seen_at: dict[str, list[float]] = {}
         self.denied: dict[str, str] = {}
-        # Only URLs whose form ends with this are kept in ``seen``.
+        # ``seen_at`` keeps only URLs whose form, a hexadecimal hash, ends with this suffix.
         self._sampled_suffix = ""
-        self._seen_times = 0
+        # The number of times in ``seen_at``.
+        self._seen_count = 0
         self._hosts = hosts
 
     def add(self, data: bytes) -> None:
@@ -195,10 +198,10 @@ class LogTotals:
 
         for line in first_results:
             if line.via and line.outcome in DEAD:
-                count = self.dead.get(line.via, (0,))[0]
-                self.dead[line.via] = (count + 1, line.url, line.outcome)
-        if len(self.dead) > _MAX_TYPES:
-            self.dead = dict(self.most_dead_links(_KEPT_TYPES))
+                count = self.dead_links.get(line.via, (0,))[0]
+                self.dead_links[line.via] = (count + 1, line.url, line.outcome)
+        if len(self.dead_links) > _MAX_TYPES:
+            self.dead_links = dict(self.most_dead_links(_KEPT_TYPES))
 
         # Pages, bytes, fetches, seconds and walls by host.
         hosts: dict[str, list[float]] = {}
@@ -206,7 +209,7 @@ class LogTotals:
             row = self.timeline.row(line.at)
             is_page = is_document(line.outcome) and not line.visit
             row[PAGES] += is_page
-            second_counts = self.recent.setdefault(int(line.at), [0, 0])
+            second_counts = self.last_minute.setdefault(int(line.at), [0, 0])
             second_counts[0] += is_page
             second_counts[1] += bool(line.visit)
             row[BYTES] += line.bytes
@@ -228,13 +231,15 @@ class LogTotals:
                 host[3] += line.took
                 host[4] += is_wall
         self._hosts.add(hosts)
-        newest = max(self.recent, default=0)
-        self.recent = {
-            second: counts for second, counts in self.recent.items() if second > newest - MINUTE
+        newest = max(self.last_minute, default=0)
+        self.last_minute = {
+            second: counts
+            for second, counts in self.last_minute.items()
+            if second > newest - MINUTE
         }
 
     def _note_seen(self, line: _Line) -> None:
-        """Update ``denied`` and ``seen`` with *line*."""
+        """Update ``denied`` and ``seen_at`` with *line*."""
         if line.outcome == "robots_denied" and line.stored and len(self.denied) < _MAX_TYPES:
             self.denied[line.form] = line.url
         elif self.denied:
@@ -243,23 +248,23 @@ class LogTotals:
         if not line.form.endswith(self._sampled_suffix):
             return
         if line.visit in (MOVED, GONE):
-            self._seen_times -= len(self.seen.pop(line.form, ()))
+            self._seen_count -= len(self.seen_at.pop(line.form, ()))
         elif is_document(line.outcome) or line.outcome == "http_304":
-            self.seen.setdefault(line.form, []).append(line.at)
-            self._seen_times += 1
-            if self._seen_times > _MAX_SEEN:
+            self.seen_at.setdefault(line.form, []).append(line.at)
+            self._seen_count += 1
+            if self._seen_count > _MAX_SEEN:
                 # Forms are hexadecimal, so one in sixteen of the kept ones ends with this.
                 self._sampled_suffix += "0"
-                self.seen = {
+                self.seen_at = {
                     form: times
-                    for form, times in self.seen.items()
+                    for form, times in self.seen_at.items()
                     if form.endswith(self._sampled_suffix)
                 }
-                self._seen_times = sum(map(len, self.seen.values()))
+                self._seen_count = sum(map(len, self.seen_at.values()))
 
     def most_dead_links(self, limit: int) -> list[tuple[str, tuple[int, str, str]]]:
-        """Return the *limit* pages with the most dead links, with their values in ``dead``."""
-        return nsmallest(limit, self.dead.items(), key=lambda item: (-item[1][0], item[0]))
+        """Return the *limit* pages with the most dead links, as items of ``dead_links``."""
+        return nsmallest(limit, self.dead_links.items(), key=lambda item: (-item[1][0], item[0]))
 
 
 def _column_of(content_type: str) -> int:

@@ -83,7 +83,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     processes: diagnoses of the crawl's processes, one or a hive's drones.
     summary: pairs of a label and a number with its unit.
     rates: figures over time.
-    held: figure of waiting URLs, hosts in their pause, and parked URLs.
+    held: figure of waiting URLs, hosts paused between requests, and parked URLs.
     failures: figures of failed URLs and modules, with examples.
     sections: further figures, by the title of their section.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 8
 #: Sentence added to figures of outcomes if some URLs were visited again.
-BEFORE_VISITS = " Each URL counts with its first result; results of later visits are not included."
+BEFORE_VISITS = " Each URL is counted once, by its first result; later visits are not included."
 # Names of stats, by what they count.
 _HELD = {
     "URLs waiting": "frontier/waiting",
@@ -44,7 +44,7 @@ def gauge_figures(crawl: Crawl) -> Iterator[Figure]:
 
 
 def held_table(stats: Mapping[str, Any]) -> Figure:
-    """Return the table of waiting and parked URLs and of hosts in their pause.
+    """Return the table of waiting and parked URLs and of hosts paused between requests.
 
     *stats* are those of the crawl.
     """

@@ -132,7 +132,9 @@ def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
     counts = Counts.of(crawl.stats)
     for column, (name, count) in enumerate((("pages", counts.pages), ("visits", counts.visits))):
         recent = [
-            counts[column] for second, counts in crawl.log.recent.items() if second > at - MINUTE
+            counts[column]
+            for second, counts in crawl.log.last_minute.items()
+            if second > at - MINUTE
         ]
         present = f"{sum(recent) / MINUTE:,.1f} in the last minute" * (crawl.state == "running")
         average = f"{count / crawl.secs:,.1f} on average" if crawl.secs else ""

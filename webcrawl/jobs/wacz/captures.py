@@ -1,4 +1,4 @@
-"""Reads the captures in a WARC file: lines of a CDXJ index and of a list of pages.
+"""Reads the captures in a WARC file, and writes their lines of a CDXJ index and a page list.
 
 The lines are the same as those written by cdxj-indexer and wacz, the tools of the formats' authors.
 From a damaged file, all captures before the damage are read, except the last one, which may itself
@@ -77,7 +77,7 @@ def captures(path: Path) -> Iterator[Capture]:
 
 
 def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | None:
-    """Return a function that makes the capture of *record* from the offset of the record's end.
+    """Return a function that builds the capture of *record*, given the offset of its end.
 
     That offset is only known when the next record begins. Returns None for a record without a URL.
     *filename* is the name of the WARC file.

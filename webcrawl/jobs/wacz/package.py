@@ -50,12 +50,12 @@ def write_wacz(
     with zipfile.ZipFile(path, "w") as archive:
         package = _Package(archive, at)
         _write_index(package, index)
-        with package.entry("pages/pages.jsonl", packed=True) as entry:
+        with package.add_file("pages/pages.jsonl", packed=True) as entry:
             entry.write(_line(_PAGES_HEADER))
             for lines in pages:
                 entry.copy(lines, lambda _: None)
         for warc in warcs:
-            with package.entry(f"archive/{warc.name}") as entry:
+            with package.add_file(f"archive/{warc.name}") as entry:
                 entry.copy(warc, on_progress)
         package.describe(title)
 
@@ -85,7 +85,7 @@ class _PackageFile:
 
 
 class _Package:
-    """ZIP file with the date *at*, and the description of its files for datapackage.json."""
+    """ZIP file whose entries are dated *at*, and their descriptions for datapackage.json."""
 
     def __init__(self, archive: zipfile.ZipFile, at: float) -> None:
         self._archive = archive
@@ -93,8 +93,11 @@ class _Package:
         self._resources: list[dict[str, Any]] = []
 
     @contextmanager
-    def entry(self, path: str, *, packed: bool = False) -> Iterator[_PackageFile]:
-        """Add the file *path*, written in the block and compressed if *packed*."""
+    def add_file(self, path: str, *, packed: bool = False) -> Iterator[_PackageFile]:
+        """Add the file *path*, compressed if *packed*.
+
+        The caller writes its contents in the body of the ``with`` statement.
+        """
         info = zipfile.ZipInfo(path, self._at.timetuple()[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
@@ -116,10 +119,10 @@ class _Package:
             "software": f"webcrawl {__version__}",
             "resources": self._resources,
         }
-        with self.entry("datapackage.json", packed=True) as entry:
+        with self.add_file("datapackage.json", packed=True) as entry:
             entry.write(json.dumps(description, indent=2).encode())
         digest = {"path": "datapackage.json", "hash": entry.hash}
-        with self.entry("datapackage-digest.json", packed=True) as digest_entry:
+        with self.add_file("datapackage-digest.json", packed=True) as digest_entry:
             digest_entry.write(json.dumps(digest, indent=2).encode())
 
 
@@ -128,7 +131,7 @@ def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
     name = "index.cdx.gz"
     # The second index fits in memory: it takes a hundred bytes per thousand lines.
     block_lines = [b"!meta 0 " + _line({"format": "cdxj-gzip-1.0", "filename": name})]
-    with package.entry(f"indexes/{name}") as entry:
+    with package.add_file(f"indexes/{name}") as entry:
         lines = iter(lines)
         while block := [*islice(lines, _BLOCK_LINES)]:
             data = isal_zlib.compress(b"".join(block), _LEVEL, _GZIP_FORMAT)
@@ -139,7 +142,7 @@ def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
             }
             block_lines.append(block[0].partition(b"{")[0] + _line(location))
             entry.write(data)
-    with package.entry("indexes/index.idx", packed=True) as entry:
+    with package.add_file("indexes/index.idx", packed=True) as entry:
         entry.write(b"".join(block_lines))
 
 

@@ -143,7 +143,7 @@ class FtpDownloadHandler(BaseDownloadHandler):
 
 @dataclass(slots=True, kw_only=True)
 class _FtpFetch:
-    """Gets one document of *target*, over one control connection, with at most *limit* bytes."""
+    """Fetches one document of at most *limit* bytes from *target*, over one control connection."""
 
     session: Session
     target: FtpTarget

@@ -55,7 +55,10 @@ class FtpReply(NamedTuple):
 
     @property
     def is_unknown_command(self) -> bool:
-        """Return whether the server does not know the command, in this form or at this time."""
+        """Return whether the server rejected the command.
+
+        It is unknown, or not valid in this form or in the current state.
+        """
         return self.code in (500, 501, 502, 503, 504, 522)
 
 

@@ -224,7 +224,7 @@ class _BrotliStream:
         return bool(self._decoder.is_finished())
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        """Decode *data*, to a little more than *max_length* bytes at most."""
+        """Decode *data*; the result may exceed *max_length* bytes, but only slightly."""
         # Brotli's limit is for the growth of its buffer; the output may be up to twice as long.
         parts: list[bytes] = []
         room = max_length

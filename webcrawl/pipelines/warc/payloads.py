@@ -184,5 +184,5 @@ class StoredPayloads:
 
 
 def _split(sha1: bytes) -> tuple[int, bytes]:
-    """Return the key of a row and the other bytes of *sha1*."""
+    """Split *sha1* into the key of its row and the remaining bytes."""
     return int.from_bytes(sha1[:8], "big", signed=True), sha1[8:]

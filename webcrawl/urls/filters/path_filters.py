@@ -59,7 +59,7 @@ def repeated_segments_filter(limit: int = 3) -> UrlFilter:
 
 
 def growing_segments_filter(limit: int = 3) -> UrlFilter:
-    """Return a filter that refuses paths with growing segments.
+    """Return a filter that refuses paths whose segments keep growing, as in ``/x/xx/xxx/xxxx``.
 
     It refuses paths in which more than *limit* segments in a row grow: each is the previous one
     with the end of that one appended again. It also refuses segments of more than 128 characters to
