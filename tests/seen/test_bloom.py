@@ -98,7 +98,7 @@ def test_close_logs_a_save_that_failed(opened, caplog):
     with file_size_limit(40):
         worker.step()
     eliminator.close()
-    assert "the URL log has what it lacks" in caplog.text
+    assert "its missing URLs are still in the URL log" in caplog.text
 
 
 def test_submitting_goes_on_while_the_filter_is_saved(opened, tmp_path):

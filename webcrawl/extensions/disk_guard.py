@@ -82,9 +82,7 @@ class DiskGuard:
             if pauses.hold(_NAME, sentence):
                 logger.warning("The crawl is paused: %s", sentence, extra=extra)
         elif free[path] >= self._resume_bytes and pauses.lift(_NAME):
-            logger.info(
-                "The crawl resumes: %s of the disk are free", _in_mib(free[path]), extra=extra
-            )
+            logger.info("The crawl resumes: %s are free again", _in_mib(free[path]), extra=extra)
 
 
 def _free_bytes(path: Path) -> int:

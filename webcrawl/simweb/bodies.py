@@ -73,7 +73,7 @@ def body_of(world: World, page: PageSpec, version: int = 0) -> list[bytes]:
     Each *version*, which is below 2^40, has a different text and the same links.
     """
     index, content_number = content_of(world, page)
-    # The draw, a random number of the world's seed, decides the text.
+    # The draw follows from the world's seed and the page's content, and decides the text.
     text_draw = chance.draw(world.seed, chance.TEXT, index, version << 24 | content_number)
     if page.kind is PageKind.LARGE or page.leaf.content_type != HTML:
         return _binary(world, page, text_draw)
