@@ -1,4 +1,4 @@
-"""Reads the captures in a WARC file, and writes their lines of a CDXJ index and a page list.
+"""Reads the captures in a WARC file, as lines of a CDXJ index and of a page list.
 
 The lines are the same as those written by cdxj-indexer and wacz, the tools of the formats' authors.
 From a damaged file, all captures before the damage are read, except the last one, which may itself

@@ -55,9 +55,9 @@ class FtpReply(NamedTuple):
 
     @property
     def is_unknown_command(self) -> bool:
-        """Return whether the server rejected the command.
+        """Return whether the server rejected the command as unknown or not valid.
 
-        It is unknown, or not valid in this form or in the current state.
+        It may be valid in another form or in another state of the session.
         """
         return self.code in (500, 501, 502, 503, 504, 522)
 
