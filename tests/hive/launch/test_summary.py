@@ -24,7 +24,7 @@ def test_it_names_the_files_of_all_drones(tmp_path):
     (tmp_path / "drones" / "2").mkdir()
     text = hive_summary(tmp_path, sorted((tmp_path / "drones").iterdir()))
     assert "end  stopped by scrapy hive stop\n" in text
-    assert "pages  21, of them 0" in text
+    assert "pages  21 (0 of them" in text
     assert f"WARC  {tmp_path}/drones/*/warc/*.warc.gz\n" in text
     assert f"stats  {tmp_path}/drones/*/stats.json\n" in text
 
