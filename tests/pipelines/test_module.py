@@ -373,7 +373,7 @@ def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
     for name in ("webcrawl", "tests"):
         (tmp_path / name / "pipelines").mkdir(parents=True)
     elsewhere = warm.scrapy("genpipeline", "--root", str(tmp_path / "elsewhere"), "word_count")
-    assert "run this in a checkout of webcrawl.\n" in elsewhere.stderr
+    assert "run this in a clone of webcrawl.\n" in elsewhere.stderr
     command = ("genpipeline", "--root", str(tmp_path))
     first = warm.scrapy(*command, "word_count")
     assert "webcrawl.pipelines.word_count.WordCount" in first.stdout
