@@ -356,7 +356,7 @@ def test_a_module_that_cannot_be_opened_ends_the_crawl(jobdir, error, kind):
 def test_the_example_of_the_documents_counts_words_per_language(jobdir):
     text = Path("docs/howto/write-a-module.md").read_text(encoding="utf-8")
     example = text.partition("    # words.py, next to scrapy.cfg")[2].partition(
-        "    # webcrawl/settings"
+        "    # at the end of webcrawl/settings"
     )[0]
     names = {"__name__": "words"}
     exec(textwrap.dedent(example), names)
