@@ -199,7 +199,19 @@ def test_help_is_that_of_the_command():
     told = " ".join(said.split())
     for argument in ("seeds=SEED[,...]", "offline=1", "min_hosts=N"):
         assert f"-a {argument}" in told
-    assert "-s JOBDIR=DIR" in told
+    assert "-s JOBDIR=DIR job directory (default for web: crawls/web; other spiders: none" in told
+
+
+@pytest.mark.parametrize("name", ["why", "wacz"])
+def test_help_names_the_default_job(name):
+    said = finish([sys.executable, "-m", "scrapy", name, "-h"])
+    assert "\nJOBDIR defaults to the setting JOBDIR (crawls/web).\n" in said
+
+
+def test_help_of_replay_gives_an_own_module_a_directory():
+    said = finish([sys.executable, "-m", "scrapy", "replay", "-h"])
+    (example,) = re.findall("^  scrapy replay .*ITEM_PIPELINES.*$", said, re.MULTILINE)
+    assert " -o titles " in example
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from crawling import ROOT, USER_AGENT, clean_web, damage_in, wait_until
 from scrapyd_server import ScrapydServer
 
 import webcrawl
+from webcrawl.errors import FatalError
 from webcrawl.hive.launch.scrapyd_hosts import build_egg
 from webcrawl.simweb import allowed_urls
 
@@ -84,6 +85,11 @@ def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, proj
     needed = {*ROOT.glob("requirements*.in")} - TOOLS
     pinned = "".join(path.read_text() for path in needed)
     assert {*PIN.findall(packed.read("EGG-INFO/requires.txt").decode())} == {*PIN.findall(pinned)}
+
+
+def test_no_egg_is_built_outside_a_clone(tmp_path):
+    with pytest.raises(FatalError, match=r"hive up works only in a clone of webcrawl; .* has no"):
+        build_egg(tmp_path)
 
 
 def test_missing_seeds_are_a_sentence_in_the_log_of_scrapyd_s_job(scrapyd, web):

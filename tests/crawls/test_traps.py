@@ -110,7 +110,7 @@ def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(command, site
     assert f"    pattern  {pattern}\n" in why.stdout
     new = PAGES + 1 + VISITS + 1
     vain = len(site.fetched(site.trap)) - VISITS  # 20, and what was under way
-    assert f"      pages  {new} of the host with new content, {vain} answers without" in why.stdout
+    assert f"      pages  {new} of the host with new content, {vain} without" in why.stdout
 
     # A second run learns it again; the line of the list frees it in a third.
     before = len(site.asked)

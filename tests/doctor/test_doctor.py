@@ -279,6 +279,13 @@ def test_the_cause_that_held_longest_lately_is_named_with_its_start(doctor, go_o
     assert shares_of({}) == ""
 
 
+def test_waiting_pages_are_counted_over_the_same_looks_as_busy_workers(go_on):
+    backed_up = busy(**BACKED_UP, module="words")
+    go_on(9, backed_up)
+    found = go_on(1, busy(on_wire=0, in_process=139, is_backed_up=True, module="words"))
+    assert found.evidence == "374 pages wait for the module words"
+
+
 def test_a_pause_is_named_at_once_and_only_while_it_holds(go_on, clock):
     paused = resting(pauses={"disk_full": "Make room."})
     found = [(go_on(1, one), clock()) for one in (BUSY, BUSY, BUSY, paused, paused, BUSY)]

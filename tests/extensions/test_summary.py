@@ -167,6 +167,20 @@ def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():
     )
 
 
+def test_a_stopped_crawl_is_not_advised_to_raise_budgets_that_grow_on_their_own():
+    held = {"frontier/parked/reputation": 184, "frontier/parked/host_budget": 2}
+    text = text_of(STATS | held | {"finish_reason": "shutdown"})
+    assert (
+        """
+            184 URLs held back by their domain's page budget; they are fetched
+            when nothing else is left, in at most REPUTATION_ROUNDS rounds
+            2 URLs held back by their host's limit; to fetch them, raise
+            BUDGET_HOST_PAGES or _BYTES and run again
+"""
+        in text
+    )
+
+
 def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
     cut = {f"crawl/{name}": value for name, value in (STATS | MORE).items()}
     stats = cut | {"finish_reason": "finished", "elapsed_time_seconds": 2.0, "job/resumed": 1}
@@ -174,7 +188,7 @@ def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
     for words in ("contacted", "written to WARC", "decompression", "seen before", "speed  "):
         assert words in whole
         assert words not in text
-    assert "     links  23.4 links per page, 18.0 of them distinct\n" in text
+    assert "     links  234 found on 10 pages: 23.4 per page, 18.0 of them distinct\n" in text
     assert "     bytes  123,456,789 received\n" in text
     assert "     pages  12,300 (" in text
 
@@ -211,6 +225,8 @@ def test_what_failed_around_an_outage_is_named_with_the_command_that_gets_it(out
     stats = STATS | {"outage/count": outages, "outcome/dns_failed": 3}
     text = text_of(stats)
     (command,) = (line.strip() for line in text.splitlines() if "--retry" in line)
+    condition = "once the reason is gone" if outages else "if robots.txt has changed"
+    assert f"     retry  {condition}, run this before the next crawl:\n" in text
     retried = ["robots_denied", *["dns_failed", "dns_not_found", "timeout"] * outages]
     assert command == f"scrapy frontier crawls/x --retry {','.join(retried)}"
 
@@ -218,4 +234,4 @@ def test_what_failed_around_an_outage_is_named_with_the_command_that_gets_it(out
 def test_volume_and_links_of_a_page_have_rows_if_they_were_counted():
     said = text_of(STATS | MORE)
     assert "            370,370,367 after decompression, 3.0 times as many; 1,000 sent\n" in said
-    assert "            23.4 links per page, 18.0 of them distinct\n" in said
+    assert "            234 found on 10 pages: 23.4 per page, 18.0 of them distinct\n" in said

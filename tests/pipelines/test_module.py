@@ -356,7 +356,7 @@ def test_a_module_that_cannot_be_opened_ends_the_crawl(jobdir, error, kind):
 def test_the_example_of_the_documents_counts_words_per_language(jobdir):
     text = Path("docs/howto/write-a-module.md").read_text(encoding="utf-8")
     example = text.partition("    # words.py, next to scrapy.cfg")[2].partition(
-        "    # webcrawl/settings"
+        "    # at the end of webcrawl/settings"
     )[0]
     names = {"__name__": "words"}
     exec(textwrap.dedent(example), names)
@@ -373,7 +373,7 @@ def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
     for name in ("webcrawl", "tests"):
         (tmp_path / name / "pipelines").mkdir(parents=True)
     elsewhere = warm.scrapy("genpipeline", "--root", str(tmp_path / "elsewhere"), "word_count")
-    assert "run this in a checkout of webcrawl.\n" in elsewhere.stderr
+    assert "run this in a clone of webcrawl.\n" in elsewhere.stderr
     command = ("genpipeline", "--root", str(tmp_path))
     first = warm.scrapy(*command, "word_count")
     assert "webcrawl.pipelines.word_count.WordCount" in first.stdout

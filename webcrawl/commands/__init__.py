@@ -171,6 +171,8 @@ def make_command(
     module = run.__module__
     name = module.rpartition(".")[2]
     summary, description, _ = help_of(module)
+    if "[JOBDIR" in syntax:
+        description += "JOBDIR defaults to the setting JOBDIR (crawls/web).\n"
 
     def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(f"{name.capitalize()} options")

@@ -12,11 +12,13 @@ Arguments of the spider web:
                        fewer than N hosts are left (default: 1)
 
 Frequent settings:
-  -s JOBDIR=DIR        job directory (default: crawls/web)
-  -s URL_SCOPE=domain  stay on the domains of the seeds
+  -s JOBDIR=DIR        job directory (default for web: crawls/web; other spiders:
+                       none, nothing is kept)
+  -s URL_SCOPE=seeds   stay on the sites of the seeds
+  -s CRAWLER_CONTACT=  an email address or a web page of yours, for site owners
 
 Examples:
-  scrapy crawl web -a seeds=https://example.org/ -s URL_SCOPE=domain
+  scrapy crawl web -a seeds=https://example.org/ -s URL_SCOPE=seeds
   scrapy crawl web -a seeds=seeds.txt -s JOBDIR=crawls/first
 
 Exit codes:

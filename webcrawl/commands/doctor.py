@@ -2,7 +2,8 @@
 
 Prints the state of the crawl, what limits it, since when and by which evidence, how its time was
 spent, and how many workers it needs. For a running crawl it uses the latest measurements and says
-how old they are; for a finished one, it uses all of them.
+how old they are; for a stopped one, it uses all of them. A finished crawl is not limited by
+anything any more, so only its state, time and workers are shown.
 
 Examples:
   scrapy doctor crawls/web

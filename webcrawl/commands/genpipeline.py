@@ -58,7 +58,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: AR
     }
     for path in templates:
         if not path.parent.is_dir():
-            raise FatalError(f"there is no {path.parent}: run this in a checkout of webcrawl.")
+            raise FatalError(f"there is no {path.parent}: run this in a clone of webcrawl.")
         existing = next((file for file in (path, path.with_suffix("")) if file.exists()), None)
         if existing is not None:
             names = {file.stem for file in path.parent.glob("[a-z]*")}

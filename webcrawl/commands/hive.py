@@ -6,7 +6,7 @@ drones with checkpoints; a second Ctrl-C stops them immediately. Run the same co
 resume. "hive status" shows the hive and "hive stop" stops it with checkpoints, from another
 terminal (with JOBDIR) or machine (with -s REDIS_URL and -s HIVE).
 
-On many machines: --hosts FILE lists their scrapyds. "hive up" deploys this checkout and runs one
+On many machines: --hosts FILE lists their scrapyds. "hive up" deploys this clone and runs one
 drone on each of them, or --drones N; it needs -s HIVE, -s REDIS_URL and -s HIVE_STORE. "hive
 status" asks all machines and "hive stop" stops all with checkpoints; both need -s HIVE=NAME. A
 machine that does not answer is reported and does not delay the others.

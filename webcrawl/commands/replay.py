@@ -6,7 +6,7 @@ only if WARC_DIR is set. The stored pages are not changed.
 
 Examples:
   scrapy replay crawls/web -o replayed
-  scrapy replay *.warc.gz -s 'ITEM_PIPELINES={"my.module.Titles": 200}'
+  scrapy replay *.warc.gz -o titles -s 'ITEM_PIPELINES={"my.module.Titles": 200}'
 
 Exit codes:
   0  all pages were processed
@@ -57,7 +57,7 @@ def _options(group: Group) -> None:
         "-o",
         metavar="DIR",
         help="JOBDIR of the modules, which holds the link graph, the statistics, and any output "
-        "whose directory is not set elsewhere",
+        "whose directory is not set elsewhere; needed by modules that write to the job directory",
     )
     add(
         "--submit",

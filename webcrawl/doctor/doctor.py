@@ -120,11 +120,15 @@ class Doctor:
         if not looks:
             return Diagnosis(self._named, self._since, "the crawl has just started")
 
-        # The evidence is from the last check, except for averages of CPU use and busy workers.
+        # The evidence is from the last check, except for averages of CPU use and of the numbers of
+        # requests and pages. Numbers that are subtracted must come from the same checks.
         activity, uses = looks[0].activity, zip(*(look.use for look in looks), strict=True)
         use = ProcessUse(*(sum(column) / len(looks) for column in uses))
-        busy = sum(look.activity.on_wire for look in looks) / len(looks)
-        activity = activity._replace(on_wire=round(busy))
+        averages = {
+            name: round(sum(getattr(look.activity, name) for look in looks) / len(looks))
+            for name in ("on_wire", "in_process")
+        }
+        activity = activity._replace(**averages)
 
         # More workers are not advised if they would soon meet another limit, or if the slow hosts
         # are left over from an outage.

@@ -55,6 +55,8 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
     said = asked(job)
     assert "      state  finished: nothing is left to fetch\n" in said
     assert "       time  " in said
+    assert "limited by" not in said
+    assert "    waiting  " not in said
     assert "no setting would change" not in said
     assert " of 200 were busy, so " in said
     (process,) = json.loads(asked(job, "--json"))["processes"]

@@ -163,7 +163,7 @@ def _waiting(figures: _CrawlStats) -> _Rows:
     stats = figures.stats
     return [
         ("waiting", counted(figures.waiting, "URL")),
-        *[("", line) for line in parked(figures.held)],
+        *[("", line) for line in parked(figures.held, has_finished=figures.reason == "finished")],
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
         ("denied", _denied_now(with_prefix(f"{figures.prefix}robots/lost/", stats))),
     ]
@@ -215,7 +215,9 @@ def _retry(figures: _CrawlStats, jobdir: str) -> _Rows:
     had_outage = figures.count("outage/count") or not figures.count("contacts")
     failed_in_outage = sorted(OF_OUTAGES & errors.keys()) if had_outage else []
     outcomes = [*(name for name in _REFUSALS if name in errors), *failed_in_outage]
-    advice = "once the reason is gone, run this before the next crawl:"
+    is_robots = outcomes == ["robots_denied"]
+    condition = "if robots.txt has changed" if is_robots else "once the reason is gone"
+    advice = f"{condition}, run this before the next crawl:"
     command = f"scrapy frontier {jobdir} --retry {','.join(outcomes)}"
     return [("retry", advice), ("", command)] if outcomes else []
 
@@ -261,11 +263,21 @@ def finished(held: Mapping[str, int]) -> str:
     return f"finished; {counted(sum(held.values()), 'URL')} held back by {reasons}"
 
 
-def parked(held: Mapping[str, int]) -> list[str]:
-    """Return a line for each reason in *held*: how many URLs, and how to release them."""
+def parked(held: Mapping[str, int], *, has_finished: bool) -> list[str]:
+    """Return a line for each reason in *held*: how many URLs, and how to release them.
+
+    Until the crawl *has_finished*, it releases some of them itself.
+    """
+    advice = {
+        reason: f"; to fetch them, raise {setting} and run again"
+        for reason, setting in BUDGETS.items()
+    }
+    if not has_finished:
+        advice["reputation"] = (
+            "; they are fetched when nothing else is left, in at most REPUTATION_ROUNDS rounds"
+        )
     return [
-        f"{counted(count, 'URL')} held back by {_HELD.get(reason, reason)}"
-        + (f"; to fetch them, raise {BUDGETS[reason]} and run again" if reason in BUDGETS else "")
+        f"{counted(count, 'URL')} held back by {_HELD.get(reason, reason)}{advice.get(reason, '')}"
         for reason, count in held.items()
         if count
     ]
@@ -323,11 +335,11 @@ def _this_run(stats: Mapping[str, Any]) -> str:
 
 
 def _links(figures: _CrawlStats) -> str:
-    """Describe how many links were found, and how many different URLs the crawl knows."""
+    """Describe how many links were in scope, and how many different URLs the crawl knows."""
     crawl, submitted = figures.crawl, figures.count("links/submitted")
     finished_urls = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
     known = finished_urls + figures.waiting + sum(figures.held.values())
-    return f"{submitted:,} found, {known:,} of them not seen before" if submitted else ""
+    return f"{submitted:,} in scope, {known:,} of them not seen before" if submitted else ""
 
 
 def _volume(received: int, decoded: int, sent: int) -> str:
@@ -339,10 +351,11 @@ def _volume(received: int, decoded: int, sent: int) -> str:
 
 
 def _links_per_page(pages: int, total: int, unique: int) -> str:
-    """Describe the average number of links per page; "" without pages."""
+    """Describe how many links were found in all, and on average per page; "" without pages."""
     if not pages:
         return ""
-    return f"{total / pages:.1f} links per page, {unique / pages:.1f} of them distinct"
+    mean = f"{total / pages:.1f} per page, {unique / pages:.1f} of them distinct"
+    return f"{total:,} found on {counted(pages, 'page')}: {mean}"
 
 
 def _bound(stats: Mapping[str, Any], prefix: str) -> _Rows:

@@ -122,12 +122,12 @@ def read_hosts(path: Path) -> list[Machine]:
 
 
 def build_egg(project: Path) -> bytes:
-    """Build the egg of the project in the checkout *project*. Takes a second.
+    """Build the egg of the project in the clone *project*. Takes a second.
 
-    Leaves no files in the checkout. Raises FatalError if the egg cannot be built.
+    Leaves no files in the clone. Raises FatalError if the egg cannot be built.
     """
     if not (project / "setup.py").is_file():
-        raise FatalError(f"{project} has no setup.py: an egg can only be built from a checkout.")
+        raise FatalError(f"hive up works only in a clone of webcrawl; {project} has no setup.py.")
     with tempfile.TemporaryDirectory(prefix="webcrawl-egg-") as directory:
         # All intermediate files of setuptools are written there, too.
         command = [

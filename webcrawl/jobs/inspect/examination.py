@@ -126,8 +126,10 @@ def examination_text(examination: Examination, *, now: float) -> str:
     """Format *examination* as lines of text; *now* is in epoch seconds."""
     record, diagnosis = examination.record, examination.diagnosis
     rows = [("state", examination.state.in_words(moment(examination.state.until, now)))]
-    has_ended = examination.state.name in {CrawlState.FINISHED, CrawlState.STOPPED}
-    rows.append(("limited by", str(diagnosis)))
+    has_finished = examination.state.name == CrawlState.FINISHED
+    has_ended = has_finished or examination.state.name == CrawlState.STOPPED
+    if not has_finished:  # the last record is older than the end of the crawl
+        rows.append(("limited by", str(diagnosis)))
     if examination.shares:
         rows.append(("time", f"{examination.shares} of {elapsed(examination.secs)}"))
     rows.append(("workers", _workers(examination.busy, record.workers)))
@@ -135,9 +137,10 @@ def examination_text(examination: Examination, *, now: float) -> str:
         hosts = f"{record.ready:,} ready, {record.resting:,} resting"
         rows.append(("hosts", f"{hosts}; {record.in_process:,} requests and pages in process"))
     due = f", {record.due:,} for their next visit" if record.due else ""
-    rows.append(("waiting", counted(record.waiting, "URL") + due))
-    rows += [("parked", line) for line in parked(record.parked)]
-    if record.projection and examination.state.name != CrawlState.FINISHED:
+    if not has_finished:
+        rows.append(("waiting", counted(record.waiting, "URL") + due))
+    rows += [("parked", line) for line in parked(record.parked, has_finished=has_finished)]
+    if record.projection and not has_finished:
         rows.append(("projected", record.projection))
     rows += [("control", change) for change in examination.changes]
     if any(state != "running" for state in record.shards):

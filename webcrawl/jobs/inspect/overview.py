@@ -180,7 +180,8 @@ def overview_text(figures: Overview, *, now: float) -> str:
         ("hosts", hosts),
         ("in process", f"{figures.leased:,}"),
     ]
-    rows += [("parked", line) for line in parked(figures.parked)]
+    has_finished = not figures.waiting
+    rows += [("parked", line) for line in parked(figures.parked, has_finished=has_finished)]
     rows += [("due", f"{counted(figures.due, 'visit')} planned")] if figures.due else []
     rows += [
         ("new", f"{figures.new:,} found since the checkpoint, or not yet in a queue then"),

@@ -50,7 +50,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     if explanation.trap.excepted:
         rows.append(("", "is in TRAP_EXCEPTIONS_FILE, so it is never parked as a trap"))
     fresh, fruitless = explanation.trap.fresh, explanation.trap.fruitless
-    rows.append(("pages", f"{fresh:,} of the host with new content, {fruitless:,} answers without"))
+    rows.append(("pages", f"{fresh:,} of the host with new content, {fruitless:,} without"))
     if since := log_start_notice(explanation.known_since):
         rows.append(("", since))
     rows.append(("as of", as_of_text(explanation.as_of)))
