@@ -25,6 +25,7 @@ FLOORS = [
         errors clock randomness settings signals wording
         urls
         configuration
+        rights
         storage items doctor
         frontier seen net pipelines
         dupefilter hosts

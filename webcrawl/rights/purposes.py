@@ -1,0 +1,34 @@
+"""The purpose of a crawl: CRAWL_PURPOSE."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+#: The purposes that a crawl can have.
+PURPOSES = ("search", "agent", "train", "archive", "research")
+
+
+def purpose_of(settings: BaseSettings) -> str:
+    """Return CRAWL_PURPOSE, or "" if it is not set.
+
+    Raises FatalError unless it is one of PURPOSES. Sites treat a crawler with several purposes by
+    the strictest of them, so a crawl has only one.
+    """
+    purpose = str(settings.get("CRAWL_PURPOSE") or "").strip()
+    if not purpose or purpose in PURPOSES:
+        return purpose
+
+    names = ", ".join(PURPOSES[:-1])
+    words = [word for word in re.split(r"[\s,;+/]+", purpose) if word]
+    if len(words) > 1 and set(words) <= set(PURPOSES):
+        raise FatalError(
+            f"CRAWL_PURPOSE is {purpose!r}, but a crawl has one purpose: sites treat a crawler "
+            "with several by the strictest rule of all. Run one crawl for each purpose."
+        )
+    raise FatalError(f"CRAWL_PURPOSE must be {names} or {PURPOSES[-1]}, not {purpose!r}.")
