@@ -79,7 +79,10 @@ def main(count: str = "10000", engine: str = "webcrawl") -> None:
                 time.sleep(0.001)
                 longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
             took = time.process_time() - began
-        find = exclusions.rules.expressions.found_in
+
+        def find(url: str) -> bool:
+            return exclusions.rules.excludes("", url)
+
     else:
         compiled = [re.compile(one) for one in expressions]
 

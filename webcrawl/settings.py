@@ -206,6 +206,8 @@ HOSTS_POLICY_FILE = ""
 # A file of hosts, domains, networks and /expressions/ of URLs not to be crawled, read again when it
 # changes.
 EXCLUSION_FILE = ""
+# Files like EXCLUSION_FILE, or directories in the layout of the UT1 blacklists, by category.
+BLOCKLISTS: dict[str, str] = {}
 # Contains the product name by which robots.txt files address the crawler.
 USER_AGENT = f"webcrawl/{__version__}"
 # URL of a page about the crawl, or a mail address. Site operators may block crawlers without one.

@@ -20,7 +20,7 @@ def rules(tmp_path):
 
 def test_a_host_is_excluded_by_a_file_or_a_command_and_each_ends_its_own(rules):
     def found(*asked):
-        return [rules.excluded_by(*one) for one in asked]
+        return [found and found.source for found in (rules.excluded_by(*one) for one in asked)]
 
     of_command = [("a.test",), ("www.a.test",), ("::ffff:8.8.8.8",), ("8.8.8.8",)]
     of_file = [("www.file.test",), ("b.test", "http://b.test/secret")]
@@ -28,11 +28,11 @@ def test_a_host_is_excluded_by_a_file_or_a_command_and_each_ends_its_own(rules):
         rules.command("exclude", host, source=f"exclude {host}")
     assert found(*of_file) == ["EXCLUSION_FILE"] * 2
     assert found(*of_command) == ["exclude a.test"] * 2 + ["exclude 8.8.8.8"] * 2
-    assert found(("b.test", "http://b.test/"), ("test",), ("9.8.8.8",), ("",)) == [""] * 4
+    assert found(("b.test", "http://b.test/"), ("test",), ("9.8.8.8",), ("",)) == [None] * 4
     for host in ("a.test", "8.8.8.8", "file.test"):
         rules.command("allow", host, source="allow")
     assert found(*of_file) == ["EXCLUSION_FILE"] * 2
-    assert found(*of_command) == [""] * 4
+    assert found(*of_command) == [None] * 4
 
 
 def test_the_pace_of_the_longest_name_applies_until_it_is_ended(rules):

@@ -55,11 +55,12 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
             "hosts/politeness/delays.py",
             "crawl/lease/fetch.py",
             "hosts/robots/lookup.py",
+            "hosts/host_rules.py",
         )
     )
     decided = set(re.findall(r'FetchAction\.RE(?:FUSE|TRY), "(\w+)"', source))
     decided |= set(re.findall(r'outcome(?:, line)? = "(\w+)"', source))
-    decided |= set(re.findall(r'_UNREACHABLE = "(\w+)"', source))
+    decided |= set(re.findall(r'(?:_UNREACHABLE|EXCLUDED) = "(\w+)"', source))
     decided |= set(re.findall(r'return failed.failed_with\n +return "(\w+)"', source))
     assert len(decided) == 9
     assert decided | OUTCOMES | {"dropped"} == NAMES  # the last by a command

@@ -5,6 +5,8 @@ whose names are in capitals are also settings. If the user sets one, it keeps th
 are subtracted first, and the other rows share the rest by weight. So the budget is kept with any
 settings, and a larger budget makes all other rows larger in proportion.
 
+As many bytes as the files of BLOCKLISTS have are set aside for their rules.
+
 The sizes are for all shards of the process together. Each shard gets an equal part of those rows
 that every shard needs, but not less than it needs to work. So many shards may use more than the
 budget.
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from webcrawl.configuration.blocklists import blocklist_bytes
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError
 
@@ -108,7 +111,8 @@ def sizes(settings: BaseSettings) -> dict[str, int]:
         for name, row in TABLE.items()
         if name.isupper() and settings.get(name) is not None
     }
-    user_bytes = sum(size * TABLE[name].unit for name, size in user_sizes.items())
+    list_bytes = blocklist_bytes(settings)
+    user_bytes = list_bytes + sum(size * TABLE[name].unit for name, size in user_sizes.items())
     others = {name: row for name, row in TABLE.items() if name not in user_sizes}
     weights = sum(row.weight for row in others.values())
     # The budget must be large enough that every other row gets its minimum.
@@ -116,7 +120,8 @@ def sizes(settings: BaseSettings) -> dict[str, int]:
         (-(-row.at_least * row.unit * weights // row.weight) for row in others.values()), default=0
     )
     if budget < needed:
-        clause = f", {user_bytes} of them for {', '.join(user_sizes)}" if user_sizes else ""
+        names = [*["BLOCKLISTS"] * bool(list_bytes), *user_sizes]
+        clause = f", {user_bytes} of them for {', '.join(names)}" if user_sizes else ""
         raise FatalError(f"MEMORY_BUDGET must be at least {needed} bytes{clause}; it is {budget}.")
 
     shares = {

@@ -86,7 +86,9 @@ class Control:
         self._reported.append(self)
         self._redoing = asyncio.ensure_future(self._redo([*journal.pending.values()]))
         files = self._process.parts.state.rules_files
-        for file in files.values():
+        for prefix, file in files.items():
+            if prefix.startswith("blocklists/"):
+                continue  # one setting with many files: each is read by itself
             file.on_change = partial(self._reload, file.setting)
 
     def close(self) -> None:

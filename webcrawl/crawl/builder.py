@@ -209,12 +209,13 @@ class ProcessBuilder:
 
     def state(self) -> JobState:
         """Build the state of the job: shards, rules and link submitter. No crawl needs to run."""
-        links = self._build_link_submitter()
+        links, lists = self._build_link_submitter(), self._rules.hosts.blocklists
         return JobState(
             resources=self._resources,
             rules=self._rules,
             rules_files={
                 "exclusions/": self._rules.hosts.exclusions,
+                **{f"blocklists/{name}/": file for name, file in lists.items()},
                 "hosts_policy/": self._rules.hosts.policies,
                 "ranks/": self._ranks,
                 "traps/exceptions/": self._trap_exceptions,

@@ -1,17 +1,17 @@
 """Host rules: the operator's rules for hosts and domains, from files and commands.
 
-The files are EXCLUSION_FILE and HOSTS_POLICY_FILE, which are read again as a whole when they
-change. Commands to the running crawl add one rule at a time. A command applies to a host, to a
-domain with all its subdomains, or, with the name "", to all hosts; the longest matching name
-applies. A host is excluded if a file or a command says so. Commands that set a pace multiply the
-pauses that follow from the files.
+The files are EXCLUSION_FILE, HOSTS_POLICY_FILE and those of BLOCKLISTS, which are read again as a
+whole when they change. Commands to the running crawl add one rule at a time. A command applies to a
+host, to a domain with all its subdomains, or, with the name "", to all hosts; the longest matching
+name applies. A host is excluded if a file or a command says so. Commands that set a pace multiply
+the pauses that follow from the files.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from webcrawl.hosts.politeness.exclusions import exclusion_file
+from webcrawl.hosts.politeness.exclusions import blocklists, exclusion_file
 from webcrawl.hosts.politeness.host_policies import NO_POLICY, policy_file
 from webcrawl.net.guard import plain_address
 from webcrawl.net.http.request import NOTHING_ADDED
@@ -19,6 +19,8 @@ from webcrawl.urls import host_of
 from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.settings import BaseSettings
 
     from webcrawl.hosts.politeness.exclusions import ExclusionRules
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from webcrawl.net.http.request import Additions
     from webcrawl.storage.watched_rules import RulesFile
 
+#: Outcome of excluded URLs; for those in BLOCKLISTS, "_" and the category follow.
+EXCLUDED = "excluded"
 #: Commands about hosts, with the topic of their rules; "" if the topic is the gate that they name.
 COMMANDS = {
     "exclude": "exclude",
@@ -47,25 +51,42 @@ class CommandRule(NamedTuple):
     times: float
 
 
+class Exclusion(NamedTuple):
+    """Why a host or URL is excluded: the source of the rule, and the outcome of such URLs."""
+
+    source: str
+    outcome: str = EXCLUDED
+
+
 class HostRules:
-    """The rules from two files and from commands. Used for each URL, so only ``open`` blocks."""
+    """The rules from files and from commands. Used for each URL, so only ``open`` blocks."""
 
     def __init__(
-        self, *, exclusions: RulesFile[ExclusionRules], policies: RulesFile[HostTables]
+        self,
+        *,
+        exclusions: RulesFile[ExclusionRules],
+        blocklists: Mapping[str, RulesFile[ExclusionRules]],
+        policies: RulesFile[HostTables],
     ) -> None:
         self.exclusions = exclusions
+        self.blocklists = blocklists
         self.policies = policies
         # Keyed by topic ("exclude", "pace" or the name of a gate), then by host.
         self._commands: dict[str, dict[str, CommandRule]] = {}
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from the settings of both files. Raises FatalError for a bad value."""
-        return cls(exclusions=exclusion_file(settings), policies=policy_file(settings))
+        """Build from the settings of the files. Raises FatalError for a bad value."""
+        return cls(
+            exclusions=exclusion_file(settings),
+            blocklists=blocklists(settings),
+            policies=policy_file(settings),
+        )
 
     def open(self) -> None:
-        """Read both files. Blocks. Raises FatalError for a file that cannot be used."""
-        self.exclusions.open()
+        """Read all files. Blocks. Raises FatalError for a file that cannot be used."""
+        for file in (self.exclusions, *self.blocklists.values()):
+            file.open()
         self.policies.open()
 
     def command(
@@ -82,18 +103,21 @@ class HostRules:
         else:
             rules[host] = CommandRule(source, 1 / times if name == "faster" else times)
 
-    def excluded_by(self, host: str, url: str = "") -> str:
-        """Return the source of the rule that excludes *host* or *url*; "" if none does.
+    def excluded_by(self, host: str, url: str = "") -> Exclusion | None:
+        """Return why *host* or *url* is excluded; None if it is not.
 
         *host* is a name or an address in the form of `host_of`; *url* is normalized.
         """
-        rules = self.exclusions.rules
-        if rules.excludes(host) or (url and rules.expressions.found_in(url)):
-            return self.exclusions.setting
+        if self.exclusions.rules.excludes(host, url):
+            return Exclusion(self.exclusions.setting)
+        for name, file in self.blocklists.items():
+            if file.rules.excludes(host, url):
+                category = name.partition("/")[0]
+                return Exclusion(f"BLOCKLISTS {name}: {file.version}", f"{EXCLUDED}_{category}")
         if not self._commands:
-            return ""
+            return None
         rule = self._command_rule("exclude", plain_address(host) if ":" in host else host)
-        return "" if rule is None else rule.source
+        return None if rule is None else Exclusion(rule.source)
 
     @property
     def has_delays(self) -> bool:

@@ -40,8 +40,8 @@ _SITEMAP = "sitemap"
 # Factor by which the interval of a sitemap grows while it has not changed.
 _LONGER = 1.4
 # Outcomes after which a URL is never visited again.
-_FINAL_OUTCOMES = frozenset(
-    {"excluded", "address_forbidden", "bad_url", "poison", "replaced", "unreadable"}
+_FINAL_OUTCOMES = (
+    *("excluded", "address_forbidden", "bad_url", "poison", "replaced", "unreadable"),
 )
 
 
@@ -94,7 +94,7 @@ class Visits:
         *history* has the document of the last fetch, which ended at the epoch seconds *at* (None:
         now). *change* is the result of that visit, "" for a new document, *outcome* its outcome.
         """
-        if entry.extra or entry.kind in NO_URLS or outcome in _FINAL_OUTCOMES:
+        if entry.extra or entry.kind in NO_URLS or outcome.startswith(_FINAL_OUTCOMES):
             return None
 
         now = int(self.clock() if at is None else at)

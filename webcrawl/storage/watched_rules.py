@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -152,6 +153,12 @@ class RulesFile(Generic[R]):
         if self._path is None:
             raise FatalError(f"{self.setting} is not set, so there is nothing to read.")
         return self._executor.submit(self._read_again, self._path)
+
+    @property
+    def version(self) -> str:
+        """Name the file whose rules are in force, with the date of its last change."""
+        changed_at = self._version[0] / 1e9 if self._version else 0
+        return f"{self._path} of {time.strftime('%Y-%m-%d', time.gmtime(changed_at))}"
 
     def stats(self) -> dict[str, int]:
         """Return the numbers of rules in force, of bad lines, and of reloads."""

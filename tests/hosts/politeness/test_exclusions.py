@@ -17,6 +17,7 @@ def rules(*lines):
     made = ExclusionRules()
     for line in lines:
         made.add(line)
+    made.complete()
     return made
 
 
@@ -78,7 +79,7 @@ def test_spaces_and_comments_do_no_harm(line, number):
 @pytest.mark.parametrize(
     "line",
     [
-        "https://example.com/", "example.com/path", "example.com:80", "me@example.com", "a b.test",
+        "https://", "example.com/path", "example.com:80", "me@example.com", "a b.test",
         "10.0.0.0/33", "10.0.0.1.5/8", "1.2.3.256", "::x", "[::1", "*", ".", "=", "==a.test",
         "*example.com?", "a..test", "a%2e.test", "=*.test", "x" * 64 + "\ud7ff.test",
         ".".join(["x" * 60] * 5), "\0",
@@ -86,7 +87,7 @@ def test_spaces_and_comments_do_no_harm(line, number):
 )  # fmt: skip
 def test_an_invalid_line_is_refused_and_changes_nothing(line):
     made = ExclusionRules()
-    with pytest.raises(ValueError, match=r"is not a host, address, network or /expression/$"):
+    with pytest.raises(ValueError, match=r"is not a host, address, network, URL or /expression/$"):
         made.add(line)
     assert len(made) == 0
 
@@ -97,11 +98,7 @@ NAMES = st.lists(LABELS, min_size=1, max_size=4).map(lambda labels: ".".join([*l
 
 @given(domains=st.sets(NAMES), exact=st.sets(NAMES), hosts=st.lists(NAMES))
 def test_a_host_is_excluded_by_its_name_or_a_domain_above_it(domains, exact, hosts):
-    made = ExclusionRules()
-    for name in domains:
-        made.add(name)
-    for name in exact:
-        made.add("=" + name)
+    made = rules(*domains, *("=" + name for name in exact))
     assert len(made) == len(domains) + len(exact)
     for host in [*hosts, *domains, *exact]:
         labels = host.split(".")
@@ -114,6 +111,7 @@ def test_no_line_can_do_more_than_be_refused(line):
     made = ExclusionRules()
     with contextlib.suppress(ValueError):
         made.add(line)
+    made.complete()
     assert not made.excludes("webcrawl.invalid.test")
 
 
@@ -228,7 +226,7 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(path, watched
     assert watched.file.stats() == {"rules": 1, "bad_lines": 2, "reloads": 1}
     first, second = said(caplog, "WARNING")
     assert first == (
-        f"{path}, line 2 excludes nothing: 'a..test' is not a host, address, network "
+        f"{path}, line 2 excludes nothing: 'a..test' is not a host, address, network, URL "
         "or /expression/"
     )
     assert second.startswith(f"{path}, line 4 excludes nothing: 'utf-8' codec can't decode")

@@ -32,7 +32,9 @@ def opened(tmp_path, clock):
         settings.setdict({"HOSTS_POLICY_FILE": path, "LINK_KINDS": ["a", "css"]})
         settings.set("POLITENESS_MIN_DELAY", 3)
         rules = HostRules(
-            exclusions=exclusion_file(settings), policies=policy_file(settings, clock=clock)
+            exclusions=exclusion_file(settings),
+            blocklists={},
+            policies=policy_file(settings, clock=clock),
         )
         rules.open()
         return rules

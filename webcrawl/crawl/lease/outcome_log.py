@@ -99,12 +99,13 @@ NAMES = OUTCOMES | {
 }
 #: Outcomes of URLs that were given up. A replaced Request is not one: it continues as another.
 GIVEN_UP = NAMES - {"replaced"}
-_HTTP_ERROR = re.compile(r"http_[4-9]\d\d", re.ASCII)
+# Their endings are the categories of BLOCKLISTS, and status codes.
+_WITH_ENDING = re.compile(r"excluded_\w+|http_[4-9]\d\d", re.ASCII)
 
 
 def is_given_up(outcome: str) -> bool:
     """Return whether a URL with *outcome* was given up, so that a user can have it retried."""
-    return outcome in GIVEN_UP or bool(_HTTP_ERROR.fullmatch(outcome))
+    return outcome in GIVEN_UP or bool(_WITH_ENDING.fullmatch(outcome))
 
 
 _Fingerprint: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{0,16}$")]

@@ -1,16 +1,23 @@
-"""Exclusions: hosts, networks and URLs that must not be crawled, from EXCLUSION_FILE.
+"""Exclusions: hosts, networks and URLs not to be crawled, from EXCLUSION_FILE and BLOCKLISTS.
 
-A line added to the file also applies to waiting URLs. storage/watched_rules.py reads the file.
+A line added to a file also applies to waiting URLs. storage/watched_rules.py reads the files.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from array import array
+from bisect import bisect_left
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
 from webcrawl.clock import TimeSource, now
+from webcrawl.configuration.blocklists import blocklist_files
 from webcrawl.net.guard import plain_address
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of, normalize
@@ -21,32 +28,70 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # line := [rule] ["#" comment]
-# rule := name | "=" name | address | address "/" bits | "/" expression "/"
+# rule := name | "=" name | address | address "/" bits | url | "/" expression "/"
 # A name also stands for all names below it; a leading "." or "*." is ignored. With "=" it stands
-# for that single host. An expression, in RE2's syntax, may match anywhere in the URL, which has no
+# for that single host. A URL also stands for all URLs below it, with any scheme, and with or
+# without "www.". An expression, in RE2's syntax, may match anywhere in the URL, which has no
 # fragment.
 _COMMENT = "#"
+# A name that is already in the form of `host_of`, as nearly all names of large lists are.
+_USUAL_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9-]{1,63}\.)+[a-z]{2,63}")
+# The end of a part of a URL that stands for all URLs below it.
+_PART_END = re.compile(r"[/?]|$")
+# How a line of each file of a blocklist is written as a rule.
+_RULE_OF_LINE = {"domains": "%s", "urls": "http://%s", "expressions": "/(?i)%s/"}
 # Names are normalized as part of a URL: these characters would end the host there, or are not
 # allowed in one.
 _NOT_IN_NAMES = re.compile(r"[\s/\\?#@:=%<>*]")
 _MAX_NAME = 253
 
 
-class ExclusionRules:
-    """The rules of one version of the exclusion file."""
+class Names:
+    """Set of names in 8 bytes each: sorted hashes. Call ``add`` for each name, then ``sort``.
+
+    One of 10^12 other names has the same hash as one of five million names in the set.
+    """
 
     def __init__(self) -> None:
-        self._domains: set[str] = set()
+        self._hashes = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def __contains__(self, name: object) -> bool:
+        value = xxh3_64_intdigest(str(name).encode())
+        index = bisect_left(self._hashes, value)
+        return index < len(self._hashes) and self._hashes[index] == value
+
+    def add(self, name: str) -> None:
+        """Add *name*."""
+        self._hashes.append(xxh3_64_intdigest(name.encode()))
+
+    def sort(self) -> None:
+        """Sort the hashes, after the last ``add``."""
+        np.frombuffer(self._hashes, dtype=np.uint64).sort()
+
+
+class ExclusionRules:
+    """The rules of one version of a file, in which *rule* is how a line is written as a rule.
+
+    Call ``add`` for each line, then ``complete``.
+    """
+
+    def __init__(self, rule: str = "%s") -> None:
+        self._rule = rule
+        self._domains = Names()
+        self._urls = Names()
         self._exact: set[str] = set()
         # The prefixes of networks as numbers, by IP version and prefix length. So an address takes
         # one look-up for each prefix length in use.
         self._networks: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
-        self.expressions = Expressions()
+        self._expressions = Expressions()
 
     def __len__(self) -> int:
-        """Return the number of distinct rules."""
+        """Return the number of rules."""
         hosts = len(self._domains) + len(self._exact) + sum(map(len, self._networks.values()))
-        return hosts + len(self.expressions)
+        return hosts + len(self._urls) + len(self._expressions)
 
     def add(self, line: str) -> None:
         """Add the rule in *line*, if there is one.
@@ -55,29 +100,55 @@ class ExclusionRules:
         sentence.
         """
         rule = line.partition(_COMMENT)[0].strip()
+        if not rule:
+            return
+        rule = self._rule % rule
+        if _USUAL_NAME.fullmatch(rule):
+            self._domains.add(rule)
+            return
         if len(rule) > len("//") and rule[0] == rule[-1] == "/":
-            self.expressions.add(rule[1:-1])
+            self._expressions.add(rule[1:-1])
+            return
+        if "://" in rule and (url := normalize(rule)):
+            self._urls.add(_without_scheme(url).rstrip("/"))
             return
 
         name = rule.removeprefix("=").removesuffix(".")
         address = name[1:-1] if name[:1] + name[-1:] == "[]" else name
-        if not rule or self._add_network(address):
+        if self._add_network(address):
             return
 
         is_exact = rule.startswith("=")
         host = host_in(name if is_exact else name.removeprefix("*").removeprefix("."))
         if host is None:
-            raise ValueError(f"{rule[:80]!r} is not a host, address, network or /expression/")
+            raise ValueError(f"{rule[:80]!r} is not a host, address, network, URL or /expression/")
         if not self._add_network(host):
             (self._exact if is_exact else self._domains).add(host)
 
-    def excludes(self, host: str) -> bool:
-        """Return whether *host*, a name or an address in the form of `host_of`, is excluded."""
+    def complete(self) -> None:
+        """Prepare the rules for use, after the last ``add``."""
+        self._domains.sort()
+        self._urls.sort()
+        self._expressions.compile()
+
+    def excludes(self, host: str, url: str = "") -> bool:
+        """Return whether *host*, a name or an address in the form of `host_of`, is excluded.
+
+        Or *url*, if it is given, which is normalized.
+        """
         if host in self._exact:
             return True
         if self._networks and (":" in host or host[-1:].isdigit()) and self._in_network(host):
             return True
-        return bool(self._domains) and domain_among(self._domains, host) is not None
+        if self._domains and domain_among(self._domains, host) is not None:
+            return True
+        return bool(url) and (self._expressions.found_in(url) or self._is_below_url(url))
+
+    def _is_below_url(self, url: str) -> bool:
+        """Return whether a rule that is a URL stands for *url*."""
+        address = _without_scheme(url) if self._urls else ""
+        ends = _PART_END.finditer(address)
+        return any(address[: end.start()] in self._urls for end in ends)
 
     def _add_network(self, text: str) -> bool:
         """Add the network or address *text*; return False if it is neither."""
@@ -118,8 +189,33 @@ def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesF
         idle="excludes nothing",
         make=ExclusionRules,
         clock=clock,
-        complete=lambda rules: rules.expressions.compile(),
+        complete=ExclusionRules.complete,
     )
+
+
+def blocklists(
+    settings: BaseSettings, *, clock: TimeSource = now
+) -> dict[str, RulesFile[ExclusionRules]]:
+    """Return the rules of BLOCKLISTS, by category and, for a directory, "/" and the file's name.
+
+    Raises FatalError for a bad value of BLOCKLISTS.
+    """
+    return {
+        name: RulesFile(
+            path=path,
+            setting="BLOCKLISTS",
+            idle="blocks nothing",
+            make=partial(ExclusionRules, _RULE_OF_LINE.get(name.partition("/")[2], "%s")),
+            clock=clock,
+            complete=ExclusionRules.complete,
+        )
+        for name, path in blocklist_files(settings).items()
+    }
+
+
+def _without_scheme(url: str) -> str:
+    """Return *url* from its host on, without a leading "www."."""
+    return url.partition("://")[2].removeprefix("www.")
 
 
 def host_in(name: str) -> str | None:

@@ -83,8 +83,8 @@ class Preconditions:
         been in process since, so it cannot have failed in the meantime.
         """
         host = host_of(entry.url)
-        if self.rules.excluded_by(host, entry.url):
-            return Decision(FetchAction.REFUSE, "excluded")
+        if exclusion := self.rules.excluded_by(host, entry.url):
+            return Decision(FetchAction.REFUSE, exclusion.outcome)
         failure = "" if is_host_looked_up else self.politeness.refusal(entry.host, entry.url)
         if failure:
             return Decision(FetchAction.REFUSE, failure)
@@ -94,8 +94,8 @@ class Preconditions:
             addresses = self.addresses.known_addresses(host)
             if not isinstance(addresses, list) or not addresses:
                 return self._without_address(host, addresses)
-            if any(map(self.rules.excluded_by, addresses)):
-                return Decision(FetchAction.REFUSE, "excluded")
+            for exclusion in filter(None, map(self.rules.excluded_by, addresses)):
+                return Decision(FetchAction.REFUSE, exclusion.outcome)
             address = addresses[0]
         return self._by_robots(entry, address)
 

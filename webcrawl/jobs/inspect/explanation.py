@@ -187,7 +187,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     robots = robots_state(shard, normalized, settings=settings)
     host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=robots.crawl_delay)
     excluded = host_rules.excluded_by(hostname, normalized) or next(
-        filter(None, map(host_rules.excluded_by, host.addresses)), ""
+        filter(None, map(host_rules.excluded_by, host.addresses)), None
     )
 
     state = _state(view, places, outcomes, fps, refused_by)
@@ -208,7 +208,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
         robots=robots,
         trap=trap_state(shard, normalized, settings=settings),
         table=host_rules.table_of(hostname),
-        excluded=excluded,
+        excluded=excluded.source if excluded else "",
         refused_by=refused_by,
         judged_as=judged_as,
         places=places,

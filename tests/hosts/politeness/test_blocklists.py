@@ -1,0 +1,125 @@
+"""Tests of BLOCKLISTS: the layout of UT1, rules that are URLs, outcomes by category, memory."""
+
+import json
+import os
+
+import pytest
+from scrapy.settings import Settings
+from scrapy.utils.project import get_project_settings
+from text_tables import table
+
+from webcrawl.configuration.memory_budget import sizes
+from webcrawl.errors import FatalError
+from webcrawl.hosts.host_rules import HostRules
+from webcrawl.hosts.politeness.exclusions import ExclusionRules, blocklists
+
+UT1 = {
+    "domains": "bad.test\n10.1.2.3\nxn--bcher-kva.example\n",
+    "urls": "files.test/~eve\n10.1.0.0/16/mozi.m\n10.9.0.0/1\nwww.pages.test/a/b.html?x=1\n",
+    "expressions": "(^|[-?+=&/_])(casino|poker)s?([-?+=&/_]|$)\n",
+    "usage": "# of the list\nblack\n",
+}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """Return a list in the layout of UT1, last changed on 2026-11-20."""
+    for name, text in UT1.items():
+        (tmp_path / name).write_text(text)
+        os.utime(tmp_path / name, (1_795_000_000,) * 2)
+    return tmp_path
+
+
+def rules_of(**lists):
+    settings = get_project_settings()
+    settings.set("BLOCKLISTS", json.dumps({name: str(path) for name, path in lists.items()}))
+    made = HostRules.from_settings(settings)
+    made.open()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "part"),
+    table("""
+        bad.test         | http://bad.test/                      | domains
+        www.bad.test     | https://www.bad.test/x                | domains
+        10.1.2.3         | http://10.1.2.3/                      | domains
+        files.test       | https://files.test/~eve               | urls
+        files.test       | http://files.test/~eve/x.exe?y        | urls
+        www.files.test   | http://www.files.test/~eve?z          | urls
+        10.1.0.0         | http://10.1.0.0/16/mozi.m             | urls
+        pages.test       | http://pages.test/a/b.html?x=1        | urls
+        c.test           | http://c.test/best-Casinos/           | expressions
+        files.test       | http://files.test/~evelyn             |
+        files.test       | http://files.test/                    |
+        10.1.9.9         | http://10.1.9.9/                      |
+        pages.test       | http://pages.test/a/b.html            |
+        notbad.test      | http://notbad.test/casinova           |
+    """),
+)
+def test_a_list_in_the_layout_of_ut1_blocks_its_urls_and_no_others(directory, host, url, part):
+    found = rules_of(adult=directory).excluded_by(host, url)
+    source = f"BLOCKLISTS adult/{part}: {directory / part} of 2026-11-18"
+    assert found == ((source, "excluded_adult") if part else None)
+
+
+def test_each_list_is_counted_by_its_category_and_read_again_when_it_changes(directory, clock):
+    own = directory / "own.txt"
+    own.write_text("http://a.test/x/\nhttps://b.test\na/b\n")
+    settings = Settings({"BLOCKLISTS": {"malware": directory, "own": own}})
+    lists = blocklists(settings, clock=clock)
+    for file in lists.values():
+        file.open()
+    counts = {name: (len(file.rules), file.stats()["bad_lines"]) for name, file in lists.items()}
+    parts = {"malware/domains": (3, 0), "malware/urls": (4, 0), "malware/expressions": (1, 0)}
+    assert counts == parts | {"own": (2, 1)}
+
+    own.write_text("c.test\n")
+    for _ in range(2):
+        clock.advance(1)
+        lists["own"].reload_if_changed()
+    lists["own"].reading.result(timeout=30)
+    rules = lists["own"].rules
+    assert [rules.excludes(host, f"http://{host}/") for host in ("b.test", "c.test")] == [0, 1]
+    for file in lists.values():
+        file.close()
+
+
+@pytest.mark.parametrize(
+    ("usage", "value", "reason"),
+    [
+        ("white\n", {"adult": "."}, r"\. is a list of allowed sites, as usage says\.$"),
+        ("black white\n", {"adult": "empty"}, "empty has none of the files domains, urls, exp"),
+        ("black\n", {"../x": "."}, "BLOCKLISTS has '../x': '.'; it must map words of"),
+        ("black\n", {"own": 3}, "BLOCKLISTS has 'own': 3; it must map"),
+        ("black\n", ["own"], "BLOCKLISTS must be a dictionary"),
+        ("black\n", {"own": "missing"}, "BLOCKLISTS missing cannot be read .*: create it"),
+    ],
+)
+def test_a_bad_list_is_refused_in_one_sentence(directory, monkeypatch, usage, value, reason):
+    monkeypatch.chdir(directory)
+    (directory / "usage").write_text(usage)
+    (directory / "empty").mkdir()
+    with pytest.raises(FatalError, match=reason):
+        for file in blocklists(Settings({"BLOCKLISTS": json.dumps(value)})).values():
+            file.open()
+
+
+def test_memory_for_the_lists_is_set_aside_or_the_lists_are_refused(directory):
+    settings = get_project_settings()
+    whole = sizes(settings)["queues"]
+    (directory / "domains").write_text("bad.test\n" * 10_000_000)
+    settings.set("BLOCKLISTS", {"adult": str(directory)})
+    assert sizes(settings)["queues"] < 0.9 * whole
+    settings.set("MEMORY_BUDGET", "64MB")
+    with pytest.raises(FatalError, match=r"at least \d+ bytes, 90000\d+ of them for BLOCKLISTS;"):
+        sizes(settings)
+
+
+def test_a_name_takes_eight_bytes_and_the_list_finds_each_of_many():
+    rules = ExclusionRules()
+    for number in range(20_000):
+        rules.add(f"host{number}.test")
+    rules.complete()
+    hosts = [f"host{number}.test" for number in range(40_000)]
+    assert [rules.excludes(f"www.{host}") for host in hosts] == [True] * 20_000 + [False] * 20_000

@@ -1,0 +1,52 @@
+"""Files of BLOCKLISTS: lists of hosts and URLs not to be crawled, by category.
+
+A list is a file in the format of EXCLUSION_FILE, or a directory in the layout of the blacklists of
+the Université Toulouse Capitole (UT1, dsi.ut-capitole.fr/blacklists), which is that of squidGuard:
+files ``domains``, ``urls`` and ``expressions``, and ``usage``, which says "black" or "white".
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from webcrawl.configuration.values import dictionary
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+_CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_PARTS = ("domains", "urls", "expressions")
+
+
+def blocklist_files(settings: BaseSettings) -> dict[str, Path]:
+    """Return the files of BLOCKLISTS, by category and, for a directory, "/" and the file's name.
+
+    Raises FatalError for a bad value, or for a directory that is not a blocklist.
+    """
+    files: dict[str, Path] = {}
+    for category, value in dictionary(settings, "BLOCKLISTS").items():
+        if not (_CATEGORY.fullmatch(category) and isinstance(value, str | Path)):
+            raise FatalError(
+                f"BLOCKLISTS has {category!r}: {value!r}; it must map words of lower-case letters, "
+                "digits and underscores to paths."
+            )
+        path = Path(value)
+        parts = {f"{category}/{part}": path / part for part in _PARTS if (path / part).exists()}
+        usage = path / "usage"
+        if path.is_dir() and not parts:
+            raise FatalError(f"BLOCKLISTS: {path} has none of the files {', '.join(_PARTS)}.")
+        if usage.exists() and b"black" not in usage.read_bytes().split():
+            raise FatalError(f"BLOCKLISTS: {path} is a list of allowed sites, as {usage} says.")
+        files |= parts or {category: path}
+    return files
+
+
+def blocklist_bytes(settings: BaseSettings) -> int:
+    """Return the size of all files of BLOCKLISTS; files that do not exist are reported later.
+
+    The rules of a list take less memory than its file, even while a changed file replaces them.
+    """
+    return sum(path.stat().st_size for path in blocklist_files(settings).values() if path.exists())
