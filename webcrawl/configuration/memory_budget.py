@@ -121,7 +121,7 @@ def sizes(settings: BaseSettings) -> dict[str, int]:
     )
     if budget < needed:
         names = [*["BLOCKLISTS"] * bool(list_bytes), *user_sizes]
-        clause = f", {user_bytes} of them for {', '.join(names)}" if user_sizes else ""
+        clause = f", {user_bytes} of them for {', '.join(names)}" if names else ""
         raise FatalError(f"MEMORY_BUDGET must be at least {needed} bytes{clause}; it is {budget}.")
 
     shares = {
