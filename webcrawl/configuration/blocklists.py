@@ -2,7 +2,7 @@
 
 A list is a file in the format of EXCLUSION_FILE, or a directory in the layout of the blacklists of
 the Université Toulouse Capitole (UT1, dsi.ut-capitole.fr/blacklists), which is that of squidGuard:
-files ``domains``, ``urls`` and ``expressions``, and ``usage``, which says "black" or "white".
+files ``domains``, ``urls`` and ``expressions``. Other files, such as ``usage``, are not read.
 """
 
 from __future__ import annotations
@@ -28,18 +28,15 @@ def blocklist_files(settings: BaseSettings) -> dict[str, Path]:
     """
     files: dict[str, Path] = {}
     for category, value in dictionary(settings, "BLOCKLISTS").items():
-        if not (_CATEGORY.fullmatch(category) and isinstance(value, str | Path)):
+        if not _CATEGORY.fullmatch(str(category)):
             raise FatalError(
-                f"BLOCKLISTS has {category!r}: {value!r}; it must map words of lower-case letters, "
-                "digits and underscores to paths."
+                f"BLOCKLISTS has the category {category!r}; it must be a word of lower-case "
+                "letters, digits and underscores."
             )
-        path = Path(value)
+        path = Path(str(value))
         parts = {f"{category}/{part}": path / part for part in _PARTS if (path / part).exists()}
-        usage = path / "usage"
         if path.is_dir() and not parts:
             raise FatalError(f"BLOCKLISTS: {path} has none of the files {', '.join(_PARTS)}.")
-        if usage.exists() and b"black" not in usage.read_bytes().split():
-            raise FatalError(f"BLOCKLISTS: {path} is a list of allowed sites, as {usage} says.")
         files |= parts or {category: path}
     return files
 

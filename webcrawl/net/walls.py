@@ -136,6 +136,24 @@ _TOKEN = 8
 _MAX_WORDS = 12
 
 
+# Answers with these statuses refuse a request, and these fields say what the site asks for instead:
+# draft-ietf-webbotauth-httpsig-protocol-01; developers.cloudflare.com/ai-crawl-control, "Pay per
+# crawl".
+_REFUSING = frozenset({401, 402, 403, 429})
+_DEMANDS = {b"Accept-Signature": "_with_accept_signature", b"Crawler-Price": "_with_price"}
+
+
+def refusal(response: Response, wall: str) -> str:
+    """Return how *response*, which shows *wall*, refuses the crawler: "none" if it does not.
+
+    For example "403", "402_with_price" or "challenged".
+    """
+    if wall == CHALLENGED:
+        return wall
+    demands = [words for name, words in _DEMANDS.items() if name in response.headers]
+    return "".join([f"{response.status}", *demands]) if response.status in _REFUSING else "none"
+
+
 def header_wall(url: str, response: Response) -> str:
     """Return which wall the header of *response* to *url* shows by itself; "" if none. 1 us."""
     fields = response.headers

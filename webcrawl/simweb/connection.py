@@ -54,6 +54,7 @@ class WebRequest(NamedTuple):
     gzip: bool = False
     keep_alive: bool = False
     known: Known = NONE
+    is_signed: bool = False
 
     @property
     def is_bad(self) -> bool:
@@ -165,6 +166,7 @@ class HttpConnection(asyncio.Protocol):
                     headers.get(b"if-none-match", b"").decode("latin-1"),
                     headers.get(b"if-modified-since", b"").decode("latin-1"),
                 ),
+                b"signature" in headers,
             )
         )
 
@@ -213,6 +215,10 @@ class HttpConnection(asyncio.Protocol):
             wait_secs = self._shared.secs_until_accepted(host)
             if wait_secs:
                 return _throttled(host, wait_secs, self._shared.clock())
+        if host.behaviour is Behaviour.GUARDED and request.target not in {PATH, MOVED_PATH}:
+            status, field = GUARDS[host.index % len(GUARDS)]
+            if not (field == ACCEPT_SIGNATURE and request.is_signed):
+                return status_page(status, field)
         return self._shared.reply_to(
             host, request.target, gzip=request.gzip, at=request.start, known=request.known
         )
@@ -332,6 +338,18 @@ class HttpConnection(asyncio.Protocol):
             return AnswerEnd.STALL
         await asyncio.sleep(_RESET_SECS)
         return AnswerEnd.RESET
+
+
+ACCEPT_SIGNATURE = 'Accept-Signature: sig1=("@authority");tag="web-bot-auth"\r\n'
+#: Answers of guarded hosts: status and header line. A signature of any kind opens those that ask.
+GUARDS = (
+    (401, ACCEPT_SIGNATURE),
+    (403, ACCEPT_SIGNATURE),
+    (402, "Crawler-Price: USD 0.01\r\n"),
+    (403, ""),
+    (429, ""),
+    (403, "Cf-Mitigated: challenge\r\n"),
+)
 
 
 def _throttled(host: HostSpec, wait_secs: float, now: float) -> HostReply:

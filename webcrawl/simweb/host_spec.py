@@ -7,11 +7,12 @@ from enum import StrEnum
 
 
 class Behaviour(StrEnum):
-    """How a host behaves. Only hosts with one of the first four behaviours send valid answers."""
+    """How a host behaves. Only hosts with one of the first five behaviours send valid answers."""
 
     SOUND = "sound"
     SLOW = "slow"  # waits slow_secs, or dribbles the answer over that time
     THROTTLE = "throttle"  # 429 with Retry-After to a second request within throttle_secs
+    GUARDED = "guarded"  # refuses crawlers, each host in its own way, except for robots.txt
     SERVER_ERROR = "server_error"  # 5xx to everything, including robots.txt
     REFUSE = "refuse"  # its address refuses connections
     RESET = "reset"  # resets the connection, before or within the answer
@@ -26,9 +27,11 @@ DNS_FAULTS = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TI
 # Behaviours of hosts with protocols that have no status codes. With any other behaviour, the
 # correct result of a crawl would depend on how often the host is asked, or on a robots.txt it
 # cannot have.
-FTP_BEHAVIOURS = frozenset(Behaviour) - {Behaviour.THROTTLE}
+FTP_BEHAVIOURS = frozenset(Behaviour) - {Behaviour.THROTTLE, Behaviour.GUARDED}
 GOPHER_BEHAVIOURS = DNS_FAULTS | {Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE}
-ANSWERING = frozenset({Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, Behaviour.SERVER_ERROR})
+# Behaviours of hosts that send no document.
+REFUSING = frozenset({Behaviour.GUARDED, Behaviour.SERVER_ERROR})
+ANSWERING = frozenset({Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, *REFUSING})
 
 
 class RobotsKind(StrEnum):

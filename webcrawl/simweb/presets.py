@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from webcrawl.simweb.world import Faults, SimWebError, World
@@ -28,6 +29,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     # No faults, endless spaces or delays, so a single crawl reaches every reachable page. There are
     # still robots.txt rules, redirects, dead links and duplicates.
     "clean": _SOUND | {"crawl_delays": 0.0},
+    # The same, but three in ten hosts refuse crawlers: 401, 402, 403, 429, or a challenge.
+    "guarded": _SOUND | {"crawl_delays": 0.0, "faults": replace(Faults.none(), guarded=0.3)},
     # One million pages of 20 kB with 40 links each, plain HTTP.
     "bench": _BENCH | {"profile": "bench", "https_share": 0.0},
     # Many large hosts with all kinds of titles, for crawls that fetch only a few pages of each host

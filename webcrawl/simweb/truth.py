@@ -4,10 +4,10 @@ This module walks over the World without a network. Protego parses the robots.tx
 would send, even for FTP; Gopher has none. Endless URL spaces, the spam farm, and hosts that do not
 answer are left out.
 
-The rules are those of this crawler. The target of a redirect is a link like any other. Links are
-extracted only from HTML pages with status 200; FTP directories and Gopher menus are converted to
-HTML. A page that robots.txt forbids is not fetched, so its links remain unknown. Links of
-duplicates count once, because duplicates have the same bytes and absolute links.
+The rules are those of this crawler, without signatures. The target of a redirect is a link like any
+other. Links are extracted only from HTML pages with status 200; FTP directories and Gopher menus
+are converted to HTML. A page that robots.txt forbids is not fetched, so its links remain unknown.
+Links of duplicates count once, because duplicates have the same bytes and absolute links.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from protego import Protego
 
 from webcrawl.simweb.farm import DOMAINS
-from webcrawl.simweb.host_spec import Behaviour
+from webcrawl.simweb.host_spec import REFUSING
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     content_of,
@@ -64,7 +64,7 @@ def fetchable_urls(world: World, user_agent: str) -> set[str]:
     return {
         url_of(world, key)
         for key, found_page in _walk(world, user_agent)
-        if found_page.leaf.status == 200 and found_page.host.behaviour is not Behaviour.SERVER_ERROR
+        if found_page.leaf.status == 200 and found_page.host.behaviour not in REFUSING
     }
 
 
@@ -112,7 +112,7 @@ def _walk(
                 continue
 
         yield key, found_page
-        if host.behaviour is Behaviour.SERVER_ERROR:
+        if host.behaviour in REFUSING:
             continue
         if found_page.kind is PageKind.REDIRECT:
             waiting.appendleft((redirect_target(world, found_page), depth))

@@ -99,6 +99,7 @@ class Faults:
     nxdomain: float = 0.006
     servfail: float = 0.002
     dns_timeout: float = 0.002
+    guarded: float = 0.0
 
     @classmethod
     def none(cls) -> Faults:

@@ -106,7 +106,7 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = ["waiting", "workers", "journal"]
+    empty = ["waiting", "workers", "refusals-unsigned", "refusals-signed", "journal"]
     assert [name for name, rows in tables.items() if not rows] == empty
     assert tables["outcomes"][0] == ["http_200", "2,666", "88.9%"]
     files = sorted((tmp_path / "figures").iterdir())

@@ -208,6 +208,10 @@ class MercatorDownloader:
             self._record_result(fetch, error)
             raise
         else:
+            fetch.is_signed = any(
+                name.lower() == b"signature-input"
+                for name, _ in request.meta.get("wire_request_headers", ())
+            )
             self._record_result(fetch, response)
             if "time" in response.flags and not is_success(response.status):
                 # The body of an error did not come in time. It does not matter, and the host was

@@ -53,6 +53,7 @@ class Fetch(msgspec.Struct, eq=False):
     expected_bytes: the expected size, see net/rates.py; None if nothing is sent.
     is_released: the host was released, or the frontier has taken URL and host back.
     page: the result of processing the page.
+    is_signed: the request was sent with a signature (RFC 9421).
     history: facts about the URL's document from earlier fetches; None at the first fetch.
     """
 
@@ -73,6 +74,7 @@ class Fetch(msgspec.Struct, eq=False):
     expected_bytes: float | None = None
     is_released: bool = False
     page: PageResult = msgspec.field(default_factory=PageResult)
+    is_signed: bool = False
     history: History | None = None
 
     def bind(self, request: Request) -> Request:

@@ -26,7 +26,7 @@ from webcrawl.net.outcomes import (
     outcome_of,
     retry_after,
 )
-from webcrawl.net.walls import ALIKE
+from webcrawl.net.walls import ALIKE, refusal
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class HostRelease:
                 is_robots=bool(fetch.robots_url),
                 had_document=bool(history and history.holds_document),
             )
+            kind = "signed" if fetch.is_signed else "unsigned"
+            self._stats.inc_value(f"refused/{kind}/{refusal(response, wall)}")
             outcome = wall or outcome
             fetch.page.score = -(ALIKE in response.flags)
             if wall in response.flags:

@@ -38,7 +38,7 @@ _COMMENT = "#"
 _USUAL_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9-]{1,63}\.)+[a-z]{2,63}")
 # The end of a part of a URL that stands for all URLs below it.
 _PART_END = re.compile(r"[/?]|$")
-# How a line of each file of a blocklist is written as a rule.
+# How a line is written as a rule, by the name of its file.
 _RULE_OF_LINE = {"domains": "%s", "urls": "http://%s", "expressions": "/(?i)%s/"}
 # Names are normalized as part of a URL: these characters would end the host there, or are not
 # allowed in one.
@@ -204,8 +204,8 @@ def blocklists(
         name: RulesFile(
             path=path,
             setting="BLOCKLISTS",
-            idle="blocks nothing",
-            make=partial(ExclusionRules, _RULE_OF_LINE.get(name.partition("/")[2], "%s")),
+            idle="excludes nothing",
+            make=partial(ExclusionRules, _RULE_OF_LINE.get(path.name, "%s")),
             clock=clock,
             complete=ExclusionRules.complete,
         )

@@ -135,6 +135,20 @@ def errors(crawl: Crawl) -> Figure:
     return shares("errors", "Errors by class", counts, what="class", of="URLs", lead=lead, why=why)
 
 
+def refusals(crawl: Crawl) -> Iterator[Figure]:
+    """Yield the figures of answers by how they refuse the crawler, without and with signatures."""
+    for kind in ("unsigned", "signed"):
+        yield shares(
+            f"refusals-{kind}",
+            f"Refusals of {kind} requests",
+            crawl.counts(f"refused/{kind}/"),
+            what="refusal",
+            of="answers",
+            lead="{total:,} answers, by how they refuse the crawler.",
+            why=f"No {kind} request was answered.",
+        )
+
+
 def dead_links(crawl: Crawl) -> Figure:
     """Return the table of the pages with the most dead links."""
     dead, title = crawl.log.most_dead_links(_MAX_PAGES), "Dead links"

@@ -73,6 +73,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
                 now.known_urls(crawl),
                 breakdowns.outcomes(crawl),
                 breakdowns.errors(crawl),
+                *breakdowns.refusals(crawl),
                 *(breakdowns.visits(crawl) if crawl.log.visits else []),
                 breakdowns.filters(crawl),
                 breakdowns.dead_links(crawl),
