@@ -27,18 +27,21 @@ def web(tmp_path):
 
 
 def test_hosts_that_ask_not_to_be_crawled_are_let_alone_within_seconds(web, tmp_path):
-    excluded = tmp_path / "excluded.txt"
+    excluded, blocked = tmp_path / "excluded.txt", tmp_path / "blocked.txt"
     excluded.write_text("# nobody yet\n")
-    crawl = start_crawl(web.command(EXCLUSION_FILE=excluded, POLITENESS_MIN_DELAY=0.8))
+    blocked.touch()
+    lists = {"EXCLUSION_FILE": excluded, "BLOCKLISTS": json.dumps({"own": str(blocked)})}
+    crawl = start_crawl(web.command(POLITENESS_MIN_DELAY=0.8, **lists))
     wait_until(lambda: len(access_log(web.log)) >= 60)
-    excluded.write_text("sim.test\n")
+    excluded.write_text("/site000[01]/\n")
+    blocked.write_text("sim.test\n")
     written_at = time.time()
     _, errors = crawl.communicate(timeout=60)
     assert crawl.returncode == 0, errors
     assert [hit for hit in web.hits() if hit.start > written_at + 4] == []
     stats = web.stats
-    assert stats["outcome/excluded"] > 50
-    assert stats["exclusions/rules"] == 1
+    assert stats["outcome/excluded"] + stats["outcome/excluded_own"] > 50
+    assert stats["exclusions/rules"] == stats["blocklists/own/rules"] == 1
     assert stats["frontier/waiting"] == 0
 
 

@@ -4,20 +4,17 @@ import json
 import os
 
 import pytest
-from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 from text_tables import table
 
 from webcrawl.configuration.memory_budget import sizes
 from webcrawl.errors import FatalError
 from webcrawl.hosts.host_rules import HostRules
-from webcrawl.hosts.politeness.exclusions import ExclusionRules, blocklists
 
 UT1 = {
     "domains": "bad.test\n10.1.2.3\nxn--bcher-kva.example\n",
     "urls": "files.test/~eve\n10.1.0.0/16/mozi.m\n10.9.0.0/1\nwww.pages.test/a/b.html?x=1\n",
     "expressions": "(^|[-?+=&/_])(casino|poker)s?([-?+=&/_]|$)\n",
-    "usage": "# of the list\nblack\n",
 }
 
 
@@ -63,26 +60,14 @@ def test_a_list_in_the_layout_of_ut1_blocks_its_urls_and_no_others(directory, ho
     assert found == ((source, "excluded_adult") if part else None)
 
 
-def test_each_list_is_counted_by_its_category_and_read_again_when_it_changes(directory, clock):
+def test_each_list_is_counted_by_its_category(directory):
     own = directory / "own.txt"
     own.write_text("http://a.test/x/\nhttps://b.test\na/b\n")
-    settings = Settings({"BLOCKLISTS": {"malware": directory, "own": own}})
-    lists = blocklists(settings, clock=clock)
-    for file in lists.values():
-        file.open()
+    lists = rules_of({"malware": str(directory), "own": str(own)}).blocklists
     counts = {name: (len(file.rules), file.stats()["bad_lines"]) for name, file in lists.items()}
     parts = {"malware/domains": (3, 0), "malware/urls": (4, 0), "malware/expressions": (1, 0)}
     assert counts == parts | {"own": (2, 1)}
-
-    own.write_text("c.test\n")
-    for _ in range(2):
-        clock.advance(1)
-        lists["own"].reload_if_changed()
-    lists["own"].reading.result(timeout=30)
-    rules = lists["own"].rules
-    assert [rules.excludes(host, f"http://{host}/") for host in ("b.test", "c.test")] == [0, 1]
-    for file in lists.values():
-        file.close()
+    assert lists["own"].rules.excludes("b.test", "https://b.test/y")
 
 
 @pytest.mark.parametrize(
@@ -111,12 +96,3 @@ def test_memory_for_the_lists_is_set_aside_or_the_lists_are_refused(directory):
     settings.set("MEMORY_BUDGET", "64MB")
     with pytest.raises(FatalError, match=r"at least \d+ bytes, 90000\d+ of them for BLOCKLISTS;"):
         sizes(settings)
-
-
-def test_a_name_takes_eight_bytes_and_the_list_finds_each_of_many():
-    rules = ExclusionRules()
-    for number in range(20_000):
-        rules.add(f"host{number}.test")
-    rules.complete()
-    hosts = [f"host{number}.test" for number in range(40_000)]
-    assert [rules.excludes(f"www.{host}") for host in hosts] == [True] * 20_000 + [False] * 20_000
