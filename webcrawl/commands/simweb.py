@@ -66,8 +66,9 @@ def _options(group: Group) -> None:
         choices=sorted(PRESETS),
         default="mercator",
         help="mercator: the web of the year 2000, with faults (default); today: larger pages, "
-        "gzip; clean: no faults; bench: a million equal pages; bench-today: a million pages "
-        "like today's; broad: 20,000 hosts, many new links; graph: 100 small pages per host",
+        "gzip; clean: no faults; guarded: three in ten hosts refuse crawlers; bench: a million "
+        "equal pages; bench-today: a million pages like today's; broad: 20,000 hosts, many new "
+        "links; graph: 100 small pages per host",
     )
     ports = "default: as in the last run, or a free port; 0 for any free port"
     add("--http-port", type=int, metavar="PORT", help=ports)

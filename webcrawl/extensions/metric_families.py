@@ -39,6 +39,7 @@ _FAMILIES = """
 contacts_total             contacts                      Requests to hosts, including robots.txt
 outcomes_total             outcome/(?P<outcome>.+)       Finished URLs by outcome
 retries_total              retry/(?P<outcome>.+)         Failures that will be retried
+refusals_total             refused/(?P<refusal>.+)       Answers by how they refuse the crawler
 visits_total               visits/(?P<found>.+)          Visits by result
 received_bytes_total       fetch/bytes                   Bytes of response bodies as received
 sent_bytes_total           fetch/sent_bytes              Bytes of requests
