@@ -210,6 +210,11 @@ EXCLUSION_FILE = ""
 USER_AGENT = f"webcrawl/{__version__}"
 # URL of a page about the crawl, or a mail address. Site operators may block crawlers without one.
 CRAWLER_CONTACT = ""
+# What the crawl is for: search, agent, train, archive or research; empty: not stated. Sites treat a
+# crawler with several purposes by the strictest rule of all, so a crawl has one.
+CRAWL_PURPOSE = ""
+# Name of the crawler, as in robots.txt files; empty: that in USER_AGENT, or webcrawl-PURPOSE.
+CRAWLER_NAME = ""
 
 # --- the duplicate URL eliminator (Mercator, section 3.2) ------------------------------------
 

@@ -59,10 +59,9 @@ def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> 
     *addresses* are those that the crawler uses. *mail* is the mail address to write to; None takes
     it from CRAWLER_CONTACT. Raises FatalError for a wrong setting or without a mail address.
     """
-    from webcrawl.configuration.identity import contact_of, is_page, user_agent_with
     from webcrawl.configuration.values import flag, positive
     from webcrawl.hosts.politeness.delays import PolitenessLimits, profile_of
-    from webcrawl.hosts.robots.rules import user_agent_token
+    from webcrawl.identity.names import contact_of, is_page, product_tokens, user_agent_of
     from webcrawl.net.limits import page_max_bytes
 
     contact = contact_of(settings)
@@ -75,7 +74,7 @@ def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> 
         )
 
     profile, limits = profile_of(settings), PolitenessLimits.from_settings(settings)
-    token = user_agent_token(settings)
+    token = product_tokens(settings)[0]
     max_delay = f"{limits.crawl_delay:g} seconds"
     long_delays = {
         "skip": f"A host that asks for more than {max_delay} is not crawled.",
@@ -99,7 +98,7 @@ def contact_page(settings: Settings, addresses: list[str], mail: str | None) -> 
         "operator": settings["WARC_OPERATOR"] or "see the contact",
         "why": settings["WARC_DESCRIPTION"] or "see the contact",
         "contact": mail or contact,
-        "agent": user_agent_with(settings["USER_AGENT"] or "", contact),
+        "agent": user_agent_of(settings),
         "key": {"host": "A host", "domain": "A domain", "address": "An IP address"}[profile.key],
         "factor": f"{profile.factor:g} times the download time, " if profile.factor else "",
         "addresses": f"Ours come from {', '.join(addresses)}." if addresses else "",
