@@ -62,7 +62,7 @@ class Identification:
         """Warn if a live crawl names no contact, and say what CRAWL_PURPOSE would change."""
         if not self._purpose:
             logger.info(
-                "CRAWL_PURPOSE is not set. If it is, for example to search, the crawl states its purpose "
+                "CRAWL_PURPOSE is not set. If it is, such as to search, the crawl states its purpose "
                 "in its User-Agent, and robots.txt files can address it as webcrawl-search.",
                 extra={"spider": spider},
             )
