@@ -62,8 +62,8 @@ class Identification:
         """Warn if a live crawl names no contact, and say what CRAWL_PURPOSE would change."""
         if not self._purpose:
             logger.info(
-                "CRAWL_PURPOSE is not set. If it is (search, for example), the crawl states it in its"
-                " User-Agent, and robots.txt files can address it as webcrawl-search.",
+                "CRAWL_PURPOSE is not set. If it is set, for example to search, the crawl states it "
+                "in its User-Agent, and robots.txt files can address it as webcrawl-search.",
                 extra={"spider": spider},
             )
         # Scrapy still reads this attribute of old spiders.
