@@ -33,8 +33,6 @@ from webcrawl.commands import Group, Options, Settings, UsageError, make_command
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webcrawl.jobs.identity.check import Finding
-
 
 def _options(group: Group) -> None:
     """Add the options of this command to *group*."""
@@ -93,8 +91,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0
 
 
-def _print(findings: Iterable[Finding]) -> int:
-    """Print *findings* as they come, and return the exit code."""
+def _print(findings: Iterable[tuple[str, str]]) -> int:
+    """Print *findings*, verdicts with texts, as they come; return the exit code."""
     from webcrawl.wording import visible
 
     failed = False

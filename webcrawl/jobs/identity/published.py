@@ -134,7 +134,7 @@ def directory_fields(
 
 def _keys_in(directory: Path) -> list[SigningKey]:
     """Return the key in *directory*, and the old one if there is one."""
-    paths = (directory / _KEY, directory / _OLD_KEY)
+    paths = map(directory.joinpath, (_KEY, _OLD_KEY))
     return [read_key(path) for path in paths if path.exists()]
 
 
