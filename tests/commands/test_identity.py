@@ -10,11 +10,10 @@ from types import SimpleNamespace
 import pytest
 import trustme
 import warm
-from http_message_signatures import HTTPMessageVerifier, MappingKeyResolver, algorithms
 from http_site import HttpSite, serving
 from scrapy.settings import Settings
 from text_tables import table
-from verifying import Verifier, public_key
+from verifying import Verifier, verifier_of
 
 from webcrawl.identity.keys import read_key
 from webcrawl.identity.signatures import DIRECTORY_PATH
@@ -138,25 +137,19 @@ def test_both_keys_are_published_and_sign_after_a_rotation(bot):
     body = bot.published(DIRECTORY_PATH)
     assert json.loads(body)["keys"] == [key.jwk for key in keys]
     request = SimpleNamespace(method="GET", url=bot.url + DIRECTORY_PATH, headers={})
-    public = {key.id: public_key(key) for key in keys}
-    verified = HTTPMessageVerifier(
-        signature_algorithm=algorithms.ED25519,
-        key_resolver=MappingKeyResolver(public_keys=public, private_keys={}),
-    ).verify(
+    verified = verifier_of(*keys).verify(
         SimpleNamespace(status_code=200, headers=bot.signed(), request=request),
         expect_tag="http-message-signatures-directory",
         require_components=('"@authority";req', '"content-digest"'),
         body=body.encode(),
     )
-    assert {result.parameters["keyid"] for result in verified} == public.keys()
+    assert {result.parameters["keyid"] for result in verified} == {key.id for key in keys}
     assert bot.run("check").returncode == 0
 
 
 @pytest.mark.parametrize("wanted", ["string", "dictionary"])
 def test_check_says_which_form_a_site_accepts(bot, wanted):
-    key = read_key(bot.path / "key.pem")
-    agent = bot.url + (DIRECTORY_PATH if wanted == "dictionary" else "")
-    bot.verifier = Verifier({agent: {key.id: public_key(key)}}, form=wanted)
+    bot.verifier = Verifier(read_key(bot.path / "key.pem"), agent=bot.url, form=wanted)
     run = bot.run("check", f"{bot.url}/signed")
     *refused, accepted = run.stdout.splitlines()
     assert f"ok  {wanted} form: 200 OK: accepted" in accepted

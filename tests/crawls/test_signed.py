@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 from crawling import Simulation, access_log, finish, is_robots
 from local_hive import Hive
-from verifying import Verifier, public_key
+from verifying import Verifier
 
 from webcrawl.identity.keys import write_new_key
-from webcrawl.identity.signatures import DIRECTORY_PATH
 from webcrawl.simweb import preset, serve
 
 AGENT = "https://bot.test"
@@ -23,10 +22,9 @@ AGENT = "https://bot.test"
 async def verifying(directory, form):
     """A simulated web whose https hosts verify signatures, and the settings to sign for them."""
     key = write_new_key(directory / "key.pem")
-    agent = AGENT + DIRECTORY_PATH if form == "dictionary" else AGENT
     size = {"hosts": 12, "mean_pages": 5.0, "max_pages": 10, "http_port": 0, "https_port": 0}
     world = preset("clean", https_share=0.8, redirects=0.2, **size)
-    verifier = Verifier({agent: {key.id: public_key(key)}}, form=form)
+    verifier = Verifier(key, agent=AGENT, form=form)
     async with serve(world, log_path=directory / "access.log", verify=verifier) as served:
         web = Simulation(served, directory)
         web.verifier = verifier

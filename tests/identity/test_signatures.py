@@ -8,26 +8,16 @@ import time
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from http_message_signatures import InvalidSignature
 from scrapy.settings import Settings
 from text_tables import table
-from verifying import Verifier, public_key
+from verifying import Verifier
 
 from webcrawl.errors import FatalError
 from webcrawl.identity import signatures
 from webcrawl.identity.keys import SigningKey, read_key, write_new_key
-from webcrawl.identity.signatures import (
-    DIRECTORY_PATH,
-    FORMS,
-    Signer,
-    signature_of,
-    signed_fields,
-    signer_of,
-)
+from webcrawl.identity.signatures import FORMS, Signer, signature_of, signed_fields, signer_of
 
 AGENT = "https://bot.test"
-SITE = "site.test"
-NAMED = {"string": AGENT, "dictionary": AGENT + DIRECTORY_PATH}
 # RFC 9421, appendix B.1.4: the Ed25519 key of its and of the drafts' vectors.
 RFC_KEY = SigningKey(
     Ed25519PrivateKey.from_private_bytes(
@@ -52,16 +42,15 @@ OURS, OTHER, FORGED = (SigningKey(Ed25519PrivateKey.generate()) for _ in range(3
 FORGED.id = OURS.id
 
 
-def fields_of(form, **changed):
+def fields_of(form, key=OURS, agent=AGENT, age=0):
     """The fields of a request, by name in lower case, as a server has them."""
-    given = {"key": OURS, "agent": AGENT, "form": form, "created": int(time.time()), **changed}
-    made = signed_fields(SITE.encode(), given.pop("key"), **given)
-    return {"host": SITE} | {name.decode().lower(): value.decode() for name, value in made}
+    created = int(time.time()) - age
+    made = signed_fields(b"site.test", key, agent=agent, form=form, created=created)
+    return {b"host": b"site.test"} | {name.lower(): value for name, value in made}
 
 
-def verifier(form):
-    keys = {NAMED[form]: {OURS.id: public_key(OURS)}, "https://other.test": {}}
-    return Verifier(keys, form=form)
+def passes(fields, form):
+    return Verifier(OURS, agent=AGENT, form=form)(fields)
 
 
 def test_the_key_has_the_thumbprint_and_the_signature_of_the_rfc():
@@ -107,22 +96,13 @@ def test_the_directory_is_signed_as_in_the_vector_of_the_draft():
     )
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_both_forms_are_verified_and_neither_passes_for_the_other(form):
-    fields = fields_of(form)
-    verifier(form).check(fields)
-    (other,) = set(FORMS) - {form}
-    with pytest.raises(InvalidSignature):
-        verifier(other).check(fields)
-
-
-def test_the_string_form_has_what_deployed_verifiers_want():
-    fields = fields_of("string", created=1_000)
-    assert fields["signature-agent"] == f'"{AGENT}"'
-    assert fields["signature-input"] == (
-        f'sig1=("@authority" "signature-agent");created=1000;keyid="{OURS.id}";alg="ed25519"'
-        ';expires=1300;tag="web-bot-auth"'
-    )
+def test_both_forms_are_verified_and_neither_passes_for_the_other():
+    passed = {(form, other) for form in FORMS for other in FORMS if passes(fields_of(form), other)}
+    assert passed == {(form, form) for form in FORMS}
+    # What deployed verifiers want: no parameters of components, the agent in double quotes.
+    fields = fields_of("string")
+    assert fields[b"signature-agent"] == b'"https://bot.test"'
+    assert fields[b"signature-input"].startswith(b'sig1=("@authority" "signature-agent");created=1')
 
 
 # What is wrong, the field to change after signing, the pattern to replace in it, the replacement.
@@ -154,8 +134,8 @@ CHANGED = table(r"""
 """)
 # What is wrong, and values to sign with.
 SIGNED = {
-    "expired": {"created": int(time.time()) - 400},
-    "from the future": {"created": int(time.time()) + 1000},
+    "expired": {"age": 400},
+    "from the future": {"age": -1000},
     "other key under our id": {"key": FORGED},
     "unknown key": {"key": OTHER},
     "agent without our key": {"agent": "https://other.test"},
@@ -164,20 +144,19 @@ SIGNED = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("wrong", "name", "pattern", "text"), CHANGED)
-def test_a_server_refuses_what_was_changed(form, wrong, name, pattern, text):
+@pytest.mark.parametrize(("_wrong", "name", "pattern", "text"), CHANGED)
+def test_a_server_refuses_what_was_changed(form, _wrong, name, pattern, text):
     fields = fields_of(form)
-    changed = re.sub(pattern, text, fields[name], count=1)
-    assert changed != fields[name]
-    with pytest.raises(InvalidSignature):
-        verifier(form).check(fields | {name: changed})
+    old = fields[name.encode()]
+    fields[name.encode()] = re.sub(pattern.encode(), text.encode(), old, count=1)
+    assert fields[name.encode()] != old
+    assert not passes(fields, form)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("wrong", SIGNED)
 def test_a_server_refuses_what_was_signed_wrongly(form, wrong):
-    with pytest.raises(InvalidSignature):
-        verifier(form).check(fields_of(form, **SIGNED[wrong]))
+    assert not passes(fields_of(form, **SIGNED[wrong]), form)
 
 
 def test_a_signature_is_reused_for_its_authority_while_a_minute_is_left(monkeypatch):
