@@ -26,7 +26,7 @@ FLOORS = [
         urls
         configuration
         rights
-        storage items doctor
+        storage items doctor identity
         frontier seen net pipelines
         dupefilter hosts
         revisit

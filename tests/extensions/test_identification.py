@@ -20,7 +20,9 @@ from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts.robots.rules import user_agent_token
+from webcrawl.identity.keys import write_new_key
+from webcrawl.identity.names import product_tokens
+from webcrawl.net.http.request import SIGNERS
 
 PAGE = "https://example.org/crawler"
 MAIL = "crawl-ops@example.org"
@@ -55,7 +57,7 @@ def test_the_user_agent_names_the_contact(agent, contact, sent):
     settings = crawler_with(USER_AGENT=agent, CRAWLER_CONTACT=contact).settings
     assert settings["USER_AGENT"] == sent
     if agent:
-        assert user_agent_token(settings) == user_agent_token(get_crawler(
+        assert product_tokens(settings) == product_tokens(get_crawler(
             settings_dict={"USER_AGENT": agent}
         ).settings)  # fmt: skip
 
@@ -130,12 +132,45 @@ def test_a_live_crawl_without_a_contact_warns_once(caplog, settings, warnings):
     assert all("Set CRAWLER_CONTACT to" in message for message in told)
 
 
+def test_without_a_purpose_the_crawl_says_once_what_it_would_change(caplog):
+    caplog.set_level(logging.INFO)
+    for settings in ({}, {"CRAWL_PURPOSE": "train"}):
+        crawler = crawler_with(CRAWLER_CONTACT=PAGE, **settings)
+        crawler.signals.send_catch_log(signals.spider_opened, spider=Spider("any"))
+    said = [text for text in caplog.messages if "CRAWL_PURPOSE" in text]
+    assert len(said) == 1
+    assert "robots.txt files can address it as webcrawl-search" in said[0]
+    assert crawler.settings["USER_AGENT"] == f"webcrawl-train/0.3 (train; +{PAGE})"
+
+
 def test_the_agent_of_an_old_spider_is_the_one_that_counts(caplog):
     crawler = crawler_with(CRAWLER_CONTACT=PAGE)
     crawler.signals.send_catch_log(
         signals.spider_opened, spider=Spider("old", user_agent="Mozilla/5.0")
     )
     assert "calls itself 'Mozilla/5.0'" in caplog.text
+
+
+class Unsigned:
+    """A download handler as an add-on may bring one."""
+
+
+@pytest.mark.parametrize(
+    ("handler", "warnings"),
+    [("webcrawl.net.http.HttpDownloadHandler", 0), (Unsigned, 1), (None, 0)],
+)
+def test_a_handler_that_does_not_sign_is_named(tmp_path, caplog, handler, warnings):
+    write_new_key(tmp_path / "key.pem")
+    signed = {
+        "CRAWLER_KEY_FILE": str(tmp_path / "key.pem"),
+        "CRAWLER_SIGNATURE_AGENT": "https://bot.test",
+    }
+    handlers = {"DOWNLOAD_HANDLERS": {"https": handler}}
+    assert crawler_with(**handlers) not in SIGNERS
+    assert crawler_with(**handlers, **signed) in SIGNERS
+    told = [text for text in caplog.messages if text.startswith("NOT SIGNED")]
+    assert len(told) == warnings
+    assert all("are sent by Unsigned" in text for text in told)
 
 
 def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):

@@ -40,7 +40,7 @@ class Records:
 def robots_cache(records, *, clock, expire=86_400.0):
     return RobotsCache(
         store=records,
-        user_agent="webcrawl",
+        tokens=("webcrawl",),
         size=100,
         max_bytes=1 << 20,
         times=AnswerTimes(expire, 600.0),

@@ -122,6 +122,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 def _serve(command: list[str], opts: Options, signals: list[int], settings: Settings) -> int:
     """Serve the simulated web until *command* ends, or until stopped; return the exit code."""
+    from webcrawl.identity.names import product_tokens
     from webcrawl.simweb import write_seeds, write_truth
 
     if command and command[0].startswith("-"):
@@ -142,8 +143,7 @@ def _serve(command: list[str], opts: Options, signals: list[int], settings: Sett
         ports_file.write_text(json.dumps({name: getattr(web.world, name) for name in _PORTS}))
         write_seeds(web.world, opts.seeds_file)
         if opts.truth is not None:
-            agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
-            write_truth(web.world, agent, opts.truth)
+            write_truth(web.world, product_tokens(settings)[0], opts.truth)
         if command:
             placeholders = {"seeds": opts.seeds_file, "dns": web.dns, "log": log_path}
             placeholders |= {"gopher": web.world.gopher_port}

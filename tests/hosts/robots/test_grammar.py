@@ -12,7 +12,7 @@ ONLY_X = [(False, "/x", "Disallow: /x")]
 
 
 def reading(text, *, token="webcrawl"):
-    return read(text.encode() if isinstance(text, str) else text, token=token)
+    return read(text.encode() if isinstance(text, str) else text, tokens=(token,))
 
 
 def patterns(text, *, token="webcrawl"):
@@ -328,6 +328,6 @@ LINES = st.sampled_from(
 @given(st.binary(max_size=300) | st.lists(LINES, max_size=12).map(lambda x: "\n".join(x).encode()))
 @example(b"User-agent: *\nRequest-rate: " + b"9" * 5000 + b"/1\nVisit-time: 9999-9999")
 def test_any_bytes_are_read(body):
-    found = read(body, token="webcrawl")
+    found = read(body, tokens=("webcrawl",))
     assert all(pattern for _, pattern, _ in found.rules)
     assert found.crawl_delay is None or 0 <= found.crawl_delay <= MAX_CRAWL_DELAY

@@ -61,7 +61,7 @@ def _departures(case):
 def test_public_cases_give_what_is_expected_but_for_the_departures():
     departing = []
     for case in CASES:
-        rules = RobotsRules.parse(bytes.fromhex(case["robotstxt_hex"]), user_agent=case["ua"])
+        rules = RobotsRules.parse(bytes.fromhex(case["robotstxt_hex"]), tokens=(case["ua"],))
         departures = _departures(case)
         is_expected = rules.decide(case["url"]).allow is (case["expected"] == "ALLOWED")
         assert is_expected is not bool(departures), case

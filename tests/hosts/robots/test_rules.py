@@ -3,16 +3,14 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scrapy.settings import Settings
 
-from webcrawl.errors import FatalError
-from webcrawl.hosts.robots.rules import RobotsRules, user_agent_token
+from webcrawl.hosts.robots.rules import RobotsRules
 
 ORIGIN = "https://a.test"
 
 
-def rules(text, *, user_agent="webcrawl"):
-    return RobotsRules.parse(text.encode(), user_agent=user_agent)
+def rules(text, *, tokens=("webcrawl",)):
+    return RobotsRules.parse(text.encode(), tokens=tokens)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +55,7 @@ FAILED = [429, 500, 503, 599, None, 999, 0, -1]
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 301, 304, *FAILED])
 def test_without_a_file_the_status_decides(status):
-    made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /", user_agent="webcrawl")
+    made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /", tokens=("webcrawl",))
     assert made.failed is (status in FAILED)
     assert made.decide(f"{ORIGIN}/").allow is not made.failed
     assert made.decide(f"{ORIGIN}/robots.txt").allow
@@ -66,7 +64,7 @@ def test_without_a_file_the_status_decides(status):
 
 @pytest.mark.parametrize("status", [200, 203, 206])
 def test_a_file_decides_if_there_is_one(status):
-    made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /x", user_agent="webcrawl")
+    made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /x", tokens=("webcrawl",))
     assert made.decide(f"{ORIGIN}/").allow
     assert not made.decide(f"{ORIGIN}/x").allow
     assert not made.failed
@@ -82,8 +80,8 @@ def test_only_the_rules_for_us_take_memory():
 def test_all_hosts_without_rules_share_one_set():
     nothing = rules("")
     assert rules("User-agent: other\nDisallow: /") is nothing
-    assert RobotsRules.from_outcome(404, b"", user_agent="webcrawl") is nothing
-    assert RobotsRules.from_outcome(503, b"", user_agent="webcrawl") is not nothing
+    assert RobotsRules.from_outcome(404, b"", tokens=("webcrawl",)) is nothing
+    assert RobotsRules.from_outcome(503, b"", tokens=("webcrawl",)) is not nothing
     for line in ("Disallow: /", "Crawl-delay: 1", "Sitemap: https://a.test/s"):
         assert rules(f"User-agent: *\n{line}") is not nothing
 
@@ -94,28 +92,30 @@ def test_all_hosts_without_rules_share_one_set():
 @example(b"User-agent: *\nAllow: *$\nDisallow: $\nDisallow: **$$", "//")
 def test_any_bytes_make_rules_and_any_text_is_judged(body, url):
     for whole in (body, b"User-agent: *\nDisallow: " + body.replace(b"\n", b"\nAllow:")):
-        made = RobotsRules.parse(whole, user_agent="webcrawl")
+        made = RobotsRules.parse(whole, tokens=("webcrawl",))
         answer = made.decide(url).allow
         assert isinstance(answer, bool)
         assert answer or made.decide(url).line
         assert made.decide("https://a.test/robots.txt").allow
 
 
-@pytest.mark.parametrize(
-    ("settings", "token"),
-    [
-        ({"USER_AGENT": "webcrawl/0.1 (+https://a.test)"}, "webcrawl"),
-        ({"USER_AGENT": "Mozilla/5.0 (compatible; WebCrawl/1.0; +https://a.test)"}, "WebCrawl"),
-        ({"USER_AGENT": "My-Bot_x 1.0"}, "My-Bot_x"),
-        ({"USER_AGENT": "other/1", "ROBOTSTXT_USER_AGENT": "webcrawl"}, "webcrawl"),
-        ({}, "Scrapy"),
-    ],
-)
-def test_the_token_is_the_product_that_the_settings_name(settings, token):
-    assert user_agent_token(Settings(settings)) == token
+def test_the_group_for_the_purpose_is_preferred_and_the_general_one_is_the_next():
+    own, general, all_ = (
+        "User-agent: webcrawl-search\nDisallow: /own\nCrawl-delay: 7\n\n",
+        ("user-agent: WebCrawl/1\nDisallow: /general\n\n"),
+        "User-agent: *\nDisallow: /all\n\n",
+    )
+    tokens = ("webcrawl-search", "webcrawl")
 
+    def denied(text):
+        made = RobotsRules.parse(text.encode(), tokens=tokens)
+        paths = ("own", "general", "all")
+        return [path for path in paths if not made.decide(f"http://a.test/{path}").allow]
 
-@pytest.mark.parametrize("name", ["", None, "*", "(+https://a.test)", "42"])
-def test_a_user_agent_without_a_product_is_refused(name):
-    with pytest.raises(FatalError, match=r"^USER_AGENT must begin with a product name"):
-        user_agent_token(Settings({"USER_AGENT": name}))
+    assert denied(all_ + general + own) == denied(own + general) == ["own"]
+    assert denied(all_ + general) == ["general"]
+    assert denied(all_) == denied(all_ + "User-agent: webcrawl-train\nDisallow: /own") == ["all"]
+    # Lines for both are lines for either; an empty group counts as one (RFC 9309, 2.2.1).
+    assert denied("User-agent: webcrawl\n" + own + all_) == ["own"]
+    assert denied("User-agent: webcrawl-search\nDisallow:\n\n" + general + all_) == []
+    assert RobotsRules.parse((general + own).encode(), tokens=tokens).crawl_delay == 7

@@ -34,7 +34,7 @@ def clock():
 def opened(store, clock, **changes):
     values = {"size": 100, "max_bytes": 1 << 20, **changes}
     return RobotsCache(
-        store=store, user_agent="webcrawl", times=AnswerTimes(DAY, RETRY),
+        store=store, tokens=("webcrawl",), times=AnswerTimes(DAY, RETRY),
         clock=clock, **values,
     )  # fmt: skip
 
@@ -213,7 +213,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self):
         self.cache = RobotsCache(
-            store=self.store, user_agent="webcrawl", size=2, max_bytes=1 << 20,
+            store=self.store, tokens=("webcrawl",), size=2, max_bytes=1 << 20,
             times=AnswerTimes(self.EXPIRE, self.RETRY, self.LIMIT),
             clock=lambda: self.now,
         )  # fmt: skip

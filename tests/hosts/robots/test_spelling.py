@@ -14,7 +14,7 @@ OCTETS = st.text(st.characters(max_codepoint=255), max_size=40)
 
 
 def disallowed(pattern, path):
-    rules = RobotsRules.parse(f"User-agent: *\nDisallow: {pattern}".encode(), user_agent="webcrawl")
+    rules = RobotsRules.parse(f"User-agent: *\nDisallow: {pattern}".encode(), tokens=("webcrawl",))
     return not rules.decide(f"https://a.test{path}").allow
 
 
@@ -73,7 +73,7 @@ def test_reserved_octets_differ_only_where_they_delimit(pattern, path):
 
 
 def test_octets_that_are_not_utf_8_are_compared_unchanged():
-    rules = RobotsRules.parse(b"User-agent: *\nDisallow: /caf\xe9", user_agent="webcrawl")
+    rules = RobotsRules.parse(b"User-agent: *\nDisallow: /caf\xe9", tokens=("webcrawl",))
     assert not rules.decide("https://a.test/caf%E9").allow
     assert rules.decide("https://a.test/caf%C3%A9").allow
 

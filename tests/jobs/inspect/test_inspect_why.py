@@ -176,7 +176,7 @@ def test_why_knows_every_url_of_a_finished_crawl(crawled):
         assert told.robots.verdict == "denied"
         assert told.robots.line == told.outcomes[-1].robots == outcome["robots"]
         text = f"User-agent: *\n{outcome['robots']}".encode()
-        assert not RobotsRules.parse(text, user_agent="webcrawl").decide(url).allow
+        assert not RobotsRules.parse(text, tokens=("webcrawl",)).decide(url).allow
     for outcome in duplicates[:5]:
         told = crawled.why(outcome["url"])
         assert told.duplicate_of not in {"", outcome["url"]}

@@ -113,7 +113,7 @@ READERS = {
     "root": lambda body: root_of(MarkupDocument(body, URL)),
     "charset": partial(charset.detect, declared=None),
     "header links": lambda body: extract_header_links([body], body, url=URL, limit=5000),
-    "X-Robots-Tag": lambda body: robots_directives(agent="webcrawl", headers=[body]),
+    "X-Robots-Tag": lambda body: robots_directives(tokens=("webcrawl",), headers=[body]),
     "refresh": lambda body: refresh_target(body.decode("latin-1")),
     "srcset": lambda body: deque(srcset_references(body.decode("latin-1")), maxlen=0),
     "content type": lambda data: content_type_of((data,)),
@@ -123,10 +123,10 @@ READERS = {
     "gopher": partial(url, "gopher://a"),
     "url filters": url_filters,
     "robots.txt": lambda body: (
-        RobotsRules.parse(b"User-agent: *\n" + body, user_agent="x").decide(URL).allow
+        RobotsRules.parse(b"User-agent: *\n" + body, tokens=("x",)).decide(URL).allow
     ),
     "robots.txt, rule": lambda body: (
-        RobotsRules.parse(b"User-agent: *\nDisallow:" + body, user_agent="x").decide(URL).allow
+        RobotsRules.parse(b"User-agent: *\nDisallow:" + body, tokens=("x",)).decide(URL).allow
     ),
     "LIST": partial(lines, partial(listing, False), b"-rw-r--r-- 1 x", 64),
     "MLSD": partial(lines, partial(listing, True), b"size=1;", 64),

@@ -17,13 +17,15 @@ def said(directives):
     return " ".join(name for name, is_set in asdict(directives).items() if is_set)
 
 
-def header(*values, agent="webcrawl/2.0"):
-    directives = robots_directives(agent=agent, headers=[one.encode("latin-1") for one in values])
+def header(*values, agent="webcrawl"):
+    directives = robots_directives(
+        tokens=(agent,), headers=[one.encode("latin-1") for one in values]
+    )
     return said(directives)
 
 
 def element(*metas, **more):
-    return said(robots_directives(agent="WebCrawl", metas=metas, **more))
+    return said(robots_directives(tokens=("webcrawl",), metas=metas, **more))
 
 
 # Google says so on developers.google.com/search/docs/crawling-indexing/robots-meta-tag, Nutch in
@@ -140,4 +142,4 @@ value = st.lists(st.sampled_from([*pieces(DENSE), "unavailable_after"]) | st.tex
 
 @given(st.lists(value.map(lambda text: text.encode("utf-8", "replace")) | st.binary()), value)
 def test_no_robots_directives_raise(headers, content):
-    robots_directives(agent="webcrawl", headers=headers, metas=[("robots", content)])
+    robots_directives(tokens=("webcrawl",), headers=headers, metas=[("robots", content)])

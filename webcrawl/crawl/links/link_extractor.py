@@ -20,7 +20,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import component, dictionary, whole
 from webcrawl.errors import FatalError
-from webcrawl.hosts.robots.rules import user_agent_token
+from webcrawl.identity.names import product_tokens
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.urls.extraction.css import iter_css_links
@@ -91,7 +91,7 @@ class PageLinks:
         self,
         *,
         kinds: frozenset[str],
-        agent: str,
+        tokens: tuple[str, ...],
         limits: Limits,
         schemes: frozenset[str],
         extractors: dict[str, Extractor | None],
@@ -101,14 +101,14 @@ class PageLinks:
         """Create a finder of links; see ``from_settings`` for the usual way.
 
         kinds, schemes: only links of these kinds and schemes are found.
-        agent: product token; robots directives are read if they address every crawler or this one.
+        tokens: product tokens; robots directives are read if they address them or every crawler.
         extractors: keyed by content type, or by "sitemap" or "feed" for these root elements.
         reads_repeats: whether repeated links are also collected, see ``ProcessingModule``.
         count: increments the stat with the given name.
         """
         self._kinds = kinds
-        self._agent = agent.lower()
-        self._meta_names = frozenset({ALL_ROBOTS, self._agent})
+        self._tokens = tuple(map(str.lower, tokens))
+        self._meta_names = frozenset({ALL_ROBOTS, *self._tokens})
         self._max_links, self._max_bytes, self._sitemap_max_bytes = limits
         #: The schemes of the links to find.
         self.schemes = schemes
@@ -135,7 +135,7 @@ class PageLinks:
         )
         return cls(
             kinds=link_kinds(settings),
-            agent=user_agent_token(settings),
+            tokens=product_tokens(settings),
             limits=limits,
             schemes=followed_schemes(settings),
             extractors=link_extractors(settings),
@@ -179,7 +179,9 @@ class PageLinks:
         if kind in HTML_TYPES:
             metas = self._read_html(page)
         if robots_headers or metas:
-            page.robots = robots_directives(agent=self._agent, headers=robots_headers, metas=metas)
+            page.robots = robots_directives(
+                tokens=self._tokens, headers=robots_headers, metas=metas
+            )
 
         extractor = self._extractors.get(kind)
         return None if extractor is None else self._extract(page, kind, extractor)

@@ -2,8 +2,8 @@
 
 It reads three things:
 
-- the rules of all groups that name the crawler's product token or, if there are none, of those for
-  ``*``;
+- the rules of all groups that name the crawler's product token, with the purpose of the crawl in
+  it or else without, or, if there are none, of those for ``*``;
 - the crawl delay of these groups, for which a User-agent line after a delay begins a new group;
 - the sitemaps, which belong to no group.
 
@@ -84,9 +84,12 @@ class ParsedRobots(NamedTuple):
     bad_delay: str
 
 
-def read(body: bytes, *, token: str) -> ParsedRobots:
-    """Parse *body* for the crawler with the product token *token*, in upper or lower case."""
-    reader = _Reader(token.lower())
+def read(body: bytes, *, tokens: tuple[str, ...]) -> ParsedRobots:
+    """Parse *body* for the crawler with these product *tokens*, in upper or lower case.
+
+    The groups of the first token that has one apply, or else those for ``*``.
+    """
+    reader = _Reader(tokens)
     for kind, value, line in _records(body):
         if kind is _ALLOW or kind is _DISALLOW:
             reader.add_rule(value, line, allow=kind is _ALLOW)
@@ -96,7 +99,8 @@ def read(body: bytes, *, token: str) -> ParsedRobots:
             reader.add_delay(value)
         elif value:
             reader.sitemaps[_text(value)] = None
-    group = reader.named if reader.named.exists else reader.everyone
+    named = (group for group in reader.named.values() if group.exists)
+    group = next(named, reader.everyone)
     return ParsedRobots(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
 
 
@@ -113,14 +117,13 @@ class _Group:
 class _Reader:
     """The state of the parser: the groups read so far, and those that the next line belongs to.
 
-    *named* is the group of the crawler with *token*, *everyone* the group for ``*``.
+    *named* are the groups of the crawler by its *tokens*, *everyone* the group for ``*``.
     """
 
-    def __init__(self, token: str) -> None:
-        self.named = _Group()
+    def __init__(self, tokens: tuple[str, ...]) -> None:
+        self.named = {token.lower(): _Group() for token in tokens}
         self.everyone = _Group()
         self.sitemaps: dict[str, None] = {}
-        self._token = token
         # The groups to which the next rule, and the next delay, will be added.
         self._ruled_groups: list[_Group] = []
         self._delayed_groups: list[_Group] = []
@@ -138,8 +141,8 @@ class _Reader:
         product = _PRODUCT.match(name)
         if name.startswith("*") and name.lstrip("*")[:1] in {"", " ", "\t"}:
             group = self.everyone
-        elif product is not None and product[0].lower() == self._token:
-            group = self.named
+        elif product is not None and product[0].lower() in self.named:
+            group = self.named[product[0].lower()]
         else:
             return
 

@@ -6,22 +6,13 @@ limits of `grammar` and `match`.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
-from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.hosts.robots.match import RuleMatch, RuleSet
 from webcrawl.hosts.robots.spelling import canonical_spelling, path_of
 from webcrawl.items import is_success
 
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
 # Section 2.2.2: robots.txt itself is allowed, whatever it says.
 _ROBOTS_PATH = "/robots.txt"
-_PRODUCT = re.compile(r"[A-Za-z][A-Za-z_-]*")
-_COMPATIBLE = re.compile(r"\(compatible;\s*([A-Za-z][A-Za-z_-]*)", re.IGNORECASE)
 # Memory of RobotsRules without any rule.
 _EMPTY_BYTES = 1000
 
@@ -70,12 +61,14 @@ class RobotsRules:
         self.size_bytes = _EMPTY_BYTES + rules.size_bytes + sum(map(len, sitemaps))
 
     @classmethod
-    def parse(cls, body: bytes, *, user_agent: str) -> RobotsRules:
-        """Parse *body*, a robots.txt, for the product token *user_agent*.
+    def parse(cls, body: bytes, *, tokens: tuple[str, ...]) -> RobotsRules:
+        """Parse *body*, a robots.txt, for the crawler with these product *tokens*.
+
+        The first of them that has a group counts, or else ``*``.
 
         Only its first 500 KiB are read, up to the last complete line.
         """
-        rules, crawl_delay, sitemaps, bad_delay = read(body, token=user_agent)
+        rules, crawl_delay, sitemaps, bad_delay = read(body, tokens=tokens)
         if not rules and crawl_delay is None and not sitemaps and not bad_delay:
             return _NO_FILE
         return cls(
@@ -87,14 +80,16 @@ class RobotsRules:
         )
 
     @classmethod
-    def from_outcome(cls, status: int | None, body: bytes, *, user_agent: str) -> RobotsRules:
+    def from_outcome(
+        cls, status: int | None, body: bytes, *, tokens: tuple[str, ...]
+    ) -> RobotsRules:
         """Return the rules that follow from the last answer (RFC 9309, section 2.3.1).
 
         *status* is None if there was no answer. If the host is unreachable, nothing is allowed. If
         it is reachable but has no file, as with 4xx or too many redirects, there are no rules.
         """
         if is_file(status):
-            return cls.parse(body, user_agent=user_agent)
+            return cls.parse(body, tokens=tokens)
         return _UNREACHABLE if is_unreachable(status) else _NO_FILE
 
     def decide(self, url: str) -> RuleMatch:
@@ -117,20 +112,3 @@ _NO_FILE = RobotsRules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=
 _UNREACHABLE = RobotsRules(
     rules=RuleSet([(False, "/", "")]), crawl_delay=None, sitemaps=(), failed=True
 )
-
-
-def user_agent_token(settings: BaseSettings) -> str:
-    """Return the product token of this crawler in robots.txt files.
-
-    It is ROBOTSTXT_USER_AGENT if that is set, as in Scrapy. Otherwise it is the first product in
-    USER_AGENT, or the one after "compatible", as in "Mozilla/5.0 (compatible; webcrawl/1.0; ...)".
-    Raises FatalError if there is none, as no host could address this crawler.
-    """
-    text = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or ""
-    match = _COMPATIBLE.search(text)
-    if match is not None:
-        return match[1]
-    match = _PRODUCT.match(text.strip())
-    if match is None:
-        raise FatalError(f"USER_AGENT must begin with a product name, not {text!r}.")
-    return match[0]

@@ -36,7 +36,8 @@ from webcrawl.hosts.robots.robots_record import (
     record_after,
     unpack,
 )
-from webcrawl.hosts.robots.rules import RobotsRules, is_unreachable, user_agent_token
+from webcrawl.hosts.robots.rules import RobotsRules, is_unreachable
+from webcrawl.identity.names import product_tokens
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -87,7 +88,7 @@ class RobotsCache:
         self,
         *,
         store: HostRecords | RecordsReader,
-        user_agent: str,
+        tokens: tuple[str, ...],
         size: int,
         max_bytes: int,
         times: AnswerTimes,
@@ -95,9 +96,9 @@ class RobotsCache:
     ) -> None:
         """Create the cache; *size* and *max_bytes* limit the rules in memory.
 
-        *user_agent* is a product token.
+        *tokens* are the crawler's product tokens, the most specific first.
         """
-        self._user_agent = user_agent
+        self._tokens = tokens
         self._store = store
         self._size = size
         self._max_bytes = max_bytes
@@ -128,7 +129,7 @@ class RobotsCache:
         """
         return cls(
             store=store,
-            user_agent=user_agent_token(settings),
+            tokens=product_tokens(settings),
             size=_READY,
             max_bytes=_READY_BYTES,
             times=AnswerTimes(positive(settings, "ROBOTS_EXPIRE_SECS"), _RETRY_SECS),
@@ -252,7 +253,7 @@ class RobotsCache:
             status = 200
         file = entry.file or b""
         rules_of = RobotsRules.from_outcome if len(file) > COMMON_BYTES else _common_rules
-        return rules_of(status, file, user_agent=self._user_agent)
+        return rules_of(status, file, tokens=self._tokens)
 
     def _remember(self, origin: str, entry: RobotsRecord) -> RobotsRules:
         """Parse the rules of *origin* from *entry*, keep them in memory, and return them."""

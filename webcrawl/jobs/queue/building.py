@@ -197,7 +197,7 @@ class _Run:
         """Submit the links of *page*, or the sitemaps that it names if it is a robots.txt file."""
         if page.kind == ROBOTS:
             if is_success(page.status):
-                sitemaps = read(page.body, token="").sitemaps
+                sitemaps = read(page.body, tokens=()).sitemaps
                 self._links.submit_sitemaps(sitemaps, via=page.url, depth=0)
             return
 

@@ -47,16 +47,16 @@ NO_DIRECTIVES = RobotsDirectives()
 
 def robots_directives(
     *,
-    agent: str,
+    tokens: tuple[str, ...],
     headers: Iterable[bytes] = (),
     metas: Iterable[tuple[str, str]] = (),
 ) -> RobotsDirectives:
-    """Return the directives for *agent* in the ``X-Robots-Tag`` *headers* and ``<meta>`` elements.
+    """Return the directives for *tokens* in the ``X-Robots-Tag`` *headers* and ``<meta>`` elements.
 
-    *agent* is the crawler's product token. *metas* are the lower-case name and the content of each
-    ``<meta>`` element.
+    *tokens* are the crawler's product tokens in lower case. *metas* are the lower-case name and the
+    content of each ``<meta>`` element.
     """
-    own_names = ("*", ALL_ROBOTS, agent.partition("/")[0].strip().lower())
+    own_names = ("*", ALL_ROBOTS, *tokens)
     directives = [
         text
         for header in headers

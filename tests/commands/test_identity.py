@@ -1,0 +1,193 @@
+"""The command that makes, shows and checks what site owners see of the crawler."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from types import SimpleNamespace
+
+import pytest
+import trustme
+import warm
+from http_site import HttpSite, serving
+from scrapy.settings import Settings
+from text_tables import table
+from verifying import Verifier, verifier_of
+
+from webcrawl.identity.keys import read_key
+from webcrawl.identity.signatures import DIRECTORY_PATH
+from webcrawl.jobs.identity.published import sign_directory
+
+TYPE = "application/http-message-signatures-directory+json"
+
+
+class Bot:
+    """An identity in *path*, and the https site that publishes it as nginx would.
+
+    *verifier* judges requests for /signed.
+    """
+
+    def __init__(self, path, tls):
+        self.path = path
+        self.type = TYPE
+        self.site = HttpSite(self._answer)
+        self.site.socket = tls.wrap_socket(self.site.socket, server_side=True)
+        self.url = f"https://localhost:{self.site.server_port}"
+        self.settings = {
+            "CRAWL_PURPOSE": "search",
+            "CRAWLER_CONTACT": "bot@a.test",
+            "CRAWLER_SIGNATURE_AGENT": self.url,
+            "CRAWLER_KEY_FILE": f"{path}/key.pem",
+            "POLITENESS_MIN_DELAY": 0,
+        }
+
+    def run(self, *words, **more):
+        given = (f"{name}={value}" for name, value in {**self.settings, **more}.items())
+        return warm.scrapy("identity", *words, *(word for one in given for word in ("-s", one)))
+
+    def signed(self):
+        """The fields that nginx adds to the answer with the directory."""
+        text = (self.path / "nginx-signature.conf").read_text()
+        return dict(re.findall(r"^add_header ([\w-]+) '([^']*)';$", text, re.MULTILINE))
+
+    def published(self, name):
+        return (self.path / f"public/{name}").read_text()
+
+    def _answer(self, request):
+        if request.path == "/signed":
+            fields = {
+                name.lower().encode(): text.encode() for name, text in request.headers.items()
+            }
+            wanted = {"Accept-Signature": 'sig1=("@authority")'}
+            return (200 if self.verifier(fields) else 401), wanted, b""
+        return (
+            200,
+            {"Content-Type": self.type, **self.signed()},
+            self.published(request.path).encode(),
+        )
+
+
+@pytest.fixture
+def bot(tmp_path, monkeypatch):
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(tls)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    made = Bot(tmp_path / "bot", tls)
+    run = made.run("init", made.path, "--address", "192.0.2.0/28", "--address", "2001:db8::1")
+    assert run.returncode == 0, run.stderr
+    with serving(made.site):
+        yield made
+
+
+def test_init_writes_a_private_key_and_what_is_published(bot):
+    key = read_key(bot.path / "key.pem")
+    assert json.loads(bot.published(DIRECTORY_PATH)) == {"keys": [key.jwk]}
+    card = json.loads(bot.published("card.json"))
+    assert card["jwks_uri"] == bot.url + DIRECTORY_PATH
+    assert card["web_bot_auth"]["rfc9309-product-token"] == "webcrawl-search"
+    assert json.loads(bot.published("ips.json"))["prefixes"] == [
+        {"ipv4Prefix": "192.0.2.0/28"},
+        {"ipv6Prefix": "2001:db8::1/128"},
+    ]
+    page = bot.published("contact.html")
+    assert all(text in page for text in ("Purpose: search", bot.url, "Where to complain"))
+    assert f"default_type {TYPE};" in (bot.path / "nginx.conf").read_text()
+    secret = (bot.path / "key.pem").read_text().splitlines()[1]
+    texts = [path.read_text() for path in bot.path.rglob("*") if path.is_file()]
+    assert sum(secret in text for text in texts) == 1
+
+
+def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch):
+    def check(*words, **more):
+        run = bot.run("check", *words, **more)
+        failures = re.findall(r"failed  (.*)", run.stdout)
+        assert run.returncode == len(failures) <= 1
+        return failures[0] if failures else run.stdout
+
+    passed = check("--address", "127.0.0.1")
+    key = read_key(bot.path / "key.pem")
+    for text in (
+        f"has the key {key.id} and is signed with it",
+        "webcrawl-search or webcrawl",
+        "127.0.0.1 is called localhost, which has this address",
+        "not checked  which sites verify signatures",
+    ):
+        assert text in passed
+    for name in ("CRAWL_PURPOSE", "CRAWLER_CONTACT", "CRAWLER_KEY_FILE"):
+        assert f"{name} is not set" in check(**{name: ""})
+    assert "nowhere.invalid has no name in DNS" in check("--address", "nowhere.invalid")
+    sign_directory(bot.path, Settings(bot.settings), clock=lambda: 1_700_000_000)
+    assert "has expired" in check()
+    (bot.path / "nginx-signature.conf").write_text("")
+    assert "is missing or wrong" in check()
+    (bot.path / f"public{DIRECTORY_PATH}").write_text('{"keys":[]}')
+    assert f"does not have the key {key.id}" in check()
+    bot.type = "application/json"
+    assert f"with type application/json, not {TYPE}" in check()
+    monkeypatch.delenv("SSL_CERT_FILE")
+    assert "CERTIFICATE_VERIFY_FAILED" in check()
+    assert "behaviour Search" in bot.run("show").stdout
+
+
+def test_both_keys_are_published_and_sign_after_a_rotation(bot):
+    assert bot.run("init", bot.path, "--rotate").returncode == 0
+    keys = [read_key(bot.path / name) for name in ("key.pem", "key.old.pem")]
+    body = bot.published(DIRECTORY_PATH)
+    assert json.loads(body)["keys"] == [key.jwk for key in keys]
+    request = SimpleNamespace(method="GET", url=bot.url + DIRECTORY_PATH, headers={})
+    verified = verifier_of(*keys).verify(
+        SimpleNamespace(status_code=200, headers=bot.signed(), request=request),
+        expect_tag="http-message-signatures-directory",
+        require_components=('"@authority";req', '"content-digest"'),
+        body=body.encode(),
+    )
+    assert {result.parameters["keyid"] for result in verified} == {key.id for key in keys}
+    assert bot.run("check").returncode == 0
+
+
+@pytest.mark.parametrize("wanted", ["string", "dictionary"])
+def test_check_says_which_form_a_site_accepts(bot, wanted):
+    bot.verifier = Verifier(read_key(bot.path / "key.pem"), agent=bot.url, form=wanted)
+    run = bot.run("check", f"{bot.url}/signed")
+    *refused, accepted = run.stdout.splitlines()
+    assert f"ok  {wanted} form: 200 OK: accepted" in accepted
+    assert run.returncode == len(refused) == (wanted != "string")
+    for line in refused:
+        assert "failed  string form: 401" in line
+        assert "does not know the key" in line
+        assert 'it asks for sig1=("@authority")' in line
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "sentence"),
+    table("""
+        init {dir}/bot | | exists: choose a new directory, or use --rotate.
+        init {dir}/new --rotate | | has no key: leave out --rotate.
+        init {dir}/job/bot | | is in a job, which may be copied and shared
+        init {dir}/new --address here | | --address cannot be used: 'here' does not
+        init {dir}/new | CRAWL_PURPOSE | CRAWL_PURPOSE is not set
+        init {dir}/new | CRAWLER_CONTACT | CRAWLER_CONTACT is empty
+        init {dir}/new | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
+        check http://a.test/ | | must be an https URL
+        check https://a.test/ | CRAWLER_KEY_FILE | CRAWLER_KEY_FILE is not set
+    """),
+)
+def test_what_cannot_be_done_is_a_sentence_and_changes_nothing(
+    bot, tmp_path, words, settings, sentence
+):
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job/CURRENT").write_text("1\n")
+    before = sorted(tmp_path.rglob("*"))
+    run = bot.run(*words.format(dir=tmp_path).split(), **dict.fromkeys(settings.split(), ""))
+    assert (run.returncode, run.stderr.count("\n")) == (2, 1), run.stderr
+    assert sentence in run.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_bad_key_is_one_sentence_in_tools_of_scrapy_too(tmp_path):
+    run = warm.scrapy("fetch", "http://a.invalid/", "-s", f"CRAWLER_KEY_FILE={tmp_path}")
+    assert run.returncode == 2
+    assert run.stderr.count("CRAWLER_KEY_FILE") == 1
+    assert "Traceback" not in run.stderr
