@@ -4,14 +4,16 @@ The files are EXCLUSION_FILE and HOSTS_POLICY_FILE, which are read again as a wh
 change. Commands to the running crawl add one rule at a time. A command applies to a host, to a
 domain with all its subdomains, or, with the name "", to all hosts; the longest matching name
 applies. A host is excluded if a file or a command says so. Commands that set a pace multiply the
-pauses that follow from the files.
+pauses that follow from the files. What ``scrapy purge`` has removed is excluded until its file in
+``JOBDIR/purged`` is deleted.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from webcrawl.hosts.politeness.exclusions import exclusion_file
+from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file, rules_in
 from webcrawl.hosts.politeness.host_policies import NO_POLICY, policy_file
 from webcrawl.net.guard import plain_address
 from webcrawl.net.http.request import NOTHING_ADDED
@@ -21,11 +23,12 @@ from webcrawl.urls.host import domain_among
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.hosts.politeness.exclusions import ExclusionRules
     from webcrawl.hosts.politeness.host_policies import HostPolicy, HostTables
     from webcrawl.net.http.request import Additions
     from webcrawl.storage.watched_rules import RulesFile
 
+#: Directory below JOBDIR with the rules for purged pages, in the format of EXCLUSION_FILE.
+PURGED = "purged"
 #: Commands about hosts, with the topic of their rules; "" if the topic is the gate that they name.
 COMMANDS = {
     "exclude": "exclude",
@@ -51,8 +54,13 @@ class HostRules:
     """The rules from two files and from commands. Used for each URL, so only ``open`` blocks."""
 
     def __init__(
-        self, *, exclusions: RulesFile[ExclusionRules], policies: RulesFile[HostTables]
+        self,
+        *,
+        exclusions: RulesFile[ExclusionRules],
+        policies: RulesFile[HostTables],
+        purged: Path | None = None,
     ) -> None:
+        self._purged, self._purged_path = ExclusionRules(), purged
         self.exclusions = exclusions
         self.policies = policies
         # Keyed by topic ("exclude", "pace" or the name of a gate), then by host.
@@ -61,10 +69,17 @@ class HostRules:
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Build from the settings of both files. Raises FatalError for a bad value."""
-        return cls(exclusions=exclusion_file(settings), policies=policy_file(settings))
+        return cls(
+            exclusions=exclusion_file(settings),
+            policies=policy_file(settings),
+            purged=Path(settings["JOBDIR"] or "", PURGED),
+        )
 
     def open(self) -> None:
-        """Read both files. Blocks. Raises FatalError for a file that cannot be used."""
+        """Read the files. Blocks. Raises FatalError for a file that cannot be used."""
+        if self._purged_path is not None:
+            paths = self._purged_path.glob("*.txt")
+            self._purged = rules_in(line for path in paths for line in path.open(encoding="utf-8"))
         self.exclusions.open()
         self.policies.open()
 
@@ -88,8 +103,10 @@ class HostRules:
         *host* is a name or an address in the form of `host_of`; *url* is normalized.
         """
         rules = self.exclusions.rules
-        if rules.excludes(host) or (url and rules.expressions.found_in(url)):
+        if rules.excludes(host) or (url and rules.excludes_url(url)):
             return self.exclusions.setting
+        if self._purged.excludes(host) or (url and self._purged.excludes_url(url)):
+            return "scrapy purge"
         if not self._commands:
             return ""
         rule = self._command_rule("exclude", plain_address(host) if ":" in host else host)

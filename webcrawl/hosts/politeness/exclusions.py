@@ -1,27 +1,35 @@
 """Exclusions: hosts, networks and URLs that must not be crawled, from EXCLUSION_FILE.
 
 A line added to the file also applies to waiting URLs. storage/watched_rules.py reads the file.
+``scrapy purge`` writes such a file to JOBDIR/purged, which is read when the crawl starts. A URL
+takes 8 bytes of memory.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from array import array
+from bisect import bisect_left
 from collections import defaultdict
 from typing import TYPE_CHECKING
+
+from xxhash import xxh3_64_intdigest
 
 from webcrawl.clock import TimeSource, now
 from webcrawl.net.guard import plain_address
 from webcrawl.storage.watched_rules import RulesFile
-from webcrawl.urls import host_of, normalize
+from webcrawl.urls import host_of, normalize, normalize_seed
 from webcrawl.urls.filters.expressions import Expressions
 from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scrapy.settings import BaseSettings
 
 # line := [rule] ["#" comment]
-# rule := name | "=" name | address | address "/" bits | "/" expression "/"
+# rule := name | "=" name | address | address "/" bits | URL | "/" expression "/"
 # A name also stands for all names below it; a leading "." or "*." is ignored. With "=" it stands
 # for that single host. An expression, in RE2's syntax, may match anywhere in the URL, which has no
 # fragment.
@@ -42,11 +50,12 @@ class ExclusionRules:
         # one look-up for each prefix length in use.
         self._networks: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
         self.expressions = Expressions()
+        self._urls = array("Q")  # digests, which ``complete`` sorts
 
     def __len__(self) -> int:
         """Return the number of distinct rules."""
         hosts = len(self._domains) + len(self._exact) + sum(map(len, self._networks.values()))
-        return hosts + len(self.expressions)
+        return hosts + len(self._urls) + len(self.expressions)
 
     def add(self, line: str) -> None:
         """Add the rule in *line*, if there is one.
@@ -58,6 +67,9 @@ class ExclusionRules:
         if len(rule) > len("//") and rule[0] == rule[-1] == "/":
             self.expressions.add(rule[1:-1])
             return
+        if url := "://" in rule and normalize_seed(rule):
+            self._urls.append(_digest(url))
+            return
 
         name = rule.removeprefix("=").removesuffix(".")
         address = name[1:-1] if name[:1] + name[-1:] == "[]" else name
@@ -67,7 +79,7 @@ class ExclusionRules:
         is_exact = rule.startswith("=")
         host = host_in(name if is_exact else name.removeprefix("*").removeprefix("."))
         if host is None:
-            raise ValueError(f"{rule[:80]!r} is not a host, address, network or /expression/")
+            raise ValueError(f"{rule[:80]!r} is not a host, address, network, URL or /expression/")
         if not self._add_network(host):
             (self._exact if is_exact else self._domains).add(host)
 
@@ -78,6 +90,22 @@ class ExclusionRules:
         if self._networks and (":" in host or host[-1:].isdigit()) and self._in_network(host):
             return True
         return bool(self._domains) and domain_among(self._domains, host) is not None
+
+    def excludes_url(self, url: str) -> bool:
+        """Return whether the normalized *url* is excluded, regardless of its host."""
+        digest = _digest(url)
+        position = bisect_left(self._urls, digest)
+        is_listed = self._urls[position : position + 1].tolist() == [digest]
+        return is_listed or self.expressions.found_in(url)
+
+    def covers(self, url: str) -> bool:
+        """Return whether the normalized *url* or its host is excluded."""
+        return self.excludes(host_of(url)) or self.excludes_url(url)
+
+    def complete(self) -> None:
+        """Prepare the rules for searches, after the last ``add``."""
+        self._urls = array("Q", sorted(self._urls))
+        self.expressions.compile()
 
     def _add_network(self, text: str) -> bool:
         """Add the network or address *text*; return False if it is neither."""
@@ -118,8 +146,21 @@ def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesF
         idle="excludes nothing",
         make=ExclusionRules,
         clock=clock,
-        complete=lambda rules: rules.expressions.compile(),
+        complete=ExclusionRules.complete,
     )
+
+
+def rules_in(lines: Iterable[str]) -> ExclusionRules:
+    """Return the rules in *lines*. Raises ValueError for a line that is not a rule."""
+    rules = ExclusionRules()
+    for line in lines:
+        rules.add(line)
+    rules.complete()
+    return rules
+
+
+def _digest(url: str) -> int:
+    return xxh3_64_intdigest(url.encode("utf-8", "replace"))
 
 
 def host_in(name: str) -> str | None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.storage.atomic import make_directory
@@ -181,6 +182,19 @@ class StoredPayloads:
             self._file,
             error,
         )
+
+
+def forget_payloads(directory: Path, selects: Callable[[str], bool]) -> None:
+    """Delete the rows of all URLs that *selects* accepts, if *directory* has a table.
+
+    The table must not be open. Raises sqlite3.Error.
+    """
+    if not (directory / FILE).exists():
+        return
+    with closing(sqlite3.connect(directory / FILE, isolation_level=None)) as table:
+        table.create_function("selects", 1, selects)
+        table.execute("PRAGMA secure_delete = ON")
+        table.execute("DELETE FROM payloads WHERE selects(url)")
 
 
 def _split(sha1: bytes) -> tuple[int, bytes]:

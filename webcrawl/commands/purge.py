@@ -1,0 +1,79 @@
+"""Remove stored pages from a crawl that is not running.
+
+Removes the pages of hosts or URLs from WARC files, text dataset, link graph, search index and logs of
+a job, or of a hive on this machine, and excludes them from its next runs. A host stands for all hosts
+below it as well. Another page with the same bytes keeps them. The next "scrapy delta" reports the
+documents as gone. A purge cannot be undone: use --dry-run first.
+
+If the command is stopped or killed, run it again to continue. JOBDIR/logs/purge.jsonl says what was
+removed.
+
+Examples:
+  scrapy purge crawls/web --host example.org --dry-run
+  scrapy purge crawls/web --list removed.txt
+
+Exit codes:
+  0  done
+  1  nothing is stored of these hosts and URLs; they are excluded
+  2  unusable input, a damaged file, or a crawl that is running or was killed
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from webcrawl.commands import Group, Options, Settings, UsageError, make_command, progress, take_job
+
+_NOT_REACHED = """\
+not reached, because it is elsewhere or not a page:
+  files in OUTPUT_STORE, WACZ files, feeds, LARM files, and the output of your own modules
+  consumers of deltas: the next delta reports the documents as gone (purged)
+  links from other pages, and ranks that were made from them
+  the names of URLs and robots.txt files in the queues, checkpoints and host records
+"""
+
+
+def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
+    add = group.add_argument
+    add("--host", action="append", default=[], help="a host, or a domain with all hosts below it")
+    add("--url", action="append", default=[], help="a URL")
+    add("--list", metavar="FILE", help="a file with hosts and URLs, written as in EXCLUSION_FILE")
+    add("--dry-run", action="store_true", help="only count; change nothing")
+
+
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
+    from webcrawl.clock import wall_time
+    from webcrawl.errors import FatalError
+    from webcrawl.hosts.politeness.exclusions import host_in
+    from webcrawl.jobs.purge.purge import purge
+
+    take_job(args, settings, only_job=True)
+    lines = [*opts.host, *opts.url]
+    if not all(map(host_in, opts.host)) or any("://" not in url for url in opts.url):
+        raise UsageError("--host takes a host or domain, and --url a URL with its scheme")
+    if opts.list:
+        lines += Path(opts.list).read_text("utf-8").splitlines()
+    if not lines:
+        raise UsageError("use --host, --url or --list to say what to remove")
+    try:
+        with progress("files read") as on_progress:
+            counts = purge(
+                Path(settings["JOBDIR"]),
+                lines,
+                settings,
+                dry_run=opts.dry_run,
+                at=round(wall_time(), 3),
+                on_progress=on_progress,
+            )
+    except (OSError, ValueError, EOFError, sqlite3.Error) as error:
+        raise FatalError(f"{error}. Fix that and run the same command again.") from error
+    for pattern, count in counts.items():
+        print(f"{pattern}: {count:,} {'to be ' * opts.dry_run}removed or changed")
+    print(_NOT_REACHED, end="")
+    return 0 if counts else 1
+
+
+Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)
