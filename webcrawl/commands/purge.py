@@ -1,9 +1,9 @@
 """Remove stored pages from a crawl that is not running.
 
-Removes the pages of hosts or URLs from WARC files, text dataset, link graph, search index and logs of
-a job, or of a hive on this machine, and excludes them from its next runs. A host stands for all hosts
-below it as well. Another page with the same bytes keeps them. The next "scrapy delta" reports the
-documents as gone. A purge cannot be undone: use --dry-run first.
+Removes the pages of hosts or URLs from the WARC files, text dataset, link graph, search index and
+logs of a job, or of a hive on this machine, and excludes them from its next runs. A host stands for
+all hosts below it as well. Another page with the same bytes keeps them. The next "scrapy delta"
+reports the documents as gone. A purge cannot be undone: use --dry-run first.
 
 If the command is stopped or killed, run it again to continue. JOBDIR/logs/purge.jsonl says what was
 removed.
@@ -47,31 +47,22 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from webcrawl.clock import wall_time
     from webcrawl.errors import FatalError
-    from webcrawl.hosts.politeness.exclusions import host_in
     from webcrawl.jobs.purge.purge import purge
 
     take_job(args, settings, only_job=True)
     lines = [*opts.host, *opts.url]
-    if not all(map(host_in, opts.host)) or any("://" not in url for url in opts.url):
-        raise UsageError("--host takes a host or domain, and --url a URL with its scheme")
     if opts.list:
-        lines += Path(opts.list).read_text("utf-8").splitlines()
-    if not lines:
-        raise UsageError("use --host, --url or --list to say what to remove")
+        lines.append(Path(opts.list).read_text("utf-8"))
+    if not lines or any("://" not in url for url in opts.url):
+        raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
+    jobdir, text, at = Path(settings["JOBDIR"]), "\n".join(lines), round(wall_time(), 3)
     try:
-        with progress("files read") as on_progress:
-            counts = purge(
-                Path(settings["JOBDIR"]),
-                lines,
-                settings,
-                dry_run=opts.dry_run,
-                at=round(wall_time(), 3),
-                on_progress=on_progress,
-            )
-    except (OSError, ValueError, EOFError, sqlite3.Error) as error:
+        with progress("files read") as show:
+            counts = purge(jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show)
+    except (ValueError, sqlite3.Error) as error:
         raise FatalError(f"{error}. Fix that and run the same command again.") from error
     for pattern, count in counts.items():
-        print(f"{pattern}: {count:,} {'to be ' * opts.dry_run}removed or changed")
+        print(f"{pattern}: {count:,} {'to be ' * opts.dry_run}removed")
     print(_NOT_REACHED, end="")
     return 0 if counts else 1
 

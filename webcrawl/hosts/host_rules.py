@@ -4,8 +4,8 @@ The files are EXCLUSION_FILE and HOSTS_POLICY_FILE, which are read again as a wh
 change. Commands to the running crawl add one rule at a time. A command applies to a host, to a
 domain with all its subdomains, or, with the name "", to all hosts; the longest matching name
 applies. A host is excluded if a file or a command says so. Commands that set a pace multiply the
-pauses that follow from the files. What ``scrapy purge`` has removed is excluded until its file in
-``JOBDIR/purged`` is deleted.
+pauses that follow from the files. What ``scrapy purge`` has removed is excluded as long as it is in
+JOBDIR/purged.txt.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file, rules_in
+from webcrawl.hosts.politeness.exclusions import (
+    PURGED_RULES,
+    ExclusionRules,
+    exclusion_file,
+    rules_in,
+)
 from webcrawl.hosts.politeness.host_policies import NO_POLICY, policy_file
 from webcrawl.net.guard import plain_address
 from webcrawl.net.http.request import NOTHING_ADDED
@@ -27,8 +32,6 @@ if TYPE_CHECKING:
     from webcrawl.net.http.request import Additions
     from webcrawl.storage.watched_rules import RulesFile
 
-#: Directory below JOBDIR with the rules for purged pages, in the format of EXCLUSION_FILE.
-PURGED = "purged"
 #: Commands about hosts, with the topic of their rules; "" if the topic is the gate that they name.
 COMMANDS = {
     "exclude": "exclude",
@@ -72,14 +75,13 @@ class HostRules:
         return cls(
             exclusions=exclusion_file(settings),
             policies=policy_file(settings),
-            purged=Path(settings["JOBDIR"] or "", PURGED),
+            purged=Path(settings["JOBDIR"] or "", PURGED_RULES),
         )
 
     def open(self) -> None:
         """Read the files. Blocks. Raises FatalError for a file that cannot be used."""
-        if self._purged_path is not None:
-            paths = self._purged_path.glob("*.txt")
-            self._purged = rules_in(line for path in paths for line in path.open(encoding="utf-8"))
+        if self._purged_path is not None and self._purged_path.exists():
+            self._purged = rules_in(self._purged_path.read_text("utf-8"))
         self.exclusions.open()
         self.policies.open()
 

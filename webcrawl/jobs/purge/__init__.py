@@ -1,20 +1,19 @@
 """Removal of stored pages from a job that is not running: ``scrapy purge``.
 
-Modules: warc_files, outputs (the other files), purge (the whole job).
+Modules: purge (the whole job), files (each kind of file).
 
-What to remove is written as in EXCLUSION_FILE, and called a purge's rules. KEY is their digest. The
-steps, in this order::
+What to remove is written as in EXCLUSION_FILE. The steps, in this order::
 
-    1. exclude      the rules become JOBDIR/purged/KEY.txt, so the next run does not fetch the pages
-    2. report gone  a line for each URL in logs/info.jsonl; the next delta reports it as gone
+    1. exclude      the text becomes a file in JOBDIR/purged, so the next run does not fetch the
+                    pages (hosts/politeness/exclusions.py)
+    2. report gone  a line for each document in logs/info.jsonl; the next delta reports it as gone
     3. forget       payloads.sqlite, so that no new revisit record refers to a removed record
-    4. plan         which payloads must be kept, because other records refer to them; they are
-                    copied to JOBDIR/purged/KEY.sqlite
-    5. rewrite      one file after another: the new file is written next to the old one, fsynced
-                    and renamed. Before that, a line in logs/purge.jsonl says how much goes
-    6. end          KEY.sqlite is deleted
+    4. pass on      payloads to which records of other pages refer
+    5. remove       from one file after another: the new file is written next to the old one,
+                    fsynced and renamed
 
-Each step can be repeated. If the process dies, the same command continues: KEY.sqlite says which
-files are done. Another purge is refused until then; the crawl may be resumed, because the pages are
-excluded already. In memory are 8 bytes for each URL in the rules, and one record or row group.
+In the steps 4 and 5, a line in logs/purge.jsonl says what is done to a file before it is done. If
+the process dies, run the same command again: each step finds what is left to do. The crawl may be
+resumed in between, because the pages are already excluded. In memory are the text, 8 bytes for each
+URL in it, and one record or row group.
 """

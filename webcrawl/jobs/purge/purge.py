@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections import Counter
 from contextlib import ExitStack, closing
@@ -11,28 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from xxhash import xxh3_64_hexdigest
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, PURGED, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.hosts.host_rules import PURGED as RULES
-from webcrawl.hosts.politeness.exclusions import rules_in
-from webcrawl.jobs.inspect.job_view import running
-from webcrawl.jobs.inspect.last_lines import last_lines, lines_at, logs_of
-from webcrawl.jobs.purge.outputs import (
-    purge_index,
-    purge_lines,
-    purge_parquet,
-    without_facts,
-    without_line,
-)
-from webcrawl.jobs.purge.warc_files import plan, purge_warc
+from webcrawl.hosts.politeness.exclusions import PURGED_RULES, rules_in
+from webcrawl.jobs.inspect.info_log import outcome_lines
+from webcrawl.jobs.purge import files
 from webcrawl.pipelines.search_index import LOG
 from webcrawl.pipelines.warc.payloads import forget_payloads
 from webcrawl.revisit.history import GONE
-from webcrawl.storage.atomic import make_directory, write_atomic
 from webcrawl.storage.line_log import LineLog
 from webcrawl.storage.record_log import HEADER_SIZE
 
@@ -41,123 +29,102 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.hosts.politeness.exclusions import ExclusionRules
-    from webcrawl.jobs.inspect.last_lines import OnProgress
-
 #: The log of what was removed, below the job directory.
 PURGE_LOG = "logs/purge.jsonl"
+_PASSED_ON = "payloads of other pages"
+_ROWS = partial(files.purge_parquet, column="url")
+_DROP = partial(files.purge_lines, edit=files.without_line)
+# The files that may have pages: pattern below JOBDIR, setting for its first part, function.
+_FILES: tuple[tuple[str, str, Callable[..., None]], ...] = (
+    ("warc/*.warc.gz", "WARC_DIR", files.purge_warc),
+    ("critical/*.warc.gz", "", files.purge_warc),
+    ("text/*.parquet", "TEXT_DIR", _ROWS),
+    ("text/*.json*[lz]", "TEXT_DIR", _DROP),
+    ("graph/nodes/*.parquet", "", _ROWS),
+    ("graph/edges/*.parquet", "", partial(files.purge_parquet, column="source")),
+    ("search/meta.json", "SEARCH_DIR", files.purge_index),
+    ("logs/critical*.json*[lz]", "", _DROP),
+    ("critical/urls.txt", "", _DROP),
+    ("logs/info*.json*[lz]", "", partial(files.purge_lines, edit=files.without_facts)),
+)
 
 
 def purge(
     path: Path,
-    lines: list[str],
+    text: str,
     settings: BaseSettings,
     *,
     dry_run: bool,
     at: float,
-    on_progress: OnProgress,
+    on_progress: Callable[[int], None],
 ) -> Counter[str]:
-    """Remove the pages that the rules in *lines* cover from the stopped job or hive in *path*.
+    """Remove the pages that the rules in *text* cover from the stopped job or hive in *path*.
 
-    Returns how many records, rows and lines were removed or changed, by pattern of their files.
-    With *dry_run* they are only counted. *at* is the time for the logs, in epoch seconds.
-    *on_progress* is called with a count and its unit. Raises FatalError if the crawl is running, was
-    killed and not resumed, or has a damaged file, and OSError or sqlite3.Error. The same command
-    then continues.
+    Returns how many records, rows and lines were removed, by pattern of their files. With *dry_run*
+    they are only counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called
+    with the number of files read. Raises ValueError for a line that is not a rule, FatalError if the
+    crawl is running, was killed and not resumed, or has a damaged file, and OSError or
+    sqlite3.Error. The same command then continues.
     """
-    jobdirs, counts, rules = jobdirs_of(path), Counter[str](), rules_in(lines)
-    text = "".join(f"{line}\n" for line in lines).encode()
-    key = xxh3_64_hexdigest(text)
-    progress, log = jobdirs[0] / RULES / f"{key}.sqlite", jobdirs[0] / PURGE_LOG
+    jobdirs, counts, covers = jobdirs_of(path), Counter[str](), rules_in(text).covers
 
-    def begin(pattern: str, file: Path, count: int) -> bool:
+    def begin(what: str, file: Path, count: int) -> bool:
         """Count and log what is removed from *file*; return False in a dry run."""
-        counts[pattern] += count
+        counts[what] += count
+        line = {"at": at, "file": str(file), "what": what, "count": count}
         if not dry_run:
-            line = {"at": at, "purge": key, "file": str(file), "removed": count}
-            LineLog(path=log, max_bytes=sys.maxsize).append_once(msgspec.json.encode(line))
+            _append(jobdirs[0] / PURGE_LOG, msgspec.json.encode(line))
         return not dry_run
 
     with ExitStack() as stack:
-        for process in running(jobdirs):
-            raise FatalError(f"{path} is in use by process {process}: stop the crawl first.")
         for jobdir in () if dry_run else jobdirs:
             job = Job(path=jobdir)
             job.lock()
             stack.callback(job.close)
-        files = [file for jobdir in jobdirs for file in _files(jobdir, settings)]
-        for other in {*progress.parent.glob("*.sqlite")} - {progress}:
-            raise FatalError(
-                "An earlier purge is not finished. Run it first: "
-                f"scrapy purge {path} --list {other.with_suffix('.txt')}"
-            )
+        found = [file for jobdir in jobdirs for file in _files_of(jobdir, settings)]
 
         for jobdir in () if dry_run else jobdirs:
-            make_directory(jobdir / RULES)
-            write_atomic(jobdir / RULES / f"{key}.txt", text)
-            _report_gone(jobdir, rules, at, on_progress)
-            forget_payloads(jobdir / "warc", rules.covers)
-        db = sqlite3.connect("" if dry_run else progress, isolation_level=None)
-        stack.enter_context(closing(db))
-        done = plan((file for _, file, work in files if work is purge_warc), rules, db)
-        for number, (pattern, file, work) in enumerate(files):
-            on_progress(number, "files read")
-            if str(file) not in done:
-                more = {"db": db} if work is purge_warc else {}
-                work(file, rules, partial(begin, pattern), **more)
-                db.execute("INSERT OR IGNORE INTO done VALUES (?)", (str(file),))
-        if not dry_run:
-            progress.unlink()
+            _append(jobdir / PURGED_RULES, text.encode())
+            _report_gone(jobdir, covers, at)
+            forget_payloads(jobdir / "warc", covers)
+        warcs = (file for _, file, work in found if work is files.purge_warc)
+        files.pass_on_payloads(warcs, covers, partial(begin, _PASSED_ON))
+        for number, (pattern, file, work) in enumerate(found):
+            on_progress(number)
+            work(file, covers, partial(begin, pattern, file))
     return counts
 
 
-def _files(jobdir: Path, settings: BaseSettings) -> Iterator[tuple[str, Path, Callable[..., None]]]:
-    """Yield the files that may have pages, with the pattern of each and its function.
+def _append(path: Path, line: bytes) -> None:
+    LineLog(path=path, max_bytes=sys.maxsize).append_once(line)
 
-    Raises FatalError if one of the files is not complete, because the crawl was killed.
+
+def _files_of(
+    jobdir: Path, settings: BaseSettings
+) -> Iterator[tuple[str, Path, Callable[..., None]]]:
+    """Yield the files of *jobdir* that may have pages, with the pattern and function of each.
+
+    Raises FatalError if one of them is not complete.
     """
-    rows = partial(purge_parquet, column="url")
-    drop = partial(purge_lines, edit=without_line)
-    patterns: dict[str, tuple[str, Callable[..., None]]] = {
-        "warc/*.warc.gz": ("WARC_DIR", purge_warc),
-        "critical/*.warc.gz": ("", purge_warc),
-        "text/*.parquet": ("TEXT_DIR", rows),
-        "text/*.json*[lz]": ("TEXT_DIR", drop),
-        "graph/nodes/*.parquet": ("", rows),
-        "graph/edges/*.parquet": ("", partial(purge_parquet, column="source")),
-        "search/meta.json": ("SEARCH_DIR", purge_index),
-        "logs/critical*.json*[lz]": ("", drop),
-        "critical/urls.txt": ("", drop),
-        "logs/info*.json*[lz]": ("", partial(purge_lines, edit=without_facts)),
-    }
-    for pattern, (setting, work) in patterns.items():
+    for pattern, setting, work in _FILES:
         folder, _, names = pattern.partition("/")
         directory = Path(settings[setting] or jobdir / folder)
         logs = [log for log in directory.glob(LOG) if log.stat().st_size > HEADER_SIZE]
         for path in [*directory.rglob("*.open"), *logs]:
             raise FatalError(
-                f"{path} is not complete, because the crawl was killed: run the crawl's command "
-                "again, stop it with Ctrl-C, then purge."
+                f"{path} is not complete. Stop the crawl; if it was killed, run its command again "
+                "and stop it with Ctrl-C. Then purge."
             )
         for path in sorted(directory.glob(names)):
             yield pattern, path, work
 
 
-def _report_gone(jobdir: Path, rules: ExclusionRules, at: float, on_progress: OnProgress) -> None:
-    """Append a line to the log of finished URLs for each document that *rules* cover."""
-
-    def has_document(line: OutcomeLine) -> bool:
-        return line.outcome != PURGED and bool(line.history.stored_at)
-
-    logs, log = logs_of(jobdir), LineLog(path=jobdir / INFO_LOG, max_bytes=sys.maxsize)
-    parts = last_lines(
-        logs, has_document, among=lambda line: rules.covers(line.url), on_progress=on_progress
-    )
-    with closing(log):
+def _report_gone(jobdir: Path, covers: files.Covers, at: float) -> None:
+    """Append a line to the log of finished URLs for each line about a document to be removed."""
+    with closing(LineLog(path=jobdir / INFO_LOG, max_bytes=sys.maxsize)) as log:
         log.open()
-        for numbers, _ in parts:
-            for old in lines_at(logs, numbers):
-                stored = old.history.stored_at
+        for old in outcome_lines(jobdir):
+            if covers(old.url) and (stored := old.history.stored_at):
                 line = OutcomeLine(
                     at, old.url, old.host, PURGED, old.form, visit=GONE, stored=stored
                 )

@@ -45,6 +45,7 @@ _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
+_FORGET = "PRAGMA secure_delete = ON; DELETE FROM payloads WHERE covers(url)"
 _ROW_BYTES = 32  # the minimum size of a row, without its URL
 # This many rows are added together, in a third of the time of adding them one by one.
 _BATCH_ROWS = 1000
@@ -184,17 +185,15 @@ class StoredPayloads:
         )
 
 
-def forget_payloads(directory: Path, selects: Callable[[str], bool]) -> None:
-    """Delete the rows of all URLs that *selects* accepts, if *directory* has a table.
+def forget_payloads(directory: Path, covers: Callable[[str], bool]) -> None:
+    """Delete the rows whose URL *covers* accepts, if *directory* has a table. It must not be open.
 
-    The table must not be open. Raises sqlite3.Error.
+    Raises sqlite3.Error.
     """
-    if not (directory / FILE).exists():
-        return
-    with closing(sqlite3.connect(directory / FILE, isolation_level=None)) as table:
-        table.create_function("selects", 1, selects)
-        table.execute("PRAGMA secure_delete = ON")
-        table.execute("DELETE FROM payloads WHERE selects(url)")
+    if (directory / FILE).exists():
+        with closing(sqlite3.connect(directory / FILE)) as table:
+            table.create_function("covers", 1, covers)
+            table.executescript(_FORGET)
 
 
 def _split(sha1: bytes) -> tuple[int, bytes]:

@@ -44,14 +44,10 @@ MAX_URL_BYTES = 30_000
 """Pages with longer URLs cannot be stored, because FastWARC would give up on the whole file."""
 #: The end of a record.
 TERMINATOR = b"\r\n\r\n"
-# Ends the fields of a record, and the head of a message.
-_EMPTY_LINE = b"\r\n\r\n"
 # The fields of a revisit record that a response record has differently or not at all.
 _REVISIT_FIELDS = re.compile(
-    rb"^(?:WARC-(?:Profile|Refers-To-[\w-]+|Truncated|Block-Digest)|Content-Length): [^\r]*\r\n",
-    re.MULTILINE,
+    rb"\r\n(?:WARC-(?:Profile|Refers-To-[\w-]+|Truncated|Block-Digest)|Content-Length): [^\r]*"
 )
-_REFERS_TO = re.compile(rb"^(WARC-Refers-To-(Target-URI|Date): )[^\r]*", re.MULTILINE)
 
 #: HTTP status of an answer saying that the document has not changed.
 NOT_MODIFIED = 304
@@ -242,29 +238,13 @@ def _record(kind: str, record_id: str, fields: str, content_type: str, *block: b
     return b"".join((as_bytes(head), *block, TERMINATOR))
 
 
-def payload_of(response: bytes) -> bytes:
-    """Return the payload of the record *response*: what follows its HTTP head."""
-    return response.split(_EMPTY_LINE, 2)[2].removesuffix(TERMINATOR)
-
-
 def as_response(revisit: bytes, payload: bytes) -> bytes:
     """Return the record *revisit* as a response record with the *payload* that it left out."""
-    fields, _, block = revisit.partition(_EMPTY_LINE)
-    head = block.removesuffix(TERMINATOR)
-    fields = _REVISIT_FIELDS.sub(b"", fields + b"\r\n").replace(b": revisit", b": response", 1)
-    added = (
-        f"WARC-Block-Digest: {labelled_digest(sha1_of(head, payload))}\r\n"
-        f"Content-Length: {len(head) + len(payload)}\r\n\r\n"
-    )
-    return b"".join((fields, added.encode(), head, payload, TERMINATOR))
-
-
-def referring_to(revisit: bytes, url: bytes, date: bytes) -> bytes:
-    """Return the record *revisit* with a reference to the record of *url* with this WARC-Date."""
-    values = {b"Target-URI": url, b"Date": date}
-    fields, separator, block = revisit.partition(_EMPTY_LINE)
-    fields = _REFERS_TO.sub(lambda match: match[1] + values[match[2]], fields)
-    return fields + separator + block
+    fields, _, block = revisit.removesuffix(TERMINATOR).partition(b"\r\n\r\n")
+    fields = _REVISIT_FIELDS.sub(b"", fields).replace(b": revisit", b": response", 1)
+    digest, size = labelled_digest(sha1_of(block, payload)), len(block) + len(payload)
+    added = f"\r\nWARC-Block-Digest: {digest}\r\nContent-Length: {size}\r\n\r\n"
+    return b"".join((fields, added.encode(), block, payload, TERMINATOR))
 
 
 def _metadata(page: Page, why: str) -> bytes:
