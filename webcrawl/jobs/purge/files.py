@@ -16,7 +16,6 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ _URL = re.compile(rb'"url":"([^"]*)"')
 _HEAP_BYTES = 32 << 20
 _DOCUMENTS_AT_ONCE = 10_000
 
-_decode_outcome = json_decoder(OutcomeLine)
+_decode = json_decoder(OutcomeLine)
 
 
 def pass_on_payloads(
@@ -82,8 +81,8 @@ def pass_on_payloads(
     """Keep the payloads in WARC files that are to be removed, and that other records refer to.
 
     The first of these, a revisit record, becomes a response record; the others then refer to it.
-    Nothing is removed, so if the process dies, this can be repeated. The payloads are in a temporary
-    file meanwhile. Raises FatalError for a damaged file.
+    Nothing is removed, so if the process dies, this can be repeated. The payloads are kept in a
+    temporary file. Raises FatalError for a damaged file.
     """
     with closing(sqlite3.connect("", isolation_level=None)) as db:
         db.create_function("covers", 1, lambda name: covers(_url(name)))
@@ -95,17 +94,18 @@ def pass_on_payloads(
         db.execute(_READ_PAYLOADS)
         for name, count in db.execute(_FILES).fetchall():
             if begin(path := Path(name), count):
-                _rewrite(path, starmap(_change, db.execute(_CHANGES, (name,))))
+                _rewrite(path, map(_change, db.execute(_CHANGES, (name,))))
 
 
-def _change(
-    file: str, start: int, end: int, first: bytes, payload: bytes, holder: bytes, name: bytes
-) -> tuple[int, int, bytes]:
-    """Return the position of the revisit record *name*, and what replaces it."""
+def _change(row: tuple[Any, ...]) -> tuple[int, int, bytes]:
+    """Return start and end of the revisit record in *row* of _CHANGES, and what replaces it."""
+    file, start, end, first, payload, holder, name = row
     revisit = _read(file, start, end)
-    old, new = (_REFERENCE % tuple(name.split(b" ")) for name in (first, holder))
-    is_holder = name == holder
-    changed = as_response(revisit, payload) if is_holder else revisit.replace(old, new, 1)
+    if name == holder:
+        changed = as_response(revisit, payload)
+    else:
+        old, new = (_REFERENCE % tuple(one.split(b" ")) for one in (first, holder))
+        changed = revisit.replace(old, new, 1)
     return start, end, gzip.compress(changed, mtime=0)
 
 
@@ -160,42 +160,35 @@ def _url(name: bytes) -> str:
     return name.partition(b" ")[0].decode("utf-8", "replace")
 
 
-def without_line(line: bytes, covers: Covers) -> bytes:
-    """Return b"" if the URL in *line*, a JSON object or a URL, is removed; else the line."""
-    match = _URL.search(line)
-    return b"" if covers(_url(match[1] if match else line.strip())) else line
+def purge_lines(path: Path, covers: Covers, begin: Begin) -> None:
+    """Remove lines from a file, which may be compressed. Each is a JSON object or a URL.
 
-
-def without_facts(line: bytes, covers: Covers) -> bytes:
-    """Return *line* of the log of finished URLs without the facts about a page that is removed.
-
-    URL, time and fingerprint of the URL stay. The line keeps its length, so that the positions in
-    the tokens of deltas stay valid.
+    A line of the log of finished URLs keeps its length, URL and times, and only loses what it says
+    about the page. So the positions in the tokens of deltas stay valid.
     """
-    try:
-        old = _decode_outcome(line)
-    except UndecodableError:
-        return line
-    if old.outcome == PURGED or not covers(old.url):
-        return line
-    new = OutcomeLine(old.at, old.url, old.host, PURGED, old.form, visit=old.visit)
-    return msgspec.json.encode(new).ljust(len(line) - 1) + b"\n"
 
+    def edited(line: bytes) -> bytes:
+        match = _URL.search(line)
+        if not covers(_url(match[1] if match else line.strip())):
+            return line
+        try:
+            old = _decode(line)
+        except UndecodableError:  # a line of another file
+            return b""
+        new = OutcomeLine(old.at, old.url, old.host, PURGED, old.form, visit=old.visit)
+        is_done = old.outcome == PURGED
+        return line if is_done else msgspec.json.encode(new).ljust(len(line) - 1) + b"\n"
 
-def purge_lines(
-    path: Path, covers: Covers, begin: Begin, *, edit: Callable[[bytes, Covers], bytes]
-) -> None:
-    """Replace the lines of a file, which may be compressed, by the results of *edit*."""
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rb") as old:
-        count = sum(edit(line, covers) != line for line in old)
+        count = sum(edited(line) != line for line in old)
     if count and begin(count):
         with (
             replacing(path, aside=_ASIDE) as new,
             opened(path, "rb") as old,
             opened(new, "wb") as file,
         ):
-            file.writelines(edit(line, covers) for line in old)
+            file.writelines(map(edited, old))
 
 
 def purge_parquet(path: Path, covers: Covers, begin: Begin, *, column: str) -> None:

@@ -33,19 +33,18 @@ if TYPE_CHECKING:
 PURGE_LOG = "logs/purge.jsonl"
 _PASSED_ON = "payloads of other pages"
 _ROWS = partial(files.purge_parquet, column="url")
-_DROP = partial(files.purge_lines, edit=files.without_line)
 # The files that may have pages: pattern below JOBDIR, setting for its first part, function.
 _FILES: tuple[tuple[str, str, Callable[..., None]], ...] = (
     ("warc/*.warc.gz", "WARC_DIR", files.purge_warc),
     ("critical/*.warc.gz", "", files.purge_warc),
     ("text/*.parquet", "TEXT_DIR", _ROWS),
-    ("text/*.json*[lz]", "TEXT_DIR", _DROP),
+    ("text/*.json*[lz]", "TEXT_DIR", files.purge_lines),
     ("graph/nodes/*.parquet", "", _ROWS),
     ("graph/edges/*.parquet", "", partial(files.purge_parquet, column="source")),
     ("search/meta.json", "SEARCH_DIR", files.purge_index),
-    ("logs/critical*.json*[lz]", "", _DROP),
-    ("critical/urls.txt", "", _DROP),
-    ("logs/info*.json*[lz]", "", partial(files.purge_lines, edit=files.without_facts)),
+    ("logs/critical*.json*[lz]", "", files.purge_lines),
+    ("critical/urls.txt", "", files.purge_lines),
+    ("logs/info*.json*[lz]", "", files.purge_lines),
 )
 
 
@@ -62,18 +61,19 @@ def purge(
 
     Returns how many records, rows and lines were removed, by pattern of their files. With *dry_run*
     they are only counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called
-    with the number of files read. Raises ValueError for a line that is not a rule, FatalError if the
-    crawl is running, was killed and not resumed, or has a damaged file, and OSError or
+    with the number of files read. Raises ValueError for a line that is not a rule, FatalError if
+    the crawl is running, was killed and not resumed, or has a damaged file, and OSError or
     sqlite3.Error. The same command then continues.
     """
     jobdirs, counts, covers = jobdirs_of(path), Counter[str](), rules_in(text).covers
+    log = LineLog(path=jobdirs[0] / PURGE_LOG, max_bytes=sys.maxsize)
 
     def begin(what: str, file: Path, count: int) -> bool:
         """Count and log what is removed from *file*; return False in a dry run."""
         counts[what] += count
         line = {"at": at, "file": str(file), "what": what, "count": count}
         if not dry_run:
-            _append(jobdirs[0] / PURGE_LOG, msgspec.json.encode(line))
+            log.append_once(msgspec.json.encode(line))
         return not dry_run
 
     with ExitStack() as stack:
@@ -84,7 +84,8 @@ def purge(
         found = [file for jobdir in jobdirs for file in _files_of(jobdir, settings)]
 
         for jobdir in () if dry_run else jobdirs:
-            _append(jobdir / PURGED_RULES, text.encode())
+            rules = LineLog(path=jobdir / PURGED_RULES, max_bytes=sys.maxsize)
+            rules.append_once(text.encode())
             _report_gone(jobdir, covers, at)
             forget_payloads(jobdir / "warc", covers)
         warcs = (file for _, file, work in found if work is files.purge_warc)
@@ -93,10 +94,6 @@ def purge(
             on_progress(number)
             work(file, covers, partial(begin, pattern, file))
     return counts
-
-
-def _append(path: Path, line: bytes) -> None:
-    LineLog(path=path, max_bytes=sys.maxsize).append_once(line)
 
 
 def _files_of(

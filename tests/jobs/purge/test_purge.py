@@ -1,0 +1,216 @@
+"""scrapy purge on the job of a real crawl, judged by other readers and by the next crawl."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from types import SimpleNamespace
+from urllib.parse import urlsplit
+
+import duckdb
+import pytest
+import warc_checks
+import warm
+from crawling import access_log, damage_in, finish, refusal, simulated, url_of_hit
+
+from webcrawl.jobs.search import search
+
+MODULES = ("warc.WarcPipeline", "text.TextDataset", "search_index.SearchIndex")
+SETTINGS = {
+    "ITEM_PIPELINES": json.dumps(
+        {f"webcrawl.pipelines.{name}": 1 for name in (*MODULES, "link_graph.LinkGraph")}
+    ),
+    "WARC_MAX_FILE_BYTES": 30_000,
+    "POLITENESS_MIN_DELAY": 0.01,
+    "POLITENESS_DELAY_FACTOR": 0,
+}
+SIZE = {"hosts": 6, "mean_pages": 12.0, "max_pages": 24, "duplicates": 0.5}
+#: Kill the process when it opens a file of the job to write, or renames one, for the Nth time.
+KILLED = """
+import os, signal, sys
+left, job, *words = sys.argv[1:]
+left = int(left)
+def watch(event, arguments):
+    global left
+    is_write = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    if (is_write or event == "os.rename") and os.fsdecode(str(arguments[0])).startswith(job):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(watch)
+from scrapy.cmdline import execute
+execute(["scrapy", "purge", job, *words])
+"""
+
+
+def host_of(url):
+    return urlsplit(url).hostname
+
+
+def warcs(job):
+    return sorted((job / "warc").glob("*.warc.gz"))
+
+
+def stored(job):
+    """The responses and revisits in the WARC files, and the URLs of all records."""
+    found = [one for path in warcs(job) for one in warc_checks.records(path)]
+    answers = [one for one in found if one.kind in {"response", "revisit"}]
+    return answers, {one.headers.get("WARC-Target-URI", "") for one in found}
+
+
+def digests(job):
+    files = (path for path in job.rglob("*") if path.is_file())
+    return {path: hashlib.sha1(path.read_bytes()).hexdigest() for path in files}
+
+
+def column(job, name, pattern):
+    query = f"select {name} from '{job}/{pattern}'"
+    return [url for (url,) in duckdb.sql(query).fetchall()]
+
+
+def state(job):
+    """What is left in *job* by URL, as others read it, after checks of its files."""
+    assert damage_in(job) == []
+    assert warc_checks.dangling(warcs(job)) == []
+    assert not [*job.rglob("*~")]
+    answers, urls = stored(job)
+    deltas = warm.scrapy("delta", job, "--since", "0").stdout.splitlines()
+    hits = search(job / "search", "*", limit=1000, language="", host="").hits
+    return {
+        "records": urls,
+        "bodies": {one.headers["WARC-Target-URI"]: one.body for one in answers if one.body},
+        "text": Counter(column(job, "url", "text/*.parquet")),
+        "nodes": Counter(column(job, "url", "graph/nodes/*.parquet")),
+        "edges": Counter(column(job, "source", "graph/edges/*.parquet")),
+        "index": {hit.url for hit in hits},
+        "delta": {(one["url"], one["change"]) for one in map(json.loads, deltas)},
+    }
+
+
+@pytest.fixture(scope="module")
+def purged(tmp_path_factory):
+    """A crawl of which a host is purged whose documents others have too, and then the next crawl.
+
+    The copy of the job before the purge is in ``before``.
+    """
+    directory = tmp_path_factory.mktemp("purge")
+    with simulated(directory, **SIZE) as web:
+        web.crawl(**SETTINGS)
+        token = warm.scrapy("delta", web.job, "--since", "0").stderr.splitlines()[-1]
+        links = Counter(
+            host_of(one.headers["WARC-Refers-To-Target-URI"])
+            for one in stored(web.job)[0]
+            if one.kind == "revisit"
+            and host_of(one.headers["WARC-Refers-To-Target-URI"])
+            != host_of(one.headers["WARC-Target-URI"])
+        )
+        host = links.most_common(1)[0][0]
+        shutil.copytree(web.job, before := directory / "before")
+        bytes_before = digests(web.job)
+        dry = warm.scrapy("purge", web.job, "--host", host, "--dry-run")
+        assert digests(web.job) == bytes_before
+        done = warm.scrapy("purge", web.job, "--host", host)
+        after = state(web.job)
+        complaints = [warc_checks.complaints(path) for path in warcs(web.job)[:6]]
+        gone = warm.scrapy("delta", web.job, "--since", token).stdout
+        again = warm.scrapy("purge", web.job, "--host", host)
+        began = len(access_log(web.log))
+        assert warm.scrapy("frontier", web.job, "--refetch", "all").returncode == 0
+        web.crawl(**SETTINGS)
+        asked = [url_of_hit(hit) for hit in access_log(web.log)[began:]]
+        assert warc_checks.dangling(warcs(web.job)) == []
+    return SimpleNamespace(**locals())
+
+
+def test_nothing_of_the_host_is_left_and_all_of_the_others(purged):
+    was, host = state(purged.before), purged.host
+    for name, urls in was.items():
+        if name not in {"bodies", "delta"}:
+            kept = {url: 1 for url in urls if host_of(url) != host}
+            assert 0 < len(kept) < len(urls), name
+            assert set(purged.after[name]) == set(kept), name
+    assert purged.complaints == [{}] * 6
+
+
+def test_a_payload_that_others_need_is_passed_to_the_first_of_them(purged):
+    was, after = stored(purged.before)[0], purged.after["bodies"]
+    bodies = {one.headers["WARC-Target-URI"]: one.body for one in was if one.kind == "response"}
+    heirs = Counter()
+    for one in was:
+        first = one.headers.get("WARC-Refers-To-Target-URI", "")
+        if one.kind == "revisit" and host_of(first) == purged.host:
+            heirs[first] += one.headers["WARC-Target-URI"] in after
+            assert after.get(one.headers["WARC-Target-URI"], bodies[first]) == bodies[first]
+    assert set(heirs.values()) <= {0, 1}
+    assert max(heirs.values()) == 1
+
+
+def test_a_delta_reports_the_documents_as_gone_and_the_log_keeps_no_facts(purged):
+    told = [json.loads(line) for line in purged.gone.splitlines()]
+    added = {url for url, change in state(purged.before)["delta"]}
+    assert {one["url"] for one in told} == {url for url in added if host_of(url) == purged.host}
+    assert {(one["change"], one["reason"]) for one in told} == {("gone", "purged")}
+    why = warm.scrapy("why", purged.web.job, told[0]["url"]).stdout
+    assert "scrapy purge" in why
+
+
+def test_the_next_crawl_visits_all_hosts_but_the_purged_one(purged):
+    visited = {host_of(url) for url in purged.asked}
+    others = {host_of(url) for url in purged.after["nodes"]}
+    assert purged.host not in visited
+    assert others <= visited
+
+
+def test_a_dry_run_says_what_the_purge_does_and_a_second_purge_finds_nothing(purged):
+    assert purged.dry.stdout.replace("to be ", "") == purged.done.stdout
+    assert "warc/*.warc.gz: " in purged.done.stdout
+    assert (purged.dry.returncode, purged.done.returncode, purged.again.returncode) == (0, 0, 1)
+    logged = [
+        json.loads(line) for line in (purged.web.job / "logs/purge.jsonl").read_text().splitlines()
+    ]
+    assert {"warc/*.warc.gz", "search/meta.json"} <= {line["what"] for line in logged}
+
+
+def test_urls_of_a_list_are_purged_and_excluded_and_the_rest_stays(purged, tmp_path):
+    job = shutil.copytree(purged.before, tmp_path / "job")
+    was = state(job)
+    gone = sorted(was["nodes"])[::3]
+    (tmp_path / "list").write_text("# asked by mail\n" + "\n".join(gone))
+    assert warm.scrapy("purge", job, "--list", tmp_path / "list").returncode == 0
+    assert set(state(job)["nodes"]) == set(was["nodes"]) - set(gone)
+    assert set(state(job)["records"]) == was["records"] - set(gone)
+    assert "scrapy purge" in warm.scrapy("why", job, gone[0]).stdout
+
+
+@pytest.mark.parametrize(
+    "points", [[30], pytest.param(range(1, 200, 7), marks=pytest.mark.long)], ids=str
+)
+def test_a_purge_that_is_killed_is_completed_by_the_same_command(purged, tmp_path, points):
+    kills = 0
+    for point in points:
+        job = shutil.copytree(purged.before, tmp_path / f"job{point}")
+        words = [sys.executable, "-c", KILLED, str(point), str(job), "--host", purged.host]
+        code = warm.run(words, env=os.environ).returncode
+        kills += code != 0
+        finish([*words[:3], "0", *words[4:]])
+        left = state(job)
+        assert left.keys() == purged.after.keys()
+        for name in left.keys() - {"bodies"}:
+            assert left[name] == purged.after[name], (name, point)
+        shutil.rmtree(job)
+    assert kills > len(points) // 2
+
+
+def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
+    with simulated(tmp_path, hosts=3) as web:
+        crawl = web.start()
+        assert "is in use by process" in refusal("purge", web.job, "--host", "a.test")
+        crawl.kill()
+        crawl.communicate()
+        assert "is not complete" in refusal("purge", web.job, "--host", "a.test")
+    assert "is not a host" in refusal("purge", purged.before, "--host", "a b")
+    assert "--url and a URL" in refusal("purge", purged.before, "--url", "a.test")
