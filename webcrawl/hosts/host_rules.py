@@ -10,9 +10,9 @@ JOBDIR/purged.txt.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from webcrawl.errors import FatalError
 from webcrawl.hosts.politeness.exclusions import (
     PURGED_RULES,
     ExclusionRules,
@@ -26,6 +26,8 @@ from webcrawl.urls import host_of
 from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from scrapy.settings import BaseSettings
 
     from webcrawl.hosts.politeness.host_policies import HostPolicy, HostTables
@@ -57,33 +59,34 @@ class HostRules:
     """The rules from two files and from commands. Used for each URL, so only ``open`` blocks."""
 
     def __init__(
-        self,
-        *,
-        exclusions: RulesFile[ExclusionRules],
-        policies: RulesFile[HostTables],
-        purged: Path | None = None,
+        self, *, exclusions: RulesFile[ExclusionRules], policies: RulesFile[HostTables]
     ) -> None:
-        self._purged, self._purged_path = ExclusionRules(), purged
         self.exclusions = exclusions
         self.policies = policies
+        self._purged = ExclusionRules()
         # Keyed by topic ("exclude", "pace" or the name of a gate), then by host.
         self._commands: dict[str, dict[str, CommandRule]] = {}
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Build from the settings of both files. Raises FatalError for a bad value."""
-        return cls(
-            exclusions=exclusion_file(settings),
-            policies=policy_file(settings),
-            purged=Path(settings["JOBDIR"] or "", PURGED_RULES),
-        )
+        return cls(exclusions=exclusion_file(settings), policies=policy_file(settings))
 
     def open(self) -> None:
-        """Read the files. Blocks. Raises FatalError for a file that cannot be used."""
-        if self._purged_path is not None and self._purged_path.exists():
-            self._purged = rules_in(self._purged_path.read_text("utf-8"))
+        """Read both files. Blocks. Raises FatalError for a file that cannot be used."""
         self.exclusions.open()
         self.policies.open()
+
+    def open_purged(self, jobdir: Path) -> None:
+        """Read what ``scrapy purge`` has excluded from the crawl in *jobdir*. Blocks.
+
+        Raises FatalError if a line of the file is not a rule.
+        """
+        path = jobdir / PURGED_RULES
+        try:
+            self._purged = rules_in(path.read_text("utf-8") if path.exists() else "")
+        except ValueError as error:
+            raise FatalError(f"{path}: {error}: correct the line or remove it.") from error
 
     def command(
         self, name: str, host: str, *, source: str, reason: str = "", times: float = 1.0

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections import Counter
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ import duckdb
 import pytest
 import warc_checks
 import warm
-from crawling import access_log, damage_in, finish, refusal, simulated, url_of_hit
+from crawling import damage_in, finish, refusal, simulated, url_of_hit
 
 from webcrawl.jobs.search import search
 
@@ -118,10 +119,10 @@ def purged(tmp_path_factory):
         complaints = [warc_checks.complaints(path) for path in warcs(web.job)[:6]]
         gone = warm.scrapy("delta", web.job, "--since", token).stdout
         again = warm.scrapy("purge", web.job, "--host", host)
-        began = len(access_log(web.log))
+        began = time.time()
         assert warm.scrapy("frontier", web.job, "--refetch", "all").returncode == 0
         web.crawl(**SETTINGS)
-        asked = [url_of_hit(hit) for hit in access_log(web.log)[began:]]
+        asked = [url_of_hit(hit) for hit in web.hits() if hit.start > began]
         assert warc_checks.dangling(warcs(web.job)) == []
     return SimpleNamespace(**locals())
 
