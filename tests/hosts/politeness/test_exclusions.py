@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from text_tables import table
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file
+from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file, rules_in
 
 
 def rules(*lines):
@@ -78,7 +78,7 @@ def test_spaces_and_comments_do_no_harm(line, number):
 @pytest.mark.parametrize(
     "line",
     [
-        "https://example.com/", "example.com/path", "example.com:80", "me@example.com", "a b.test",
+        "https:///", "example.com/path", "example.com:80", "me@example.com", "a b.test",
         "10.0.0.0/33", "10.0.0.1.5/8", "1.2.3.256", "::x", "[::1", "*", ".", "=", "==a.test",
         "*example.com?", "a..test", "a%2e.test", "=*.test", "x" * 64 + "\ud7ff.test",
         ".".join(["x" * 60] * 5), "\0",
@@ -86,9 +86,17 @@ def test_spaces_and_comments_do_no_harm(line, number):
 )  # fmt: skip
 def test_an_invalid_line_is_refused_and_changes_nothing(line):
     made = ExclusionRules()
-    with pytest.raises(ValueError, match=r"is not a host, address, network or /expression/$"):
+    with pytest.raises(ValueError, match=r"is not a host, address, network, URL or /expression/$"):
         made.add(line)
     assert len(made) == 0
+
+
+def test_a_url_is_excluded_whatever_its_spelling_and_no_other_one():
+    made = rules_in("# by mail\nHTTP://a.test:80/x?q=1#part\n/secret/\n")
+    assert len(made) == 2
+    assert made.covers("http://a.test/x?q=1")
+    assert made.covers("http://b.test/secret")
+    assert not any(map(made.covers, ("http://a.test/x", "http://a.test/x?q=1&p", "http://a.test/")))
 
 
 LABELS = st.sampled_from(["a", "b", "c", "xn--a", "1", "a1"])
@@ -228,7 +236,7 @@ def test_bad_lines_are_named_by_file_and_number_and_the_others_act(path, watched
     assert watched.file.stats() == {"rules": 1, "bad_lines": 2, "reloads": 1}
     first, second = said(caplog, "WARNING")
     assert first == (
-        f"{path}, line 2 excludes nothing: 'a..test' is not a host, address, network "
+        f"{path}, line 2 excludes nothing: 'a..test' is not a host, address, network, URL "
         "or /expression/"
     )
     assert second.startswith(f"{path}, line 4 excludes nothing: 'utf-8' codec can't decode")
