@@ -57,7 +57,7 @@ _READ_PAYLOADS = """
     WHERE covers(name) AND name IN (SELECT first FROM records)
 """
 _FILES = """
-    SELECT refs.file, count(*) FROM records AS refs JOIN records AS copies
+    SELECT refs.file, count(DISTINCT refs.rowid) FROM records AS refs JOIN records AS copies
     ON refs.first = copies.name AND copies.payload IS NOT NULL GROUP BY refs.file
 """
 _CHANGES = """
@@ -65,7 +65,7 @@ _CHANGES = """
         (SELECT name FROM records WHERE first = refs.first ORDER BY rowid LIMIT 1), refs.name
     FROM records AS refs JOIN records AS copies
     ON refs.first = copies.name AND copies.payload IS NOT NULL
-    WHERE refs.file = ? ORDER BY refs.start
+    WHERE refs.file = ? GROUP BY refs.rowid ORDER BY refs.start
 """
 _URL = re.compile(rb'"url":"([^"]*)"')
 
@@ -176,19 +176,16 @@ def purge_lines(path: Path, covers: Covers, begin: Begin) -> None:
         except UndecodableError:  # a line of another file
             return b""
         new = OutcomeLine(old.at, old.url, old.host, PURGED, old.form, visit=old.visit)
-        is_done = old.outcome == PURGED
-        return line if is_done else msgspec.json.encode(new).ljust(len(line) - 1) + b"\n"
+        data = msgspec.json.encode(new).ljust(len(line) - 1) + b"\n"
+        return line if old.outcome == PURGED else data
 
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rb") as old:
         count = sum(edited(line) != line for line in old)
-    if count and begin(count):
-        with (
-            replacing(path, aside=_ASIDE) as new,
-            opened(path, "rb") as old,
-            opened(new, "wb") as file,
-        ):
-            file.writelines(map(edited, old))
+        if count and begin(count):
+            old.seek(0)
+            with replacing(path, aside=_ASIDE) as new, opened(new, "wb") as file:
+                file.writelines(map(edited, old))
 
 
 def purge_parquet(path: Path, covers: Covers, begin: Begin, *, column: str) -> None:

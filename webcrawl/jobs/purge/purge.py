@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 #: The log of what was removed, below the job directory.
 PURGE_LOG = "logs/purge.jsonl"
-_PASSED_ON = "payloads of other pages"
 _ROWS = partial(files.purge_parquet, column="url")
 # The files that may have pages: pattern below JOBDIR, setting for its first part, function.
 _FILES: tuple[tuple[str, str, Callable[..., None]], ...] = (
@@ -89,7 +88,7 @@ def purge(
             _report_gone(jobdir, covers, at)
             forget_payloads(jobdir / "warc", covers)
         warcs = (file for _, file, work in found if work is files.purge_warc)
-        files.pass_on_payloads(warcs, covers, partial(begin, _PASSED_ON))
+        files.pass_on_payloads(warcs, covers, partial(begin, "payloads of other pages"))
         for number, (pattern, file, work) in enumerate(found):
             on_progress(number)
             work(file, covers, partial(begin, pattern, file))
