@@ -2,12 +2,11 @@
 
 A line added to the file also applies to waiting URLs. storage/watched_rules.py reads the file.
 ``scrapy purge`` writes such lines to JOBDIR/purged.txt, which is read when the crawl starts. A URL
-takes 70 bytes of memory.
+takes 100 bytes of memory.
 """
 
 from __future__ import annotations
 
-import io
 import ipaddress
 import re
 from collections import defaultdict
@@ -144,7 +143,7 @@ def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesF
 def rules_in(text: str) -> ExclusionRules:
     """Return the rules in *text*. Raises ValueError if a line is not a rule."""
     rules = ExclusionRules()
-    for line in io.StringIO(text):
+    for line in text.split("\n"):
         rules.add(line)
     rules.expressions.compile()
     return rules

@@ -14,6 +14,6 @@ What to remove is written as in EXCLUSION_FILE. The steps, in this order::
 
 In the steps 4 and 5, a line in logs/purge.jsonl says what is done to a file before it is done. If
 the process dies, run the same command again: each step finds what is left to do. The crawl may be
-resumed in between, because the pages are already excluded. In memory are the text, 8 bytes for each
-URL in it, and one record or row group.
+resumed in between, because the pages are already excluded. In memory are the text, 200 bytes for
+each URL in it, and one record or row group. Reading the WARC files twice takes 13 s of CPU per GB.
 """
