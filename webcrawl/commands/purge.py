@@ -52,13 +52,15 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     take_job(args, settings, only_job=True)
     lines = [*opts.host, *opts.url]
     if opts.list:
-        lines.append(Path(opts.list).read_text("utf-8"))
+        lines.append(Path(opts.list).read_text("utf-8", "replace"))
     if not lines or any("://" not in url for url in opts.url):
         raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
     jobdir, text, at = Path(settings["JOBDIR"]), "\n".join(lines), round(wall_time(), 3)
     try:
         with progress("files read") as show:
             counts = purge(jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show)
+    except FatalError:
+        raise
     except (ValueError, sqlite3.Error) as error:
         raise FatalError(f"{error}. Fix that and run the same command again.") from error
     for pattern, count in counts.items():

@@ -238,9 +238,13 @@ def test_a_purge_that_is_killed_is_completed_by_the_same_command(purged, tmp_pat
 def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
     with simulated(tmp_path, hosts=3) as web:
         crawl = web.start()
-        assert "is in use by process" in refusal("purge", web.job, "--host", "a.test")
+        holder = f"JOBDIR {web.job} is in use by process {crawl.pid}: "
+        assert refusal("purge", web.job, "--host", "a.test").startswith(f"purge: {holder}")
         crawl.kill()
         crawl.communicate()
         assert "is not complete" in refusal("purge", web.job, "--host", "a.test")
-    assert "is not a host" in refusal("purge", purged.before, "--host", "a b")
+    assert refusal("purge", purged.before, "--host", "a b") == (
+        "purge: 'a b' is not a host, address, network, URL or /expression/. Fix that and run the "
+        "same command again.\n"
+    )
     assert "--url and a URL" in refusal("purge", purged.before, "--url", "a.test")
