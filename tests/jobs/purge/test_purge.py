@@ -19,8 +19,9 @@ import warc_checks
 import warm
 from crawling import damage_in, refusal, simulated, url_of_hit
 
-from webcrawl.jobs.purge.files import purge_lines
+from webcrawl.jobs.purge.files import pass_on_payloads, purge_lines, purge_warc
 from webcrawl.jobs.search import search
+from webcrawl.pipelines.warc.payloads import StoredPayloads
 
 MODULES = ("warc.WarcPipeline", "text.TextDataset", "search_index.SearchIndex")
 SETTINGS = {
@@ -60,10 +61,7 @@ def warcs(job):
 
 
 def stored(job):
-    """The responses and revisits in the WARC files, and the URLs of all records."""
-    found = [one for path in warcs(job) for one in warc_checks.records(path)]
-    answers = [one for one in found if one.kind in {"response", "revisit"}]
-    return answers, {one.headers.get("WARC-Target-URI", "") for one in found}
+    return [one for path in warcs(job) for one in warc_checks.records(path)]
 
 
 def digests(job):
@@ -81,12 +79,10 @@ def state(job):
     assert damage_in(job) == []
     assert warc_checks.dangling(warcs(job)) == []
     assert not [*job.rglob("*~")]
-    answers, urls = stored(job)
     deltas = warm.scrapy("delta", job, "--since", "0").stdout.splitlines()
     hits = search(job / "search", "*", limit=1000, language="", host="").hits
     return {
-        "records": urls,
-        "bodies": {one.headers["WARC-Target-URI"]: one.body for one in answers if one.body},
+        "records": {one.headers.get("WARC-Target-URI", "") for one in stored(job)},
         "text": Counter(column(job, "url", "text/*.parquet")),
         "nodes": Counter(column(job, "url", "graph/nodes/*.parquet")),
         "edges": Counter(column(job, "source", "graph/edges/*.parquet")),
@@ -105,14 +101,11 @@ def purged(tmp_path_factory):
     with simulated(directory, **SIZE) as web:
         web.crawl(**SETTINGS)
         token = warm.scrapy("delta", web.job, "--since", "0").stderr.splitlines()[-1]
-        links = Counter(
-            host_of(one.headers["WARC-Refers-To-Target-URI"])
-            for one in stored(web.job)[0]
-            if one.kind == "revisit"
-            and host_of(one.headers["WARC-Refers-To-Target-URI"])
-            != host_of(one.headers["WARC-Target-URI"])
-        )
-        host = links.most_common(1)[0][0]
+        names = ("WARC-Refers-To-Target-URI", "WARC-Target-URI")
+        links = ([host_of(one.headers.get(name, "")) for name in names] for one in stored(web.job))
+        host = Counter(first for first, other in links if first not in {None, other}).most_common(
+            1
+        )[0][0]
         shutil.copytree(web.job, before := directory / "before")
         bytes_before = digests(web.job)
         dry = warm.scrapy("purge", web.job, "--host", host, "--dry-run")
@@ -133,24 +126,32 @@ def purged(tmp_path_factory):
 def test_nothing_of_the_host_is_left_and_all_of_the_others(purged):
     was, host = state(purged.before), purged.host
     for name, urls in was.items():
-        if name not in {"bodies", "delta"}:
+        if name != "delta":
             kept = {url: 1 for url in urls if host_of(url) != host}
             assert 0 < len(kept) < len(urls), name
             assert set(purged.after[name]) == set(kept), name
     assert purged.complaints == [{}] * 6
 
 
-def test_a_payload_that_others_need_is_passed_to_the_first_of_them(purged):
-    was, after = stored(purged.before)[0], purged.after["bodies"]
-    bodies = {one.headers["WARC-Target-URI"]: one.body for one in was if one.kind == "response"}
-    heirs = Counter()
-    for one in was:
-        first = one.headers.get("WARC-Refers-To-Target-URI", "")
-        if one.kind == "revisit" and host_of(first) == purged.host:
-            heirs[first] += one.headers["WARC-Target-URI"] in after
-            assert after.get(one.headers["WARC-Target-URI"], bodies[first]) == bodies[first]
-    assert set(heirs.values()) <= {0, 1}
-    assert max(heirs.values()) == 1
+def test_a_payload_goes_to_the_first_record_that_needs_it_and_the_others_refer_to_that(tmp_path):
+    payloads = StoredPayloads(directory=tmp_path, max_bytes=1 << 20)
+    payloads.open()
+    pages = [warc_checks.page(n, url=f"http://b.test/{n}", body=b"same") for n in range(4)]
+    seen = [(page, "content_seen") for page in pages[1:]]
+    path = warc_checks.warc_of(tmp_path, pages[0], *seen, warc_checks.page(9), payloads=payloads)
+    payloads.close()
+    covers = {"http://b.test/0", "http://b.test/2"}.__contains__
+    pass_on_payloads([path, path], covers, lambda *_: True)  # the drones of a hive may share it
+    purge_warc(path, covers, lambda count: count == 6)
+    answers = [one for one in warc_checks.records(path) if one.kind in {"response", "revisit"}]
+    fields = ("WARC-Target-URI", "WARC-Refers-To-Target-URI")
+    assert [(one.body, *map(one.headers.get, fields)) for one in answers] == [
+        (b"same", "http://b.test/1", None),
+        (b"", "http://b.test/3", "http://b.test/1"),
+        (b"<p>page 9", "http://a.test/9", None),
+    ]
+    assert warc_checks.complaints(path) == {}
+    assert warc_checks.dangling([path]) == []
 
 
 def test_a_delta_reports_the_documents_as_gone_and_the_log_keeps_no_facts(purged):
@@ -227,10 +228,7 @@ def test_a_purge_that_is_killed_is_completed_by_the_same_command(purged, tmp_pat
         code = warm.run(words, env=os.environ).returncode
         kills += code != 0
         assert warm.run([*words[:3], "0", *words[4:]], env=os.environ).returncode in {0, 1}
-        left = state(job)
-        assert left.keys() == purged.after.keys()
-        for name in left.keys() - {"bodies"}:
-            assert left[name] == purged.after[name], (name, point)
+        assert state(job) == purged.after, point
         shutil.rmtree(job)
     assert kills > len(points) // 2
 

@@ -57,7 +57,7 @@ _READ_PAYLOADS = """
     WHERE covers(name) AND name IN (SELECT first FROM records)
 """
 _FILES = """
-    SELECT refs.file, count(DISTINCT refs.rowid) FROM records AS refs JOIN records AS copies
+    SELECT refs.file, count(DISTINCT refs.start) FROM records AS refs JOIN records AS copies
     ON refs.first = copies.name AND copies.payload IS NOT NULL GROUP BY refs.file
 """
 _CHANGES = """
@@ -65,7 +65,7 @@ _CHANGES = """
         (SELECT name FROM records WHERE first = refs.first ORDER BY rowid LIMIT 1), refs.name
     FROM records AS refs JOIN records AS copies
     ON refs.first = copies.name AND copies.payload IS NOT NULL
-    WHERE refs.file = ? GROUP BY refs.rowid ORDER BY refs.start
+    WHERE refs.file = ? GROUP BY refs.file, refs.start ORDER BY refs.start
 """
 _URL = re.compile(rb'"url":"([^"]*)"')
 

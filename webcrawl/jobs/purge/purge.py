@@ -80,7 +80,8 @@ def purge(
             job = Job(path=jobdir)
             job.lock()
             stack.callback(job.close)
-        found = [file for jobdir in jobdirs for file in _files_of(jobdir, settings)]
+        # Drones may share a directory.
+        found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
 
         for jobdir in () if dry_run else jobdirs:
             rules = LineLog(path=jobdir / PURGED_RULES, max_bytes=sys.maxsize)
