@@ -186,7 +186,11 @@ def test_a_damaged_warc_file_is_named_and_nothing_is_lost(purged, tmp_path):
     assert f"{damaged} is damaged after byte" in refusal("purge", job, "--host", purged.host)
     assert {path: path.read_bytes() for path in warcs(job)} == was
     damaged.unlink()
-    assert warm.scrapy("purge", job, "--host", purged.host).returncode == 0
+    elsewhere = (job / "warc").rename(tmp_path / "elsewhere")
+    words = ("purge", job, "--host", purged.host, "-s", f"WARC_DIR={elsewhere}")
+    assert warm.scrapy(*words).returncode == 0
+    left = [one for path in elsewhere.glob("*.gz") for one in warc_checks.records(path)]
+    assert purged.host not in {host_of(one.headers.get("WARC-Target-URI", "")) for one in left}
 
 
 def test_the_next_crawl_visits_all_hosts_but_the_purged_one(purged):

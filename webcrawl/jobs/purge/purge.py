@@ -32,19 +32,20 @@ if TYPE_CHECKING:
 #: The log of what was removed, below the job directory.
 PURGE_LOG = "logs/purge.jsonl"
 _ROWS = partial(files.purge_parquet, column="url")
-# The files that may have pages: pattern below JOBDIR, setting for its first part, function.
-_FILES: tuple[tuple[str, str, Callable[..., None]], ...] = (
-    ("warc/*.warc.gz", "WARC_DIR", files.purge_warc),
-    ("critical/*.warc.gz", "", files.purge_warc),
-    ("text/*.parquet", "TEXT_DIR", _ROWS),
-    ("text/*.json*[lz]", "TEXT_DIR", files.purge_lines),
-    ("graph/nodes/*.parquet", "", _ROWS),
-    ("graph/edges/*.parquet", "", partial(files.purge_parquet, column="source")),
-    ("search/meta.json", "SEARCH_DIR", files.purge_index),
-    ("logs/critical*.json*[lz]", "", files.purge_lines),
-    ("critical/urls.txt", "", files.purge_lines),
-    ("logs/info*.json*[lz]", "", files.purge_lines),
-)
+# Patterns of the files that may have pages, below JOBDIR. The settings WARC_DIR, TEXT_DIR and
+# SEARCH_DIR may name other directories.
+_FILES: dict[str, Callable[..., None]] = {
+    "warc/*.warc.gz": files.purge_warc,
+    "critical/*.warc.gz": files.purge_warc,
+    "text/*.parquet": _ROWS,
+    "text/*.json*[lz]": files.purge_lines,
+    "graph/nodes/*.parquet": _ROWS,
+    "graph/edges/*.parquet": partial(files.purge_parquet, column="source"),
+    "search/meta.json": files.purge_index,
+    "logs/critical*.json*[lz]": files.purge_lines,
+    "critical/urls.txt": files.purge_lines,
+    "logs/info*.json*[lz]": files.purge_lines,
+}
 
 
 def purge(
@@ -103,9 +104,9 @@ def _files_of(
 
     Raises FatalError if one of them is not complete.
     """
-    for pattern, setting, work in _FILES:
+    for pattern, work in _FILES.items():
         folder, _, names = pattern.partition("/")
-        directory = Path(settings[setting] or jobdir / folder)
+        directory = Path(settings[f"{folder.upper()}_DIR"] or jobdir / folder)
         logs = [log for log in directory.glob(LOG) if log.stat().st_size > HEADER_SIZE]
         for path in [*directory.rglob("*.open"), *logs]:
             raise FatalError(
