@@ -48,7 +48,7 @@ OPTIONS = [
     *("-s", "ALLOW_PRIVATE_ADDRESSES=1", "-s", "CLOSESPIDER_TIMEOUT=4"),
 ]
 # Unknown URLs, words that no page has, pauses longer than the crawl's.
-MAY_BE_ONE = {"why", "search", "politeness-audit"}
+MAY_BE_ONE = {"why", "search", "politeness-audit", "purge"}
 
 
 @pytest.fixture(scope="module")

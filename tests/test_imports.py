@@ -55,8 +55,8 @@ WITHOUT_SCRAPY = words("""
 WITH_SETTINGS = {"hosts.budgets.traps.keeper"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ONLY_DOCSTRINGS = words("""
-    crawl hosts jobs jobs.audit jobs.check jobs.inspect jobs.pagerank jobs.queue jobs.replay
-    jobs.report jobs.wacz
+    crawl hosts jobs jobs.audit jobs.check jobs.inspect jobs.pagerank jobs.purge jobs.queue
+    jobs.replay jobs.report jobs.wacz
 """)
 SCRAPY_SIDE = {"scrapy", "twisted", "redis", "scrapy_redis"}
 # Names under which Scrapy's objects go.

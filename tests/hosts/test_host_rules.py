@@ -3,6 +3,7 @@
 import pytest
 from scrapy.utils.project import get_project_settings
 
+from webcrawl.errors import FatalError
 from webcrawl.hosts.host_rules import HostRules
 
 
@@ -33,6 +34,17 @@ def test_a_host_is_excluded_by_a_file_or_a_command_and_each_ends_its_own(rules):
         rules.command("allow", host, source="allow")
     assert found(*of_file) == ["EXCLUSION_FILE"] * 2
     assert found(*of_command) == [None] * 4
+
+
+def test_a_purged_url_is_excluded_and_a_bad_line_is_named(rules, tmp_path):
+    path = tmp_path / "purged.txt"
+    path.write_text("http://a.test/x\n")
+    rules.open_purged(tmp_path)
+    assert rules.excluded_by("a.test", "http://a.test/x").source == "scrapy purge"
+    assert not rules.excluded_by("a.test", "http://a.test/y")
+    path.write_text("a.test\nb c\n")
+    with pytest.raises(FatalError, match=r"purged.txt: 'b c' is not a host, .* remove it\.$"):
+        rules.open_purged(tmp_path)
 
 
 def test_the_pace_of_the_longest_name_applies_until_it_is_ended(rules):

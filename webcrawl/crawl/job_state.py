@@ -77,6 +77,7 @@ class JobState:
 
         for file in self.rules_files.values():
             file.open()
+        rules.hosts.open_purged(job.path)
         rules.outage.open(
             job.own.facts.get("known_names", ()),
             # Older jobs did not record this.

@@ -4,14 +4,22 @@ The files are EXCLUSION_FILE, HOSTS_POLICY_FILE and those of BLOCKLISTS, which a
 whole when they change. Commands to the running crawl add one rule at a time. A command applies to a
 host, to a domain with all its subdomains, or, with the name "", to all hosts; the longest matching
 name applies. A host is excluded if a file or a command says so. Commands that set a pace multiply
-the pauses that follow from the files.
+the pauses that follow from the files. What ``scrapy purge`` has removed is excluded as long as it
+is in JOBDIR/purged.txt.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from webcrawl.hosts.politeness.exclusions import blocklists, exclusion_file
+from webcrawl.errors import FatalError
+from webcrawl.hosts.politeness.exclusions import (
+    PURGED_RULES,
+    ExclusionRules,
+    blocklists,
+    exclusion_file,
+    purge_rules,
+)
 from webcrawl.hosts.politeness.host_policies import NO_POLICY, policy_file
 from webcrawl.net.guard import plain_address
 from webcrawl.net.http.request import NOTHING_ADDED
@@ -20,10 +28,10 @@ from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.hosts.politeness.exclusions import ExclusionRules
     from webcrawl.hosts.politeness.host_policies import HostPolicy, HostTables
     from webcrawl.net.http.request import Additions
     from webcrawl.storage.watched_rules import RulesFile
@@ -71,6 +79,7 @@ class HostRules:
         self.exclusions = exclusions
         self.blocklists = blocklists
         self.policies = policies
+        self._purged = ExclusionRules()
         # Keyed by topic ("exclude", "pace" or the name of a gate), then by host.
         self._commands: dict[str, dict[str, CommandRule]] = {}
 
@@ -88,6 +97,17 @@ class HostRules:
         for file in (self.exclusions, *self.blocklists.values()):
             file.open()
         self.policies.open()
+
+    def open_purged(self, jobdir: Path) -> None:
+        """Read what ``scrapy purge`` has excluded from the crawl in *jobdir*. Blocks.
+
+        Raises FatalError if a line of the file is not a rule.
+        """
+        path = jobdir / PURGED_RULES
+        try:
+            self._purged = purge_rules(path.read_text("utf-8") if path.exists() else "")
+        except ValueError as error:
+            raise FatalError(f"{path}: {error}: correct the line or remove it.") from error
 
     def command(
         self, name: str, host: str, *, source: str, reason: str = "", times: float = 1.0
@@ -110,6 +130,8 @@ class HostRules:
         """
         if self.exclusions.rules.excludes(host, url):
             return Exclusion(self.exclusions.setting)
+        if self._purged.excludes(host, url):
+            return Exclusion("scrapy purge")
         for name, file in self.blocklists.items():
             if file.rules.excludes(host, url):
                 category = name.partition("/")[0]

@@ -7,6 +7,7 @@ modules. The tools read these files, even while the crawl runs. Each tool has a 
     CURRENT ─► manifest ─► shards
        │ ├──────────────────────►   inspect      scrapy why, frontier, delta, doctor
        │ └──────────────────────►   check        scrapy job check
+       ├──────────────────────►   purge        scrapy purge, which also changes logs and outputs
        └─► frontier --import,
            --retry, --refetch ──►   inspect      stopped_job.py, which holds the job's lock
     logs/info.jsonl
@@ -29,8 +30,8 @@ Invariants
 
 1. A tool that only reads takes no lock and changes nothing, so it cannot harm a running crawl. It
    reads the last checkpoint, and the logs since then.
-2. A tool that changes a job takes the job's lock and ends with a checkpoint. If it dies before the
-   end, run the same command again to finish.
+2. A tool that changes a job takes the job's lock. If it changes the job's state, it ends with a
+   checkpoint. If it dies before the end, run the same command again to finish.
 3. A result appears under its final name only when it is complete.
 4. Memory does not grow with the crawl. Sorting uses temporary files.
 5. A damaged file is reported in one sentence that says what could not be read.

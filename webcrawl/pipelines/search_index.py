@@ -45,7 +45,8 @@ PACKAGE = "tantivy"
 # Memory for pages that are not yet in a file; Tantivy needs at least 15 MB.
 _HEAP_BYTES = 32 << 20
 MAX_LOG_BYTES = 64 << 20
-_LOG = "uncommitted.log"
+#: Log of the pages that are not committed, in the directory of the index.
+LOG = "uncommitted.log"
 # How an error of the operating system appears in the messages of Tantivy.
 _ERRNO = re.compile(r"(?:os error |code: )(\d+)")
 
@@ -98,7 +99,7 @@ class SearchIndex(ProcessingModule):
             self._writer = index.writer(_HEAP_BYTES, 1)
 
         try:
-            self._log = RecordLog.open(self.directory / _LOG)
+            self._log = RecordLog.open(self.directory / LOG)
         except CorruptRecordError as error:
             raise FatalError(
                 f"{error}: delete that file; the pages since the last commit will be missing."

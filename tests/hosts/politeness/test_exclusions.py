@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from text_tables import table
 
 from webcrawl.errors import FatalError
-from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file
+from webcrawl.hosts.politeness.exclusions import ExclusionRules, exclusion_file, purge_rules
 
 
 def rules(*lines):
@@ -79,7 +79,7 @@ def test_spaces_and_comments_do_no_harm(line, number):
 @pytest.mark.parametrize(
     "line",
     [
-        "https://", "example.com/path", "example.com:80", "me@example.com", "a b.test",
+        "https://", "=https://", "example.com/path", "example.com:80", "me@example.com", "a b.test",
         "10.0.0.0/33", "10.0.0.1.5/8", "1.2.3.256", "::x", "[::1", "*", ".", "=", "==a.test",
         "*example.com?", "a..test", "a%2e.test", "=*.test", "x" * 64 + "\ud7ff.test",
         ".".join(["x" * 60] * 5), "\0",
@@ -90,6 +90,14 @@ def test_an_invalid_line_is_refused_and_changes_nothing(line):
     with pytest.raises(ValueError, match=r"is not a host, address, network, URL or /expression/$"):
         made.add(line)
     assert len(made) == 0
+
+
+def test_a_purged_url_stands_for_itself_in_any_spelling():
+    made = purge_rules("# by mail\nHTTP://a.test:80/x?q=1#part\n/secret/\n")
+    assert len(made) == 2
+    assert made.covers("http://a.test/x?q=1")
+    assert made.covers("http://b.test/secret")
+    assert not any(map(made.covers, ("http://a.test/x", "http://a.test/x?q=1&p", "http://a.test/")))
 
 
 LABELS = st.sampled_from(["a", "b", "c", "xn--a", "1", "a1"])

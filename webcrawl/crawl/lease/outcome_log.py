@@ -86,6 +86,8 @@ INFO_LOG = "logs/info.jsonl"
 DENIED = "robots_denied"
 #: Outcome of parked URLs that a user has dropped, see control/table.py.
 DROPPED = "dropped"
+#: Outcome of URLs whose stored pages ``scrapy purge`` has removed.
+PURGED = "purged"
 #: Every outcome of a URL except ``http_NNN``: those of fetches, those of URLs for which nothing was
 #: sent, and that of a request replaced by a middleware.
 NAMES = OUTCOMES | {
@@ -95,10 +97,11 @@ NAMES = OUTCOMES | {
     "excluded",
     "host_failing",
     DROPPED,
+    PURGED,
     "replaced",
 }
 #: Outcomes of URLs that were given up. A replaced Request is not one: it continues as another.
-GIVEN_UP = NAMES - {"replaced"}
+GIVEN_UP = NAMES - {"replaced", PURGED}
 # Their endings are the categories of BLOCKLISTS, and status codes.
 _WITH_ENDING = re.compile(r"excluded_\w+|http_[4-9]\d\d", re.ASCII)
 

@@ -1,6 +1,7 @@
 """Exclusions: hosts, networks and URLs not to be crawled, from EXCLUSION_FILE and BLOCKLISTS.
 
 A line added to a file also applies to waiting URLs. storage/watched_rules.py reads the files.
+``scrapy purge`` writes such lines to JOBDIR/purged.txt, which is read when the crawl starts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.blocklists import blocklist_files
 from webcrawl.net.guard import plain_address
 from webcrawl.storage.watched_rules import RulesFile
-from webcrawl.urls import host_of, normalize
+from webcrawl.urls import host_of, normalize, normalize_seed
 from webcrawl.urls.filters.expressions import Expressions
 from webcrawl.urls.host import domain_among
 
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 # line := [rule] ["#" comment]
-# rule := name | "=" name | address | address "/" bits | url | "/" expression "/"
+# rule := name | "=" name | address | address "/" bits | url | "=" url
+#       | "/" expression "/"
 # A name also stands for all names below it; a leading "." or "*." is ignored. With "=" it stands
 # for that single host. A URL also stands for all URLs below it, with any scheme, and with or
-# without "www.". An expression, in RE2's syntax, may match anywhere in the URL, which has no
-# fragment.
+# without "www."; with "=", only for itself. An expression, in RE2's syntax, may match anywhere in
+# the URL, which has no fragment.
 _COMMENT = "#"
 # A name that is already in the form of `host_of`, as nearly all names of large lists are.
 _USUAL_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9-]{1,63}\.)+[a-z]{2,63}")
@@ -44,6 +46,9 @@ _RULE_OF_LINE = {"domains": "%s", "urls": "http://%s", "expressions": "/(?i)%s/"
 # allowed in one.
 _NOT_IN_NAMES = re.compile(r"[\s/\\?#@:=%<>*]")
 _MAX_NAME = 253
+_URL_LINE = re.compile(r"\s*[a-z]+://", re.IGNORECASE)
+#: File below JOBDIR with the rules for purged pages.
+PURGED_RULES = "purged.txt"
 
 
 class Names:
@@ -109,8 +114,9 @@ class ExclusionRules:
         if len(rule) > len("//") and rule[0] == rule[-1] == "/":
             self._expressions.add(rule[1:-1])
             return
-        if "://" in rule and (url := normalize(rule)):
-            self._urls.add(_without_scheme(url).rstrip("/"))
+        is_exact = rule.startswith("=")
+        if "://" in rule and (url := normalize_seed(rule.removeprefix("="))):
+            self._urls.add(f"={url}" if is_exact else _without_scheme(url).rstrip("/"))
             return
 
         name = rule.removeprefix("=").removesuffix(".")
@@ -118,7 +124,6 @@ class ExclusionRules:
         if self._add_network(address):
             return
 
-        is_exact = rule.startswith("=")
         host = host_in(name if is_exact else name.removeprefix("*").removeprefix("."))
         if host is None:
             raise ValueError(f"{rule[:80]!r} is not a host, address, network, URL or /expression/")
@@ -142,13 +147,19 @@ class ExclusionRules:
             return True
         if self._domains and domain_among(self._domains, host) is not None:
             return True
-        return bool(url) and (self._expressions.found_in(url) or self._is_below_url(url))
+        return bool(url) and (self._expressions.found_in(url) or self._has_url(url))
 
-    def _is_below_url(self, url: str) -> bool:
+    def covers(self, url: str) -> bool:
+        """Return whether the normalized *url* or its host is excluded."""
+        return self.excludes(host_of(url), url)
+
+    def _has_url(self, url: str) -> bool:
         """Return whether a rule that is a URL stands for *url*."""
-        address = _without_scheme(url) if self._urls else ""
+        if not self._urls:
+            return False
+        address = _without_scheme(url)
         ends = _PART_END.finditer(address)
-        return any(address[: end.start()] in self._urls for end in ends)
+        return f"={url}" in self._urls or any(address[: end.start()] in self._urls for end in ends)
 
     def _add_network(self, text: str) -> bool:
         """Add the network or address *text*; return False if it is neither."""
@@ -211,6 +222,18 @@ def blocklists(
         )
         for name, path in blocklist_files(settings).items()
     }
+
+
+def purge_rules(text: str) -> ExclusionRules:
+    """Return the rules in *text* for ``scrapy purge``, in which a URL stands for one page.
+
+    Raises ValueError if a line is not a rule.
+    """
+    rules = ExclusionRules()
+    for line in text.split("\n"):
+        rules.add(f"={line.strip()}" if _URL_LINE.match(line) else line)
+    rules.complete()
+    return rules
 
 
 def _without_scheme(url: str) -> str:

@@ -249,7 +249,7 @@ def check_warc(path: Path, findings: Findings) -> None:
 def _end_of_records(file: BinaryIO, start: int) -> int:
     """Return the end of the complete records that follow each other in *file* from *start* on."""
     file.seek(start)
-    return start + max((length for length, _ in whole_records(file)), default=0)
+    return start + max((length for length, *_ in whole_records(file)), default=0)
 
 
 def _next_record(file: BinaryIO, start: int, size: int) -> int:

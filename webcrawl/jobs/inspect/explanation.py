@@ -181,6 +181,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     changes = in_force(view.jobdirs)
     host_rules = HostRules.from_settings(settings)
     host_rules.open()
+    host_rules.open_purged(view.jobdirs[0])
     apply_host_rules(host_rules, changes)
     parts = host_rules.parts_of(hostname)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.storage.atomic import make_directory
@@ -44,6 +45,7 @@ _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
+_FORGET = "PRAGMA secure_delete = ON; DELETE FROM payloads WHERE covers(url)"
 _ROW_BYTES = 32  # the minimum size of a row, without its URL
 # This many rows are added together, in a third of the time of adding them one by one.
 _BATCH_ROWS = 1000
@@ -181,6 +183,17 @@ class StoredPayloads:
             self._file,
             error,
         )
+
+
+def forget_payloads(directory: Path, covers: Callable[[str], bool]) -> None:
+    """Delete the rows whose URL *covers* accepts, if *directory* has a table. It must not be open.
+
+    Raises sqlite3.Error.
+    """
+    if (directory / FILE).exists():
+        with closing(sqlite3.connect(directory / FILE)) as table:
+            table.create_function("covers", 1, covers)
+            table.executescript(_FORGET)
 
 
 def _split(sha1: bytes) -> tuple[int, bytes]:

@@ -44,6 +44,10 @@ MAX_URL_BYTES = 30_000
 """Pages with longer URLs cannot be stored, because FastWARC would give up on the whole file."""
 #: The end of a record.
 TERMINATOR = b"\r\n\r\n"
+# The fields of a revisit record that a response record has differently or not at all.
+_REVISIT_FIELDS = re.compile(
+    rb"\r\n(?:WARC-(?:Profile|Refers-To-[\w-]+|Truncated|Block-Digest)|Content-Length): [^\r]*"
+)
 
 #: HTTP status of an answer saying that the document has not changed.
 NOT_MODIFIED = 304
@@ -232,6 +236,15 @@ def _record(kind: str, record_id: str, fields: str, content_type: str, *block: b
         f"Content-Type: {content_type}\r\nContent-Length: {sum(map(len, block))}\r\n\r\n"
     )
     return b"".join((as_bytes(head), *block, TERMINATOR))
+
+
+def as_response(revisit: bytes, payload: bytes) -> bytes:
+    """Return the record *revisit* as a response record with the *payload* that it left out."""
+    fields, _, block = revisit.removesuffix(TERMINATOR).partition(b"\r\n\r\n")
+    fields = _REVISIT_FIELDS.sub(b"", fields).replace(b": revisit", b": response", 1)
+    digest, size = labelled_digest(sha1_of(block, payload)), len(block) + len(payload)
+    added = f"\r\nWARC-Block-Digest: {digest}\r\nContent-Length: {size}\r\n\r\n"
+    return b"".join((fields, added.encode(), block, payload, TERMINATOR))
 
 
 def _metadata(page: Page, why: str) -> bytes:

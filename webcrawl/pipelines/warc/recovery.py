@@ -33,7 +33,7 @@ def whole_length(path: Path) -> tuple[int, int]:
     """
     length = sets = 0
     with path.open("rb") as file:
-        for end, kind in whole_records(file):
+        for end, kind, _ in whole_records(file):
             if kind == b"warcinfo" and length == 0:
                 length = end
             elif kind == b"metadata":
@@ -42,8 +42,13 @@ def whole_length(path: Path) -> tuple[int, int]:
     return length, sets
 
 
-def whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the end offset and the WARC-Type of each record, up to the first incomplete one."""
+def whole_records(
+    file: BinaryIO, *, start_bytes: int = _START_BYTES
+) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield end offset, WARC-Type and beginning of each record, up to the first incomplete one.
+
+    The beginning has at most *start_bytes*.
+    """
     end = 0
     pending = b""
     while True:
@@ -54,7 +59,7 @@ def whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
             if not data:
                 return
             try:
-                start += member.decompress(data)[: _START_BYTES - len(start)]
+                start += member.decompress(data)[: start_bytes - len(start)]
             except isal_zlib.error:  # type: ignore[misc]  # isal's stub says it is an instance
                 return
             pending = member.unused_data
@@ -62,4 +67,4 @@ def whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         match = _RECORD_START.match(start)
         if match is None:
             return
-        yield end, match[1]
+        yield end, match[1], start

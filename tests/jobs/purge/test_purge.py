@@ -1,0 +1,252 @@
+"""scrapy purge on the job of a real crawl, judged by other readers and by the next crawl."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from types import SimpleNamespace
+from urllib.parse import urlsplit
+
+import duckdb
+import pytest
+import warc_checks
+import warm
+from crawling import damage_in, refusal, simulated, url_of_hit
+
+from webcrawl.jobs.purge.files import pass_on_payloads, purge_lines, purge_warc
+from webcrawl.jobs.search import search
+from webcrawl.pipelines.warc.payloads import StoredPayloads
+
+MODULES = ("warc.WarcPipeline", "text.TextDataset", "search_index.SearchIndex")
+SETTINGS = {
+    "ITEM_PIPELINES": json.dumps(
+        {f"webcrawl.pipelines.{name}": 1 for name in (*MODULES, "link_graph.LinkGraph")}
+    ),
+    "WARC_MAX_FILE_BYTES": 30_000,
+    "POLITENESS_MIN_DELAY": 0.01,
+    "POLITENESS_DELAY_FACTOR": 0,
+}
+SIZE = {"hosts": 6, "mean_pages": 12.0, "max_pages": 24, "duplicates": 0.5}
+LOG = "logs/info.jsonl"
+#: Kill the process when it opens a file of the job to write, or renames one, for the Nth time.
+KILLED = """
+import os, signal, sys
+left, job, *words = sys.argv[1:]
+left = int(left)
+def watch(event, arguments):
+    global left
+    is_write = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    if (is_write or event == "os.rename") and os.fsdecode(str(arguments[0])).startswith(job):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(watch)
+from scrapy.cmdline import execute
+execute(["scrapy", "purge", job, *words])
+"""
+
+
+def host_of(url):
+    return urlsplit(url).hostname
+
+
+def warcs(job):
+    return sorted((job / "warc").glob("*.warc.gz"))
+
+
+def stored(job):
+    return [one for path in warcs(job) for one in warc_checks.records(path)]
+
+
+def digests(job):
+    files = (path for path in job.rglob("*") if path.is_file())
+    return {path: hashlib.sha1(path.read_bytes()).hexdigest() for path in files}
+
+
+def column(job, name, pattern):
+    query = f"select {name} from '{job}/{pattern}'"
+    return [url for (url,) in duckdb.sql(query).fetchall()]
+
+
+def state(job):
+    """What is left in *job* by URL, as others read it, after checks of its files."""
+    assert damage_in(job) == []
+    assert warc_checks.dangling(warcs(job)) == []
+    assert not [*job.rglob("*~")]
+    deltas = warm.scrapy("delta", job, "--since", "0").stdout.splitlines()
+    hits = search(job / "search", "*", limit=1000, language="", host="").hits
+    return {
+        "records": {one.headers.get("WARC-Target-URI", "") for one in stored(job)},
+        "text": Counter(column(job, "url", "text/*.parquet")),
+        "nodes": Counter(column(job, "url", "graph/nodes/*.parquet")),
+        "edges": Counter(column(job, "source", "graph/edges/*.parquet")),
+        "index": {hit.url for hit in hits},
+        "delta": {(one["url"], one["change"]) for one in map(json.loads, deltas)},
+    }
+
+
+@pytest.fixture(scope="module")
+def purged(tmp_path_factory):
+    """A crawl of which a host is purged whose documents others have too, and then the next crawl.
+
+    The copy of the job before the purge is in ``before``.
+    """
+    directory = tmp_path_factory.mktemp("purge")
+    with simulated(directory, **SIZE) as web:
+        web.crawl(**SETTINGS)
+        token = warm.scrapy("delta", web.job, "--since", "0").stderr.splitlines()[-1]
+        names = ("WARC-Refers-To-Target-URI", "WARC-Target-URI")
+        links = ([host_of(one.headers.get(name, "")) for name in names] for one in stored(web.job))
+        host = Counter(first for first, other in links if first not in {None, other}).most_common(
+            1
+        )[0][0]
+        shutil.copytree(web.job, before := directory / "before")
+        bytes_before = digests(web.job)
+        dry = warm.scrapy("purge", web.job, "--host", host, "--dry-run")
+        assert digests(web.job) == bytes_before
+        done = warm.scrapy("purge", web.job, "--host", host)
+        after = state(web.job)
+        complaints = [warc_checks.complaints(path) for path in warcs(web.job)[:6]]
+        gone = warm.scrapy("delta", web.job, "--since", token).stdout
+        again = warm.scrapy("purge", web.job, "--host", host)
+        began = time.time()
+        assert warm.scrapy("frontier", web.job, "--refetch", "all").returncode == 0
+        web.crawl(**SETTINGS)
+        asked = [url_of_hit(hit) for hit in web.hits() if hit.start > began]
+        assert warc_checks.dangling(warcs(web.job)) == []
+    return SimpleNamespace(**locals())
+
+
+def test_nothing_of_the_host_is_left_and_all_of_the_others(purged):
+    was, host = state(purged.before), purged.host
+    for name, urls in was.items():
+        if name != "delta":
+            kept = {url: 1 for url in urls if host_of(url) != host}
+            assert 0 < len(kept) < len(urls), name
+            assert set(purged.after[name]) == set(kept), name
+    assert purged.complaints == [{}] * 6
+
+
+def test_a_payload_goes_to_the_first_record_that_needs_it_and_the_others_refer_to_that(tmp_path):
+    payloads = StoredPayloads(directory=tmp_path, max_bytes=1 << 20)
+    payloads.open()
+    pages = [warc_checks.page(n, url=f"http://b.test/{n}", body=b"same") for n in range(4)]
+    seen = [(page, "content_seen") for page in pages[1:]]
+    path = warc_checks.warc_of(tmp_path, pages[0], *seen, warc_checks.page(9), payloads=payloads)
+    payloads.close()
+    covers = {"http://b.test/0", "http://b.test/2"}.__contains__
+    pass_on_payloads([path, path], covers, lambda *_: True)  # the drones of a hive may share it
+    purge_warc(path, covers, lambda count: count == 6)
+    answers = [one for one in warc_checks.records(path) if one.kind in {"response", "revisit"}]
+    fields = ("WARC-Target-URI", "WARC-Refers-To-Target-URI")
+    assert [(one.body, *map(one.headers.get, fields)) for one in answers] == [
+        (b"same", "http://b.test/1", None),
+        (b"", "http://b.test/3", "http://b.test/1"),
+        (b"<p>page 9", "http://a.test/9", None),
+    ]
+    assert warc_checks.complaints(path) == {}
+    assert warc_checks.dangling([path]) == []
+
+
+def test_a_delta_reports_the_documents_as_gone_and_the_log_keeps_no_facts(purged):
+    told = [json.loads(line) for line in purged.gone.splitlines()]
+    added = {url for url, change in state(purged.before)["delta"]}
+    assert {one["url"] for one in told} == {url for url in added if host_of(url) == purged.host}
+    assert {(one["change"], one["reason"]) for one in told} == {("gone", "purged")}
+    assert "scrapy purge" in warm.scrapy("why", purged.web.job, told[0]["url"]).stdout
+    was, now = ((job / LOG).read_bytes().splitlines() for job in (purged.before, purged.web.job))
+    assert [len(line) for line in was] == [len(line) for line in now[: len(was)]]
+    mine = [line for line in now[: len(was)] if b'"host":"%b"' % purged.host.encode() in line]
+    assert mine
+    assert b'"content"' not in b"".join(mine)
+
+
+def test_lines_of_other_files_are_dropped_also_from_compressed_ones(tmp_path):
+    path = tmp_path / "text-000001.jsonl.gz"
+    lines = [b'{"url":"http://a.test/%d","host":"a.test"}\n' % number for number in range(9)]
+    path.write_bytes(gzip.compress(b"".join(lines) + b"http://a.test/1\n"))
+    counts = []
+    covers = {"http://a.test/1", "http://a.test/3"}.__contains__
+    purge_lines(path, covers, lambda count: counts.append(count) or True)
+    assert gzip.decompress(path.read_bytes()) == b"".join([lines[0], lines[2], *lines[4:]])
+    assert counts == [3]
+
+
+def test_a_damaged_warc_file_is_named_and_nothing_is_lost(purged, tmp_path):
+    job = shutil.copytree(purged.before, tmp_path / "job")
+    damaged = warcs(job)[1]
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    was = {path: path.read_bytes() for path in warcs(job)}
+    assert f"{damaged} is damaged after byte" in refusal("purge", job, "--host", purged.host)
+    assert {path: path.read_bytes() for path in warcs(job)} == was
+    damaged.unlink()
+    elsewhere = (job / "warc").rename(tmp_path / "elsewhere")
+    words = ("purge", job, "--host", purged.host, "-s", f"WARC_DIR={elsewhere}")
+    assert warm.scrapy(*words).returncode == 0
+    left = [one for path in elsewhere.glob("*.gz") for one in warc_checks.records(path)]
+    assert purged.host not in {host_of(one.headers.get("WARC-Target-URI", "")) for one in left}
+
+
+def test_the_next_crawl_visits_all_hosts_but_the_purged_one(purged):
+    visited = {host_of(url) for url in purged.asked}
+    others = {host_of(url) for url in purged.after["nodes"]}
+    assert purged.host not in visited
+    assert others <= visited
+
+
+def test_a_dry_run_says_what_the_purge_does_and_a_second_purge_finds_nothing(purged):
+    assert purged.dry.stdout.replace("to be ", "") == purged.done.stdout
+    assert "warc/*.warc.gz: " in purged.done.stdout
+    assert (purged.dry.returncode, purged.done.returncode, purged.again.returncode) == (0, 0, 1)
+    logged = [
+        json.loads(line) for line in (purged.web.job / "logs/purge.jsonl").read_text().splitlines()
+    ]
+    assert {"warc/*.warc.gz", "search/meta.json"} <= {line["what"] for line in logged}
+
+
+def test_urls_of_a_list_are_purged_from_a_hive_and_excluded_and_the_rest_stays(purged, tmp_path):
+    job = shutil.copytree(purged.before, tmp_path / "hive/drones/0")
+    was = state(job)
+    gone = sorted(was["nodes"])[::3]
+    (tmp_path / "list").write_text("# asked by mail\n" + "\n".join(gone))
+    assert warm.scrapy("purge", tmp_path / "hive", "--list", tmp_path / "list").returncode == 0
+    assert set(state(job)["nodes"]) == set(was["nodes"]) - set(gone)
+    assert set(state(job)["records"]) == was["records"] - set(gone)
+    assert "scrapy purge" in warm.scrapy("why", job, gone[0]).stdout
+
+
+@pytest.mark.parametrize(
+    "points", [[30], pytest.param(range(1, 80, 4), marks=pytest.mark.long)], ids=str
+)
+def test_a_purge_that_is_killed_is_completed_by_the_same_command(purged, tmp_path, points):
+    kills = 0
+    for point in points:
+        job = shutil.copytree(purged.before, tmp_path / f"job{point}")
+        words = [sys.executable, "-c", KILLED, str(point), str(job), "--host", purged.host]
+        code = warm.run(words, env=os.environ).returncode
+        kills += code != 0
+        assert warm.run([*words[:3], "0", *words[4:]], env=os.environ).returncode in {0, 1}
+        assert state(job) == purged.after, point
+        shutil.rmtree(job)
+    assert kills > len(points) // 2
+
+
+def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
+    with simulated(tmp_path, hosts=3) as web:
+        crawl = web.start()
+        holder = f"JOBDIR {web.job} is in use by process {crawl.pid}: "
+        assert refusal("purge", web.job, "--host", "a.test").startswith(f"purge: {holder}")
+        crawl.kill()
+        crawl.communicate()
+        assert "is not complete" in refusal("purge", web.job, "--host", "a.test")
+    assert refusal("purge", purged.before, "--host", "a b") == (
+        "purge: 'a b' is not a host, address, network, URL or /expression/. Fix that and run the "
+        "same command again.\n"
+    )
+    assert "--url and a URL" in refusal("purge", purged.before, "--url", "a.test")

@@ -1,0 +1,72 @@
+"""Remove stored pages from a crawl that is not running.
+
+Removes the pages of hosts or URLs from the WARC files, text dataset, link graph, search index and
+logs of a job, or of a hive on this machine, and excludes them from its next runs. A host stands for
+all hosts below it as well. Another page with the same bytes keeps them. The next "scrapy delta"
+reports the documents as gone. A purge cannot be undone: use --dry-run first.
+
+If the command is stopped or killed, run it again to continue. JOBDIR/logs/purge.jsonl says what was
+removed.
+
+Examples:
+  scrapy purge crawls/web --host example.org --dry-run
+  scrapy purge crawls/web --list removed.txt
+
+Exit codes:
+  0  done
+  1  nothing is stored of these hosts and URLs; they are excluded
+  2  unusable input, a damaged file, or a crawl that is running or was killed
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from webcrawl.commands import Group, Options, Settings, UsageError, make_command, progress, take_job
+
+_NOT_REACHED = """\
+not reached, because it is elsewhere or not a page:
+  files in OUTPUT_STORE, WACZ files, feeds, LARM files, and the output of your own modules
+  consumers of deltas: the next delta reports the documents as gone (purged)
+  links from other pages, and ranks that were made from them
+  the names of URLs and robots.txt files in the queues, checkpoints and host records
+"""
+
+
+def _options(group: Group) -> None:
+    """Add the options of this command to *group*."""
+    add = group.add_argument
+    add("--host", action="append", default=[], help="a host, or a domain with all hosts below it")
+    add("--url", action="append", default=[], help="a URL")
+    add("--list", metavar="FILE", help="a file with hosts and URLs, written as in EXCLUSION_FILE")
+    add("--dry-run", action="store_true", help="only count; change nothing")
+
+
+def _run(args: list[str], opts: Options, settings: Settings) -> int:
+    """Run this command and return its exit code."""
+    from webcrawl.clock import wall_time
+    from webcrawl.errors import FatalError
+    from webcrawl.jobs.purge.purge import purge
+
+    take_job(args, settings, only_job=True)
+    lines = [*opts.host, *opts.url]
+    if opts.list:
+        lines.append(Path(opts.list).read_text("utf-8", "replace"))
+    if not lines or any("://" not in url for url in opts.url):
+        raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
+    jobdir, text, at = Path(settings["JOBDIR"]), "\n".join(lines), round(wall_time(), 3)
+    try:
+        with progress("files read") as show:
+            counts = purge(jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show)
+    except FatalError:
+        raise
+    except (ValueError, sqlite3.Error) as error:
+        raise FatalError(f"{error}. Fix that and run the same command again.") from error
+    for pattern, count in counts.items():
+        print(f"{pattern}: {count:,} {'to be ' * opts.dry_run}removed")
+    print(_NOT_REACHED, end="")
+    return 0 if counts else 1
+
+
+Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)

@@ -1,0 +1,240 @@
+"""Removes pages from the files of a job: WARC files, datasets, link graph, search index, logs.
+
+The functions have these parameters: *path* is the file; *covers* returns whether a URL is to be
+removed; *begin* is called with the number of records, rows or lines to remove or change. If there
+are none, or if *begin* returns False, the file is left alone. A changed file is replaced as a
+whole, so it is valid at every moment.
+
+WARC records that stay are copied byte for byte. Only files of this crawler can be changed: each
+record must be a gzip member.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.crawl.lease.outcome_log import PURGED, OutcomeLine
+from webcrawl.errors import FatalError
+from webcrawl.pipelines.warc.records import as_response
+from webcrawl.pipelines.warc.recovery import whole_records
+from webcrawl.storage.atomic import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Covers = Callable[[str], bool]
+    Begin = Callable[[int], bool]
+
+# Suffix of new files, with which no reader of the job takes them for finished ones.
+_ASIDE = "~"
+# Longer than the fields of a record, which have two URLs of at most 30,000 bytes.
+_FIELDS_BYTES = 1 << 17
+_NAMES = re.compile(
+    rb"\r\nWARC-(Refers-To-)?Target-URI: ([^\r]*)\r\nWARC-(?:Refers-To-)?Date: ([^\r]*)"
+)
+_REFERENCE = b"WARC-Refers-To-Target-URI: %b\r\nWARC-Refers-To-Date: %b\r\n"
+_COPY_BYTES = 1 << 20
+# Table of response records that go, and of records that stay and refer to one of them. A record is
+# identified by *name*, its URL and date; *first* is the name of the record that it refers to.
+_TABLE = "CREATE TABLE records (file, start, end, kind, name, first, payload)"
+_ADD = """
+    INSERT INTO records SELECT ?1, ?2, ?3, ?4, ?5, ?6, NULL
+    WHERE CASE WHEN covers(?5) THEN ?4 = CAST('response' AS BLOB) ELSE covers(?6) END
+"""
+_INDEX = "CREATE INDEX names ON records (name); CREATE INDEX firsts ON records (first)"
+# All payloads are read before a file is changed, because that moves its records.
+_READ_PAYLOADS = """
+    UPDATE records SET payload = payload_at(file, start, end)
+    WHERE covers(name) AND name IN (SELECT first FROM records)
+"""
+_FILES = """
+    SELECT refs.file, count(DISTINCT refs.start) FROM records AS refs JOIN records AS copies
+    ON refs.first = copies.name AND copies.payload IS NOT NULL GROUP BY refs.file
+"""
+_CHANGES = """
+    SELECT refs.file, refs.start, refs.end, refs.first, copies.payload,
+        (SELECT name FROM records WHERE first = refs.first ORDER BY rowid LIMIT 1), refs.name
+    FROM records AS refs JOIN records AS copies
+    ON refs.first = copies.name AND copies.payload IS NOT NULL
+    WHERE refs.file = ? GROUP BY refs.file, refs.start ORDER BY refs.start
+"""
+_URL = re.compile(rb'"url":"([^"]*)"')
+
+_HEAP_BYTES = 32 << 20
+_DOCUMENTS_AT_ONCE = 10_000
+
+_decode = json_decoder(OutcomeLine)
+
+
+def pass_on_payloads(
+    paths: Iterable[Path], covers: Covers, begin: Callable[[Path, int], bool]
+) -> None:
+    """Keep the payloads in WARC files that are to be removed, and that other records refer to.
+
+    The first of these, a revisit record, becomes a response record; the others then refer to it.
+    Nothing is removed, so if the process dies, this can be repeated. The payloads are kept in a
+    temporary file. Raises FatalError for a damaged file.
+    """
+    with closing(sqlite3.connect("", isolation_level=None)) as db:
+        db.create_function("covers", 1, lambda name: covers(_url(name)))
+        db.create_function("payload_at", 3, _payload_at)
+        db.execute(_TABLE)
+        for path in paths:
+            db.executemany(_ADD, _records(path))
+        db.executescript(_INDEX)
+        db.execute(_READ_PAYLOADS)
+        for name, count in db.execute(_FILES).fetchall():
+            if begin(path := Path(name), count):
+                _rewrite(path, map(_change, db.execute(_CHANGES, (name,))))
+
+
+def _change(row: tuple[Any, ...]) -> tuple[int, int, bytes]:
+    """Return start and end of the revisit record in *row* of _CHANGES, and what replaces it."""
+    file, start, end, first, payload, holder, name = row
+    revisit = _read(file, start, end)
+    if name == holder:
+        changed = as_response(revisit, payload)
+    else:
+        old, new = (_REFERENCE % tuple(one.split(b" ")) for one in (first, holder))
+        changed = revisit.replace(old, new, 1)
+    return start, end, gzip.compress(changed, mtime=0)
+
+
+def _payload_at(file: str, start: int, end: int) -> bytes:
+    """Return the payload of a response record: what follows its HTTP head."""
+    return _read(file, start, end).split(b"\r\n\r\n", 2)[2].removesuffix(b"\r\n\r\n")
+
+
+def purge_warc(path: Path, covers: Covers, begin: Begin) -> None:
+    """Remove records from a WARC file. Raises FatalError if it is damaged."""
+    covered = [
+        (start, end, b"") for _, start, end, _, name, _ in _records(path) if covers(_url(name))
+    ]
+    if covered and begin(len(covered)):
+        _rewrite(path, covered)
+
+
+def _read(name: str, start: int, end: int) -> bytes:
+    """Return the record in the file *name* from byte *start* to *end*, uncompressed."""
+    with Path(name).open("rb") as file:
+        file.seek(start)
+        return gzip.decompress(file.read(end - start))
+
+
+def _rewrite(path: Path, changes: Iterable[tuple[int, int, bytes]]) -> None:
+    """Replace parts of *path* as *changes* say: start, end and new content of each, in order."""
+    with replacing(path, aside=_ASIDE) as new, path.open("rb") as old, new.open("wb") as file:
+        for start, end, data in changes:
+            while size := min(start - old.tell(), _COPY_BYTES):
+                file.write(old.read(size))
+            file.write(data)
+            old.seek(end)
+        shutil.copyfileobj(old, file)
+
+
+def _records(path: Path) -> Iterator[tuple[str, int, int, bytes, bytes, bytes]]:
+    """Yield path, start, end and type of each record, its name, and the one that it refers to."""
+    start = 0
+    with path.open("rb") as file:
+        for end, kind, data in whole_records(file, start_bytes=_FIELDS_BYTES):
+            found = _NAMES.findall(data.partition(b"\r\n\r\n")[0])
+            names = {prefix: b"%b %b" % (url, date) for prefix, url, date in found}
+            yield str(path), start, end, kind, names.get(b"", b""), names.get(b"Refers-To-", b"")
+            start = end
+    if start < path.stat().st_size:
+        raise FatalError(
+            f"{path} is damaged after byte {start:,}: move it away, and run the same command again."
+        )
+
+
+def _url(name: bytes) -> str:
+    return name.partition(b" ")[0].decode("utf-8", "replace")
+
+
+def purge_lines(path: Path, covers: Covers, begin: Begin) -> None:
+    """Remove lines from a file, which may be compressed. Each is a JSON object or a URL.
+
+    A line of the log of finished URLs keeps its length, URL and times, and only loses what it says
+    about the page. So the positions in the tokens of deltas stay valid.
+    """
+
+    def edited(line: bytes) -> bytes:
+        match = _URL.search(line)
+        if not covers(_url(match[1] if match else line.strip())):
+            return line
+        try:
+            old = _decode(line)
+        except UndecodableError:  # a line of another file
+            return b""
+        new = OutcomeLine(old.at, old.url, old.host, PURGED, old.form, visit=old.visit)
+        data = msgspec.json.encode(new).ljust(len(line) - 1) + b"\n"
+        return line if old.outcome == PURGED else data
+
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as old:
+        count = sum(edited(line) != line for line in old)
+        if count and begin(count):
+            old.seek(0)
+            with replacing(path, aside=_ASIDE) as new, opened(new, "wb") as file:
+                file.writelines(map(edited, old))
+
+
+def purge_parquet(path: Path, covers: Covers, begin: Begin, *, column: str) -> None:
+    """Remove rows by the URL in their *column* from a Parquet file. Reads one row group at a time.
+
+    Raises ValueError for a damaged file.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415  # installed by `make modules`
+
+    with pq.ParquetFile(path) as old:
+        groups = range(old.num_row_groups)
+
+        def kept(group: int) -> list[bool]:
+            urls = old.read_row_group(group, [column])[column]
+            return [not covers(url.as_py()) for url in urls]
+
+        count = sum(kept(group).count(False) for group in groups)
+        if count and begin(count):
+            with (
+                replacing(path, aside=_ASIDE) as new,
+                pq.ParquetWriter(new, old.schema_arrow, compression="zstd") as writer,
+            ):
+                for group in groups:
+                    writer.write_table(old.read_row_group(group).filter(kept(group)))
+
+
+def purge_index(path: Path, covers: Covers, begin: Begin) -> None:
+    """Build a search index again without some pages; *path* is its meta.json.
+
+    If pages were only deleted, they would stay in Tantivy's files until these are merged. The
+    commit replaces all files at once. Raises ValueError for a damaged index.
+    """
+    import tantivy  # noqa: PLC0415  # installed by `make modules`
+
+    index = tantivy.Index.open(str(path.parent))
+    searcher, query = index.searcher(), tantivy.Query.all_query()
+
+    def documents(*, are_kept: bool) -> Iterator[tantivy.Document]:
+        for offset in range(0, searcher.num_docs, _DOCUMENTS_AT_ONCE):
+            for _, address in searcher.search(query, _DOCUMENTS_AT_ONCE, offset=offset).hits:
+                document = searcher.doc(address)
+                if covers(document["url"][0]) != are_kept:
+                    yield document
+
+    count = sum(1 for _ in documents(are_kept=False))
+    if count and begin(count):
+        writer = index.writer(_HEAP_BYTES, 1)
+        writer.delete_all_documents()
+        for document in documents(are_kept=True):
+            writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()

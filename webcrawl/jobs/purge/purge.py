@@ -1,0 +1,130 @@
+"""Purges a whole job or hive: excludes the pages, reports them as gone, and changes its files."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, PURGED, OutcomeLine
+from webcrawl.errors import FatalError
+from webcrawl.hive.launch.job_directories import jobdirs_of
+from webcrawl.hosts.politeness.exclusions import PURGED_RULES, purge_rules
+from webcrawl.jobs.inspect.info_log import outcome_lines
+from webcrawl.jobs.purge import files
+from webcrawl.pipelines.search_index import LOG
+from webcrawl.pipelines.warc.payloads import forget_payloads
+from webcrawl.revisit.history import GONE
+from webcrawl.storage.line_log import LineLog
+from webcrawl.storage.record_log import HEADER_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy.settings import BaseSettings
+
+#: The log of what was removed, below the job directory.
+PURGE_LOG = "logs/purge.jsonl"
+_ROWS = partial(files.purge_parquet, column="url")
+# Patterns of the files that may have pages, below JOBDIR. The settings WARC_DIR, TEXT_DIR and
+# SEARCH_DIR may name other directories.
+_FILES: dict[str, Callable[..., None]] = {
+    "warc/*.warc.gz": files.purge_warc,
+    "critical/*.warc.gz": files.purge_warc,
+    "text/*.parquet": _ROWS,
+    "text/*.json*[lz]": files.purge_lines,
+    "graph/nodes/*.parquet": _ROWS,
+    "graph/edges/*.parquet": partial(files.purge_parquet, column="source"),
+    "search/meta.json": files.purge_index,
+    "logs/critical*.json*[lz]": files.purge_lines,
+    "critical/urls.txt": files.purge_lines,
+    "logs/info*.json*[lz]": files.purge_lines,
+}
+
+
+def purge(
+    path: Path,
+    text: str,
+    settings: BaseSettings,
+    *,
+    dry_run: bool,
+    at: float,
+    on_progress: Callable[[int], None],
+) -> Counter[str]:
+    """Remove the pages that the rules in *text* cover from the stopped job or hive in *path*.
+
+    Returns how many records, rows and lines were removed, by pattern of their files. With *dry_run*
+    they are only counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called
+    with the number of files read. Raises ValueError for a line that is not a rule, FatalError if
+    the crawl is running, was killed and not resumed, or has a damaged file, and OSError or
+    sqlite3.Error. The same command then continues.
+    """
+    jobdirs, counts, covers = jobdirs_of(path), Counter[str](), purge_rules(text).covers
+    log = LineLog(path=jobdirs[0] / PURGE_LOG, max_bytes=sys.maxsize)
+
+    def begin(what: str, file: Path, count: int) -> bool:
+        """Count and log what is removed from *file*; return False in a dry run."""
+        counts[what] += count
+        line = {"at": at, "file": str(file), "what": what, "count": count}
+        if not dry_run:
+            log.append_once(msgspec.json.encode(line))
+        return not dry_run
+
+    with ExitStack() as stack:
+        for jobdir in () if dry_run else jobdirs:
+            job = Job(path=jobdir)
+            job.lock()
+            stack.callback(job.close)
+        # Drones may share a directory.
+        found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
+
+        for jobdir in () if dry_run else jobdirs:
+            rules = LineLog(path=jobdir / PURGED_RULES, max_bytes=sys.maxsize)
+            rules.append_once(text.encode())
+            _report_gone(jobdir, covers, at)
+            forget_payloads(jobdir / "warc", covers)
+        warcs = (file for _, file, work in found if work is files.purge_warc)
+        files.pass_on_payloads(warcs, covers, partial(begin, "payloads of other pages"))
+        for number, (pattern, file, work) in enumerate(found):
+            on_progress(number)
+            work(file, covers, partial(begin, pattern, file))
+    return counts
+
+
+def _files_of(
+    jobdir: Path, settings: BaseSettings
+) -> Iterator[tuple[str, Path, Callable[..., None]]]:
+    """Yield the files of *jobdir* that may have pages, with the pattern and function of each.
+
+    Raises FatalError if one of them is not complete.
+    """
+    for pattern, work in _FILES.items():
+        folder, _, names = pattern.partition("/")
+        directory = Path(settings[f"{folder.upper()}_DIR"] or jobdir / folder)
+        logs = [log for log in directory.glob(LOG) if log.stat().st_size > HEADER_SIZE]
+        for path in [*directory.rglob("*.open"), *logs]:
+            raise FatalError(
+                f"{path} is not complete. Stop the crawl; if it was killed, run its command again "
+                "and stop it with Ctrl-C. Then purge."
+            )
+        for path in sorted(directory.glob(names)):
+            yield pattern, path, work
+
+
+def _report_gone(jobdir: Path, covers: files.Covers, at: float) -> None:
+    """Append a line to the log of finished URLs for each line about a document to be removed."""
+    with closing(LineLog(path=jobdir / INFO_LOG, max_bytes=sys.maxsize)) as log:
+        log.open()
+        for old in outcome_lines(jobdir):
+            if covers(old.url) and (stored := old.history.stored_at):
+                line = OutcomeLine(
+                    at, old.url, old.host, PURGED, old.form, visit=GONE, stored=stored
+                )
+                log.append(msgspec.json.encode(line))
+        log.sync()
