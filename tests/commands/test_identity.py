@@ -82,20 +82,17 @@ def bot(tmp_path, monkeypatch):
 
 
 def test_init_writes_a_private_key_and_what_is_published(bot):
-    key = read_key(bot.path / "key.pem")
-    assert json.loads(bot.published(DIRECTORY_PATH)) == {"keys": [key.jwk]}
+    key = bot.path / "key.pem"
+    assert key.stat().st_mode & 0o777 == 0o600
     card = json.loads(bot.published("card.json"))
     assert card["jwks_uri"] == bot.url + DIRECTORY_PATH
     assert card["web_bot_auth"]["rfc9309-product-token"] == "webcrawl-search"
-    assert json.loads(bot.published("ips.json"))["prefixes"] == [
-        {"ipv4Prefix": "192.0.2.0/28"},
-        {"ipv6Prefix": "2001:db8::1/128"},
-    ]
+    (v4, v6) = json.loads(bot.published("ips.json"))["prefixes"]
+    assert (v4, v6) == ({"ipv4Prefix": "192.0.2.0/28"}, {"ipv6Prefix": "2001:db8::1/128"})
     assert f"{bot.url}/ips.json" in bot.published("contact.html")
     assert f"default_type {TYPE};" in (bot.path / "nginx.conf").read_text()
-    secret = (bot.path / "key.pem").read_text().splitlines()[1]
-    texts = [path.read_text() for path in bot.path.rglob("*") if path.is_file()]
-    assert sum(secret in text for text in texts) == 1
+    texts = (path.read_text() for path in bot.path.rglob("*") if path.is_file())
+    assert sum(key.read_text().splitlines()[1] in text for text in texts) == 1
 
 
 def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch):
