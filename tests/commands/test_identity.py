@@ -156,29 +156,27 @@ def test_check_says_which_form_a_site_accepts(bot, wanted):
         assert 'it asks for sig1=("@authority")' in line
 
 
-@pytest.mark.parametrize(
-    ("words", "settings", "sentence"),
-    table("""
-        init {dir}/bot | | exists: choose a new directory, or use --rotate.
-        init {dir}/new --rotate | | has no key: leave out --rotate.
-        init {dir}/job/bot | | is in a job, which may be copied and shared
-        init {dir}/new --address here | | --address cannot be used: 'here' does not
-        init {dir}/new | CRAWL_PURPOSE | CRAWL_PURPOSE is not set
-        init {dir}/new | CRAWLER_CONTACT | CRAWLER_CONTACT is empty
-        init {dir}/new | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
-        check http://a.test/ | | must be an https URL
-        check https://a.test/ | CRAWLER_KEY_FILE | CRAWLER_KEY_FILE is not set
-    """),
-)
-def test_what_cannot_be_done_is_a_sentence_and_changes_nothing(
-    bot, tmp_path, words, settings, sentence
-):
+REFUSED = table("""
+    init {dir}/bot | | exists: choose a new directory, or use --rotate.
+    init {dir}/new --rotate | | has no key: leave out --rotate.
+    init {dir}/job/bot | | is in a job, which may be copied and shared
+    init {dir}/new --address here | | --address cannot be used: 'here' does not
+    init {dir}/new | CRAWL_PURPOSE | CRAWL_PURPOSE is not set
+    init {dir}/new | CRAWLER_CONTACT | CRAWLER_CONTACT is empty
+    init {dir}/new | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
+    check http://a.test/ | | must be an https URL
+    check https://a.test/ | CRAWLER_KEY_FILE | CRAWLER_KEY_FILE is not set
+""")
+
+
+def test_what_cannot_be_done_is_a_sentence_and_changes_nothing(bot, tmp_path):
     (tmp_path / "job").mkdir()
     (tmp_path / "job/CURRENT").write_text("1\n")
     before = sorted(tmp_path.rglob("*"))
-    run = bot.run(*words.format(dir=tmp_path).split(), **dict.fromkeys(settings.split(), ""))
-    assert (run.returncode, run.stderr.count("\n")) == (2, 1), run.stderr
-    assert sentence in run.stderr
+    for words, settings, sentence in REFUSED:
+        run = bot.run(*words.format(dir=tmp_path).split(), **dict.fromkeys(settings.split(), ""))
+        assert (run.returncode, run.stderr.count("\n")) == (2, 1), run.stderr
+        assert sentence in run.stderr
     assert sorted(tmp_path.rglob("*")) == before
 
 
