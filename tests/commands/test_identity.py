@@ -82,21 +82,17 @@ def bot(tmp_path, monkeypatch):
 
 
 def test_init_writes_a_private_key_and_what_is_published(bot):
-    key = read_key(bot.path / "key.pem")
-    assert json.loads(bot.published(DIRECTORY_PATH)) == {"keys": [key.jwk]}
+    key = bot.path / "key.pem"
+    assert key.stat().st_mode & 0o777 == 0o600
     card = json.loads(bot.published("card.json"))
     assert card["jwks_uri"] == bot.url + DIRECTORY_PATH
     assert card["web_bot_auth"]["rfc9309-product-token"] == "webcrawl-search"
-    assert json.loads(bot.published("ips.json"))["prefixes"] == [
-        {"ipv4Prefix": "192.0.2.0/28"},
-        {"ipv6Prefix": "2001:db8::1/128"},
-    ]
-    page = bot.published("contact.html")
-    assert all(text in page for text in ("Purpose: search", bot.url, "Where to complain"))
+    (v4, v6) = json.loads(bot.published("ips.json"))["prefixes"]
+    assert (v4, v6) == ({"ipv4Prefix": "192.0.2.0/28"}, {"ipv6Prefix": "2001:db8::1/128"})
+    assert f"{bot.url}/ips.json" in bot.published("contact.html")
     assert f"default_type {TYPE};" in (bot.path / "nginx.conf").read_text()
-    secret = (bot.path / "key.pem").read_text().splitlines()[1]
-    texts = [path.read_text() for path in bot.path.rglob("*") if path.is_file()]
-    assert sum(secret in text for text in texts) == 1
+    texts = (path.read_text() for path in bot.path.rglob("*") if path.is_file())
+    assert sum(key.read_text().splitlines()[1] in text for text in texts) == 1
 
 
 def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch):
@@ -160,29 +156,27 @@ def test_check_says_which_form_a_site_accepts(bot, wanted):
         assert 'it asks for sig1=("@authority")' in line
 
 
-@pytest.mark.parametrize(
-    ("words", "settings", "sentence"),
-    table("""
-        init {dir}/bot | | exists: choose a new directory, or use --rotate.
-        init {dir}/new --rotate | | has no key: leave out --rotate.
-        init {dir}/job/bot | | is in a job, which may be copied and shared
-        init {dir}/new --address here | | --address cannot be used: 'here' does not
-        init {dir}/new | CRAWL_PURPOSE | CRAWL_PURPOSE is not set
-        init {dir}/new | CRAWLER_CONTACT | CRAWLER_CONTACT is empty
-        init {dir}/new | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
-        check http://a.test/ | | must be an https URL
-        check https://a.test/ | CRAWLER_KEY_FILE | CRAWLER_KEY_FILE is not set
-    """),
-)
-def test_what_cannot_be_done_is_a_sentence_and_changes_nothing(
-    bot, tmp_path, words, settings, sentence
-):
+REFUSED = table("""
+    init {dir}/bot | | exists: choose a new directory, or use --rotate.
+    init {dir}/new --rotate | | has no key: leave out --rotate.
+    init {dir}/job/bot | | is in a job, which may be copied and shared
+    init {dir}/new --address here | | --address cannot be used: 'here' does not
+    init {dir}/new | CRAWL_PURPOSE | CRAWL_PURPOSE is not set
+    init {dir}/new | CRAWLER_CONTACT | CRAWLER_CONTACT is empty
+    init {dir}/new | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
+    check http://a.test/ | | must be an https URL
+    check https://a.test/ | CRAWLER_KEY_FILE | CRAWLER_KEY_FILE is not set
+""")
+
+
+def test_what_cannot_be_done_is_a_sentence_and_changes_nothing(bot, tmp_path):
     (tmp_path / "job").mkdir()
     (tmp_path / "job/CURRENT").write_text("1\n")
     before = sorted(tmp_path.rglob("*"))
-    run = bot.run(*words.format(dir=tmp_path).split(), **dict.fromkeys(settings.split(), ""))
-    assert (run.returncode, run.stderr.count("\n")) == (2, 1), run.stderr
-    assert sentence in run.stderr
+    for words, settings, sentence in REFUSED:
+        run = bot.run(*words.format(dir=tmp_path).split(), **dict.fromkeys(settings.split(), ""))
+        assert (run.returncode, run.stderr.count("\n")) == (2, 1), run.stderr
+        assert sentence in run.stderr
     assert sorted(tmp_path.rglob("*")) == before
 
 
