@@ -22,6 +22,7 @@ from webcrawl.crawl.links.link_extractor import in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import FatalError
+from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
 
@@ -118,9 +119,15 @@ class Intake:
             return []
         page = page_of(response, fetch, schemes=self._page_links.schemes)
         page.origin = fetch
+        if fetch.statements:
+            page.rights = fetch.page.rights = self._page_links.rights_of(page, fetch.statements)
+            if page.rights.left_out and self._page_links.rights.is_strict:
+                fetch.outcome = RIGHTS_REFUSED
+                return []
         links, slow_links = self._read(page, fetch)
 
-        if fetch.page.is_same:
+        # Modules must hear that a document is refused now, to remove it.
+        if fetch.page.is_same and not page.rights.left_out:
             await self._leases.items.hand_over(page, fetch, UNCHANGED)
             return []
         if slow_links is not None:

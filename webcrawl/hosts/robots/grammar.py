@@ -1,11 +1,13 @@
 """Parser of robots.txt: finds the lines that apply to one crawler (RFC 9309, section 2.2).
 
-It reads three things:
+It reads these things:
 
 - the rules of all groups that name the crawler's product token, with the purpose of the crawl in
   it or else without, or, if there are none, of those for ``*``;
 - the crawl delay of these groups, for which a User-agent line after a delay begins a new group;
-- the sitemaps, which belong to no group.
+- the sitemaps, which belong to no group;
+- for a crawl with a purpose, what the owner prefers: the rules of well-known crawlers with the same
+  purpose, and the lines Content-Usage, Content-Signal and License (webcrawl/rights).
 
 Everything else (Host, Request-rate, Visit-time, ...) is ignored and does not end a group (2.2.4).
 
@@ -24,6 +26,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from webcrawl.rights.vocabulary import CRAWLERS, LICENSE, SIGNAL, USAGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,6 +41,9 @@ _ALLOW = 2
 _DISALLOW = 3
 _DELAY = 4
 _SITEMAP = 5
+_USAGE = 6
+_SIGNAL = 7
+_LICENSE = 8
 _KINDS = {
     "user-agent": _AGENT,
     "useragent": _AGENT,
@@ -53,6 +60,9 @@ _KINDS = {
     "crawl delay": _DELAY,
     "sitemap": _SITEMAP,
     "site-map": _SITEMAP,
+    "content-usage": _USAGE,
+    "content-signal": _SIGNAL,
+    "license": _LICENSE,
 }
 
 # The RFC names space and tab. Other characters that Python strips are left out, as the same bytes
@@ -66,6 +76,9 @@ _TWO_WORDS = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
 _PRODUCT = re.compile(r"[A-Za-z_-]+")
 _SECONDS = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
 _DELAY_CHARS = 40
+# The optional path of a Content-Usage line, and its preferences (draft-ietf-aipref-attach-05).
+_USAGE_VALUE = re.compile(r"(?:([/*][^ \t]*)[ \t]+)?(.*)", re.DOTALL)
+_MAX_LICENSES = 4
 
 # A rule: whether it allows, its pattern, and its line. Both texts have one character per octet.
 RuleLine: TypeAlias = tuple[bool, str, str]
@@ -75,21 +88,24 @@ class ParsedRobots(NamedTuple):
     """The contents of a robots.txt that apply to one crawler.
 
     *crawl_delay* is in seconds, None if there is none. *bad_delay* is the last Crawl-delay that is
-    not a number, at most 40 characters of it; "" if there is none.
+    not a number, at most 40 characters of it; "" if there is none. *preferences* are sources of
+    rights statements, each with rules: the line that matches a URL is the statement.
     """
 
     rules: list[RuleLine]
     crawl_delay: float | None
     sitemaps: tuple[str, ...]
     bad_delay: str
+    preferences: list[tuple[str, list[RuleLine]]]
 
 
-def read(body: bytes, *, tokens: tuple[str, ...]) -> ParsedRobots:
+def read(body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> ParsedRobots:
     """Parse *body* for the crawler with these product *tokens*, in upper or lower case.
 
-    The groups of the first token that has one apply, or else those for ``*``.
+    The groups of the first token that has one apply, or else those for ``*``. Preferences are read
+    if the crawl has a *purpose*.
     """
-    reader = _Reader(tokens)
+    reader = _Reader(tokens, CRAWLERS.get(purpose, ()))
     for kind, value, line in _records(body):
         if kind is _ALLOW or kind is _DISALLOW:
             reader.add_rule(value, line, allow=kind is _ALLOW)
@@ -97,11 +113,20 @@ def read(body: bytes, *, tokens: tuple[str, ...]) -> ParsedRobots:
             reader.add_agent(value)
         elif kind is _DELAY:
             reader.add_delay(value)
-        elif value:
-            reader.sitemaps[_text(value)] = None
+        elif kind is _SITEMAP:
+            if value:
+                reader.sitemaps[_text(value)] = None
+        elif purpose:
+            reader.add_preference(kind, value)
     named = (group for group in reader.named.values() if group.exists)
     group = next(named, reader.everyone)
-    return ParsedRobots(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
+    return ParsedRobots(
+        group.rules,
+        group.crawl_delay,
+        tuple(reader.sitemaps),
+        group.bad_delay,
+        reader.preferences(group),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -112,23 +137,30 @@ class _Group:
     rules: list[RuleLine] = field(default_factory=list)
     crawl_delay: float | None = None
     bad_delay: str = ""
+    # Content-Usage by path, and Content-Signal.
+    usages: dict[str, list[str]] = field(default_factory=dict)
+    signals: list[str] = field(default_factory=list)
 
 
 class _Reader:
     """The state of the parser: the groups read so far, and those that the next line belongs to.
 
     *named* are the groups of the crawler by its *tokens*, *everyone* the group for ``*``.
+    *peers* are those of other crawlers. Preferences before the first group are in *outside*.
     """
 
-    def __init__(self, tokens: tuple[str, ...]) -> None:
+    def __init__(self, tokens: tuple[str, ...], peers: tuple[str, ...]) -> None:
         self.named = {token.lower(): _Group() for token in tokens}
         self.everyone = _Group()
+        self.peers = {name: _Group() for name in peers}
+        self.outside = _Group()
         self.sitemaps: dict[str, None] = {}
+        self._licenses: list[RuleLine] = []
         # The groups to which the next rule, and the next delay, will be added.
-        self._ruled_groups: list[_Group] = []
+        self._ruled_groups: list[_Group] = [self.outside]
         self._delayed_groups: list[_Group] = []
         # Whether there was a rule, and a delay, since the last User-agent line.
-        self._has_rule = self._has_delay = False
+        self._has_rule, self._has_delay = True, False
 
     def add_agent(self, name: str) -> None:
         """Process a User-agent line for the product *name*. It begins a group, or adds a name."""
@@ -143,6 +175,8 @@ class _Reader:
             group = self.everyone
         elif product is not None and product[0].lower() in self.named:
             group = self.named[product[0].lower()]
+        elif (peer := name.partition(" ")[0].partition("/")[0].lower()) in self.peers:
+            group = self.peers[peer]
         else:
             return
 
@@ -171,6 +205,40 @@ class _Reader:
             else:
                 seconds = min(float(match[0].replace(",", ".")), MAX_CRAWL_DELAY)
                 group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
+
+    def add_preference(self, kind: int, value: str) -> None:
+        """Process a Content-Usage, Content-Signal or License line.
+
+        The first two are rules of their group. License belongs to no group.
+        """
+        if kind is _LICENSE:
+            self._licenses.append((True, "/", value))
+            return
+        self._has_rule = True
+        match = _USAGE_VALUE.fullmatch(value)
+        path, words = ("", value) if match is None else match.groups()
+        for group in self._ruled_groups:
+            if kind is _SIGNAL:
+                group.signals.append(value)
+            else:
+                group.usages.setdefault(path or "/", []).append(words)
+
+    def preferences(self, group: _Group) -> list[tuple[str, list[RuleLine]]]:
+        """Return the preferences for the crawler, whose rules are those of *group*.
+
+        Crawlers with the same rules are named once. Content-Usage lines of the same path are
+        combined, as are all signals.
+        """
+        peers = {tuple(peer.rules): name for name, peer in reversed(self.peers.items())}
+        found = [(name, [*rules]) for rules, name in peers.items() if rules]
+        usages = self.outside.usages
+        for path, words in group.usages.items():
+            usages[path] = [*usages.get(path, ()), *words]
+        signals = [*self.outside.signals, *group.signals]
+        found.append((USAGE, [(True, path, ", ".join(words)) for path, words in usages.items()]))
+        found.append((SIGNAL, [(True, "/", ", ".join(signals))] if signals else []))
+        found += [(LICENSE, [line]) for line in self._licenses[:_MAX_LICENSES]]
+        return [(source, rules) for source, rules in found if rules]
 
 
 def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
