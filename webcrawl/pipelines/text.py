@@ -23,7 +23,6 @@ from webcrawl.errors import FatalError, require_package
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
-from webcrawl.rights.statements import Rights  # noqa: TC001  # msgspec reads it
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.line_log import LineLog
 from webcrawl.storage.lock import DirectoryLock
@@ -79,7 +78,7 @@ class TextRow(msgspec.Struct):
     encoding: str
     encoding_source: str
     flags: str
-    rights: Rights | str
+    rights: str
 
 
 class LeftOut(msgspec.Struct):
@@ -154,11 +153,10 @@ class TextDataset(ProcessingModule):
             simhash=simhash(main_text.text),
             robots_line=page.robots_line,
             flags=page.flags,
-            rights=page.rights,
+            rights=page.rights.as_json,
             **msgspec.structs.asdict(main_text),
         )
         if isinstance(self._rows, ParquetFiles):
-            row.rights = page.rights.as_json
             self._rows.write([msgspec.structs.astuple(row)])
         else:
             row.fetched_at = _iso(page)

@@ -1,11 +1,11 @@
 """Table of the words with which site owners allow or refuse uses of their pages.
 
-``SOURCES`` is data: for each source, its words and the purposes that each word is about. A source
+``WORDS`` is data: for each source, its words and the purposes that each word is about. A source
 has its own way to say yes and no. Within a source, a more specific word overrides a more general
 one, so words are listed from general to specific. Between sources, the stricter wins: see
 ``statements.Rights``. Words that are not in the table are kept in the statement and ignored.
 
-``CRAWLERS`` are well-known crawlers by their purpose. If their group in robots.txt denies a URL,
+``CRAWLER`` has well-known crawlers with their purposes. If their group in robots.txt denies a URL,
 that is a refusal for the same purpose. That it allows a URL says nothing about this crawler.
 
 Sources and dates of the vocabularies are in docs/reference/rights.md.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
 
 ALLOW = "allow"
 REFUSE = "refuse"
@@ -29,90 +28,84 @@ ROBOTS = "robots"
 IMAGE = "robots-for-images"
 #: A source that has no words: its text is a link.
 LICENSE = "license"
+#: Not a source: groups of robots.txt that are for other crawlers.
+CRAWLER = "crawler"
 
-_ALL = ("search", "agent", "train", "archive", "research")
-_MODELS = ("agent", "train")
-_MINING = ("train", "research")
-
-
-class Source(NamedTuple):
-    """The words of a source, with their purposes, and the values that mean yes and no.
-
-    A word that has the value *no*, or that is listed with its value (``use=reference``), refuses.
-    """
-
-    yes: str | None
-    no: str
-    words: dict[str, tuple[str, ...]]
-
-
-_DIRECTIVES = {
-    "none": ("search",),
-    "noindex": ("search",),
-    "noarchive": ("archive",),
-    "noai": _MODELS,
+# The values that mean yes and no. A word that is listed with its value (use=reference) refuses.
+_YES_NO = {
+    USAGE: ("y", "n"),
+    SIGNAL: ("yes", "no"),
+    TDM: ("0", "1"),
+    RSL: ("permits", "prohibits"),
+    ROBOTS: (None, ""),
+    IMAGE: (None, ""),
 }
-SOURCES = {
-    # The labels of draft-ietf-aipref-vocab-08 and, before them, those of earlier drafts.
-    USAGE: Source(
-        "y",
-        "n",
-        {
-            "all": _ALL,
-            "bots": _ALL,
-            "tdm": _MINING,
-            "ai": _MODELS,
-            "genai": ("train",),
-            "train-genai": ("train",),
-            "ai-output": ("agent",),
-            "ai-use": ("agent",),
-            "train-ai": ("train",),
-            "search": ("search",),
-        },
-    ),
-    SIGNAL: Source(
-        "yes",
-        "no",
-        {
-            "search": ("search",),
-            "ai-input": ("agent",),
-            "ai-train": ("train",),
-            "use=immediate": ("search", "train"),
-            "use=reference": ("train",),
-        },
-    ),
-    TDM: Source("0", "1", {"tdm-reservation": _MINING}),
-    # "others" stands for all uses that a licence with <permits type="usage"> does not list.
-    RSL: Source(
-        "permits",
-        "prohibits",
-        {
-            "others": ("search", *_MODELS),
-            "all": _ALL,
-            "ai-all": _MODELS,
-            "ai-index": ("agent",),
-            "ai-input": ("agent",),
-            "ai-train": ("train",),
-            "search": ("search",),
-        },
-    ),
-    ROBOTS: Source(None, "", _DIRECTIVES),
-    IMAGE: Source(None, "", {**_DIRECTIVES, "noimageai": _MODELS}),
-    LICENSE: Source(None, "", {}),
-}
+# Source, word, and the purposes that the word is about. The words of Content-Usage are those of
+# draft-ietf-aipref-vocab-08 and, before them, those of earlier drafts. In RSL, "others" are all
+# uses that a licence with <permits type="usage"> does not list. Crawlers are those that robots.txt
+# names, in lower case; the policy tokens of draft-kelley-aipref-training-preference-signal are used
+# in the same way and belong there.
+_TABLE = """
+    content-usage      all                 search agent train archive research
+    content-usage      bots                search agent train archive research
+    content-usage      tdm                 train research
+    content-usage      ai                  agent train
+    content-usage      genai               train
+    content-usage      train-genai         train
+    content-usage      ai-output           agent
+    content-usage      ai-use              agent
+    content-usage      train-ai            train
+    content-usage      search              search
+    content-signal     search              search
+    content-signal     ai-input            agent
+    content-signal     ai-train            train
+    content-signal     use=immediate       search train
+    content-signal     use=reference       train
+    tdmrep             tdm-reservation     train research
+    rsl                others              search agent train
+    rsl                all                 search agent train archive research
+    rsl                ai-all              agent train
+    rsl                ai-index            agent
+    rsl                ai-input            agent
+    rsl                ai-train            train
+    rsl                search              search
+    robots             none                search
+    robots             noindex             search
+    robots             noarchive           archive
+    robots             noai                agent train
+    robots-for-images  none                search
+    robots-for-images  noindex             search
+    robots-for-images  noarchive           archive
+    robots-for-images  noai                agent train
+    robots-for-images  noimageai           agent train
+    crawler            googlebot           search
+    crawler            bingbot             search
+    crawler            duckduckbot         search
+    crawler            oai-searchbot       search
+    crawler            claude-searchbot    search
+    crawler            chatgpt-user        agent
+    crawler            claude-user         agent
+    crawler            perplexity-user     agent
+    crawler            mistralai-user      agent
+    crawler            gptbot              train
+    crawler            claudebot           train
+    crawler            anthropic-ai        train
+    crawler            ccbot               train
+    crawler            google-extended     train
+    crawler            applebot-extended   train
+    crawler            meta-externalagent  train
+    crawler            bytespider          train
+    crawler            ia_archiver         archive
+    crawler            archive.org_bot     archive
+    crawler            arquivo-web-crawler archive
+    crawler            ai2bot              research
+    crawler            semanticscholarbot  research
+"""
+#: The purposes of each word, by source; a link to a licence has no words.
+WORDS: dict[str, dict[str, list[str]]] = {LICENSE: {}}
+for _source, _word, *_purposes in map(str.split, _TABLE.strip().splitlines()):
+    WORDS.setdefault(_source, {})[_word] = _purposes
 
-#: Names of crawlers in robots.txt, in lower case. The policy tokens of
-#: draft-kelley-aipref-training-preference-signal are used in the same way and belong here.
-CRAWLERS = {
-    "search": ("googlebot", "bingbot", "duckduckbot", "oai-searchbot", "claude-searchbot"),
-    "agent": ("chatgpt-user", "claude-user", "perplexity-user", "mistralai-user"),
-    "train": (
-        *("gptbot", "claudebot", "anthropic-ai", "ccbot", "google-extended"),
-        *("applebot-extended", "meta-externalagent", "bytespider"),
-    ),
-    "archive": ("ia_archiver", "archive.org_bot", "arquivo-web-crawler"),
-    "research": ("ai2bot", "semanticscholarbot"),
-}
 _SEPARATORS = re.compile(r"[,\s]+")
 _EQUALS = re.compile(r"\s*=\s*")
 
@@ -123,22 +116,20 @@ def verdict_of(source: str, text: str, purpose: str) -> str:
 
     Returns ALLOW, REFUSE, or "" if it says nothing. If a word is repeated, one no is enough.
     """
-    rule = SOURCES.get(source)
-    if rule is None:
-        return ""
+    yes, no = _YES_NO.get(source, (None, None))
     stated: dict[str, str] = {}
     # Case matters in Structured Fields only (RFC 9651), whose parameters begin with ";".
     text = _EQUALS.sub("=", text if source == USAGE else text.lower())
     for item in _SEPARATORS.split(text):
         word, _, value = item.partition(";")[0].partition("=")
         stated[item] = REFUSE
-        if value == rule.no:
+        if value == no:
             stated[word] = REFUSE
-        elif value == rule.yes:
+        elif value == yes:
             stated.setdefault(word, ALLOW)
 
     verdict = ""
-    for word, purposes in rule.words.items():
+    for word, purposes in WORDS[source].items():
         if purpose in purposes:
             verdict = stated.get(word, verdict)
     return verdict

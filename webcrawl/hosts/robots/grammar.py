@@ -26,7 +26,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from webcrawl.rights.vocabulary import CRAWLERS, LICENSE, SIGNAL, USAGE
+from webcrawl.rights.vocabulary import CRAWLER, LICENSE, SIGNAL, USAGE, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def read(body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> ParsedRo
     The groups of the first token that has one apply, or else those for ``*``. Preferences are read
     if the crawl has a *purpose*.
     """
-    reader = _Reader(tokens, CRAWLERS.get(purpose, ()))
+    reader = _Reader(tokens, purpose)
     for kind, value, line in _records(body):
         if kind is _ALLOW or kind is _DISALLOW:
             reader.add_rule(value, line, allow=kind is _ALLOW)
@@ -146,13 +146,15 @@ class _Reader:
     """The state of the parser: the groups read so far, and those that the next line belongs to.
 
     *named* are the groups of the crawler by its *tokens*, *everyone* the group for ``*``.
-    *peers* are those of other crawlers. Preferences before the first group are in *outside*.
+    *peers* are those of other crawlers with *purpose*. Preferences before the first group are in *outside*.
     """
 
-    def __init__(self, tokens: tuple[str, ...], peers: tuple[str, ...]) -> None:
+    def __init__(self, tokens: tuple[str, ...], purpose: str) -> None:
         self.named = {token.lower(): _Group() for token in tokens}
         self.everyone = _Group()
-        self.peers = {name: _Group() for name in peers}
+        self.peers = {
+            name: _Group() for name, purposes in WORDS[CRAWLER].items() if purpose in purposes
+        }
         self.outside = _Group()
         self.sitemaps: dict[str, None] = {}
         self._licenses: list[RuleLine] = []

@@ -15,7 +15,7 @@ from webcrawl.hosts.robots.match import RuleMatch, RuleSet
 from webcrawl.hosts.robots.spelling import canonical_spelling, path_of
 from webcrawl.items import is_success
 from webcrawl.rights.statements import Statement, stated
-from webcrawl.rights.vocabulary import REFUSE, SOURCES, TDM
+from webcrawl.rights.vocabulary import REFUSE, TDM, WORDS
 
 # Section 2.2.2: robots.txt itself is allowed, whatever it says.
 _ROBOTS_PATH = "/robots.txt"
@@ -134,7 +134,7 @@ class RobotsRules:
         path = canonical_spelling(path_of(url))
         for source, rules in self._preferences:
             match = rules.decide(path)
-            if match is not None and (source in SOURCES or not match.allow):
+            if match is not None and (source in WORDS or not match.allow):
                 line = stated(place, source, _decoded(match.line), at, purpose)
                 found.append(line if match.allow else replace(line, verdict=REFUSE))
         return found
