@@ -81,18 +81,6 @@ class TextRow(msgspec.Struct):
     rights: str
 
 
-class LeftOut(msgspec.Struct):
-    """A line of ``_left_out.jsonl``: a page that the dataset does not contain, and the reason.
-
-    complaints: CRAWLER_CONTACT.
-    """
-
-    url: str
-    fetched_at: str
-    reason: str
-    complaints: str
-
-
 class TextDataset(ProcessingModule):
     """Processing module that writes the main text of pages as Parquet or JSON lines.
 
@@ -171,7 +159,12 @@ class TextDataset(ProcessingModule):
             path = self.directory / "_left_out.jsonl"
             self._left_out = LineLog(path=path, max_bytes=MAX_JSONL_BYTES)
             self._left_out.open()
-        line = LeftOut(page.url, _iso(page), page.rights.left_out, self._complaints)
+        line = {
+            "url": page.url,
+            "fetched_at": _iso(page),
+            "reason": page.rights.left_out,
+            "complaints": self._complaints,
+        }
         self._left_out.append(msgspec.json.encode(line))
         self.stats.inc("left_out")
 

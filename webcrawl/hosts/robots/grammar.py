@@ -41,10 +41,8 @@ _ALLOW = 2
 _DISALLOW = 3
 _DELAY = 4
 _SITEMAP = 5
-_USAGE = 6
-_SIGNAL = 7
-_LICENSE = 8
-_KINDS = {
+# Preferences have their source as their kind.
+_KINDS: dict[str, int | str] = {
     "user-agent": _AGENT,
     "useragent": _AGENT,
     "user agent": _AGENT,
@@ -60,9 +58,9 @@ _KINDS = {
     "crawl delay": _DELAY,
     "sitemap": _SITEMAP,
     "site-map": _SITEMAP,
-    "content-usage": _USAGE,
-    "content-signal": _SIGNAL,
-    "license": _LICENSE,
+    "content-usage": USAGE,
+    "content-signal": SIGNAL,
+    "license": LICENSE,
 }
 
 # The RFC names space and tab. Other characters that Python strips are left out, as the same bytes
@@ -78,7 +76,6 @@ _SECONDS = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
 _DELAY_CHARS = 40
 # The optional path of a Content-Usage line, and its preferences (draft-ietf-aipref-attach-05).
 _USAGE_VALUE = re.compile(r"(?:([/*][^ \t]*)[ \t]+)?(.*)", re.DOTALL)
-_MAX_LICENSES = 4
 
 # A rule: whether it allows, its pattern, and its line. Both texts have one character per octet.
 RuleLine: TypeAlias = tuple[bool, str, str]
@@ -96,7 +93,7 @@ class ParsedRobots(NamedTuple):
     crawl_delay: float | None
     sitemaps: tuple[str, ...]
     bad_delay: str
-    preferences: list[tuple[str, list[RuleLine]]]
+    preferences: dict[str, list[RuleLine]]
 
 
 def read(body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> ParsedRobots:
@@ -113,11 +110,11 @@ def read(body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> ParsedRo
             reader.add_agent(value)
         elif kind is _DELAY:
             reader.add_delay(value)
-        elif kind is _SITEMAP:
-            if value:
-                reader.sitemaps[_text(value)] = None
-        elif purpose:
-            reader.add_preference(kind, value)
+        elif isinstance(kind, str):
+            if purpose:
+                reader.add_preference(kind, value)
+        elif value:
+            reader.sitemaps[_text(value)] = None
     named = (group for group in reader.named.values() if group.exists)
     group = next(named, reader.everyone)
     return ParsedRobots(
@@ -137,16 +134,16 @@ class _Group:
     rules: list[RuleLine] = field(default_factory=list)
     crawl_delay: float | None = None
     bad_delay: str = ""
-    # Content-Usage by path, and Content-Signal.
-    usages: dict[str, list[str]] = field(default_factory=dict)
-    signals: list[str] = field(default_factory=list)
+    # By source and path.
+    preferences: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
 
 class _Reader:
     """The state of the parser: the groups read so far, and those that the next line belongs to.
 
     *named* are the groups of the crawler by its *tokens*, *everyone* the group for ``*``.
-    *peers* are those of other crawlers with *purpose*. Preferences before the first group are in *outside*.
+    *peers* are those of other crawlers with *purpose*. *outside* has the preferences before the
+    first group, and links to licences.
     """
 
     def __init__(self, tokens: tuple[str, ...], purpose: str) -> None:
@@ -157,7 +154,6 @@ class _Reader:
         }
         self.outside = _Group()
         self.sitemaps: dict[str, None] = {}
-        self._licenses: list[RuleLine] = []
         # The groups to which the next rule, and the next delay, will be added.
         self._ruled_groups: list[_Group] = [self.outside]
         self._delayed_groups: list[_Group] = []
@@ -208,42 +204,34 @@ class _Reader:
                 seconds = min(float(match[0].replace(",", ".")), MAX_CRAWL_DELAY)
                 group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
 
-    def add_preference(self, kind: int, value: str) -> None:
-        """Process a Content-Usage, Content-Signal or License line.
+    def add_preference(self, source: str, value: str) -> None:
+        """Process a Content-Usage, Content-Signal or License line, whose *source* this is.
 
-        The first two are rules of their group. License belongs to no group.
+        The first two are rules of their group; only the first may have a path. License belongs to
+        no group.
         """
-        if kind is _LICENSE:
-            self._licenses.append((True, "/", value))
-            return
-        self._has_rule = True
-        match = _USAGE_VALUE.fullmatch(value)
-        path, words = ("", value) if match is None else match.groups()
-        for group in self._ruled_groups:
-            if kind is _SIGNAL:
-                group.signals.append(value)
-            else:
-                group.usages.setdefault(path or "/", []).append(words)
+        path, words = None, value
+        if source == USAGE and (match := _USAGE_VALUE.fullmatch(value)):
+            path, words = match.groups()
+        self._has_rule = self._has_rule or source != LICENSE
+        for group in [self.outside] if source == LICENSE else self._ruled_groups:
+            group.preferences.setdefault((source, path or "/"), []).append(words)
 
-    def preferences(self, group: _Group) -> list[tuple[str, list[RuleLine]]]:
-        """Return the preferences for the crawler, whose rules are those of *group*.
+    def preferences(self, group: _Group) -> dict[str, list[RuleLine]]:
+        """Return the preferences for the crawler, whose rules are those of *group*, by source.
 
-        Crawlers with the same rules are named once. Content-Usage lines of the same path are
-        combined, as are all signals.
+        Crawlers with the same rules are named once. Lines of the same path are combined.
         """
-        peers = {tuple(peer.rules): name for name, peer in reversed(self.peers.items())}
-        found = [(name, [*rules]) for rules, name in peers.items() if rules]
-        usages = self.outside.usages
-        for path, words in group.usages.items():
-            usages[path] = [*usages.get(path, ()), *words]
-        signals = [*self.outside.signals, *group.signals]
-        found.append((USAGE, [(True, path, ", ".join(words)) for path, words in usages.items()]))
-        found.append((SIGNAL, [(True, "/", ", ".join(signals))] if signals else []))
-        found += [(LICENSE, [line]) for line in self._licenses[:_MAX_LICENSES]]
-        return [(source, rules) for source, rules in found if rules]
+        names = {tuple(peer.rules): name for name, peer in reversed(self.peers.items())}
+        found = {name: [*rules] for rules, name in names.items() if rules}
+        outside, own = self.outside.preferences, group.preferences
+        for key in outside | own:
+            text = ", ".join([*outside.get(key, ()), *own.get(key, ())])
+            found.setdefault(key[0], []).append((True, key[1], text))
+        return found
 
 
-def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
+def _records(body: bytes) -> Iterator[tuple[int | str, str, str]]:
     """Yield the kind, value and text of each meaningful line in *body*, without its comment."""
     has_agent = False
     for text in filter(None, _lines(body)):
@@ -261,7 +249,7 @@ def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
             yield kind, value.strip(_BLANK), line
 
 
-def _kind(name: str) -> int | None:
+def _kind(name: str) -> int | str | None:
     """Return the kind of a line that begins with *name*, or None if it has no meaning."""
     name = name.strip().lower()
     kind = _KINDS.get(name)

@@ -96,7 +96,7 @@ class RobotsRules:
             sitemaps=sitemaps,
             failed=False,
             bad_delay=bad_delay,
-            preferences=tuple((source, RuleSet(lines)) for source, lines in preferences),
+            preferences=tuple((source, RuleSet(lines)) for source, lines in preferences.items()),
         )
 
     @classmethod
