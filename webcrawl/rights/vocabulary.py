@@ -129,7 +129,7 @@ def verdict_of(source: str, text: str, purpose: str) -> str:
             stated.setdefault(word, ALLOW)
 
     verdict = ""
-    for word, purposes in WORDS[source].items():
+    for word, purposes in WORDS.get(source, {}).items():
         if purpose in purposes:
             verdict = stated.get(word, verdict)
     return verdict
