@@ -128,7 +128,8 @@ def page_statements(
         found = [
             (place, IMAGE if source == ROBOTS else source, text) for place, source, text in found
         ]
-    return [stated(*each, at, purpose) for each in found[:MAX_STATEMENTS]]
+    texts = [each for each in found if each[2].strip()]
+    return [stated(*each, at, purpose) for each in texts[:MAX_STATEMENTS]]
 
 
 def _in_header(

@@ -122,7 +122,8 @@ def verdict_of(source: str, text: str, purpose: str) -> str:
     text = _EQUALS.sub("=", text if source == USAGE else text.lower())
     for item in _SEPARATORS.split(text):
         word, _, value = item.partition(";")[0].partition("=")
-        stated[item] = REFUSE
+        if value:
+            stated[item] = REFUSE
         if value == no:
             stated[word] = REFUSE
         elif value == yes:

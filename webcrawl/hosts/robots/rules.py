@@ -165,17 +165,12 @@ def tdm_rules(status: int | None, body: bytes) -> RobotsRules:
         elements = _decode_tdm(body) if is_file(status) else []
     except UndecodableError:
         elements = []
-    lines = [
-        (
-            True,
-            rule.location.encode().decode("latin-1"),
-            f"tdm-reservation={rule.tdm_reservation}, tdm-policy={rule.tdm_policy}".encode().decode(
-                "latin-1"
-            ),
-        )
-        for rule in elements
-        if rule.location
-    ]
+    lines = []
+    for rule in elements:
+        policy = f", tdm-policy={rule.tdm_policy}" if rule.tdm_policy else ""
+        texts = (rule.location or "/", f"tdm-reservation={rule.tdm_reservation}{policy}")
+        location, line = (text.encode().decode("latin-1") for text in texts)
+        lines.append((True, location, line))
     return RobotsRules(
         rules=RuleSet([]),
         crawl_delay=None,
