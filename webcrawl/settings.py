@@ -215,6 +215,12 @@ CRAWLER_CONTACT = ""
 CRAWL_PURPOSE = ""
 # Name of the crawler, as in robots.txt files; empty: that in USER_AGENT, or webcrawl-PURPOSE.
 CRAWLER_NAME = ""
+# File of the key that signs https requests; empty: they are not signed. `scrapy identity init`
+# makes it, and the files for the site that publishes the public key, whose origin is the second
+# setting. The third one is the form of the signatures: string, or dictionary as in the draft.
+CRAWLER_KEY_FILE = ""
+CRAWLER_SIGNATURE_AGENT = ""
+CRAWLER_SIGNATURE_FORM = "string"
 
 # --- the duplicate URL eliminator (Mercator, section 3.2) ------------------------------------
 

@@ -34,6 +34,12 @@ _SECRET = re.compile(
 _NOT_SECRET = frozenset(
     {
         "POLITENESS_KEY",
+        "CRAWLER_KEY_FILE",
+        "CRAWLER_SIGNATURE_AGENT",
+        "CRAWLER_SIGNATURE_FORM",
+        # Header fields of signed requests.
+        "Signature-Agent",
+        "Signature-Input",
         "MONITOR_TOKEN_FILE",
         "REDIS_START_URLS_KEY",
         "REDIS_ITEMS_KEY",

@@ -14,6 +14,7 @@ import logging
 from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
+from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
 from webcrawl.identity.names import (
@@ -22,6 +23,9 @@ from webcrawl.identity.names import (
     is_page,
     user_agent_of,
 )
+from webcrawl.identity.signatures import signer_of
+from webcrawl.net.http.handler import HttpDownloadHandler
+from webcrawl.net.http.request import SIGNERS
 from webcrawl.rights.purposes import purpose_of
 
 if TYPE_CHECKING:
@@ -44,6 +48,8 @@ class Identification:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Put purpose and contact into USER_AGENT, and an email address into the From header.
 
+        With CRAWLER_KEY_FILE, also make what signs the requests of *crawler*.
+
         Raises FatalError if the contact is neither a URL nor an email address, or for a bad name or
         purpose.
         """
@@ -53,6 +59,9 @@ class Identification:
         _replace(settings, "USER_AGENT", agent)
         if contact and not is_page(contact):
             _replace(settings, "DEFAULT_REQUEST_HEADERS", _headers_from(settings, contact))
+        if (signer := signer_of(settings)) is not None:
+            SIGNERS[crawler] = signer
+            _warn_of_unsigned(settings)
         live = not flag(settings, "ALLOW_PRIVATE_ADDRESSES")
         extension = cls(agent=agent, purpose=purpose_of(settings), live=live)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
@@ -62,8 +71,8 @@ class Identification:
         """Warn if a live crawl names no contact, and say what CRAWL_PURPOSE would change."""
         if not self._purpose:
             logger.info(
-                "CRAWL_PURPOSE is not set. If it is, such as to search, the crawl states its purpose "
-                "in its User-Agent, and robots.txt files can address it as webcrawl-search.",
+                "CRAWL_PURPOSE is not set. With a purpose, such as search, the crawl states it in "
+                "its User-Agent, and robots.txt files can address it as webcrawl-search.",
                 extra={"spider": spider},
             )
         # Scrapy still reads this attribute of old spiders.
@@ -85,6 +94,18 @@ def _headers_from(settings: BaseSettings, contact: str) -> dict[str, object]:
     if any(name.lower() == "from" for name in headers):
         return headers
     return headers | {"From": contact}
+
+
+def _warn_of_unsigned(settings: BaseSettings) -> None:
+    """Warn if another handler than webcrawl's sends https requests, as it does not sign them."""
+    path = settings.getwithbase("DOWNLOAD_HANDLERS").get("https")
+    handler = load_object(path) if path else HttpDownloadHandler
+    if not issubclass(handler, HttpDownloadHandler):
+        logger.warning(
+            "NOT SIGNED: https requests are sent by %s, which does not sign them, although "
+            "CRAWLER_KEY_FILE is set. Remove it from DOWNLOAD_HANDLERS to sign all requests.",
+            f"{handler.__module__}.{handler.__qualname__}",
+        )
 
 
 def _replace(settings: BaseSettings, name: str, value: object) -> None:

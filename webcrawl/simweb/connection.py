@@ -37,6 +37,11 @@ _LINGER_NONE = struct.pack("ii", 1, 0)
 # Seconds between the last data and a reset; with an immediate reset, the data would be dropped.
 _RESET_SECS = 0.01
 
+# What a host that verifies signatures asks for (RFC 9421, section 5).
+_ACCEPT_SIGNATURE = (
+    'Accept-Signature: sig1=("@authority" "signature-agent");created;expires;keyid'
+    ';tag="web-bot-auth"\r\n'
+)
 _HANDED_OVER = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD})
 _MISBEHAVING = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
@@ -54,6 +59,7 @@ class WebRequest(NamedTuple):
     gzip: bool = False
     keep_alive: bool = False
     known: Known = NONE
+    verified: bool = True
 
     @property
     def is_bad(self) -> bool:
@@ -147,6 +153,7 @@ class HttpConnection(asyncio.Protocol):
         if self._stops_reading:
             return
         headers = self._headers
+        verify = self._shared.verify if self._scheme == "https" else None
         parser = self._parser
         keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
         self._stops_reading = not keep_alive
@@ -165,6 +172,7 @@ class HttpConnection(asyncio.Protocol):
                     headers.get(b"if-none-match", b"").decode("latin-1"),
                     headers.get(b"if-modified-since", b"").decode("latin-1"),
                 ),
+                verify is None or verify(headers),
             )
         )
 
@@ -205,6 +213,8 @@ class HttpConnection(asyncio.Protocol):
         """Return the response of *host* to *request*, without faults."""
         if request.method != "GET":
             return status_page(405, "Allow: GET\r\n")
+        if not request.verified:
+            return status_page(401, _ACCEPT_SIGNATURE)
         _, _, port = request.host.partition(":")
         # A Host header without a port is accepted, because wget2 1.99 never sends one.
         if host.scheme != self._scheme or (port and not host.origin.endswith(f":{port}")):

@@ -25,7 +25,7 @@ from webcrawl.simweb.connection import HttpConnection
 from webcrawl.simweb.ftp_server import talk_ftp
 from webcrawl.simweb.gopher_server import talk_gopher
 from webcrawl.simweb.nameserver import start_name_server
-from webcrawl.simweb.server_state import ServerState
+from webcrawl.simweb.server_state import ServerState, Verify
 from webcrawl.simweb.talks import talk_protocol
 from webcrawl.simweb.text_stock import stock
 from webcrawl.simweb.world import ZONE, SimWebError
@@ -57,12 +57,14 @@ async def serve(
     dns_port: int = 0,
     dns_latency: float = 0.0,
     pool_bytes: int = 0,
+    verify: Verify | None = None,
 ) -> AsyncIterator[Served]:
     """Serve *world* until the context ends, then abort all connections and complete the log.
 
     If *log_path* is None, there is no access log; an existing log is appended to. A port of 0 (in
     the world, or *dns_port*) means any free port. *dns_latency* is the delay of DNS answers in
-    seconds. Up to *pool_bytes* of bodies are kept for later requests. If a port is in use, closes
+    seconds. Up to *pool_bytes* of bodies are kept for later requests. With *verify*, https hosts
+    answer 401 to requests for whose fields it returns false. If a port is in use, closes
     everything and raises SimWebError.
     """
     async with contextlib.AsyncExitStack() as stack:
@@ -90,7 +92,7 @@ async def serve(
 
         log = _open_log(stack, log_path) if log_path else None
         stock(world.seed)  # made now, so that the first request does not wait for it
-        shared = ServerState(world=world, log=log, pool_bytes=pool_bytes)
+        shared = ServerState(world=world, log=log, pool_bytes=pool_bytes, verify=verify)
         stack.push_async_callback(shared.abort_all)
         factories = protocols(shared)
         for scheme, sockets in listening.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from webcrawl.simweb.accesslog import Hit, epoch_clock, line_of
 from webcrawl.simweb.replies import HostReply, reply_to
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from webcrawl.simweb.world import World
 
 _KNOWN_NAMES = 16_384
+#: Returns whether the header fields of a request, by name in lower case, have a valid signature.
+Verify: TypeAlias = "Callable[[dict[bytes, bytes]], bool]"
 
 
 class ServerState:
@@ -33,8 +35,13 @@ class ServerState:
         log: BinaryIO | None,
         pool_bytes: int = 0,
         clock: Callable[[], float] | None = None,
+        verify: Verify | None = None,
     ) -> None:
-        """Create the state; *clock* returns epoch seconds and never goes back."""
+        """Create the state; *clock* returns epoch seconds and never goes back.
+
+        With *verify*, https hosts answer 401 to requests for whose fields it returns false.
+        """
+        self.verify = verify
         self.world = world
         self._pool: dict[tuple[int, str, bool], HostReply] = {}
         self._pool_left = 0 if world.changes_per_day else pool_bytes

@@ -60,7 +60,7 @@ from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import codings_of, decode
 from webcrawl.net.http.large_bodies import limit_with_permit, limit_without_permit
-from webcrawl.net.http.request import wire_request
+from webcrawl.net.http.request import SIGNERS, Sign, wire_request
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import has_receivers
@@ -86,6 +86,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
     crawler: Crawler
     limits: FetchLimits
     connections: HttpConnections
+    sign: Sign | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
@@ -99,7 +100,8 @@ class HttpDownloadHandler(BaseDownloadHandler):
         limits = FetchLimits.from_settings(crawler.settings)
         dialer = Dialer.from_crawler(crawler, limits)
         connections = HttpConnections(limits=limits, dialer=dialer, tls=tls)
-        return cls(crawler=crawler, limits=limits, connections=connections)
+        sign = SIGNERS.get(crawler)
+        return cls(crawler=crawler, limits=limits, connections=connections, sign=sign)
 
     async def download_request(self, request: Request) -> Response:
         """Fetch *request* once, and return the response that the module's docstring describes.
@@ -112,7 +114,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         answer: Exchange | None = None
 
         try:
-            sent = wire_request(request)
+            sent = wire_request(request, self.sign)
             answer = await self.connections.send(sent, seconds)
             self.crawler.stats.inc_value("fetch/sent_bytes", len(sent.data))
             meta["download_latency"] = now() - started

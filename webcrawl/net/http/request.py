@@ -9,15 +9,19 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from webcrawl.configuration.secrets import is_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from scrapy import Request
+    from scrapy.crawler import Crawler
 
 # Scheme, credentials, host, port, path and query.
 _URL = re.compile(
@@ -80,6 +84,11 @@ NOTHING_ADDED = Additions({})
 #: The additions to the requests of this context; set by the downloader.
 ADDED = ContextVar("ADDED", default=NOTHING_ADDED)
 
+#: Returns the fields that sign a request to an authority: host in lower case, port if unusual.
+Sign: TypeAlias = "Callable[[bytes], Iterable[tuple[bytes, bytes]]]"
+#: The functions that sign the requests of crawlers; set before their handlers are created.
+SIGNERS: WeakKeyDictionary[Crawler, Sign] = WeakKeyDictionary()
+
 
 def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> Additions:
     """Make Additions of *headers*, *cookies* and *proxy*, which is a URL or "".
@@ -128,13 +137,13 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
     is_reusing: bool
 
 
-def wire_request(request: Request) -> WireRequest:
+def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
     """Convert *request* to the form that is sent; raise ValueError if that is not possible.
 
     Content-Length is the real length of its body, whatever its fields say. A field
     Proxy-Authorization is sent to the proxy and never to the host. Methods other than GET and HEAD
     get a new connection: an idle one may be broken already, and then it would be unknown whether
-    the server has carried out the request.
+    the server has carried out the request. *sign* signs requests for https URLs.
     """
     method, fields, body = request.method, request.headers, request.body
     scheme, credentials, host, port, path = _parts(request.url)
@@ -171,8 +180,10 @@ def wire_request(request: Request) -> WireRequest:
     if not is_plain and (method == "CONNECT" or _TOKEN.fullmatch(method) is None):
         raise ValueError(f"{method!r} is not a valid request method")
 
-    data, shown, shown_headers = _head(method, path, headers) + body, b"", headers
     secret = {name for name, _ in headers if is_secret(name) or name.lower() in added.headers}
+    if sign is not None and scheme == "https" and b"Signature" not in fields:
+        headers += sign(headers[0][1].lower())
+    data, shown, shown_headers = _head(method, path, headers) + body, b"", headers
     if secret:
         shown_headers = [
             (name, b"(withheld)" if name in secret else value) for name, value in headers
