@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.configuration.decoding import Epoch  # noqa: TC001  # msgspec reads it
 from webcrawl.rights.vocabulary import (
     IMAGE,
     LICENSE,
@@ -60,7 +61,7 @@ class Statement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     source: str
     text: str
-    read_at: float
+    read_at: Epoch
     verdict: str = ""
 
     def __str__(self) -> str:
