@@ -78,7 +78,7 @@ from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
 from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.visits import Visits
-from webcrawl.rights.policy import TDM_PATH, RightsPolicy
+from webcrawl.rights.policy import TDM_PATH, TDM_PURPOSES, RightsPolicy
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
@@ -479,7 +479,7 @@ class ProcessBuilder:
         )
         rights = RightsPolicy.from_settings(settings)
         tdm = None
-        if rights.needs_tdm_file:
+        if rights.purpose in TDM_PURPOSES:
             tdm = RobotsSearch(
                 robots=RobotsCache.from_settings(settings, store=records, clock=clock, is_tdm=True),
                 refusal=lambda _: "redirect",

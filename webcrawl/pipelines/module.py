@@ -151,8 +151,7 @@ class ProcessingModule:
         ]
         module._is_wanted = re.compile("|".join(patterns)).match
         module.takes_flagged = flag(crawler.settings, "FLAGGED_PAGES") or cls.takes_flagged
-        has_all = crawler.settings["RIGHTS_POLICY"] == RECORD
-        module.takes_refused = has_all or cls.takes_refused
+        module.takes_refused |= crawler.settings["RIGHTS_POLICY"] == RECORD
         module.stats = ModuleStats(crawler.stats, name)
 
         directory = crawler.settings["JOBDIR"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from webcrawl.errors import FatalError
 from webcrawl.rights.purposes import purpose_of
-from webcrawl.rights.statements import MAX_STATEMENTS, Rights, Statement, refusal_in
+from webcrawl.rights.statements import Rights, Statement, refusal_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ _USE, _STRICT, RECORD = POLICIES = ("use", "strict", "record")
 RIGHTS_REFUSED = "rights_refused"
 #: The file of the TDM Reservation Protocol, and the purposes for which it is fetched.
 TDM_PATH = "/.well-known/tdmrep.json"
-_MINING = ("train", "research")
+TDM_PURPOSES = ("train", "research")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +48,8 @@ class RightsPolicy:
         """Return whether refused pages are not fetched."""
         return self.policy == _STRICT
 
-    @property
-    def needs_tdm_file(self) -> bool:
-        """Return whether the file TDM_PATH of each origin must be known before its pages."""
-        return self.purpose in _MINING
-
     def rights(self, statements: Iterable[Statement], *, agent: str) -> Rights:
         """Return the rights that follow from *statements* about a page requested as *agent*."""
-        kept = tuple(statements)[:MAX_STATEMENTS]
+        kept = tuple(statements)
         left_out = "" if self.policy == RECORD else refusal_in(kept)
         return Rights(self.purpose, agent, kept, left_out)

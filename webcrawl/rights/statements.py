@@ -10,7 +10,6 @@ search for one word in the whole page.
 
 from __future__ import annotations
 
-import html
 import re
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ from webcrawl.rights.vocabulary import (
 )
 from webcrawl.urls.extraction.html import HTML_TYPES
 from webcrawl.urls.extraction.robots_meta import directive_texts
-from webcrawl.urls.extraction.tokens import ATTRIBUTE
+from webcrawl.urls.extraction.tokens import attributes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +42,6 @@ _MAX_READ_CHARS = 4096
 _HEAD_BYTES = 1 << 16
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(rb"<(meta|link)\b([^>]{0,2000})", re.IGNORECASE)
-_RSL_TYPE = b"application/rsl+xml"
 _RSL_USAGE = re.compile(
     rb"<(?:\w{1,20}:)?(permits|prohibits)\s[^>]{0,200}?\busage\b[^>]{0,200}>([^<]{0,500})<"
 )
@@ -116,54 +114,46 @@ def page_statements(
 
     *tokens* are the crawler's product tokens, in lower case. Takes 20 us.
     """
+    robots = IMAGE if content_type.startswith("image/") else ROBOTS
     found = [
-        (place, source, text)
-        for name, value in headers
-        for place, source, text in _in_header(name.lower(), value, tokens)
+        each for name, value in headers for each in _in_header(name.lower(), value, tokens, robots)
     ]
     if content_type in HTML_TYPES:
         found += _in_head(body[:_HEAD_BYTES].partition(b"<body")[0], tokens)
-        if _RSL_TYPE in body:
+        if b"application/rsl+xml" in body:
             found += _in_licence(body)
-    if content_type.startswith("image/"):
-        found = [
-            (place, IMAGE if source == ROBOTS else source, text) for place, source, text in found
-        ]
     texts = [each for each in found if each[2].strip()]
     return [stated(*each, at, purpose) for each in texts[:MAX_STATEMENTS]]
 
 
 def _in_header(
-    name: bytes, value: bytes, tokens: tuple[str, ...]
+    name: bytes, value: bytes, tokens: tuple[str, ...], robots: str
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield place, source and text of each statement in the header *name*."""
+    """Yield place, source and text of each statement in the header *name*.
+
+    *robots* is the source of robots directives.
+    """
     text = value.decode("latin-1")
     if name in _HEADERS:
         yield "header", _HEADERS[name], text
-    elif name in {b"tdm-reservation", b"tdm-policy"}:
-        yield "header", TDM, f"{name.decode()}={text}"
+    elif name.startswith(b"tdm-"):
+        yield "header", TDM, f"{name.decode('latin-1')}={text}"
     elif name == b"x-robots-tag":
         for directives in directive_texts(tokens=tokens, headers=[value]):
-            yield "header", ROBOTS, directives
+            yield "header", robots, directives
     elif name == b"link" and b"license" in value:
         yield "header", LICENSE, text
 
 
 def _in_head(head: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     """Yield place, source and text of each statement in the elements of *head*."""
-    for tag in _TAG.finditer(_COMMENT.sub(b"", head) if b"<!--" in head else head):
-        # Reversed, so that the first attribute of a name counts.
-        attributes = {
-            key.decode("latin-1").lower(): html.unescape(
-                (b"".join(values)).decode(errors="replace")
-            )
-            for key, *values in reversed(ATTRIBUTE.findall(tag[2]))
-        }
+    for tag in _TAG.finditer(_COMMENT.sub(b"", head)):
+        attributes = attributes_of(tag[2])
         name, content = attributes.get("name", "").strip().lower(), attributes.get("content", "")
         if tag[1].lower() == b"link":
             if "license" in attributes.get("rel", "").lower().split():
                 yield "link", LICENSE, attributes.get("href", "")
-        elif name in {"tdm-reservation", "tdm-policy"}:
+        elif name.startswith("tdm-"):
             yield "meta", TDM, f"{name}={content}"
         else:
             for directives in directive_texts(tokens=tokens, metas=[(name, content)]):
@@ -182,5 +172,4 @@ def _in_licence(body: bytes) -> Iterator[tuple[str, str, str]]:
     ]
     if any(word.endswith("permits") for word in words):
         words.insert(0, "others=prohibits")
-    if words:
-        yield "page", RSL, ", ".join(words)
+    yield "page", RSL, ", ".join(words)

@@ -31,14 +31,13 @@ LICENSE = "license"
 #: Not a source: groups of robots.txt that are for other crawlers.
 CRAWLER = "crawler"
 
-# The values that mean yes and no. A word that is listed with its value (use=reference) refuses.
+# The values that mean yes and no; in other sources a word refuses by itself. A word that is listed
+# with its value (use=reference) refuses.
 _YES_NO = {
     USAGE: ("y", "n"),
     SIGNAL: ("yes", "no"),
     TDM: ("0", "1"),
     RSL: ("permits", "prohibits"),
-    ROBOTS: (None, ""),
-    IMAGE: (None, ""),
 }
 # Source, word, and the purposes that the word is about. The words of Content-Usage are those of
 # draft-ietf-aipref-vocab-08 and, before them, those of earlier drafts. In RSL, "others" are all
@@ -116,7 +115,7 @@ def verdict_of(source: str, text: str, purpose: str) -> str:
 
     Returns ALLOW, REFUSE, or "" if it says nothing. If a word is repeated, one no is enough.
     """
-    yes, no = _YES_NO.get(source, (None, None))
+    yes, no = _YES_NO.get(source, (None, ""))
     stated: dict[str, str] = {}
     # Case matters in Structured Fields only (RFC 9651), whose parameters begin with ";".
     text = _EQUALS.sub("=", text if source == USAGE else text.lower())

@@ -44,7 +44,7 @@ def shown(statements):
 
 def said(rules, path):
     url = f"http://a.test{path}"
-    return shown(rules.statements(url, place="x", at=1.0, purpose="train")).strip()
+    return shown(rules.statements(url, at=1.0, purpose="train")).strip()
 
 
 @pytest.mark.parametrize(("lines", "path", "expected"), CASES)

@@ -111,8 +111,12 @@ class HostRelease:
             # Counted in the shard that made the request: the origin may belong to another one.
             shard.hosts.search_for(origin, fetch.robots_url).note_request(origin)
             # A challenge does not answer the request: "unreachable" (RFC 9309, section 2.3.1.4).
-            answer = None if fetch.is_walled else fetch.response
-            self.learn(origin, fetch.outcome, answer, requested=fetch.robots_url)
+            self.learn(
+                origin,
+                fetch.outcome,
+                None if fetch.is_walled else fetch.response,
+                requested=fetch.robots_url,
+            )
 
         if not fetch.reached_host:
             rest = 0.0

@@ -14,7 +14,7 @@ from webcrawl.hosts.robots.grammar import read
 from webcrawl.hosts.robots.match import RuleMatch, RuleSet
 from webcrawl.hosts.robots.spelling import canonical_spelling, path_of
 from webcrawl.items import is_success
-from webcrawl.rights.statements import Statement, stated
+from webcrawl.rights.statements import ROBOTS_TXT, Statement, stated
 from webcrawl.rights.vocabulary import REFUSE, TDM, WORDS
 
 # Section 2.2.2: robots.txt itself is allowed, whatever it says.
@@ -123,10 +123,10 @@ class RobotsRules:
             return _NO_RULE
         return RuleMatch(match.allow, _decoded(match.line))
 
-    def statements(self, url: str, *, place: str, at: float, purpose: str) -> list[Statement]:
+    def statements(self, url: str, *, at: float, purpose: str) -> list[Statement]:
         """Return what the file, read *at* a time, says about the use of *url* for *purpose*.
 
-        *place* names the file. The group of another crawler is a statement only if it denies *url*.
+        The group of another crawler is a statement only if it denies *url*.
         """
         found: list[Statement] = []
         if not self._preferences:
@@ -135,7 +135,13 @@ class RobotsRules:
         for source, rules in self._preferences:
             match = rules.decide(path)
             if match is not None and (source in WORDS or not match.allow):
-                line = stated(place, source, _decoded(match.line), at, purpose)
+                line = stated(
+                    ROBOTS_TXT if source != TDM else "tdmrep.json",
+                    source,
+                    _decoded(match.line),
+                    at,
+                    purpose,
+                )
                 found.append(line if match.allow else replace(line, verdict=REFUSE))
         return found
 

@@ -193,9 +193,8 @@ class RobotsCache:
         ready = self._ready.get(origin_of(url)) if self._purpose else None
         if ready is None:
             return []
-        at, place = ready.read_at, "tdmrep.json" if self._is_tdm else ROBOTS_TXT
-        found = ready.rules.statements(url, place=place, at=at, purpose=self._purpose)
-        return found if self._is_tdm else [Statement(ROBOTS_TXT, line, at), *found]
+        found = ready.rules.statements(url, at=ready.read_at, purpose=self._purpose)
+        return found if self._is_tdm else [Statement(ROBOTS_TXT, line, ready.read_at), *found]
 
     def put(self, origin: str, status: int | None, body: bytes = b"") -> RobotsRules:
         """Store the last answer for the robots.txt of *origin*, and return the rules to follow.

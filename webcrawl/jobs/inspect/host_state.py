@@ -15,8 +15,6 @@ from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.walls import WALLS
-from webcrawl.rights.purposes import purpose_of
-from webcrawl.rights.statements import ROBOTS_TXT, Statement
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.filters.pattern import patterns_of
 from webcrawl.wording import counted
@@ -68,7 +66,6 @@ class RobotsState(msgspec.Struct, frozen=True):
 
     *verdict* is "allowed", "denied", "unreachable", "unknown" or "not asked". *line* is the line of
     robots.txt that decides, or empty if there is none. *status* is the HTTP status of robots.txt.
-    *statements* are what its lines say about the purpose of the crawl.
     """
 
     origin: str
@@ -78,7 +75,6 @@ class RobotsState(msgspec.Struct, frozen=True):
     fetched_at: float = 0.0
     expires_at: float = 0.0
     crawl_delay: float = 0.0
-    statements: list[Statement] = []
 
 
 class TrapState(msgspec.Struct, frozen=True):
@@ -196,9 +192,6 @@ def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> Robot
         fetched_at=facts.fetched_at,
         expires_at=facts.expires_at,
         crawl_delay=rules.crawl_delay or 0.0,
-        statements=rules.statements(
-            url, place=ROBOTS_TXT, at=facts.fetched_at, purpose=purpose_of(settings)
-        ),
     )
 
 

@@ -47,11 +47,10 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         ("control", change) for change in explanation.changes if change != explanation.excluded
     ]
     rows.append(("robots.txt", _robots_text(explanation.robots, now)))
-    stored = next((each.rights for each in explanation.outcomes[::-1] if each.rights.purpose), None)
-    statements = stored.statements if stored else explanation.robots.statements
-    rows += [("owner", _statement_text(each, now)) for each in statements if each.verdict]
-    if stored and stored.left_out:
-        rows.append(("left out", f"of datasets, indexes and deltas, by {stored.left_out}"))
+    for rights in [outcome.rights for outcome in explanation.outcomes[-1:]]:
+        rows += [("owner", _statement_text(each, now)) for each in rights.statements]
+        if rights.left_out:
+            rows.append(("left out", f"of datasets, indexes and deltas, by {rights.left_out}"))
     rows += [("pattern", pattern) for pattern in explanation.trap.patterns]
     if explanation.trap.excepted:
         rows.append(("", "is in TRAP_EXCEPTIONS_FILE, so it is never parked as a trap"))
@@ -166,9 +165,9 @@ def _outcome_text(outcome: OutcomeLine, now: float) -> str:
 
 
 def _statement_text(statement: Statement, now: float) -> str:
-    """Describe what a site owner says about the purpose of the crawl."""
-    verdict = {"allow": "allows", "refuse": "refuses"}[statement.verdict]
-    return f"{verdict} the crawl's purpose: {statement}; read {moment(statement.read_at, now)}"
+    """Describe what a site owner says about the use of the page."""
+    verdict = f" ({statement.verdict}s the crawl's purpose)" if statement.verdict else ""
+    return f"{statement}{verdict}, read {moment(statement.read_at, now)}"
 
 
 def _redirect_text(outcome: OutcomeLine, now: float) -> str:
