@@ -18,7 +18,7 @@ _GIVEN = {
 def written(tmp_path, *words, **given):
     path = tmp_path / "bot.html"
     options = [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
-    run = warm.scrapy("contact-page", *options, *words, path)
+    run = warm.scrapy("identity", "contact-page", path, *options, *words)
     return run, path.read_text() if path.exists() else ""
 
 
@@ -87,5 +87,5 @@ def test_a_page_at_crawler_contact_names_a_mail_address(tmp_path):
 def test_a_page_that_cannot_be_written_is_reported_in_one_sentence(tmp_path, given, sentence):
     run, page = written(tmp_path, **given)
     assert (run.returncode, page) == (2, "")
-    assert run.stderr.startswith(f"contact-page: {sentence}")
+    assert run.stderr.startswith(f"identity: {sentence}")
     assert run.stderr.count("\n") == 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
+from contextlib import asynccontextmanager
 
 import pytest
-from crawling import access_log, crawl_command, finish, is_robots
+from crawling import Simulation, access_log, finish, is_robots
+from local_hive import Hive
 from verifying import Verifier, public_key
 
 from webcrawl.identity.keys import write_new_key
@@ -17,57 +19,71 @@ from webcrawl.simweb import preset, serve
 AGENT = "https://bot.test"
 
 
-def texts_of(directory):
-    """The contents of all files in *directory*, decompressed."""
-    for path in directory.rglob("*"):
-        if path.is_file():
-            data = path.read_bytes()
-            try:
-                yield path, data + gzip.decompress(data)
-            except (OSError, EOFError, zlib.error):
-                yield path, data
-
-
-@pytest.mark.parametrize("form", ["string", "dictionary"])
-async def test_robots_pages_and_redirects_are_signed_and_the_key_is_nowhere(tmp_path, form):
-    key_path = tmp_path / "key.pem"
-    key = write_new_key(key_path)
+@asynccontextmanager
+async def verifying(directory, form):
+    """A simulated web whose https hosts verify signatures, and the settings to sign for them."""
+    key = write_new_key(directory / "key.pem")
     agent = AGENT + DIRECTORY_PATH if form == "dictionary" else AGENT
+    size = {"hosts": 12, "mean_pages": 5.0, "max_pages": 10, "http_port": 0, "https_port": 0}
+    world = preset("clean", https_share=0.8, redirects=0.2, **size)
     verifier = Verifier({agent: {key.id: public_key(key)}}, form=form)
-    world = preset("clean", hosts=12, https_share=0.8, redirects=0.2, mean_pages=5.0, max_pages=10,
-                   http_port=0, https_port=0)  # fmt: skip
-    log, job, seeds = tmp_path / "access.log", tmp_path / "job", tmp_path / "seeds.txt"
-    async with serve(world, log_path=log, verify=verifier) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
-        settings = {
-            "CRAWLER_KEY_FILE": key_path,
+    async with serve(world, log_path=directory / "access.log", verify=verifier) as served:
+        web = Simulation(served, directory)
+        web.verifier = verifier
+        web.settings = {
+            "CRAWLER_KEY_FILE": directory / "key.pem",
             "CRAWLER_SIGNATURE_AGENT": AGENT,
             "CRAWLER_SIGNATURE_FORM": form,
             "CRAWL_PURPOSE": "search",
             "LOG_LEVEL": "DEBUG",
         }
-        said = await asyncio.to_thread(finish, crawl_command(web, seeds, job, **settings))
+        yield web
 
-    hits = access_log(log)
+
+def judge(web, said):
+    """All https requests were signed, and the key is in no file of the job, and not in *said*."""
+    hits = access_log(web.log)
     https = [hit for hit in hits if hit.origin.startswith("https:")]
-    assert verifier.passed == len(https) < len(hits)
+    assert web.verifier.passed == len(https) < len(hits)
     assert {hit.status for hit in https} >= {200, 301}
     assert 401 not in {hit.status for hit in hits}
     assert {is_robots(hit) for hit in https} == {True, False}
     assert {hit.agent for hit in hits} == {"webcrawl-search/0.3 (search)"}
 
-    secrets = key_path.read_bytes().splitlines()[1:-1]
-    for path, data in [*texts_of(job), ("output", said.encode())]:
+    secrets = (web.job.parent / "key.pem").read_bytes().splitlines()[1:-1]
+    texts = {path: text_of(path) for path in web.job.rglob("*") if path.is_file()}
+    for path, data in (texts | {"output": said.encode()}).items():
         assert not any(secret in data for secret in secrets), path
-    (warc,) = [data for path, data in texts_of(job) if path.name.endswith(".warc.gz")]
+    warc = b"".join(text for path, text in texts.items() if path.name.endswith(".warc.gz"))
     assert warc.count(b"\nSignature: sig1=:") > 5
 
 
+def text_of(path):
+    """The content of *path*, decompressed if it is compressed."""
+    data = path.read_bytes()
+    try:
+        return data + gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return data
+
+
+@pytest.mark.parametrize("form", ["string", pytest.param("dictionary", marks=pytest.mark.long)])
+async def test_robots_pages_and_redirects_are_signed_and_the_key_is_nowhere(tmp_path, form):
+    async with verifying(tmp_path, form) as web:
+        said = await asyncio.to_thread(finish, web.command(**web.settings))
+    judge(web, said)
+
+
+@pytest.mark.long
+async def test_all_drones_of_a_hive_sign(tmp_path):
+    async with verifying(tmp_path, "string") as web:
+        with Hive(web, tmp_path / "said", **web.settings) as hive:
+            said = await asyncio.to_thread(hive.ends)
+    judge(web, said)
+
+
 async def test_without_a_key_these_hosts_refuse(tmp_path):
-    log, seeds = tmp_path / "access.log", tmp_path / "seeds.txt"
-    world = preset("clean", hosts=2, https_share=1.0, max_pages=5, http_port=0, https_port=0)
-    async with serve(world, log_path=log, verify=Verifier({}, form="string")) as web:
-        seeds.write_text("\n".join(web.world.seeds()))
-        await asyncio.to_thread(finish, crawl_command(web, seeds, tmp_path / "job"))
-    hits = [hit for hit in access_log(log) if hit.origin.startswith("https:")]
+    async with verifying(tmp_path, "string") as web:
+        await asyncio.to_thread(finish, web.command())
+    hits = [hit for hit in access_log(web.log) if hit.origin.startswith("https:")]
     assert {hit.status for hit in hits} == {401}

@@ -20,7 +20,9 @@ from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.utils.test import get_crawler
 
 from webcrawl.errors import FatalError
+from webcrawl.identity.keys import write_new_key
 from webcrawl.identity.names import product_tokens
+from webcrawl.net.http.request import SIGNERS
 
 PAGE = "https://example.org/crawler"
 MAIL = "crawl-ops@example.org"
@@ -147,6 +149,28 @@ def test_the_agent_of_an_old_spider_is_the_one_that_counts(caplog):
         signals.spider_opened, spider=Spider("old", user_agent="Mozilla/5.0")
     )
     assert "calls itself 'Mozilla/5.0'" in caplog.text
+
+
+class Unsigned:
+    """A download handler as an add-on may bring one."""
+
+
+@pytest.mark.parametrize(
+    ("handler", "warnings"),
+    [("webcrawl.net.http.HttpDownloadHandler", 0), (Unsigned, 1), (None, 0)],
+)
+def test_a_handler_that_does_not_sign_is_named(tmp_path, caplog, handler, warnings):
+    write_new_key(tmp_path / "key.pem")
+    signed = {
+        "CRAWLER_KEY_FILE": str(tmp_path / "key.pem"),
+        "CRAWLER_SIGNATURE_AGENT": "https://bot.test",
+    }
+    handlers = {"DOWNLOAD_HANDLERS": {"https": handler}}
+    assert crawler_with(**handlers) not in SIGNERS
+    assert crawler_with(**handlers, **signed) in SIGNERS
+    told = [text for text in caplog.messages if text.startswith("NOT SIGNED")]
+    assert len(told) == warnings
+    assert all("are sent by Unsigned" in text for text in told)
 
 
 def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):

@@ -105,11 +105,17 @@ def scrapy_tool(
 
     def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
         """Process the options, then set what a tool needs: scheduler, handlers, log filters."""
+        from webcrawl.identity.signatures import signer_of
+
         logging.setLogRecordFactory(VisibleRecord)
         check_dictionaries(opts)
         command.process_options(self, args, opts)
         settings = self.settings
         assert settings is not None
+        try:
+            signer_of(settings)
+        except FatalError as error:
+            raise UsageError(str(error)) from error
         settings.setdict(extra_settings, priority="cmdline")
         for name in ("SCHEDULER", "DUPEFILTER_CLASS", "JOBDIR"):
             value = self.default_settings.get(name, getattr(default_settings, name))

@@ -99,12 +99,12 @@ def _headers_from(settings: BaseSettings, contact: str) -> dict[str, object]:
 def _warn_of_unsigned(settings: BaseSettings) -> None:
     """Warn if another handler than webcrawl's sends https requests, as it does not sign them."""
     path = settings.getwithbase("DOWNLOAD_HANDLERS").get("https")
-    handler = load_object(path) if path else HttpDownloadHandler
+    handler = load_object(path or HttpDownloadHandler)
     if not issubclass(handler, HttpDownloadHandler):
         logger.warning(
             "NOT SIGNED: https requests are sent by %s, which does not sign them, although "
             "CRAWLER_KEY_FILE is set. Remove it from DOWNLOAD_HANDLERS to sign all requests.",
-            f"{handler.__module__}.{handler.__qualname__}",
+            handler.__qualname__,
         )
 
 

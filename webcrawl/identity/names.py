@@ -79,17 +79,17 @@ def product_tokens(settings: BaseSettings) -> tuple[str, ...]:
     >>> product_tokens({"CRAWL_PURPOSE": "search"})
     ('webcrawl-search', 'webcrawl')
     """
-    text = str(settings.get("ROBOTSTXT_USER_AGENT") or user_agent_of(settings))
-    name = "" if settings.get("ROBOTSTXT_USER_AGENT") else _name_of(settings)
+    name = settings.get("ROBOTSTXT_USER_AGENT") or _name_of(settings)
+    text = str(name or user_agent_of(settings))
     match = _COMPATIBLE.search(text) or _TOKEN.match(text.strip())
-    if match is not None:
-        name = name or match[match.lastindex or 0]
-    if not name:
+    if match is None:
         raise FatalError(f"USER_AGENT must begin with a product name, not {text!r}.")
+
+    name = match[match.lastindex or 0]
     if not (purpose := purpose_of(settings)):
         return (name,)
-    general = name[: -len(purpose) - 1] if name.lower().endswith(f"-{purpose}") else name
-    return (f"{general}-{purpose}", general) if general else (name,)
+    general = re.sub(f"-{purpose}$", "", name, flags=re.IGNORECASE)
+    return f"{general}-{purpose}", general
 
 
 def is_page(contact: str) -> bool:

@@ -15,6 +15,7 @@ Requests are signed as in draft-ietf-webbotauth-httpsig-protocol-01, in one of t
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -40,6 +41,7 @@ _MIN_LEFT_SECS = 60
 _MAX_AUTHORITIES = 10_000
 
 
+@dataclass(repr=False, eq=False)
 class Signer:
     """Signs requests; called with the authority of a request, it returns the fields to add.
 
@@ -47,25 +49,22 @@ class Signer:
     so it is reused for the same authority while at least a minute is left.
     """
 
-    def __init__(
-        self, key: SigningKey, *, agent: str, form: str, clock: TimeSource = wall_time
-    ) -> None:
-        self._key = key
-        self._agent = agent
-        self._form = form
-        self._clock = clock
-        self._made: dict[bytes, tuple[int, Fields]] = {}
+    key: SigningKey
+    agent: str
+    form: str
+    clock: TimeSource = wall_time
+    _made: dict[bytes, tuple[int, Fields]] = field(default_factory=dict)
 
     def __call__(self, authority: bytes) -> Fields:
         """Return the fields for a request to *authority*: host in lower case, port if unusual."""
-        now = self._clock()
+        now = self.clock()
         made, fields = self._made.get(authority, (0, ()))
         if made <= now < made + _VALID_SECS - _MIN_LEFT_SECS:
             return fields
         if len(self._made) >= _MAX_AUTHORITIES:
             self._made.clear()
         fields = signed_fields(
-            authority, self._key, agent=self._agent, form=self._form, created=int(now)
+            authority, self.key, agent=self.agent, form=self.form, created=int(now)
         )
         self._made[authority] = int(now), fields
         return fields
@@ -103,17 +102,17 @@ def signed_fields(
 ) -> Fields:
     """Return the header fields that sign a request to *authority* at *created*, epoch seconds."""
     value, component = f'"{agent}"', '"signature-agent"'
-    field = value
+    sent = value
     if form == "dictionary":
         value = f'"{agent}{DIRECTORY_PATH}"'
         component += f';key="{_LABEL}"'
-        field = f"{_LABEL}={value}"
+        sent = f"{_LABEL}={value}"
     covered = {'"@authority"': authority.decode("latin-1"), component: value}
     given, signature = signature_of(
         covered, key, label=_LABEL, created=created, expires=created + _VALID_SECS
     )
     return (
-        (b"Signature-Agent", field.encode()),
+        (b"Signature-Agent", sent.encode()),
         (b"Signature-Input", given.encode()),
         (b"Signature", signature.encode()),
     )
