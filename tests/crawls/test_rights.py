@@ -5,10 +5,12 @@ import json
 import pytest
 import warm
 from crawling import impolite, url_of_hit
+from linked_site import Answer, crawl, served
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.jobs.replay.warc_reader import stored_pages
+from webcrawl.jobs.search import search as search_in
 from webcrawl.simweb.preferences import TDM_PATH, preference_of
 
 MODULES = ("text.TextDataset", "warc.WarcPipeline")
@@ -147,3 +149,66 @@ def test_why_names_the_statement_that_kept_a_page_from_being_fetched(search):
     said = warm.scrapy("why", search.job, url).stdout
     assert 'rights_refused, by "robots.txt ' in said
     assert "robots.txt  allowed: no rule applies to it; status 200, " in said
+
+
+async def test_an_unchanged_document_that_is_refused_now_leaves_index_feed_and_delta(tmp_path):
+    no = "Content-Signal: search=no"
+    texts = {name: f"<title>{name}</title><p>{name} is here".encode() for name in "12"}
+    links = "".join(f'<a href="/{name}">' for name in ("1", "2", "copy", "moved"))
+    pages = {
+        "a.test/": Answer(f"<title>root</title>{links}".encode()),
+        "a.test/1": Answer(texts["1"]),
+        "a.test/2": Answer(texts["2"], headers=('ETag: "2"',)),
+        "a.test/copy": Answer(texts["1"], headers=(no,)),
+        "a.test/moved": Answer(b"", headers=("Location: /1", no), status=301),
+    }
+    feed, modules = tmp_path / "feed.jsonl", [*MODULES, "search_index.SearchIndex"]
+    filtered = {"format": "jsonlines", "item_filter": "webcrawl.pipelines.feed_filter.Documents"}
+    settings = SETTINGS | {
+        "CRAWL_PURPOSE": "search",
+        "ITEM_PIPELINES": json.dumps({f"webcrawl.pipelines.{name}": 1 for name in modules}),
+        "FEEDS": json.dumps({str(feed): filtered}),
+    }
+    job = tmp_path / "job"
+
+    def known():
+        hits = search_in(job / "search", "*", limit=9, language="", host="").hits
+        return {hit.url.split("/")[3] for hit in hits}
+
+    async with served(pages) as sites:
+        await crawl(sites, job, "a.test", **settings)
+        assert known() == {"", "1", "2"}
+        lines = {line.url.split("/")[3]: line for line in outcome_lines(job)}
+        refusing = {name for name, line in lines.items() if line.rights.left_out}
+        assert refusing == {"copy", "moved"}
+        assert lines["copy"].duplicate
+        assert lines["1"].rights.statements[0].text == ""
+
+        for name in "12":
+            answer = sites.pages[f"a.test/{name}"]
+            sites.pages[f"a.test/{name}"] = answer._replace(headers=(*answer.headers, no))
+        token = warm.scrapy("delta", job, "--since", "0").stderr.splitlines()[-1]
+        assert warm.scrapy("frontier", job, "--refetch", "all").returncode == 0
+        await crawl(sites, job, "a.test", **settings)
+        assert sites.statuses[-1][1] == 304 or ("a.test/2", 304) in sites.statuses
+
+    assert known() == {""}
+    told = map(json.loads, warm.scrapy("delta", job, "--since", token).stdout.splitlines())
+    changes = {one["url"].split("/")[3]: (one["change"], one["reason"]) for one in told}
+    assert changes == dict.fromkeys(("1", "2", "copy"), ("gone", "rights_refused"))
+    exported = [json.loads(line)["url"].split("/")[3] for line in feed.read_text().splitlines()]
+    assert sorted(exported) == ["", "1", "2"]
+    options = ("-o", tmp_path / "again", "-s", f"ITEM_PIPELINES={settings['ITEM_PIPELINES']}")
+    replayed = {}
+    for policy in ("use", "record"):
+        done = warm.scrapy(
+            "replay", job, *options, "-s", f"TEXT_DIR={tmp_path / policy}", "-s",
+            f"RIGHTS_POLICY={policy}", "-s", "TEXT_FORMAT=jsonl",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        rows = (tmp_path / policy / "text.jsonl").read_text().splitlines()
+        replayed[policy] = sorted(json.loads(row)["url"].split("/")[3] for row in rows)
+    assert replayed["use"] == ["", "1", "2"]
+    assert replayed["record"] == ["", "1", "2"]
+    left_out = (job / "text/_left_out.jsonl").read_text().splitlines()
+    assert {json.loads(line)["url"].split("/")[3] for line in left_out} == {"1", "copy"}

@@ -126,10 +126,10 @@ class Intake:
                 return []
         links, slow_links = self._read(page, fetch)
 
-        # Modules must hear that a document is refused now, to remove it.
-        if fetch.page.is_same and not page.rights.left_out:
+        if fetch.page.is_same:
             await self._leases.items.hand_over(page, fetch, UNCHANGED)
-            return []
+            # Modules may have to remove a document that is refused now.
+            return [page] if page.rights.left_out else []
         if slow_links is not None:
             return self._submit_in_slices(page, fetch, slow_links)
 

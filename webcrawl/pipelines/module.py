@@ -40,7 +40,7 @@ from webcrawl.configuration.values import dictionary, flag
 from webcrawl.errors import FatalError, StoreError, path_of, refusal, require_package
 from webcrawl.items import Page
 from webcrawl.rights.policy import RECORD
-from webcrawl.signals import checkpoint
+from webcrawl.signals import UNCHANGED, checkpoint
 from webcrawl.storage.lock import LockedError
 from webcrawl.urls import SCHEMES, Link, normalize
 
@@ -437,6 +437,8 @@ class ProcessingModule:
         """Return ``process`` or ``gone``, whichever must handle *page*, or None."""
         if page.rights.left_out and not self.takes_refused:
             return self.leave_out
+        if page.visit == UNCHANGED:
+            return None
         if self._wants(page):
             return self.process
         handles_gone = type(self).gone is not ProcessingModule.gone

@@ -36,7 +36,6 @@ FORMS = (
     Preference("train", robots=f"{_EVERYONE}Content-Signal: ai-train=no, search=yes\n"),
     Preference("search", robots=f"{_EVERYONE}Content-Signal: search=no\n"),
     Preference("train", robots="User-agent: GPTBot\nUser-agent: CCBot\nDisallow: /\n"),
-    Preference("search", robots="User-agent: Googlebot\nDisallow: /\n"),
     Preference(robots="License: /licence.xml\n"),
     Preference(_TDM, tdm='[{"location": "/", "tdm-reservation": 1}]'),
     Preference(_TDM, header="tdm-reservation: 1"),

@@ -36,7 +36,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hosts": 15,
         "mean_pages": 3.0,
         "max_pages": 4,
-        "https_share": 0.0,
     },
     # One million pages of 20 kB with 40 links each, plain HTTP.
     "bench": _BENCH | {"profile": "bench", "https_share": 0.0},
