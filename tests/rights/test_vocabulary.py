@@ -3,8 +3,10 @@
 import pytest
 from text_tables import table
 
+from webcrawl.errors import FatalError
+from webcrawl.rights.policy import RightsPolicy
 from webcrawl.rights.purposes import PURPOSES
-from webcrawl.rights.vocabulary import ALLOW, REFUSE, WORDS, verdict_of
+from webcrawl.rights.vocabulary import ALLOW, REFUSE, verdict_of
 
 ALL = " ".join(PURPOSES)
 CASES = table(f"""
@@ -50,6 +52,6 @@ def test_each_source_has_its_own_words(source, text, refused, allowed):
     assert {purpose: verdict for purpose, verdict in verdicts.items() if verdict} == expected
 
 
-def test_the_table_knows_only_the_five_purposes():
-    used = {one for words in WORDS.values() for purposes in words.values() for one in purposes}
-    assert used == set(PURPOSES)
+def test_another_policy_is_refused():
+    with pytest.raises(FatalError, match="RIGHTS_POLICY must be use, strict or record, not 'all'"):
+        RightsPolicy.from_settings({"RIGHTS_POLICY": "all"})

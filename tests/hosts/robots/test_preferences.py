@@ -1,11 +1,9 @@
 """Preferences in robots.txt and tdmrep.json: the statements that apply to a URL."""
 
 import pytest
-from host_rig import Records
 from text_tables import table
 
 from webcrawl.hosts.robots.rules import RobotsRules, tdm_rules
-from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 
 TOKENS = ("me-train", "me")
 # Lines of robots.txt, separated by "/" alone; a path; the statements.
@@ -80,34 +78,3 @@ def test_the_longest_location_of_a_tdmrep_file_counts(status, body, expected):
     rules = tdm_rules(status, body.encode())
     assert rules.decide("http://a.test/ab").allow
     assert said(rules, "/ab") == expected
-
-
-def test_both_files_of_an_origin_survive_a_restart_with_their_times(clock):
-    store = Records()
-    bodies = {False: b"User-agent: *\nContent-Usage: train-ai=n\n", True: TDM.encode()}
-    expected = {
-        False: "content-usage: train-ai=n -> refuse",
-        True: "tdmrep: tdm-reservation=0 -> allow",
-    }
-    for restarts in range(2):
-        for is_tdm, body in bodies.items():
-            cache = RobotsCache(
-                store=store,
-                tokens=TOKENS,
-                size=9,
-                max_bytes=10**6,
-                times=AnswerTimes(1000, 60),
-                clock=clock,
-                purpose="train",
-                is_tdm=is_tdm,
-            )
-            if not restarts:
-                cache.put("http://a.test", 200, body)
-                began = clock()
-            assert cache.get("http://a.test") is not None
-            found = cache.statements("http://a.test/b", "Allow: /b")
-            assert {one.read_at for one in found} == {began}
-            assert shown(found[not is_tdm :]) == expected[is_tdm]
-            if not is_tdm:
-                assert str(found[0]) == "robots.txt: Allow: /b"
-        clock.advance(100)
