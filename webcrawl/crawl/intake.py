@@ -119,9 +119,10 @@ class Intake:
             return []
         page = page_of(response, fetch, schemes=self._page_links.schemes)
         page.origin = fetch
-        if fetch.statements:
+        policy = self._page_links.rights
+        if policy.purpose:
             page.rights = fetch.page.rights = self._page_links.rights_of(page, fetch.statements)
-            if page.rights.left_out and self._page_links.rights.is_strict:
+            if page.rights.left_out and policy.is_strict:
                 fetch.outcome = RIGHTS_REFUSED
                 return []
         links, slow_links = self._read(page, fetch)

@@ -129,11 +129,8 @@ class RobotsRules:
         The group of another crawler is a statement only if it denies *url*.
         """
         found: list[Statement] = []
-        if not self._preferences:
-            return found
-        path = canonical_spelling(path_of(url))
         for source, rules in self._preferences:
-            match = rules.decide(path)
+            match = rules.decide(canonical_spelling(path_of(url)))
             if match is not None and (source in WORDS or not match.allow):
                 line = stated(
                     ROBOTS_TXT if source != TDM else "tdmrep.json",
