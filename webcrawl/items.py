@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 from parsel import Selector
 
+from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.urls.extraction import charset
 from webcrawl.urls.extraction.robots_meta import NO_DIRECTIVES, RobotsDirectives
 from webcrawl.urls.link import Link
@@ -109,6 +110,8 @@ class Page:
       ``<meta name="robots">`` and X-Robots-Tag. A module that makes pages searchable must leave out
       those with ``robots.noindex``; one that shows pages, those with ``robots.noarchive``
     - ``robots_line``: the line of robots.txt that allowed the URL; empty if no rule matched
+    - ``rights``: if CRAWL_PURPOSE is set, the purpose and agent as sent, and what the owner says
+      about the use of the page (``rights/statements.py``); empty otherwise
     - ``redirect_target``: the target of a redirect, empty if there is none
     - ``redirect_permanent``: whether the redirect is permanent (301, 308)
     - ``content_fingerprint``: XXH3-64 of ``body``, the same in all crawls; 0 if not computed. The
@@ -153,6 +156,7 @@ class Page:
     links: list[Link] = field(default_factory=list, metadata=_AS_OBJECTS)
     robots: RobotsDirectives = field(default=NO_DIRECTIVES, metadata=_AS_OBJECTS)
     robots_line: str = field(default="", metadata={"serializer": printable})
+    rights: Rights = field(default=NO_RIGHTS, metadata=_AS_OBJECTS)
     redirect_target: str = ""
     redirect_permanent: bool = False
     content_fingerprint: int = 0

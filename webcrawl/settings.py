@@ -272,6 +272,10 @@ NOFOLLOW_OBEY = True
 MODULE_CONTENT_TYPES: dict[str, list[str]] = {}
 # Let the text dataset and the search index include flagged pages, which may not be documents.
 FLAGGED_PAGES = False
+# What becomes of pages whose owner refuses the purpose of the crawl (CRAWL_PURPOSE). use: they are
+# stored, and left out of datasets, the search index, feeds and deltas; strict: not fetched, or not
+# kept; record: like all others.
+RIGHTS_POLICY = "use"
 # Directory of WARC files; empty: JOBDIR/warc. Their names begin with WARC_PREFIX.
 WARC_DIR = ""
 WARC_PREFIX = "webcrawl"

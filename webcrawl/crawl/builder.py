@@ -78,6 +78,7 @@ from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
 from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.visits import Visits
+from webcrawl.rights.policy import TDM_PATH, TDM_PURPOSES, RightsPolicy
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
@@ -477,6 +478,17 @@ class ProcessBuilder:
             clock=clock,
             owner_allows=lambda url: rules.hosts.url_policy(url).owner_allows,
         )
+        rights = RightsPolicy.from_settings(settings)
+        tdm = None
+        if rights.purpose in TDM_PURPOSES:
+            tdm = RobotsSearch(
+                robots=RobotsCache.from_settings(settings, store=records, clock=clock, is_tdm=True),
+                refusal=lambda _: "redirect",
+                obey=True,
+                retries=rules.retries,
+                clock=clock,
+                path=TDM_PATH,
+            )
         # A proxy looks up the addresses itself.
         used_addresses = None if self._is_proxied else addresses
         return HostServices(
@@ -485,8 +497,14 @@ class ProcessBuilder:
             robots=robots,
             politeness=politeness,
             preconditions=Preconditions(
-                rules=rules.hosts, politeness=politeness, addresses=used_addresses, robots=robots
+                rules=rules.hosts,
+                politeness=politeness,
+                addresses=used_addresses,
+                robots=robots,
+                tdm=tdm,
+                is_strict=rights.is_strict,
             ),
+            tdm=tdm,
             budgets=budgets,
             walls=Walls(
                 records=records,

@@ -22,6 +22,7 @@ from webcrawl.crawl.links.link_extractor import in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import FatalError
+from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
 
@@ -118,11 +119,18 @@ class Intake:
             return []
         page = page_of(response, fetch, schemes=self._page_links.schemes)
         page.origin = fetch
+        policy = self._page_links.rights
+        if policy.purpose:
+            page.rights = fetch.page.rights = self._page_links.rights_of(page, fetch.statements)
+            if page.rights.left_out and policy.is_strict:
+                fetch.outcome = RIGHTS_REFUSED
+                return []
         links, slow_links = self._read(page, fetch)
 
         if fetch.page.is_same:
             await self._leases.items.hand_over(page, fetch, UNCHANGED)
-            return []
+            # Modules may have to remove a document that is refused now.
+            return [page] if page.rights.left_out else []
         if slow_links is not None:
             return self._submit_in_slices(page, fetch, slow_links)
 

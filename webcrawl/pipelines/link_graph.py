@@ -40,6 +40,7 @@ class LinkGraph(ProcessingModule):
     output = ("", DIRECTORY)
     packages = ("pyarrow",)
     reads_repeats = True
+    takes_refused = True
 
     _nodes: ParquetFiles
     _edges: ParquetFiles

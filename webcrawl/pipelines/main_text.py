@@ -21,7 +21,6 @@ nest are removed, and the page's whole text is used.
 from __future__ import annotations
 
 import codecs
-import html
 import re
 import weakref
 from functools import partial
@@ -40,6 +39,7 @@ from webcrawl.urls.extraction.tokens import (
     ATTRIBUTE,
     RAW_TEXT,
     TEMPLATE,
+    attributes_of,
     comment_end,
     raw_text_end,
 )
@@ -345,12 +345,4 @@ def _signal_attributes(page: bytes) -> Iterator[dict[str, str]]:
         if (link := _LINK.match(lower, tag_start)) is not None:
             spans.append(link.span(1))
     for start, end in spans[:_MAX_SIGNAL_TAGS]:
-        yield {
-            name.decode("utf-8", "replace").lower(): html.unescape(
-                (double_quoted or single_quoted or unquoted).decode("utf-8", "replace")
-            )
-            # Reversed, so that the first attribute of a name counts.
-            for name, double_quoted, single_quoted, unquoted in reversed(
-                ATTRIBUTE.findall(page, start, end)
-            )
-        }
+        yield attributes_of(page[start:end])

@@ -39,7 +39,8 @@ from webcrawl.clock import cpu_time, now
 from webcrawl.configuration.values import dictionary, flag
 from webcrawl.errors import FatalError, StoreError, path_of, refusal, require_package
 from webcrawl.items import Page
-from webcrawl.signals import checkpoint
+from webcrawl.rights.policy import RECORD
+from webcrawl.signals import UNCHANGED, checkpoint
 from webcrawl.storage.lock import LockedError
 from webcrawl.urls import SCHEMES, Link, normalize
 
@@ -85,6 +86,8 @@ class ProcessingModule:
     reads_repeats: whether it needs ``Page.repeats``.
     takes_flagged: whether it gets pages with ``flags``, which may not be documents. With
         FLAGGED_PAGES all modules do.
+    takes_refused: whether it gets pages whose owner refuses the purpose of the crawl, unless
+        RIGHTS_POLICY is "record". A module that makes a dataset or an index must not.
     name: the name in its stats, ``modules/<name>/...``. The default is made from the class name.
     jobdir: the job's directory, or None if there is none; then no state is kept.
     directory: the directory of ``output``; it exists when ``open`` runs.
@@ -100,6 +103,7 @@ class ProcessingModule:
     packages: ClassVar[tuple[str, ...]] = ()
     reads_repeats: ClassVar[bool] = False
     takes_flagged = True
+    takes_refused = False
     name: ClassVar[str] = ""
 
     jobdir: Path | None = None
@@ -147,6 +151,7 @@ class ProcessingModule:
         ]
         module._is_wanted = re.compile("|".join(patterns)).match
         module.takes_flagged = flag(crawler.settings, "FLAGGED_PAGES") or cls.takes_flagged
+        module.takes_refused |= crawler.settings["RIGHTS_POLICY"] == RECORD
         module.stats = ModuleStats(crawler.stats, name)
 
         directory = crawler.settings["JOBDIR"]
@@ -179,6 +184,13 @@ class ProcessingModule:
         It is a redirect, a 404 or 410, or has a type the module does not want. For an index that
         must drop what it stored for the URL. Same rules as ``process``.
         """
+
+    def leave_out(self, page: Page) -> Any:
+        """Handle a page that is kept from this module because of ``takes_refused``.
+
+        Same rules as ``process``. By default it is treated as gone.
+        """
+        return self.gone(page)
 
     def batch_done(self) -> Any:
         """Finish a batch of pages, for costly work such as a commit.
@@ -423,6 +435,10 @@ class ProcessingModule:
 
     def _method_for(self, page: Page) -> Callable[[Page], Any] | None:
         """Return ``process`` or ``gone``, whichever must handle *page*, or None."""
+        if page.rights.left_out and not self.takes_refused:
+            return self.leave_out
+        if page.visit == UNCHANGED:
+            return None
         if self._wants(page):
             return self.process
         handles_gone = type(self).gone is not ProcessingModule.gone

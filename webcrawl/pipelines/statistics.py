@@ -63,6 +63,7 @@ class Statistics(ProcessingModule):
 
     columns: ClassVar[tuple[str, ...]]
     histograms: ClassVar[tuple[str, ...]] = ()
+    takes_refused = True
 
     def __init__(self) -> None:
         self._rows: dict[str, list[int]] = {}

@@ -4,6 +4,7 @@ Files in TEXT_DIR (default: JOBDIR/text), depending on the setting TEXT_FORMAT::
 
     part-*.parquet                    parquet; pipelines/parquet.py explains how they grow
     text.jsonl, text-NNNNNN.jsonl     jsonl; see storage/line_log.py
+    _left_out.jsonl                   pages whose owners refuse the purpose of the crawl
 
 A page that is fetched twice, for example after ``kill -9``, has two rows.
 """
@@ -77,6 +78,7 @@ class TextRow(msgspec.Struct):
     encoding: str
     encoding_source: str
     flags: str
+    rights: str
 
 
 class TextDataset(ProcessingModule):
@@ -93,8 +95,12 @@ class TextDataset(ProcessingModule):
 
     _rows: ParquetFiles | LineLog
 
-    def __init__(self, *, is_parquet: bool, read: Callable[[Page], MainText]) -> None:
+    def __init__(
+        self, *, is_parquet: bool, read: Callable[[Page], MainText], complaints: str
+    ) -> None:
         self._is_parquet = is_parquet
+        self._complaints = complaints
+        self._left_out: LineLog | None = None
         self._read = read
         self._lock: DirectoryLock | None = None
 
@@ -108,7 +114,8 @@ class TextDataset(ProcessingModule):
         is_parquet = text_format == "parquet"
         if is_parquet:
             require_package("pyarrow", feature="The module text_dataset")
-        return super().from_crawler(crawler, is_parquet=is_parquet, read=reader(settings), **values)
+        values |= {"is_parquet": is_parquet, "read": reader(settings)}
+        return super().from_crawler(crawler, complaints=settings["CRAWLER_CONTACT"] or "", **values)
 
     def open(self) -> None:
         """Open the Parquet files or the line log, which is locked."""
@@ -134,25 +141,52 @@ class TextDataset(ProcessingModule):
             simhash=simhash(main_text.text),
             robots_line=page.robots_line,
             flags=page.flags,
+            rights=page.rights.as_json,
             **msgspec.structs.asdict(main_text),
         )
         if isinstance(self._rows, ParquetFiles):
             self._rows.write([msgspec.structs.astuple(row)])
         else:
-            row.fetched_at = datetime.fromtimestamp(page.fetched_at, UTC).isoformat()
+            row.fetched_at = _iso(page)
             self._rows.append(msgspec.json.encode(row))
         self.stats.inc("characters", len(main_text.text))
 
+    def leave_out(self, page: Page) -> None:
+        """Note that *page* is left out, in a file that exists only if there are such pages."""
+        if not self._wants(page):
+            return
+        if self._left_out is None:
+            path = self.directory / "_left_out.jsonl"
+            self._left_out = LineLog(path=path, max_bytes=MAX_JSONL_BYTES)
+            self._left_out.open()
+        line = {
+            "url": page.url,
+            "fetched_at": _iso(page),
+            "reason": page.rights.left_out,
+            "complaints": self._complaints,
+        }
+        self._left_out.append(msgspec.json.encode(line))
+        self.stats.inc("left_out")
+
     def sync(self) -> None:
         self._rows.sync()
+        if self._left_out is not None:
+            self._left_out.sync()
 
     def close(self) -> None:
         try:
             self.sync()
         finally:
             self._rows.close()
+            if self._left_out is not None:
+                self._left_out.close()
             if self._lock is not None:
                 self._lock.release()
+
+
+def _iso(page: Page) -> str:
+    """Return when *page* was fetched, in ISO format."""
+    return datetime.fromtimestamp(page.fetched_at, UTC).isoformat()
 
 
 def simhash(text: str) -> int:

@@ -26,6 +26,7 @@ from webcrawl.simweb.pages import (
     redirect_target,
     url_of,
 )
+from webcrawl.simweb.preferences import TDM_PATH, preference_of
 from webcrawl.simweb.robots import MOVED_PATH, PATH, SITEMAP_PATH, robots_of
 from webcrawl.simweb.text_stock import stock
 
@@ -120,6 +121,7 @@ def _document(
     index, number = content_of(world, found_page)
     etag, version = f'"{index:x}-{number:x}"', 0
     headers = f"ETag: {etag}\r\n"
+    preference = preference_of(world, found_page.host)
     if world.changes_per_day:
         version = last_change(world, found_page, at)
         etag, modified = f'"{index:x}-{number:x}-{version:x}"', formatdate(version, usegmt=True)
@@ -128,6 +130,8 @@ def _document(
         if known[0] == etag or (not known[0] and known[1] == modified):
             return HostReply(304, headers.encode(), [])
 
+    if preference.header:
+        headers += f"{preference.header}\r\n"
     if content_type:
         headers += f"Content-Type: {content_type}\r\n"
 
@@ -137,7 +141,10 @@ def _document(
         if gzip:
             headers += "Content-Encoding: gzip\r\n"
             return HostReply(200, headers.encode(), [gzip_body_of(world, found_page, version)])
-    return HostReply(200, headers.encode(), body_of(world, found_page, version))
+    body = body_of(world, found_page, version)
+    if preference.head:
+        body = [b"".join(body).replace(b"<head>", f"<head>{preference.head}".encode(), 1)]
+    return HostReply(200, headers.encode(), body)
 
 
 def _sitemap(world: World, host: HostSpec, at: float) -> list[bytes]:
@@ -177,6 +184,8 @@ def _other_page(world: World, host: HostSpec, target: str, at: float) -> HostRep
     """
     if host.farm:
         return HostReply(200, _HTML, [farm_page(world, host, target)])
+    if target == TDM_PATH and (file := preference_of(world, host).tdm):
+        return HostReply(200, b"Content-Type: application/json\r\n", [file.encode()])
     if world.lastmod_recall and target == SITEMAP_PATH:
         return HostReply(200, b"Content-Type: application/xml\r\n", _sitemap(world, host, at))
     links = _endless_links(host, target) if host.endless else []

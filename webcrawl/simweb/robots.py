@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.simweb.chance import FAULT, draws
 from webcrawl.simweb.host_spec import Behaviour, RobotsKind
+from webcrawl.simweb.preferences import preference_of
 
 if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
@@ -81,7 +82,8 @@ def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
     """Return the robots.txt of *host* at *path* (PATH or MOVED_PATH), without network faults."""
     kind = host.robots
     has_sitemap = world.lastmod_recall and host.is_web
-    if has_sitemap and kind is RobotsKind.MISSING:
+    preferred = preference_of(world, host).robots
+    if (has_sitemap or preferred) and kind is RobotsKind.MISSING:
         kind = RobotsKind.EMPTY
     if host.behaviour is Behaviour.SERVER_ERROR:
         return _UNAVAILABLE
@@ -110,4 +112,4 @@ def robots_of(world: World, host: HostSpec, path: str = PATH) -> RobotsFile:
         text += "".join(
             _FILLER.format(number=number) for number in range(BIG_BYTES // len(line) + 1)
         )
-    return RobotsFile(200, _TEXT, text.encode())
+    return RobotsFile(200, _TEXT, f"{preferred}{text}".encode())

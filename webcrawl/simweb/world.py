@@ -138,6 +138,7 @@ class World:
     duplicates: float = 0.08  # documents whose bytes are also found under another URL
     odd_charsets: float = 0.03  # documents in HTML that are not plain UTF-8
     endless: float = 0.01  # hosts with an endless URL space
+    preferences: bool = False  # owners say what their pages may be used for (preferences.py)
     farm_hosts: int = 0  # hosts of a spam farm, in addition to the others
     farm_links: float = 0.02  # hosts whose root page links to the farm
     large_files: float = 0.0003  # URLs with a document of large_bytes

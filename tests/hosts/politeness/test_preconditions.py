@@ -9,6 +9,7 @@ from webcrawl.frontier import ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
 from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns.resolver import LookupTimeoutError, NameNotFoundError
+from webcrawl.rights.policy import TDM_PATH
 
 PAGE = Entry("http://www.a.test/page", "www.a.test")
 REDIRECT = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
@@ -132,3 +133,70 @@ def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
 
 def test_a_robots_redirect_needs_an_address_and_no_rules(hosts):
     assert decide(hosts, REDIRECT) == Decision(FetchAction.FETCH, address="8.8.8.8")
+
+
+TDM = f"http://www.a.test{TDM_PATH}"
+
+
+@pytest.fixture
+def train(hosts_with):
+    """For training, with robots.txt known."""
+    hosts = hosts_with(CRAWL_PURPOSE="train", RIGHTS_POLICY="strict")
+    with_rules(hosts, b"User-agent: *\nDisallow: /x")
+    return hosts
+
+
+def answer(hosts, status, body=b""):
+    """Record the answer for the tdmrep.json of the page, as the host's release does."""
+    search = hosts.search_for(PAGE.url, TDM)
+    assert search is hosts.tdm
+    search.note_request(PAGE.url)
+    response = None if status is None else Response(TDM, status=status, body=body)
+    search.note_answer(PAGE.url, f"http_{status}", response, is_final=True)
+
+
+def test_tdmrep_is_asked_for_after_robots_txt_and_before_a_page(train):
+    assert (decide(train).action, decide(train).robots_url) == (FetchAction.FETCH_ROBOTS, TDM)
+    answer(train, 404)
+    decision = decide(train)
+    assert decision.action is FetchAction.FETCH
+    assert [str(one) for one in decision.statements] == ["robots.txt: "]
+
+
+@pytest.mark.parametrize("status", [None, 503, 301, 403])
+def test_a_tdmrep_that_cannot_be_had_says_nothing(train, status):
+    answer(train, status)
+    assert decide(train).action is FetchAction.FETCH
+
+
+def test_a_tdmrep_that_was_asked_for_just_now_is_waited_for(train):
+    train.tdm.note_request(PAGE.url)
+    assert decide(train).action is FetchAction.WAIT
+    assert 0 < decide(train).secs <= 60
+
+
+def test_a_strict_crawl_refuses_what_tdmrep_reserves(train):
+    answer(train, 200, b'[{"location": "/page", "tdm-reservation": 1}]')
+    decision = decide(train)
+    assert (decision.action, decision.outcome) == (FetchAction.REFUSE, "rights_refused")
+    assert decision.robots_line == "tdmrep.json tdmrep: tdm-reservation=1"
+
+
+def test_what_robots_txt_denies_of_tdmrep_is_not_asked_for(train):
+    with_rules(train, b"User-agent: *\nDisallow: /.well-known/")
+    assert decide(train).action is FetchAction.FETCH
+
+
+def test_a_robots_txt_that_redirects_to_tdmrep_is_still_a_robots_txt(hosts_with):
+    hosts = hosts_with(CRAWL_PURPOSE="train")
+    assert hosts.search_for(PAGE.url, TDM) is hosts.robots
+
+
+@pytest.mark.parametrize("purpose", ["", "search", "agent", "archive"])
+def test_other_crawls_do_not_ask_for_tdmrep(hosts_with, purpose):
+    hosts = hosts_with(CRAWL_PURPOSE=purpose)
+    with_rules(hosts, b"User-agent: *\nContent-Usage: search=n\n")
+    decision = decide(hosts)
+    assert decision.action is FetchAction.FETCH
+    refused = [one.verdict for one in decision.statements]
+    assert refused == {"": [], "search": ["", "refuse"]}.get(purpose, ["", ""])

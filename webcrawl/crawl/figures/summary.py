@@ -250,7 +250,7 @@ _HELD = {
     "url_space": "their host's URL_SPACE_BASE_URLS",
 }
 # Outcomes caused by a setting or by a rule of the site, either of which may change.
-_REFUSALS = ("address_forbidden", "excluded", "robots_denied")
+_REFUSALS = ("address_forbidden", "excluded", "rights_refused", "robots_denied")
 #: Advice that follows the name of an outcome.
 REMEDIES = {"address_forbidden": ": not a public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"}
 

@@ -20,6 +20,8 @@ from webcrawl.revisit.validators import conditional_headers
 from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy import Request
 
     from webcrawl.crawl.lease.completion import Completion
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
     from webcrawl.hosts.politeness.preconditions import Decision
+    from webcrawl.rights.statements import Statement
 
 
 # Seconds until a part of a host is checked again while another part fetches robots.txt.
@@ -167,7 +170,12 @@ class Dispatcher:
             self.completion.end(lease, Way.PUT_BACK)
             return self._send_robots(lease, decision.robots_url, address)
         if entry.kind != ASIDE:
-            return self._send(lease, address=address, robots_line=decision.robots_line)
+            return self._send(
+                lease,
+                address=address,
+                robots_line=decision.robots_line,
+                statements=decision.statements,
+            )
 
         # The engine already has the request of a side download, which waits for this turn.
         if not self.side_downloads.give(entry.via, self.completion.begin(lease, address=address)):
@@ -209,7 +217,13 @@ class Dispatcher:
         return None
 
     def _send(
-        self, lease: Lease[Shard], *, address: str = "", refusal: str = "", robots_line: str = ""
+        self,
+        lease: Lease[Shard],
+        *,
+        address: str = "",
+        refusal: str = "",
+        robots_line: str = "",
+        statements: Sequence[Statement] = (),
     ) -> Request | None:
         """Return the Request for the URL of *lease*; None if a restart has lost it.
 
@@ -230,6 +244,7 @@ class Dispatcher:
         fetch = self.completion.begin(
             lease, address=address, refusal=refusal, robots_line=robots_line, history=history
         )
+        fetch.statements = statements
         return fetch.bind(request)
 
     def _send_robots(self, lease: Lease[Shard], url: str, address: str) -> Request:

@@ -21,12 +21,13 @@ from webcrawl.revisit.history import History, validators
 from webcrawl.revisit.visit import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy.http import Request
 
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
+    from webcrawl.rights.statements import Statement
 
 
 class Fetch(msgspec.Struct, eq=False):
@@ -39,6 +40,7 @@ class Fetch(msgspec.Struct, eq=False):
     robots_url: the robots.txt fetched by this contact instead of the URL; "" for the URL itself.
     refusal: the outcome that says why nothing is sent; "" when the host may be contacted.
     robots_line: the line of robots.txt that allowed or denied the URL; "" if no rule matched.
+    statements: what the owner says about the use of the URL, as far as known before the fetch.
     request_id: ``id`` of the Request that was made for this contact, see ``fetch_of``.
     sent_at: monotonic time at which the request was passed to the protocol module; None before.
     sent_wall: the same time for pages, WARC records and logs: epoch seconds, whole microseconds; 0
@@ -63,6 +65,7 @@ class Fetch(msgspec.Struct, eq=False):
     robots_url: str = ""
     refusal: str = ""
     robots_line: str = ""
+    statements: Sequence[Statement] = ()
     request_id: int = 0
     sent_at: float | None = None
     sent_wall: float = 0.0

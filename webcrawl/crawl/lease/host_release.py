@@ -111,9 +111,14 @@ class HostRelease:
         if fetch.robots_url and fetch.outcome and not excused:
             origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
             # Counted in the shard that made the request: the origin may belong to another one.
-            shard.hosts.robots.note_request(origin)
+            shard.hosts.search_for(origin, fetch.robots_url).note_request(origin)
             # A challenge does not answer the request: "unreachable" (RFC 9309, section 2.3.1.4).
-            self.learn(origin, fetch.outcome, None if fetch.is_walled else fetch.response)
+            self.learn(
+                origin,
+                fetch.outcome,
+                None if fetch.is_walled else fetch.response,
+                requested=fetch.robots_url,
+            )
 
         if not fetch.reached_host:
             rest = 0.0
@@ -185,17 +190,20 @@ class HostRelease:
             mute_secs=fetch.took if is_mute else None,
         )
 
-    def learn(self, url: str, outcome: str, response: Response | None) -> None:
-        """Record the result of a request for the robots.txt that applies to *url*.
+    def learn(
+        self, url: str, outcome: str, response: Response | None, *, requested: str = ""
+    ) -> None:
+        """Record the result of a request for the robots.txt, or tdmrep.json, that applies to *url*.
 
-        *response* is None if there was none that counts. The rules go to the shard of *url*.
+        *response* is None if there was none that counts. *requested* is the URL of the file. The
+        rules go to the shard of *url*.
         """
         shard = self._shards.find(url)
         if shard is None:
             return  # its shard has left
 
         hosts = shard.hosts
-        robots = hosts.robots
+        robots = hosts.search_for(url, requested)
         try:
             with self._reading.of(robots.robots_url(url)):
                 is_final = hosts.politeness.is_final(url, outcome)
@@ -205,6 +213,9 @@ class HostRelease:
             outcome = "robots_unreachable"
             robots_redirect = robots.note_answer(url, outcome, None)
 
+        if robots is not hosts.robots:
+            self._stats.inc_value(f"tdmrep/{outcome}")
+            return
         self._stats.inc_value(f"robots/{outcome}")
         is_file = is_document(outcome)
         if is_file and hosts.politeness.is_too_long(robots.crawl_delay(url)):

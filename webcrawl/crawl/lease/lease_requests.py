@@ -23,6 +23,7 @@ from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
+from webcrawl.rights.policy import TDM_PATH
 from webcrawl.signals import ROBOTS, has_receivers, unforeseen, unprocessed
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class LeaseRequests:
             fetch: Fetch = response.request.meta["fetch"]
             entry = fetch.lease.entry
             page = page_of(response, fetch)
-            page.kind = ROBOTS
+            page.kind = "tdmrep" if page.url.endswith(TDM_PATH) else ROBOTS
             page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
             await self._items.hand_over(page, fetch, ROBOTS)
         return []

@@ -22,11 +22,13 @@ Fields that have their default value are left out::
     undecodable  true if its content coding is broken
     not_decoded  true if its content coding is unknown, or was declared but not applied
     flags      soft_error if the page may be an error page
+    rights     with CRAWL_PURPOSE: purpose and agent as sent, statements of the owner, and the one
+               for which the page is left out (rights/statements.py)
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   target of the redirect
     redirect_refused  why the redirect is not followed: redirect_loop, too_many_redirects
-    robots     the line of robots.txt that denies the URL
+    robots     the line of robots.txt, or other statement, that denies the URL
     tries      number of tries, if there was more than one
     depth      number of links from a seed to the URL
     kind, via  how the URL was found, and on which page
@@ -56,6 +58,8 @@ from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.revisit.history import GONE, MOVED, History
+from webcrawl.rights.policy import RIGHTS_REFUSED
+from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 
 if TYPE_CHECKING:
@@ -94,6 +98,7 @@ NAMES = OUTCOMES | {
     DENIED,
     "robots_unreachable",
     "crawl_delay_too_long",
+    RIGHTS_REFUSED,
     "excluded",
     "host_failing",
     DROPPED,
@@ -148,6 +153,7 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     denied: Count = 0
     not_decoded: bool = False
     flags: str = ""
+    rights: Rights = NO_RIGHTS
 
     @property
     def history(self) -> History:
@@ -270,6 +276,7 @@ def _fetch_fields(fetch: Fetch) -> dict[str, Any]:
         "redirect": page.redirect_target[:MAX_OTHER_URL],
         "redirect_refused": page.redirect_refused,
         "flags": page.flags,
+        "rights": page.rights,
     }
 
     if response is not None:

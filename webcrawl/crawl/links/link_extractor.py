@@ -23,6 +23,8 @@ from webcrawl.errors import FatalError
 from webcrawl.identity.names import product_tokens
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
+from webcrawl.rights.policy import RightsPolicy
+from webcrawl.rights.statements import page_statements
 from webcrawl.urls.extraction.css import iter_css_links
 from webcrawl.urls.extraction.document import MarkupDocument, resolved
 from webcrawl.urls.extraction.feeds import iter_feed
@@ -35,12 +37,13 @@ from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
 from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy.settings import BaseSettings
 
     from webcrawl.clock import TimeSource
     from webcrawl.items import Page
+    from webcrawl.rights.statements import Rights, Statement
     from webcrawl.urls import Link
     from webcrawl.urls.extraction.document import Extractor
 
@@ -96,6 +99,7 @@ class PageLinks:
         schemes: frozenset[str],
         extractors: dict[str, Extractor | None],
         reads_repeats: bool,
+        rights: RightsPolicy,
         count: Callable[[str], object],
     ) -> None:
         """Create a finder of links; see ``from_settings`` for the usual way.
@@ -117,6 +121,8 @@ class PageLinks:
             for kind, extractor in extractors.items()
         }
         self._reads_repeats = reads_repeats
+        #: What becomes of pages whose owner refuses the purpose of the crawl.
+        self.rights = rights
         self._count = count
         self._failed: set[Extractor] = set()
 
@@ -140,6 +146,7 @@ class PageLinks:
             schemes=followed_schemes(settings),
             extractors=link_extractors(settings),
             reads_repeats=_reads_repeats(settings),
+            rights=RightsPolicy.from_settings(settings),
             count=count,
         )
 
@@ -185,6 +192,19 @@ class PageLinks:
 
         extractor = self._extractors.get(kind)
         return None if extractor is None else self._extract(page, kind, extractor)
+
+    def rights_of(self, page: Page, known: Sequence[Statement]) -> Rights:
+        """Return the rights of *page*: what was *known* before it was fetched, and what it says."""
+        found = page_statements(
+            page.headers,
+            page.body,
+            page.content_type,
+            tokens=self._tokens,
+            purpose=self.rights.purpose,
+            at=page.fetched_at,
+        )
+        agents = (value for name, value in page.request_headers if name.lower() == b"user-agent")
+        return self.rights.rights([*known, *found], agent=next(agents, b"").decode("latin-1"))
 
     def _kind_of(self, page: Page) -> str:
         """Return the type as which *page* is parsed: a content type, "sitemap", "feed", or ""."""

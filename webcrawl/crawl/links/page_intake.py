@@ -24,6 +24,7 @@ import xxhash
 from webcrawl.crawl.links.forwarding import forwarding_links, may_forward, place_fingerprint
 from webcrawl.items import is_success
 from webcrawl.revisit.history import CHANGED, links_fingerprint
+from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.signals import UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
@@ -71,7 +72,7 @@ class PageResult(msgspec.Struct, gc=False):
     is_same: whether the document has the same bytes as at the last visit.
     since: when the URL was last visited, epoch seconds; 0.0 if it never was.
     links, text: fingerprints of the links and the text of a changed document; 0 if not known.
-    flags: the flags of the Page.
+    flags, rights: those of the Page.
     """
 
     state: PageState = PageState.STORED
@@ -86,6 +87,7 @@ class PageResult(msgspec.Struct, gc=False):
     links: int = 0
     text: int = 0
     flags: str = ""
+    rights: Rights = NO_RIGHTS
 
     def becomes(self, state: PageState) -> None:
         """Raise the state to *state*; never lower it."""

@@ -34,9 +34,10 @@ from webcrawl.errors import FatalError
 from webcrawl.frontier import NOTHING, encode
 from webcrawl.frontier.admission import Admission
 from webcrawl.revisit.hints import Hints
+from webcrawl.rights.policy import TDM_PATH
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
-from webcrawl.urls import host_of
+from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.hash_seed import seed_in_use
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
@@ -133,7 +134,8 @@ class Budgets:
 class HostServices:
     """The per-host services of one shard: records, robots.txt, politeness, budgets, walls.
 
-    ``addresses`` is None when a proxy looks up the names of hosts.
+    ``addresses`` is None when a proxy looks up the names of hosts, ``tdm`` unless the purpose
+    of the crawl needs the files TDM_PATH.
     """
 
     records: HostRecords
@@ -143,6 +145,15 @@ class HostServices:
     preconditions: Preconditions
     budgets: Budgets
     walls: Walls
+    tdm: RobotsSearch | None = None
+
+    def search_for(self, url: str, requested: str) -> RobotsSearch:
+        """Return the search for *requested*: the robots.txt of *url*, or its tdmrep.json.
+
+        The latter is requested only once the robots.txt is known.
+        """
+        is_tdm = requested.endswith(TDM_PATH) and self.robots.robots.get(origin_of(url)) is not None
+        return self.tdm if self.tdm is not None and is_tdm else self.robots
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +287,8 @@ class Shard:
             counters=even_share(_COUNTERS),
             database_kib=even_share(_DATABASE_KIB),
         )
-        self.hosts.robots.robots.resize(size=even_share(_RULES), max_bytes=even_share(_RULES_BYTES))
+        for search in filter(None, (self.hosts.robots, self.hosts.tdm)):
+            search.robots.resize(size=even_share(_RULES), max_bytes=even_share(_RULES_BYTES))
 
     def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
         """Open all parts from the saved *state*, and attach them to it. Blocks.

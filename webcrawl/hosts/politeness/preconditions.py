@@ -16,18 +16,24 @@ import enum
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsStatus
 from webcrawl.net.dns.resolver import DnsError, LookupFailedError
+from webcrawl.rights.policy import RIGHTS_REFUSED
+from webcrawl.rights.statements import refusal_in
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webcrawl.frontier import Entry
     from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.robots.lookup import RobotsSearch
+    from webcrawl.rights.statements import Statement
 
 # A host whose robots.txt is fetched from another host is checked again after as many seconds as it
 # has waited already, within these bounds. Thousands of hosts may wait for one.
@@ -55,6 +61,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     - *robots_url* is the robots.txt to fetch first, or the one being fetched from another host.
     - *crawl_delay* is in seconds.
     - *sitemaps* are those named in robots.txt, given once each time that it was read.
+    - *statements* are those about the use of the URL, known before it is fetched.
     """
 
     action: FetchAction
@@ -65,16 +72,23 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     robots_url: str = ""
     crawl_delay: float = 0.0
     sitemaps: tuple[str, ...] = ()
+    statements: Sequence[Statement] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Preconditions:
-    """Checks all preconditions, without I/O. *addresses* is None if a proxy looks up the hosts."""
+    """Checks all preconditions, without I/O. *addresses* is None if a proxy looks up the hosts.
+
+    *tdm* knows the files TDM_PATH, if the purpose of the crawl needs them. If *is_strict*, a URL is
+    refused if its owner refuses this purpose.
+    """
 
     rules: HostRules
     politeness: Politeness
     addresses: HostAddresses | None
     robots: RobotsSearch
+    tdm: RobotsSearch | None = None
+    is_strict: bool = False
 
     def decide(self, entry: Entry, *, is_host_looked_up: bool = False) -> Decision:
         """Decide what to do with *entry*: fetch it, wait, look up a fact first, or give it up.
@@ -145,7 +159,7 @@ class Preconditions:
             case RobotsStatus.ALLOWED:
                 if self.politeness.skips(crawl_delay):
                     outcome, line = "crawl_delay_too_long", ""
-        return Decision(
+        decision = Decision(
             FetchAction.REFUSE if outcome else FetchAction.FETCH,
             outcome,
             address=address,
@@ -153,3 +167,27 @@ class Preconditions:
             crawl_delay=crawl_delay,
             sitemaps=sitemaps,
         )
+        if outcome or entry.kind in NO_URLS or not finding.statements:
+            return decision
+        return self._by_rights(url, decision, finding.statements)
+
+    def _by_rights(self, url: str, decision: Decision, statements: Sequence[Statement]) -> Decision:
+        """Return *decision*, to fetch *url*, as changed by what its owner says about its use.
+
+        *statements* are those in robots.txt.
+        """
+        if self.tdm is not None and url.startswith("http"):
+            finding = self.tdm.verdict_on(url)
+            if finding.status is RobotsStatus.TOO_SOON:
+                return replace(decision, action=FetchAction.WAIT, secs=self.tdm.floor_secs(url))
+            if finding.status is RobotsStatus.UNKNOWN:
+                file_url = self.tdm.robots_url(url)
+                if self.robots.verdict_on(file_url).status is RobotsStatus.ALLOWED:
+                    return replace(decision, action=FetchAction.FETCH_ROBOTS, robots_url=file_url)
+            statements = [*statements, *finding.statements]
+        refusal = refusal_in(statements) if self.is_strict else ""
+        if refusal:
+            return replace(
+                decision, action=FetchAction.REFUSE, outcome=RIGHTS_REFUSED, robots_line=refusal
+            )
+        return replace(decision, statements=statements)

@@ -1,11 +1,13 @@
 """Parser of robots.txt: finds the lines that apply to one crawler (RFC 9309, section 2.2).
 
-It reads three things:
+It reads these things:
 
 - the rules of all groups that name the crawler's product token, with the purpose of the crawl in
   it or else without, or, if there are none, of those for ``*``;
 - the crawl delay of these groups, for which a User-agent line after a delay begins a new group;
-- the sitemaps, which belong to no group.
+- the sitemaps, which belong to no group;
+- for a crawl with a purpose, what the owner prefers: the rules of well-known crawlers with the same
+  purpose, and the lines Content-Usage, Content-Signal and License (webcrawl/rights).
 
 Everything else (Host, Request-rate, Visit-time, ...) is ignored and does not end a group (2.2.4).
 
@@ -24,6 +26,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from webcrawl.rights.vocabulary import CRAWLER, LICENSE, SIGNAL, USAGE, WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,7 +41,8 @@ _ALLOW = 2
 _DISALLOW = 3
 _DELAY = 4
 _SITEMAP = 5
-_KINDS = {
+# Preferences have their source as their kind.
+_KINDS: dict[str, int | str] = {
     "user-agent": _AGENT,
     "useragent": _AGENT,
     "user agent": _AGENT,
@@ -53,6 +58,9 @@ _KINDS = {
     "crawl delay": _DELAY,
     "sitemap": _SITEMAP,
     "site-map": _SITEMAP,
+    "content-usage": USAGE,
+    "content-signal": SIGNAL,
+    "license": LICENSE,
 }
 
 # The RFC names space and tab. Other characters that Python strips are left out, as the same bytes
@@ -66,6 +74,8 @@ _TWO_WORDS = re.compile(r"[ \t]*([^ \t]+)[ \t]+([^ \t]+)[ \t]*")
 _PRODUCT = re.compile(r"[A-Za-z_-]+")
 _SECONDS = re.compile(r"[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+")
 _DELAY_CHARS = 40
+# The optional path of a Content-Usage line, and its preferences (draft-ietf-aipref-attach-05).
+_USAGE_VALUE = re.compile(r"(?:([/*][^ \t]*)[ \t]+)?(.*)", re.DOTALL)
 
 # A rule: whether it allows, its pattern, and its line. Both texts have one character per octet.
 RuleLine: TypeAlias = tuple[bool, str, str]
@@ -75,21 +85,24 @@ class ParsedRobots(NamedTuple):
     """The contents of a robots.txt that apply to one crawler.
 
     *crawl_delay* is in seconds, None if there is none. *bad_delay* is the last Crawl-delay that is
-    not a number, at most 40 characters of it; "" if there is none.
+    not a number, at most 40 characters of it; "" if there is none. *preferences* are sources of
+    rights statements, each with rules: the line that matches a URL is the statement.
     """
 
     rules: list[RuleLine]
     crawl_delay: float | None
     sitemaps: tuple[str, ...]
     bad_delay: str
+    preferences: dict[str, list[RuleLine]]
 
 
-def read(body: bytes, *, tokens: tuple[str, ...]) -> ParsedRobots:
+def read(body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> ParsedRobots:
     """Parse *body* for the crawler with these product *tokens*, in upper or lower case.
 
-    The groups of the first token that has one apply, or else those for ``*``.
+    The groups of the first token that has one apply, or else those for ``*``. Preferences are read
+    if the crawl has a *purpose*.
     """
-    reader = _Reader(tokens)
+    reader = _Reader(tokens, purpose)
     for kind, value, line in _records(body):
         if kind is _ALLOW or kind is _DISALLOW:
             reader.add_rule(value, line, allow=kind is _ALLOW)
@@ -97,11 +110,20 @@ def read(body: bytes, *, tokens: tuple[str, ...]) -> ParsedRobots:
             reader.add_agent(value)
         elif kind is _DELAY:
             reader.add_delay(value)
+        elif isinstance(kind, str):
+            if purpose:
+                reader.add_preference(kind, value)
         elif value:
             reader.sitemaps[_text(value)] = None
     named = (group for group in reader.named.values() if group.exists)
     group = next(named, reader.everyone)
-    return ParsedRobots(group.rules, group.crawl_delay, tuple(reader.sitemaps), group.bad_delay)
+    return ParsedRobots(
+        group.rules,
+        group.crawl_delay,
+        tuple(reader.sitemaps),
+        group.bad_delay,
+        reader.preferences(group),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -112,23 +134,31 @@ class _Group:
     rules: list[RuleLine] = field(default_factory=list)
     crawl_delay: float | None = None
     bad_delay: str = ""
+    # By source and path.
+    preferences: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
 
 class _Reader:
     """The state of the parser: the groups read so far, and those that the next line belongs to.
 
     *named* are the groups of the crawler by its *tokens*, *everyone* the group for ``*``.
+    *peers* are those of other crawlers with *purpose*. *outside* has the preferences before the
+    first group, and links to licences.
     """
 
-    def __init__(self, tokens: tuple[str, ...]) -> None:
+    def __init__(self, tokens: tuple[str, ...], purpose: str) -> None:
         self.named = {token.lower(): _Group() for token in tokens}
         self.everyone = _Group()
+        self.peers = {
+            name: _Group() for name, purposes in WORDS[CRAWLER].items() if purpose in purposes
+        }
+        self.outside = _Group()
         self.sitemaps: dict[str, None] = {}
         # The groups to which the next rule, and the next delay, will be added.
-        self._ruled_groups: list[_Group] = []
+        self._ruled_groups: list[_Group] = [self.outside]
         self._delayed_groups: list[_Group] = []
         # Whether there was a rule, and a delay, since the last User-agent line.
-        self._has_rule = self._has_delay = False
+        self._has_rule, self._has_delay = True, False
 
     def add_agent(self, name: str) -> None:
         """Process a User-agent line for the product *name*. It begins a group, or adds a name."""
@@ -143,6 +173,8 @@ class _Reader:
             group = self.everyone
         elif product is not None and product[0].lower() in self.named:
             group = self.named[product[0].lower()]
+        elif (peer := name.partition(" ")[0].partition("/")[0].lower()) in self.peers:
+            group = self.peers[peer]
         else:
             return
 
@@ -172,8 +204,34 @@ class _Reader:
                 seconds = min(float(match[0].replace(",", ".")), MAX_CRAWL_DELAY)
                 group.crawl_delay = max(seconds, group.crawl_delay or 0.0)
 
+    def add_preference(self, source: str, value: str) -> None:
+        """Process a Content-Usage, Content-Signal or License line, whose *source* this is.
 
-def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
+        The first two are rules of their group; only the first may have a path. License belongs to
+        no group.
+        """
+        path, words = None, value
+        if source == USAGE and (match := _USAGE_VALUE.fullmatch(value)):
+            path, words = match.groups()
+        self._has_rule = self._has_rule or source != LICENSE
+        for group in [self.outside] if source == LICENSE else self._ruled_groups:
+            group.preferences.setdefault((source, path or "/"), []).append(words)
+
+    def preferences(self, group: _Group) -> dict[str, list[RuleLine]]:
+        """Return the preferences for the crawler, whose rules are those of *group*, by source.
+
+        Crawlers with the same rules are named once. Lines of the same path are combined.
+        """
+        names = {tuple(peer.rules): name for name, peer in reversed(self.peers.items())}
+        found = {name: [*rules] for rules, name in names.items() if rules}
+        outside, own = self.outside.preferences, group.preferences
+        for key in outside | own:
+            text = ", ".join([*outside.get(key, ()), *own.get(key, ())])
+            found.setdefault(key[0], []).append((True, key[1], text))
+        return found
+
+
+def _records(body: bytes) -> Iterator[tuple[int | str, str, str]]:
     """Yield the kind, value and text of each meaningful line in *body*, without its comment."""
     has_agent = False
     for text in filter(None, _lines(body)):
@@ -191,7 +249,7 @@ def _records(body: bytes) -> Iterator[tuple[int, str, str]]:
             yield kind, value.strip(_BLANK), line
 
 
-def _kind(name: str) -> int | None:
+def _kind(name: str) -> int | str | None:
     """Return the kind of a line that begins with *name*, or None if it has no meaning."""
     name = name.strip().lower()
     kind = _KINDS.get(name)

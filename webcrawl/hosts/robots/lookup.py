@@ -21,13 +21,14 @@ from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy.http import Response
 
     from webcrawl.clock import TimeSource
     from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.hosts.robots.rules_cache import RobotsCache
+    from webcrawl.rights.statements import Statement
 
 # RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
 _MAX_REDIRECTS = 5
@@ -60,10 +61,14 @@ class RobotsStatus(enum.Enum):
 
 
 class RobotsFinding(msgspec.Struct, frozen=True, gc=False):
-    """The verdict on a URL, and the line of robots.txt that decides it; "" if no line does."""
+    """The verdict on a URL, and the line of robots.txt that decides it; "" if no line does.
+
+    *statements* are those about the use of the URL; only crawls with a purpose have any.
+    """
 
     status: RobotsStatus
     line: str = ""
+    statements: Sequence[Statement] = ()
 
 
 class _Search(msgspec.Struct, gc=False):
@@ -86,7 +91,8 @@ class RobotsSearch:
     if it is. If the reason is ON_REMOTE_HOST, the target may forbid anything, so the origin counts
     as unreachable; with any other reason it counts as having no rules. If *obey* is false,
     robots.txt is ignored. *owner_allows* returns whether the owner of a URL's host has agreed to
-    ignore its Crawl-delay. Searches are held in memory: one for each host between its first contact
+    ignore its Crawl-delay. *path* is that of the file: robots.txt, or one fetched in the same way.
+    Searches are held in memory: one for each host between its first contact
     and the answer for robots.txt, and those that met with redirects or failures.
     """
 
@@ -96,6 +102,7 @@ class RobotsSearch:
     retries: RetryPolicy
     clock: TimeSource
     owner_allows: Callable[[str], bool] = lambda _: False
+    path: str = "/robots.txt"
     #: Number of origins whose robots.txt is known, or known to be unavailable.
     settled: int = dataclasses.field(default=0, init=False)
     _searches: dict[str, _Search] = dataclasses.field(default_factory=dict, init=False)
@@ -120,7 +127,8 @@ class RobotsSearch:
         if rules.failed:
             return RobotsFinding(RobotsStatus.UNREACHABLE)
         allow, line = rules.decide(url)
-        return RobotsFinding(RobotsStatus.ALLOWED if allow else RobotsStatus.DENIED, line)
+        status = RobotsStatus.ALLOWED if allow else RobotsStatus.DENIED
+        return RobotsFinding(status, line, self.robots.statements(url, line))
 
     def reason(self, url: str) -> str:
         """Return the outcome of the last request for the robots.txt of *url*, now UNREACHABLE."""
@@ -227,7 +235,7 @@ class RobotsSearch:
     def _search(self, origin: str) -> _Search:
         """Return the search for the robots.txt of *origin*; begin one if there is none."""
         if origin not in self._searches:
-            self._searches[origin] = _Search(f"{origin}/robots.txt")
+            self._searches[origin] = _Search(f"{origin}{self.path}")
         return self._searches[origin]
 
     def _remote_url(self, search: _Search, origin: str) -> str | None:

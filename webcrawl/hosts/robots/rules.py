@@ -6,10 +6,16 @@ limits of `grammar` and `match`.
 
 from __future__ import annotations
 
+import msgspec
+from msgspec.structs import replace
+
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.hosts.robots.grammar import read
 from webcrawl.hosts.robots.match import RuleMatch, RuleSet
 from webcrawl.hosts.robots.spelling import canonical_spelling, path_of
 from webcrawl.items import is_success
+from webcrawl.rights.statements import ROBOTS_TXT, Statement, stated
+from webcrawl.rights.vocabulary import REFUSE, TDM, WORDS
 
 # Section 2.2.2: robots.txt itself is allowed, whatever it says.
 _ROBOTS_PATH = "/robots.txt"
@@ -41,7 +47,15 @@ class RobotsRules:
     *size_bytes* is approximately the size in memory.
     """
 
-    __slots__ = ("_rules", "bad_delay", "crawl_delay", "failed", "sitemaps", "size_bytes")
+    __slots__ = (
+        "_preferences",
+        "_rules",
+        "bad_delay",
+        "crawl_delay",
+        "failed",
+        "sitemaps",
+        "size_bytes",
+    )
 
     def __init__(
         self,
@@ -51,6 +65,7 @@ class RobotsRules:
         sitemaps: tuple[str, ...],
         failed: bool,
         bad_delay: str = "",
+        preferences: tuple[tuple[str, RuleSet], ...] = (),
     ) -> None:
         """Create rules; other modules use `parse` or `from_outcome`."""
         self._rules = rules
@@ -58,18 +73,22 @@ class RobotsRules:
         self.sitemaps = sitemaps
         self.failed = failed
         self.bad_delay = bad_delay
+        self._preferences = preferences
         self.size_bytes = _EMPTY_BYTES + rules.size_bytes + sum(map(len, sitemaps))
+        self.size_bytes += sum(_EMPTY_BYTES + each.size_bytes for _, each in preferences)
 
     @classmethod
-    def parse(cls, body: bytes, *, tokens: tuple[str, ...]) -> RobotsRules:
+    def parse(cls, body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> RobotsRules:
         """Parse *body*, a robots.txt, for the crawler with these product *tokens*.
 
         The first of them that has a group counts, or else ``*``.
 
         Only its first 500 KiB are read, up to the last complete line.
         """
-        rules, crawl_delay, sitemaps, bad_delay = read(body, tokens=tokens)
-        if not rules and crawl_delay is None and not sitemaps and not bad_delay:
+        rules, crawl_delay, sitemaps, bad_delay, preferences = read(
+            body, tokens=tokens, purpose=purpose
+        )
+        if not (rules or sitemaps or bad_delay or preferences) and crawl_delay is None:
             return _NO_FILE
         return cls(
             rules=RuleSet(rules),
@@ -77,11 +96,12 @@ class RobotsRules:
             sitemaps=sitemaps,
             failed=False,
             bad_delay=bad_delay,
+            preferences=tuple((source, RuleSet(lines)) for source, lines in preferences.items()),
         )
 
     @classmethod
     def from_outcome(
-        cls, status: int | None, body: bytes, *, tokens: tuple[str, ...]
+        cls, status: int | None, body: bytes, *, tokens: tuple[str, ...], purpose: str = ""
     ) -> RobotsRules:
         """Return the rules that follow from the last answer (RFC 9309, section 2.3.1).
 
@@ -89,7 +109,7 @@ class RobotsRules:
         it is reachable but has no file, as with 4xx or too many redirects, there are no rules.
         """
         if is_file(status):
-            return cls.parse(body, tokens=tokens)
+            return cls.parse(body, tokens=tokens, purpose=purpose)
         return _UNREACHABLE if is_unreachable(status) else _NO_FILE
 
     def decide(self, url: str) -> RuleMatch:
@@ -101,9 +121,66 @@ class RobotsRules:
         match = None if path == _ROBOTS_PATH else self._rules.decide(path)
         if match is None:
             return _NO_RULE
-        return RuleMatch(
-            match.allow, match.line.strip().encode("latin-1").decode("utf-8", "replace")
-        )
+        return RuleMatch(match.allow, _decoded(match.line))
+
+    def statements(self, url: str, *, at: float, purpose: str) -> list[Statement]:
+        """Return what the file, read *at* a time, says about the use of *url* for *purpose*.
+
+        The group of another crawler is a statement only if it denies *url*.
+        """
+        found: list[Statement] = []
+        for source, rules in self._preferences:
+            match = rules.decide(canonical_spelling(path_of(url)))
+            if match is not None and (source in WORDS or not match.allow):
+                line = stated(
+                    ROBOTS_TXT if source != TDM else "tdmrep.json",
+                    source,
+                    _decoded(match.line),
+                    at,
+                    purpose,
+                )
+                found.append(line if match.allow else replace(line, verdict=REFUSE))
+        return found
+
+
+def _decoded(line: str) -> str:
+    """Return *line*, which has one character per octet, as text."""
+    return line.strip().encode("latin-1").decode("utf-8", "replace")
+
+
+class _TdmRule(msgspec.Struct, rename="kebab"):
+    """An element of ``/.well-known/tdmrep.json`` (TDM Reservation Protocol, section 6.1)."""
+
+    location: str
+    tdm_reservation: int | str = ""
+    tdm_policy: str = ""
+
+
+_decode_tdm = json_decoder(list[_TdmRule])
+
+
+def tdm_rules(status: int | None, body: bytes) -> RobotsRules:
+    """Return rules that allow everything, with the statements of a tdmrep.json in *body*.
+
+    There are none if it is missing or not valid. The longest location that matches a URL counts.
+    """
+    try:
+        elements = _decode_tdm(body) if is_file(status) else []
+    except UndecodableError:
+        elements = []
+    lines = []
+    for rule in elements:
+        policy = f", tdm-policy={rule.tdm_policy}" if rule.tdm_policy else ""
+        texts = (rule.location or "/", f"tdm-reservation={rule.tdm_reservation}{policy}")
+        location, line = (text.encode().decode("latin-1") for text in texts)
+        lines.append((True, location, line))
+    return RobotsRules(
+        rules=RuleSet([]),
+        crawl_delay=None,
+        sitemaps=(),
+        failed=False,
+        preferences=((TDM, RuleSet(lines)),) if lines else (),
+    )
 
 
 _NO_RULE = RuleMatch(allow=True, line="")

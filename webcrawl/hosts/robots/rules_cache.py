@@ -36,8 +36,12 @@ from webcrawl.hosts.robots.robots_record import (
     record_after,
     unpack,
 )
-from webcrawl.hosts.robots.rules import RobotsRules, is_unreachable
+from webcrawl.hosts.robots.rules import RobotsRules, is_unreachable, tdm_rules
 from webcrawl.identity.names import product_tokens
+from webcrawl.rights.policy import TDM_PATH
+from webcrawl.rights.purposes import purpose_of
+from webcrawl.rights.statements import ROBOTS_TXT, Statement
+from webcrawl.urls import origin_of
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -66,11 +70,15 @@ class RobotsFacts(NamedTuple):
 
 
 class _Ready(msgspec.Struct, frozen=True, gc=False):
-    """Parsed rules in memory, valid from *since* until shortly before *until*."""
+    """Parsed rules in memory, valid from *since* until shortly before *until*.
+
+    *read_at* is when the file was received, which is earlier if the last try failed.
+    """
 
     rules: RobotsRules
     since: float
     until: float
+    read_at: float
 
 
 class AnswerTimes(NamedTuple):
@@ -93,11 +101,16 @@ class RobotsCache:
         max_bytes: int,
         times: AnswerTimes,
         clock: TimeSource = wall_time,
+        purpose: str = "",
+        is_tdm: bool = False,
     ) -> None:
         """Create the cache; *size* and *max_bytes* limit the rules in memory.
 
-        *tokens* are the crawler's product tokens, the most specific first.
+        *tokens* are the crawler's product tokens, the most specific first. With *is_tdm* the files
+        are not robots.txt but TDM_PATH, which only make statements about *purpose*.
         """
+        self._purpose = purpose
+        self._is_tdm = is_tdm
         self._tokens = tokens
         self._store = store
         self._size = size
@@ -122,18 +135,23 @@ class RobotsCache:
         *,
         store: HostRecords | RecordsReader,
         clock: TimeSource = wall_time,
+        is_tdm: bool = False,
     ) -> Self:
-        """Create a cache as ROBOTS_EXPIRE_SECS and the user agent in *settings* say.
+        """Create a cache as ROBOTS_EXPIRE_SECS, CRAWL_PURPOSE and the user agent in *settings* say.
 
-        *clock* returns epoch seconds. Raises FatalError for a bad value.
+        *clock* returns epoch seconds. *is_tdm* is explained in ``__init__``. Raises FatalError for
+        a bad value.
         """
+        expire = positive(settings, "ROBOTS_EXPIRE_SECS")
         return cls(
             store=store,
             tokens=product_tokens(settings),
             size=_READY,
             max_bytes=_READY_BYTES,
-            times=AnswerTimes(positive(settings, "ROBOTS_EXPIRE_SECS"), _RETRY_SECS),
+            times=AnswerTimes(expire, expire if is_tdm else _RETRY_SECS),
             clock=clock,
+            purpose=purpose_of(settings),
+            is_tdm=is_tdm,
         )
 
     def get(self, origin: str) -> RobotsRules | None:
@@ -167,6 +185,17 @@ class RobotsCache:
         entry = self._entry(origin, self._clock())
         return None if entry is None else self._rules(entry)
 
+    def statements(self, url: str, line: str) -> list[Statement]:
+        """Return what the owner of *url* says about its use, if the crawl has a purpose.
+
+        Call it after ``get`` or ``put``. *line* is that of robots.txt which decides about *url*.
+        """
+        ready = self._ready.get(origin_of(url)) if self._purpose else None
+        if ready is None:
+            return []
+        found = ready.rules.statements(url, at=ready.read_at, purpose=self._purpose)
+        return found if self._is_tdm else [Statement(ROBOTS_TXT, line, ready.read_at), *found]
+
     def put(self, origin: str, status: int | None, body: bytes = b"") -> RobotsRules:
         """Store the last answer for the robots.txt of *origin*, and return the rules to follow.
 
@@ -185,7 +214,7 @@ class RobotsCache:
         rules = self._remember(origin, entry)
         self._last_unknown = ""
         # Stored only after parsing, so that a file that cannot be parsed in time is not stored.
-        self._store.put_robots(origin, pack(entry))
+        self._store.put_robots(self._key(origin), pack(entry))
         if rules.bad_delay:
             logger.warning(
                 "%s/robots.txt: Crawl-delay %r is not a number and is ignored",
@@ -200,7 +229,7 @@ class RobotsCache:
         if entry is not None and entry.failing:
             self._forget(origin)
             never = msgspec.structs.replace(entry, fetched_at=0.0, failing_for=0.0)
-            self._store.put_robots(origin, pack(never))
+            self._store.put_robots(self._key(origin), pack(never))
 
     def take_sitemaps(self, origin: str) -> tuple[str, ...]:
         """Return the sitemaps of *origin* if its rules were parsed since the last call, else ()."""
@@ -229,11 +258,15 @@ class RobotsCache:
 
     def _entry(self, origin: str, now: float) -> RobotsRecord | None:
         """Return the record of *origin* from the store; one from the future is dated *now*."""
-        entry = unpack(self._store.robots(origin))
+        entry = unpack(self._store.robots(self._key(origin)))
         if entry is not None and entry.fetched_at > now:  # the clock was set back
             entry = msgspec.structs.replace(entry, fetched_at=now)
-            self._store.put_robots(origin, pack(entry))
+            self._store.put_robots(self._key(origin), pack(entry))
         return entry
+
+    def _key(self, origin: str) -> str:
+        """Return the name of the file of *origin* in the store."""
+        return origin + TDM_PATH if self._is_tdm else origin
 
     def _is_given_up(self, entry: RobotsRecord) -> bool:
         """Return whether the host of *entry* has failed too long: it counts as having no file."""
@@ -252,14 +285,17 @@ class RobotsCache:
         elif entry.file is not None:
             status = 200
         file = entry.file or b""
+        if self._is_tdm:
+            return tdm_rules(status, file)
         rules_of = RobotsRules.from_outcome if len(file) > COMMON_BYTES else _common_rules
-        return rules_of(status, file, tokens=self._tokens)
+        return rules_of(status, file, tokens=self._tokens, purpose=self._purpose)
 
     def _remember(self, origin: str, entry: RobotsRecord) -> RobotsRules:
         """Parse the rules of *origin* from *entry*, keep them in memory, and return them."""
         self._forget(origin)
         rules = self._rules(entry)
-        self._ready[origin] = _Ready(rules, entry.fetched_at, self._expires_at(entry))
+        read_at = entry.file_at or entry.fetched_at
+        self._ready[origin] = _Ready(rules, entry.fetched_at, self._expires_at(entry), read_at)
         self._bytes += rules.size_bytes
         if rules.sitemaps:
             self._new_sitemaps[origin] = rules.sitemaps

@@ -28,6 +28,8 @@ from webcrawl.jobs.inspect.last_lines import Log, OnProgress, last_lines, lines_
 from webcrawl.net.outcomes import is_document
 from webcrawl.pipelines.parquet import schema_of
 from webcrawl.revisit.history import CHANGED, GONE, MOVED
+from webcrawl.rights.policy import RIGHTS_REFUSED
+from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.storage.atomic import sync_paths
 from webcrawl.storage.line_log import number_of, numbered
 
@@ -60,6 +62,8 @@ class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
     content: fingerprint of the document, 16 hex digits; equal for equal bytes in this job.
     content_type: its media type.
     duplicate: whether another URL's document has the same bytes.
+    rights: with CRAWL_PURPOSE, purpose and agent as sent, and statements; as JSON in Parquet.
+        If ``left_out``, the change is ``gone``, with the reason ``rights_refused``.
     """
 
     url: str
@@ -70,6 +74,7 @@ class DocumentChange(msgspec.Struct, frozen=True, omit_defaults=True):
     content: str = ""
     content_type: str = ""
     duplicate: bool = False
+    rights: Rights = NO_RIGHTS
 
 
 def parse_since(text: str) -> Since:
@@ -165,17 +170,23 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange |
 
     *changed* is the name of the change if a document replaces an older one of the URL.
     """
-    at, visit = line.sent or line.at, line.visit
+    at, visit, rights = line.sent or line.at, line.visit, line.rights
     if len(line.url) >= MAX_URL:
         return None
     if visit in (MOVED, GONE) and line.stored:  # without *stored* it never had a document
         target = line.redirect if len(line.redirect) < MAX_OTHER_URL else ""
         return DocumentChange(line.url, at, visit, line.outcome, target)
+    is_refused = rights.left_out or line.outcome == RIGHTS_REFUSED
+    if is_refused:
+        gone = DocumentChange(line.url, at, GONE, RIGHTS_REFUSED, rights=rights)
+        return gone if visit and line.stored else None
     has_content = is_document(line.outcome) and line.content and not line.flags
     if not has_content or visit not in ("", CHANGED):
         return None
     kind = changed if visit else _ADDED
-    return DocumentChange(line.url, at, kind, "", "", line.content, line.type, line.duplicate)
+    return DocumentChange(
+        line.url, at, kind, "", "", line.content, line.type, line.duplicate, rights
+    )
 
 
 def write_json(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
@@ -192,7 +203,11 @@ def write_parquet(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
     schema, count = schema_of(names, fetched_at="time", duplicate="bool_"), 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         while group := [msgspec.structs.asdict(change) for change in islice(changes, _GROUP_ROWS)]:
-            rows = [row | {"fetched_at": round(row["fetched_at"] * 1e6)} for row in group]
+            rows = [
+                row
+                | {"fetched_at": round(row["fetched_at"] * 1e6), "rights": row["rights"].as_json}
+                for row in group
+            ]
             writer.write_table(pa.Table.from_pylist(rows, schema))
             count += len(rows)
     return count

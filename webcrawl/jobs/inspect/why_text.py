@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
     from webcrawl.jobs.inspect.host_state import HostReport, RobotsState
+    from webcrawl.rights.statements import Statement
 
 
 def why_text(explanation: Explanation, *, now: float) -> str:
@@ -46,6 +47,10 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         ("control", change) for change in explanation.changes if change != explanation.excluded
     ]
     rows.append(("robots.txt", _robots_text(explanation.robots, now)))
+    for rights in [outcome.rights for outcome in explanation.outcomes[-1:]]:
+        rows += [("owner", _statement_text(each, now)) for each in rights.statements]
+        if rights.left_out:
+            rows.append(("left out", f"of datasets, indexes and deltas, by {rights.left_out}"))
     rows += [("pattern", pattern) for pattern in explanation.trap.patterns]
     if explanation.trap.excepted:
         rows.append(("", "is in TRAP_EXCEPTIONS_FILE, so it is never parked as a trap"))
@@ -157,6 +162,12 @@ def _outcome_text(outcome: OutcomeLine, now: float) -> str:
     kind, via = outcome.kind, outcome.via
     found = f"linked from {via} ({kind})" if via else f"found as {kind}"
     return f"{text}; {found}, depth {outcome.depth}: {outcome.url}"
+
+
+def _statement_text(statement: Statement, now: float) -> str:
+    """Describe what a site owner says about the use of the page."""
+    verdict = f" ({statement.verdict}s the crawl's purpose)" if statement.verdict else ""
+    return f"{statement}{verdict}, read {moment(statement.read_at, now)}"
 
 
 def _redirect_text(outcome: OutcomeLine, now: float) -> str:

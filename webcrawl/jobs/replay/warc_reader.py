@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from fastwarc.stream_io import ChunkedReader
 from fastwarc.warc import ArchiveIterator, HeaderMap, WarcRecordType
 
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.items import Page
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import codings_of, decode
+from webcrawl.rights.statements import Rights
 from webcrawl.signals import ROBOTS
 from webcrawl.urls import Link
 
@@ -41,6 +43,7 @@ _RENAMED_HEADERS = {
     b"x-crawler-transfer-encoding": b"Transfer-Encoding",
     b"x-crawler-content-length": b"Content-Length",
 }
+_decode_rights = json_decoder(Rights)
 
 
 class DamagedWarcError(Exception):
@@ -289,6 +292,9 @@ def _add_metadata(page: Page, record: WarcRecord) -> bool:
                     page.wire_head = b64decode(value, validate=True)
             case "robotsLine":
                 page.robots_line = value
+            case "rights":
+                with suppress(UndecodableError):  # written by another crawler
+                    page.rights = _decode_rights(value)
             case "redirectTarget":
                 page.redirect_target = value
                 page.redirect_permanent = page.status in (301, 308)

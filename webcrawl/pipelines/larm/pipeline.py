@@ -36,6 +36,7 @@ class LarmPipeline(ProcessingModule):
     statuses = frozenset()
     off_loop = True
     output = ("LARM_DIR", "larm")
+    takes_refused = True
     name = "larm"
 
     _writer: LarmWriter

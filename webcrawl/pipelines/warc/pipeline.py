@@ -62,6 +62,7 @@ class WarcPipeline(ProcessingModule):
     statuses = frozenset()
     off_loop = True
     output = ("WARC_DIR", "warc")
+    takes_refused = True
     name = "warc"
 
     def __init__(self, *, writer: WarcWriter, payloads: StoredPayloads | None) -> None:

@@ -263,6 +263,8 @@ def _metadata(page: Page, why: str) -> bytes:
         fields.append(("flags", page.flags))
     if page.robots_line:
         fields.append(("robotsLine", page.robots_line))
+    if page.rights.purpose:
+        fields.append(("rights", page.rights.as_json))
     if page.redirect_target:
         fields.append(("redirectTarget", _safe_url(page.redirect_target)))
     return _warc_fields(fields) + _outlinks(page.links)

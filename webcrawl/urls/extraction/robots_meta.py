@@ -53,24 +53,37 @@ def robots_directives(
 ) -> RobotsDirectives:
     """Return the directives for *tokens* in the ``X-Robots-Tag`` *headers* and ``<meta>`` elements.
 
-    *tokens* are the crawler's product tokens in lower case. *metas* are the lower-case name and the
-    content of each ``<meta>`` element.
+    The arguments are those of ``directive_texts``.
     """
-    own_names = ("*", ALL_ROBOTS, *tokens)
-    directives = [
-        text
-        for header in headers
-        for name, text in _parts_by_crawler(header[:_MAX_VALUE_CHARS].decode("latin-1"))
-        if name in own_names
-    ]
-    directives += [_without_values(content) for name, content in metas if name in own_names]
-    words = " ".join(directives)
+    words = " ".join(directive_texts(tokens=tokens, headers=headers, metas=metas))
     has_none = "none" in words
     return RobotsDirectives(
         noindex=has_none or "noindex" in words,
         nofollow=has_none or "nofollow" in words,
         noarchive="noarchive" in words or "nocache" in words,
     )
+
+
+def directive_texts(
+    *,
+    tokens: tuple[str, ...],
+    headers: Iterable[bytes] = (),
+    metas: Iterable[tuple[str, str]] = (),
+) -> list[str]:
+    """Return the texts for *tokens* in the ``X-Robots-Tag`` *headers* and ``<meta>`` elements.
+
+    *tokens* are the crawler's product tokens in lower case. *metas* are the lower-case name and the
+    content of each ``<meta>`` element. The texts are in lower case, without directives that have
+    values.
+    """
+    own_names = ("*", ALL_ROBOTS, *tokens)
+    texts = [
+        text
+        for header in headers
+        for name, text in _parts_by_crawler(header[:_MAX_VALUE_CHARS].decode("latin-1"))
+        if name in own_names
+    ]
+    return texts + [_without_values(content) for name, content in metas if name in own_names]
 
 
 def followed(links: Iterable[Link]) -> list[Link]:

@@ -6,6 +6,7 @@ take time linear in the text they skip.
 
 from __future__ import annotations
 
+import html
 import re
 
 RAW_TEXT = frozenset(
@@ -41,6 +42,17 @@ _COMMENT_END = re.compile(rb"--!?>")
 _END_TAGS = {name: re.compile(rb"</%b(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in RAW_TEXT}
 # Marks that change how a script is parsed, or end it: "script data double escaped state".
 _SCRIPT_MARK = re.compile(rb"(<!--(?!-*>))|-->|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
+
+
+def attributes_of(tag: bytes) -> dict[str, str]:
+    """Return the attributes in *tag*, a tag without its name; names are in lower case."""
+    return {
+        name.decode("utf-8", "replace").lower(): html.unescape(
+            (double_quoted or single_quoted or unquoted).decode("utf-8", "replace")
+        )
+        # Reversed, so that the first attribute of a name counts.
+        for name, double_quoted, single_quoted, unquoted in reversed(ATTRIBUTE.findall(tag))
+    }
 
 
 def comment_end(body: bytes, start: int) -> int:

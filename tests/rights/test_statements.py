@@ -1,0 +1,94 @@
+"""Statements in the headers and the head of a page."""
+
+import random
+
+import pytest
+from text_tables import table
+
+from webcrawl.rights.statements import MAX_STATEMENTS, MAX_TEXT_CHARS, page_statements
+
+HEADERS = table("""
+    Content-Usage: train-ai=n      | header content-usage: train-ai=n
+    content-signal: ai-train=no    | header content-signal: ai-train=no
+    TDM-Reservation: 1             | header tdmrep: tdm-reservation=1
+    tdm-policy: https://a.test/p   | header tdmrep: tdm-policy=https://a.test/p
+    X-Robots-Tag: noai             | header robots: noai
+    X-Robots-Tag: me: NoAI         | header robots: noai
+    X-Robots-Tag: otherbot: noai   |
+    Link: </l>; rel="license"      | header license: </l>; rel="license"
+    Link: </style.css>; rel=icon   |
+    Location: /elsewhere           |
+""")
+HEADS = table("""
+    <meta name="robots" content="NoAI,x">                   | meta robots: noai,x
+    <META CONTENT='noai' NAME=me>                           | meta robots: noai
+    <meta name="otherbot" content="noai">                   |
+    <meta name="tdm-reservation" content="1">               | meta tdmrep: tdm-reservation=1
+    <meta name="tdm-policy" content="/a&amp;b">             | meta tdmrep: tdm-policy=/a&b
+    <link rel="License" href="/by-nc">                      | link license: /by-nc
+    <!-- <meta name="robots" content="noai"> -->            |
+    <!-- <meta name="robots" content="noai">                |
+    <body><meta name="robots" content="noai">               |
+    <permits type="usage">search</permits>                  |
+    <script type="application/rsl+xml"><permits type="usage">search ai-input</permits>
+    | page rsl: others=prohibits, search=permits, ai-input=permits
+    <script type="application/rsl+xml"><rsl:prohibits type="usage">ai-train</rsl:prohibits>
+    | page rsl: ai-train=prohibits
+""")
+
+
+def said(*, headers=(), body=b"", content_type="text/html", purpose="train"):
+    return page_statements(
+        headers, body, content_type, tokens=("me-train", "me"), purpose=purpose, at=5.0
+    )
+
+
+@pytest.mark.parametrize(("header", "expected"), HEADERS)
+def test_headers_state_preferences(header, expected):
+    name, value = header.encode().split(b": ", 1)
+    found = said(headers=[(name, value)], content_type="image/png" if "NoAI" in header else "")
+    wanted = expected.replace("header robots", "header robots-for-images") * ("NoAI" in header)
+    assert ", ".join(map(str, found)).strip() == (wanted or expected)
+
+
+@pytest.mark.parametrize(("head", "expected"), HEADS)
+def test_the_head_of_a_page_states_preferences(head, expected):
+    body = f"<html><head>{head}</head><body>text".encode()
+    assert ", ".join(map(str, said(body=body))) == expected
+    assert said(body=body, content_type="text/plain") == []
+
+
+def test_noimageai_is_for_images():
+    headers = [(b"X-Robots-Tag", b"noimageai")]
+    assert [each.verdict for each in said(headers=headers, content_type="image/gif")] == ["refuse"]
+    assert [each.verdict for each in said(headers=headers)] == [""]
+
+
+def test_number_and_length_of_statements_are_limited():
+    found = said(headers=[(b"Content-Usage", b"train-ai=n, " + b"x" * 9000)] * 100)
+    assert len(found) == MAX_STATEMENTS
+    assert {(len(each.text), each.verdict) for each in found} == {(MAX_TEXT_CHARS, "refuse")}
+
+
+def test_no_page_makes_it_raise():
+    rng = random.Random(7)
+    pieces = [
+        b"<meta name=robots content=",
+        b'"noai',
+        b"<!--",
+        b"-->",
+        b"<link rel=license",
+        b"\xff",
+    ]
+    pieces += [
+        b"application/rsl+xml",
+        b'<permits type="usage">',
+        b">",
+        b"=",
+        b"<",
+        b"\0",
+        b"x" * 999,
+    ]
+    for _ in range(200):
+        body = b"".join(rng.choices(pieces, k=60))
+        assert len(said(body=body, headers=[(b"x-robots-tag", body), (b"link", body)])) <= 32

@@ -1,0 +1,55 @@
+"""What becomes of pages whose owner refuses the purpose of the crawl: RIGHTS_POLICY."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from webcrawl.errors import FatalError
+from webcrawl.rights.purposes import purpose_of
+from webcrawl.rights.statements import Rights, Statement, refusal_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy.settings import BaseSettings
+
+_USE, _STRICT, RECORD = POLICIES = ("use", "strict", "record")
+
+#: Outcome of a URL that is not fetched, or not kept, because its owner refuses the purpose.
+RIGHTS_REFUSED = "rights_refused"
+#: The file of the TDM Reservation Protocol, and the purposes for which it is fetched.
+TDM_PATH = "/.well-known/tdmrep.json"
+TDM_PURPOSES = ("train", "research")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightsPolicy:
+    """The purpose of a crawl, "" for none, and one of POLICIES.
+
+    use: refused pages are stored, and left out of datasets, the search index, feeds and deltas.
+    strict: they are not fetched, or not kept if that is known only afterwards.
+    record: they are treated like all others; their statements are stored.
+    """
+
+    purpose: str
+    policy: str = _USE
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """Read CRAWL_PURPOSE and RIGHTS_POLICY. Raises FatalError."""
+        policy = settings.get("RIGHTS_POLICY")
+        if policy not in POLICIES:
+            raise FatalError(f"RIGHTS_POLICY must be use, strict or record, not {policy!r}.")
+        return cls(purpose=purpose_of(settings), policy=policy)
+
+    @property
+    def is_strict(self) -> bool:
+        """Return whether refused pages are not fetched."""
+        return self.policy == _STRICT
+
+    def rights(self, statements: Iterable[Statement], *, agent: str) -> Rights:
+        """Return the rights that follow from *statements* about a page requested as *agent*."""
+        kept = tuple(statements)
+        left_out = "" if self.policy == RECORD else refusal_in(kept)
+        return Rights(self.purpose, agent, kept, left_out)

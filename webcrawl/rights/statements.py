@@ -1,0 +1,175 @@
+"""Statements of site owners about the use of a page, with what this crawl said about itself.
+
+Statements come from robots.txt and ``/.well-known/tdmrep.json`` (hosts/robots), and from the page
+itself: response headers, ``<meta>`` and ``<link>`` elements in its head, and licences in it. They
+are read from the bytes of the page, because documents seen before are not parsed.
+
+No input makes these functions raise; time is linear in the first 64 KiB of a page, apart from a
+search for one word in the whole page.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from webcrawl.configuration.decoding import Epoch  # noqa: TC001  # msgspec reads it
+from webcrawl.rights.vocabulary import (
+    IMAGE,
+    LICENSE,
+    REFUSE,
+    ROBOTS,
+    RSL,
+    SIGNAL,
+    TDM,
+    USAGE,
+    verdict_of,
+)
+from webcrawl.urls.extraction.html import HTML_TYPES
+from webcrawl.urls.extraction.robots_meta import directive_texts
+from webcrawl.urls.extraction.tokens import attributes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: Source of the statement that a URL may be fetched.
+ROBOTS_TXT = "robots.txt"
+MAX_STATEMENTS = 32
+MAX_TEXT_CHARS = 500
+_MAX_READ_CHARS = 4096
+_HEAD_BYTES = 1 << 16
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_TAG = re.compile(rb"<(meta|link)\b([^>]{0,2000})", re.IGNORECASE)
+_RSL_USAGE = re.compile(
+    rb"<(?:\w{1,20}:)?(permits|prohibits)\s[^>]{0,200}?\busage\b[^>]{0,200}>([^<]{0,500})<"
+)
+_HEADERS = {b"content-usage": USAGE, b"content-signal": SIGNAL}
+
+
+class Statement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A statement of a site owner.
+
+    source: where it was read, and the source in the table of words, such as ``header tdmrep``.
+    text: the statement, at most 500 characters.
+    read_at: when it was read, epoch seconds.
+    verdict: what it says about the purpose of the crawl: ``allow``, ``refuse`` or "".
+    """
+
+    source: str
+    text: str
+    read_at: Epoch
+    verdict: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.text}"
+
+
+class Rights(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a crawl with CRAWL_PURPOSE said about itself, and what owners said, for one page.
+
+    purpose, agent: as sent.
+    statements: the first is the line of robots.txt that allowed the URL; "" if no rule matched.
+    left_out: the first statement that refuses the purpose, if RIGHTS_POLICY leaves such pages out
+        of datasets; "" otherwise.
+    """
+
+    purpose: str = ""
+    agent: str = ""
+    statements: tuple[Statement, ...] = ()
+    left_out: str = ""
+
+    @property
+    def as_json(self) -> str:
+        """Return all of it as JSON; "" without a purpose."""
+        return msgspec.json.encode(self).decode() if self.purpose else ""
+
+
+NO_RIGHTS = Rights()
+
+
+def stated(place: str, source: str, text: str, at: float, purpose: str) -> Statement:
+    """Return the statement *text* of *source*, read at a *place* such as ``header``."""
+    text = text.strip()[:_MAX_READ_CHARS]
+    verdict = verdict_of(source, text, purpose)
+    return Statement(f"{place} {source}", text[:MAX_TEXT_CHARS], at, verdict)
+
+
+def refusal_in(statements: Iterable[Statement]) -> str:
+    """Return the first of *statements* that refuses, as text; "" if none does."""
+    return next((str(each) for each in statements if each.verdict == REFUSE), "")
+
+
+def page_statements(
+    headers: Iterable[tuple[bytes, bytes]],
+    body: bytes,
+    content_type: str,
+    *,
+    tokens: tuple[str, ...],
+    purpose: str,
+    at: float,
+) -> list[Statement]:
+    """Return the statements in the response *headers* and the *body* of a page.
+
+    *tokens* are the crawler's product tokens, in lower case. Takes 20 us.
+    """
+    robots = IMAGE if content_type.startswith("image/") else ROBOTS
+    found = [
+        each for name, value in headers for each in _in_header(name.lower(), value, tokens, robots)
+    ]
+    if content_type in HTML_TYPES:
+        found += _in_head(body[:_HEAD_BYTES].partition(b"<body")[0], tokens)
+        if b"application/rsl+xml" in body:
+            found += _in_licence(body)
+    texts = [each for each in found if each[2].strip()]
+    return [stated(*each, at, purpose) for each in texts[:MAX_STATEMENTS]]
+
+
+def _in_header(
+    name: bytes, value: bytes, tokens: tuple[str, ...], robots: str
+) -> Iterator[tuple[str, str, str]]:
+    """Yield place, source and text of each statement in the header *name*.
+
+    *robots* is the source of robots directives.
+    """
+    text = value.decode("latin-1")
+    if name in _HEADERS:
+        yield "header", _HEADERS[name], text
+    elif name.startswith(b"tdm-"):
+        yield "header", TDM, f"{name.decode('latin-1')}={text}"
+    elif name == b"x-robots-tag":
+        for directives in directive_texts(tokens=tokens, headers=[value]):
+            yield "header", robots, directives
+    elif name == b"link" and b"license" in value:
+        yield "header", LICENSE, text
+
+
+def _in_head(head: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield place, source and text of each statement in the elements of *head*."""
+    for tag in _TAG.finditer(_COMMENT.sub(b"", head)):
+        attributes = attributes_of(tag[2])
+        name, content = attributes.get("name", "").strip().lower(), attributes.get("content", "")
+        if tag[1].lower() == b"link":
+            if "license" in attributes.get("rel", "").lower().split():
+                yield "link", LICENSE, attributes.get("href", "")
+        elif name.startswith("tdm-"):
+            yield "meta", TDM, f"{name}={content}"
+        else:
+            for directives in directive_texts(tokens=tokens, metas=[(name, content)]):
+                yield "meta", ROBOTS, directives
+
+
+def _in_licence(body: bytes) -> Iterator[tuple[str, str, str]]:
+    """Yield the usage words of all RSL licences in the page *body* as one statement.
+
+    A licence that permits some uses refuses the others (RSL 1.0).
+    """
+    words = [
+        f"{word}={element.decode()}"
+        for element, listed in _RSL_USAGE.findall(body)
+        for word in re.split(r"[\s,]+", listed.decode("latin-1").strip())
+    ]
+    if any(word.endswith("permits") for word in words):
+        words.insert(0, "others=prohibits")
+    yield "page", RSL, ", ".join(words)
