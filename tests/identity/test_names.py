@@ -4,96 +4,72 @@ from __future__ import annotations
 
 import pytest
 from scrapy.settings import Settings
+from text_tables import table, words
 
 from webcrawl.errors import FatalError
 from webcrawl.identity.names import product_tokens, user_agent_of
-from webcrawl.rights.purposes import PURPOSES
 
-PAGE = "https://a.test/bot"
-OURS = "webcrawl/0.3"
+NAMES = words("USER_AGENT CRAWL_PURPOSE CRAWLER_NAME CRAWLER_CONTACT ROBOTSTXT_USER_AGENT")
 
 
-def settings_with(**values):
-    return Settings({"USER_AGENT": OURS, **values})
-
-
-@pytest.mark.parametrize(
-    ("values", "agent", "tokens"),
-    [
-        ({}, OURS, ["webcrawl"]),
-        ({"CRAWL_PURPOSE": "search"}, "webcrawl-search/0.3 (search)",
-         ["webcrawl-search", "webcrawl"]),
-        (
-            {"CRAWL_PURPOSE": "train", "CRAWLER_CONTACT": PAGE},
-            f"webcrawl-train/0.3 (train; +{PAGE})",
-            ["webcrawl-train", "webcrawl"],
-        ),
-        ({"USER_AGENT": "", "CRAWL_PURPOSE": "agent"}, "webcrawl-agent/0.3 (agent)",
-         ["webcrawl-agent", "webcrawl"]),
-        ({"CRAWLER_NAME": "my_bot"}, "my_bot/0.3", ["my_bot"]),
-        ({"CRAWLER_NAME": "MyBot", "CRAWL_PURPOSE": "archive"}, "MyBot/0.3 (archive)",
-         ["MyBot-archive", "MyBot"]),
-        ({"CRAWLER_NAME": "my-Archive", "CRAWL_PURPOSE": "archive"}, "my-Archive/0.3 (archive)",
-         ["my-archive", "my"]),
-        # An agent of the user's own gets what it lacks.
-        ({"USER_AGENT": "ours/2", "CRAWL_PURPOSE": "search"}, "ours/2 (search)",
-         ["ours-search", "ours"]),
-        ({"USER_AGENT": f"ours/2 (+{PAGE})", "CRAWL_PURPOSE": "search", "CRAWLER_CONTACT": PAGE},
-         f"ours/2 (+{PAGE}) (search)", ["ours-search", "ours"]),
-        ({"USER_AGENT": "ours/2 (Search; x)", "CRAWL_PURPOSE": "search"}, "ours/2 (Search; x)",
-         ["ours-search", "ours"]),
-        ({"USER_AGENT": "research/2", "CRAWL_PURPOSE": "search"}, "research/2 (search)",
-         ["research-search", "research"]),
-        ({"USER_AGENT": "Mozilla/5.0 (compatible; Ours/1; x)", "CRAWL_PURPOSE": "search",
-          "CRAWLER_NAME": "ours"}, "Mozilla/5.0 (compatible; Ours/1; x) (search)",
-         ["ours-search", "ours"]),
-        ({"ROBOTSTXT_USER_AGENT": "other", "CRAWL_PURPOSE": "search"},
-         "webcrawl-search/0.3 (search)", ["other-search", "other"]),
-    ],
-)  # fmt: skip
-def test_agent_and_tokens_name_the_purpose(values, agent, tokens):
-    settings = settings_with(**values)
-    assert user_agent_of(settings) == agent
-    assert [*product_tokens(settings)] == tokens
-    # The extension puts the result into the setting, from which others read it again.
-    settings["USER_AGENT"] = agent
-    assert user_agent_of(settings) == agent
-    assert [*product_tokens(settings)] == tokens
+def settings_of(text):
+    """The settings in *text*, such as "PURPOSE=search, CONTACT=bot@a.test"."""
+    given = dict(part.split("=", 1) for part in filter(None, text.split(", ")))
+    named = {next(name for name in NAMES if name.endswith(key)): given[key] for key in given}
+    return Settings({"USER_AGENT": "webcrawl/0.3", **named})
 
 
 @pytest.mark.parametrize(
-    ("values", "token"),
-    [
-        ({"USER_AGENT": "webcrawl/0.1 (+https://a.test)"}, "webcrawl"),
-        ({"USER_AGENT": "Mozilla/5.0 (compatible; WebCrawl/1.0; +https://a.test)"}, "WebCrawl"),
-        ({"USER_AGENT": "My-Bot_x 1.0"}, "My-Bot_x"),
-        ({"USER_AGENT": "other/1", "ROBOTSTXT_USER_AGENT": "webcrawl"}, "webcrawl"),
-        ({}, "Scrapy"),
-    ],
+    ("given", "agent", "tokens"),
+    table("""
+        PURPOSE= | webcrawl/0.3 | webcrawl
+        PURPOSE=search | webcrawl-search/0.3 (search) | webcrawl-search webcrawl
+        PURPOSE=train, CONTACT=bot@a.test | webcrawl-train/0.3 (train; +bot@a.test)
+            | webcrawl-train webcrawl
+        USER_AGENT=, PURPOSE=agent | webcrawl-agent/0.3 (agent) | webcrawl-agent webcrawl
+        NAME=my_bot | my_bot/0.3 | my_bot
+        NAME=MyBot, PURPOSE=archive | MyBot/0.3 (archive) | MyBot-archive MyBot
+        NAME=my-Archive, PURPOSE=archive | my-Archive/0.3 (archive) | my-archive my
+        USER_AGENT=ours/2, PURPOSE=search | ours/2 (search) | ours-search ours
+        USER_AGENT=ours/2 (+a@a.test), PURPOSE=search, CONTACT=a@a.test
+            | ours/2 (+a@a.test) (search) | ours-search ours
+        USER_AGENT=ours/2 (Search; x), PURPOSE=search | ours/2 (Search; x)
+            | ours-search ours
+        USER_AGENT=research/2, PURPOSE=search | research/2 (search) | research-search research
+        USER_AGENT=Mozilla/5.0 (compatible; Ours/1), PURPOSE=search, NAME=ours
+            | Mozilla/5.0 (compatible; Ours/1) (search) | ours-search ours
+        TXT_USER_AGENT=other, PURPOSE=search | webcrawl-search/0.3 (search) | other-search other
+        USER_AGENT=Mozilla/5.0 (compatible; WebCrawl/1.0; x) | | WebCrawl
+        USER_AGENT=My-Bot_x 1.0 | My-Bot_x 1.0 | My-Bot_x
+        USER_AGENT=other/1, TXT_USER_AGENT=webcrawl | other/1 | webcrawl
+    """),
 )
-def test_the_token_is_the_product_that_the_settings_name(values, token):
-    assert product_tokens(Settings(values)) == (token,)
-
-
-@pytest.mark.parametrize("name", ["", None, "*", "(+https://a.test)", "42"])
-def test_a_user_agent_without_a_product_is_refused(name):
-    with pytest.raises(FatalError, match=r"^USER_AGENT must begin with a product name"):
-        product_tokens(Settings({"USER_AGENT": name}))
+def test_agent_and_tokens_name_the_purpose(given, agent, tokens):
+    settings = settings_of(given)
+    if agent:
+        assert user_agent_of(settings) == agent
+    # The extension puts the result into the setting, from which others read it again.
+    for _ in range(2):
+        assert [*product_tokens(settings)] == tokens.split()
+        settings["USER_AGENT"] = user_agent_of(settings)
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
-        ({"CRAWLER_NAME": "bot2"}, "CRAWLER_NAME must consist of letters, hyphens and underscores"),
-        ({"CRAWLER_NAME": "my bot"}, "CRAWLER_NAME must consist of"),
-        ({"CRAWLER_NAME": "mine", "USER_AGENT": "ours/2"},
-         "USER_AGENT must contain CRAWLER_NAME, mine, but is 'ours/2'."),
-        ({"CRAWL_PURPOSE": "search,train"}, "CRAWL_PURPOSE is 'search,train', but a crawl has one"),
-        ({"CRAWL_PURPOSE": "search train"}, "CRAWL_PURPOSE is 'search train', but a crawl has one"),
-        ({"CRAWL_PURPOSE": "it"}, f"CRAWL_PURPOSE must be {', '.join(PURPOSES[:-1])} or research"),
-    ],
-)  # fmt: skip
-def test_names_and_purposes_that_cannot_be_are_a_sentence(values, sentence):
+    ("given", "sentence"),
+    table("""
+        NAME=bot2 | CRAWLER_NAME must consist of letters, hyphens and underscores
+        NAME=my bot | CRAWLER_NAME must consist of
+        NAME=mine, USER_AGENT=ours/2 | USER_AGENT must contain CRAWLER_NAME, mine, but is 'ours/2'.
+        PURPOSE=search,train | CRAWL_PURPOSE is 'search,train', but a crawl has one purpose
+        PURPOSE=search train | CRAWL_PURPOSE is 'search train', but a crawl has one purpose
+        PURPOSE=sell | CRAWL_PURPOSE must be search, agent, train, archive or research
+        USER_AGENT= | USER_AGENT must begin with a product name
+        USER_AGENT=* | USER_AGENT must begin with a product name
+        USER_AGENT=(+https://a.test) | USER_AGENT must begin with a product name
+        USER_AGENT=42 | USER_AGENT must begin with a product name
+    """),
+)
+def test_names_and_purposes_that_cannot_be_are_a_sentence(given, sentence):
     with pytest.raises(FatalError) as caught:
-        user_agent_of(settings_with(**values))
+        [named(settings_of(given)) for named in (user_agent_of, product_tokens)]
     assert str(caught.value).startswith(sentence)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-from datetime import timedelta
+from base64 import urlsafe_b64decode
 from types import SimpleNamespace
 
-import http_sf
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from http_message_signatures import (
     HTTPMessageVerifier,
@@ -15,28 +13,29 @@ from http_message_signatures import (
     algorithms,
 )
 
-TAG = "web-bot-auth"
-DAY = 86_400
+from webcrawl.identity.signatures import DIRECTORY_PATH
 
 
 class Verifier:
-    """Accepts requests signed by *keys*, by key id for each Signature-Agent, in the form *form*.
+    """Lets requests pass that are signed with *key*, published at the site *agent*, in *form*.
 
-    *passed* counts what it let pass.
+    *passed* counts them.
     """
 
-    def __init__(self, keys, *, form):
-        self.keys = keys
-        self.form = form
+    def __init__(self, key, *, agent, form):
+        self.verifier = verifier_of(key)
+        self.agent, self.component = f'"{agent}"', '"signature-agent"'
+        if form == "dictionary":
+            self.agent, self.component = (
+                f'sig1="{agent}{DIRECTORY_PATH}"',
+                f'{self.component};key="sig1"',
+            )
         self.passed = 0
 
     def __call__(self, headers):
         """Whether the fields of a request, as simweb has them, are those of a signed one."""
-        fields = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()
-        }
         try:
-            self.check(fields)
+            self.check({name.decode(): value.decode("latin-1") for name, value in headers.items()})
         except InvalidSignature:
             return False
         self.passed += 1
@@ -44,41 +43,22 @@ class Verifier:
 
     def check(self, fields):
         """Raise InvalidSignature unless *fields*, by name in lower case, are right."""
-        agent, component = self._agent_of(fields)
-        resolver = MappingKeyResolver(public_keys=self.keys.get(agent, {}), private_keys={})
-        verifier = HTTPMessageVerifier(
-            signature_algorithm=algorithms.ED25519, key_resolver=resolver
-        )
+        if fields.get("signature-agent") != self.agent:
+            raise InvalidSignature("another agent, or another form")
         message = SimpleNamespace(method="GET", url=f"https://{fields['host']}/", headers=fields)
-        (result,) = verifier.verify(
-            message,
-            max_age=timedelta(days=1),
-            expect_tag=TAG,
-            require_components=('"@authority"', component),
+        components = ('"@authority"', self.component)
+        (result,) = self.verifier.verify(
+            message, expect_tag="web-bot-auth", require_components=components
         )
-        lifetime = result.parameters.get("expires", 1e99) - result.parameters["created"]
-        if not 0 < lifetime <= DAY:
-            raise InvalidSignature("it is valid for more than a day")
-
-    def _agent_of(self, fields):
-        """The URL in Signature-Agent, and the component that has to be covered."""
-        value = fields.get("signature-agent", "")
-        try:
-            if self.form == "string":
-                agent, parameters = http_sf.parse(value.encode(), tltype="item")
-                component = '"signature-agent"'
-            else:
-                members = http_sf.parse(value.encode(), tltype="dictionary")
-                ((label, (agent, parameters)),) = members.items()
-                component = f'"signature-agent";key="{label}"'
-        except ValueError as error:
-            raise InvalidSignature(f"Signature-Agent: {error}") from error
-        if parameters or type(agent) is not str or not agent.startswith("https://"):
-            raise InvalidSignature(f"Signature-Agent {value}")
-        return agent, component
+        if "expires" not in result.parameters:
+            raise InvalidSignature("it never expires")
 
 
-def public_key(signing_key):
-    """What the verifier needs of a `SigningKey`, from its published form."""
-    raw = base64.urlsafe_b64decode(signing_key.jwk["x"] + "=")
-    return Ed25519PublicKey.from_public_bytes(raw)
+def verifier_of(*keys):
+    """What verifies messages that were signed with any of *keys*, by their published forms."""
+    public = {
+        key.id: Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(f"{key.jwk['x']}="))
+        for key in keys
+    }
+    resolver = MappingKeyResolver(public_keys=public, private_keys={})
+    return HTTPMessageVerifier(signature_algorithm=algorithms.ED25519, key_resolver=resolver)

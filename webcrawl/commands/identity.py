@@ -71,7 +71,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 f"wrote {directory}, with the key {key.id}\n"
                 f"set     CRAWLER_KEY_FILE={directory}/key.pem\n"
                 f"include {directory}/nginx.conf in the server of CRAWLER_SIGNATURE_AGENT\n"
-                f"daily   scrapy identity sign-directory {directory} && nginx -s reload"
+                f"daily   scrapy identity sign-directory {directory} -s CRAWLER_SIGNATURE_AGENT="
+                f"{settings['CRAWLER_SIGNATURE_AGENT']} && nginx -s reload"
             )
         case ["contact-page", name]:
             page = published.contact_page(settings, opts.address, opts.mail)

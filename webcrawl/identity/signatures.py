@@ -14,10 +14,10 @@ Requests are signed as in draft-ietf-webbotauth-httpsig-protocol-01, in one of t
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.errors import FatalError
@@ -88,8 +88,7 @@ def signature_agent_of(settings: BaseSettings) -> str:
     """Return CRAWLER_SIGNATURE_AGENT, an https origin. Raises FatalError if it is anything else."""
     agent = str(settings.get("CRAWLER_SIGNATURE_AGENT") or "")
     origin = agent.rstrip("/").lower()
-    parts = urlsplit(origin)
-    if not (origin.isascii() and parts.netloc and origin == f"https://{parts.netloc}"):
+    if not re.fullmatch(r"https://[a-z0-9.-]+(:[0-9]+)?", origin):
         raise FatalError(
             "CRAWLER_SIGNATURE_AGENT must be the https site that publishes your key, such as "
             f"https://bot.example.org, without a path, not {agent!r}."

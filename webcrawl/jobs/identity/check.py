@@ -6,7 +6,7 @@ import re
 import socket
 import time
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from webcrawl.clock import wall_time
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _MEDIA_TYPE = "application/http-message-signatures-directory+json"
+#: Result of a check: "ok", "failed" or "not checked", and a sentence about it.
+Finding: TypeAlias = tuple[str, str]
 OK, FAILED, UNKNOWN = "ok", "failed", "not checked"
 _TIMEOUT_SECS = 15
 _MAX_BYTES = 1 << 20
@@ -44,13 +46,6 @@ _CLOUDFLARE = {
     "archive": "category Archiver",
     "research": "category Academic Research",
 }
-
-
-class Finding(NamedTuple):
-    """Result of one check: "ok", "failed" or "not checked", and a sentence about it."""
-
-    verdict: str
-    text: str
 
 
 def shown_identity(settings: BaseSettings) -> dict[str, str]:
@@ -76,7 +71,7 @@ def check_identity(settings: BaseSettings, addresses: list[str]) -> Iterator[Fin
     *addresses* are those from which requests are sent, whose names in DNS are checked. Raises
     FatalError for an unusable setting or key.
     """
-    yield Finding(OK, f"the User-Agent is {user_agent_of(settings)}")
+    yield OK, f"the User-Agent is {user_agent_of(settings)}"
     yield _finding(_check_robots, product_tokens(settings))
     key = key_of(settings)
     needed = {
@@ -84,14 +79,14 @@ def check_identity(settings: BaseSettings, addresses: list[str]) -> Iterator[Fin
         "CRAWLER_CONTACT is not set, so owners cannot ask or complain": contact_of(settings),
         "CRAWLER_KEY_FILE is not set, so requests are not signed": key,
     }
-    yield from (Finding(FAILED, text) for text, value in needed.items() if not value)
+    yield from ((FAILED, text) for text, value in needed.items() if not value)
     if key is not None:
         yield _finding(_check_directory, signature_agent_of(settings), key)
     yield from (_finding(_check_dns, address) for address in addresses)
     if not addresses:
-        yield Finding(UNKNOWN, "the names of your addresses in DNS: give each with --address")
-    yield Finding(UNKNOWN, "which sites verify signatures, and whether they know this key")
-    yield Finding(UNKNOWN, "whether a proxy on the way changes or removes the signature")
+        yield UNKNOWN, "the names of your addresses in DNS: give each with --address"
+    yield UNKNOWN, "which sites verify signatures, and whether they know this key"
+    yield UNKNOWN, "whether a proxy on the way changes or removes the signature"
 
 
 def check_answer(settings: BaseSettings, url: str) -> Iterator[Finding]:
@@ -116,16 +111,16 @@ def check_answer(settings: BaseSettings, url: str) -> Iterator[Finding]:
         headers = {"User-Agent": user_agent_of(settings), **signed}
         finding = _finding(_check_form, url, form, headers)
         yield finding
-        if finding.verdict == OK:
+        if finding[0] == OK:
             return
 
 
 def _finding(check: Callable[..., str], *values: object) -> Finding:
     """Return what *check* says of *values*: its result, or its FatalError, which says why not."""
     try:
-        return Finding(OK, check(*values))
+        return OK, check(*values)
     except FatalError as error:
-        return Finding(FAILED, str(error))
+        return FAILED, str(error)
 
 
 def _check_form(url: str, form: str, headers: dict[str, str]) -> str:
