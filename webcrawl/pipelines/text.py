@@ -147,7 +147,7 @@ class TextDataset(ProcessingModule):
         if isinstance(self._rows, ParquetFiles):
             self._rows.write([msgspec.structs.astuple(row)])
         else:
-            row.fetched_at = _iso(page)
+            row.fetched_at = datetime.fromtimestamp(page.fetched_at, UTC).isoformat()
             self._rows.append(msgspec.json.encode(row))
         self.stats.inc("characters", len(main_text.text))
 
@@ -161,7 +161,7 @@ class TextDataset(ProcessingModule):
             self._left_out.open()
         line = {
             "url": page.url,
-            "fetched_at": _iso(page),
+            "fetched_at": page.fetched_at,
             "reason": page.rights.left_out,
             "complaints": self._complaints,
         }
@@ -182,11 +182,6 @@ class TextDataset(ProcessingModule):
                 self._left_out.close()
             if self._lock is not None:
                 self._lock.release()
-
-
-def _iso(page: Page) -> str:
-    """Return when *page* was fetched, in ISO format."""
-    return datetime.fromtimestamp(page.fetched_at, UTC).isoformat()
 
 
 def simhash(text: str) -> int:

@@ -4,8 +4,8 @@ Statements come from robots.txt and ``/.well-known/tdmrep.json`` (hosts/robots),
 itself: response headers, ``<meta>`` and ``<link>`` elements in its head, and licences in it. They
 are read from the bytes of the page, because documents seen before are not parsed.
 
-No input makes these functions raise; time is linear in the first 64 KiB of a page, apart from a
-search for one word in the whole page.
+No input makes these functions raise; time is linear in the first 64 KiB of a page, of which
+only the part before ``<body`` is read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ MAX_TEXT_CHARS = 500
 _MAX_READ_CHARS = 4096
 _HEAD_BYTES = 1 << 16
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-_TAG = re.compile(rb"<(meta|link)\b([^>]{0,2000})", re.IGNORECASE)
+# Parsing the attributes takes 2 us, so most tags are skipped.
+_TAG = re.compile(
+    rb"<(meta|link)\b(?=[^>]{0,2000}?\b(?:name|license)\b)([^>]{0,2000})", re.IGNORECASE
+)
 _RSL_USAGE = re.compile(
     rb"<(?:\w{1,20}:)?(permits|prohibits)\s[^>]{0,200}?\busage\b[^>]{0,200}>([^<]{0,500})<"
 )
@@ -112,16 +115,17 @@ def page_statements(
 ) -> list[Statement]:
     """Return the statements in the response *headers* and the *body* of a page.
 
-    *tokens* are the crawler's product tokens, in lower case. Takes 20 us.
+    *tokens* are the crawler's product tokens, in lower case. Takes 30 us.
     """
     robots = IMAGE if content_type.startswith("image/") else ROBOTS
     found = [
         each for name, value in headers for each in _in_header(name.lower(), value, tokens, robots)
     ]
     if content_type in HTML_TYPES:
-        found += _in_head(body[:_HEAD_BYTES].partition(b"<body")[0], tokens)
-        if b"application/rsl+xml" in body:
-            found += _in_licence(body)
+        head = body[:_HEAD_BYTES].partition(b"<body")[0]
+        found += _in_head(head, tokens)
+        if b"application/rsl+xml" in head:
+            found += _in_licence(head)
     texts = [each for each in found if each[2].strip()]
     return [stated(*each, at, purpose) for each in texts[:MAX_STATEMENTS]]
 
@@ -160,14 +164,14 @@ def _in_head(head: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, s
                 yield "meta", ROBOTS, directives
 
 
-def _in_licence(body: bytes) -> Iterator[tuple[str, str, str]]:
-    """Yield the usage words of all RSL licences in the page *body* as one statement.
+def _in_licence(head: bytes) -> Iterator[tuple[str, str, str]]:
+    """Yield the usage words of all RSL licences in *head* as one statement.
 
     A licence that permits some uses refuses the others (RSL 1.0).
     """
     words = [
         f"{word}={element.decode()}"
-        for element, listed in _RSL_USAGE.findall(body)
+        for element, listed in _RSL_USAGE.findall(head)
         for word in re.split(r"[\s,]+", listed.decode("latin-1").strip())
     ]
     if any(word.endswith("permits") for word in words):
