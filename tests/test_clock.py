@@ -1,7 +1,5 @@
 """Epoch time while the clock of the machine is set, and that nothing else reads the time."""
 
-from __future__ import annotations
-
 import ast
 import time
 

@@ -1,7 +1,5 @@
 """The files in deploy/: linters, published schemas, and what they name."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

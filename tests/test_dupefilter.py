@@ -1,7 +1,5 @@
 """The dupefilter alone and in real crawls under Scrapy's own scheduler."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

@@ -1,7 +1,5 @@
 """The programs in examples/: each runs as examples/README.md says."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

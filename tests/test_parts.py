@@ -1,7 +1,5 @@
 """The examples of docs/howto/write-a-part.md, in crawls judged by the requests a site got."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A crawl of servers that answer slightly wrong, judged by what they were asked for, and when."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

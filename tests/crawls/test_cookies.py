@@ -1,7 +1,5 @@
 """Redirects that lead back once a cookie is set, judged by what the server was asked for."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """What the doctor says of whole crawls in virtual time."""
 
-from __future__ import annotations
-
 import pytest
 from virtual_crawl import VirtualCrawl
 

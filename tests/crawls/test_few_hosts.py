@@ -1,7 +1,5 @@
 """A crawl whose last hosts are slow hands back what is left, and can be resumed."""
 
-from __future__ import annotations
-
 import warm
 from crawling import finish, pages_asked_for, refusal, simulated
 

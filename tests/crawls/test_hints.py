@@ -1,7 +1,5 @@
 """Hints of sitemaps in virtual time: what is visited because of them, by the servers' record."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise

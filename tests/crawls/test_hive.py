@@ -3,8 +3,6 @@
 nightly/test_hive_chaos.py has each disturbance alone, and rounds drawn by lot.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import random

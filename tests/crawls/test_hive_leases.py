@@ -1,7 +1,5 @@
 """Hives whose drones are killed or held up and keep their shards, by the server's record."""
 
-from __future__ import annotations
-
 import random
 import signal
 import time

@@ -1,7 +1,5 @@
 """REVISIT in a hive: by the servers' record, pages are visited again whichever drone has them."""
 
-from __future__ import annotations
-
 import random
 import re
 import time

@@ -1,7 +1,5 @@
 """A hive with a spider of Scrapy's own kind: Requests with callbacks cross between its drones."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A hive whose checkpoint store is away, or lost together with what Redis had, crawls on."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

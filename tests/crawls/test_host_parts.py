@@ -1,7 +1,5 @@
 """Hosts in parts, and secrets of tables, by the record of a server."""
 
-from __future__ import annotations
-
 import gzip
 import time
 from itertools import pairwise

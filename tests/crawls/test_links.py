@@ -1,7 +1,5 @@
 """Crawls through everything that links, judged by what the servers were asked for."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from fpdf import FPDF

@@ -1,7 +1,5 @@
 """Crawls of one process that take seeds from a real Redis, judged by the server's record."""
 
-from __future__ import annotations
-
 import re
 import signal
 

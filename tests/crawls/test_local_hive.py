@@ -1,7 +1,5 @@
 """``scrapy hive --drones 2`` as a user runs it: killed, stopped, resumed, with live seeds."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -2,8 +2,6 @@
 crawls say what the servers' record and logs/info.jsonl say, and what a summary advises loses
 nothing."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import time

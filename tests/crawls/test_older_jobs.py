@@ -1,7 +1,5 @@
 """Jobs and a hive's store that webcrawl 1404b57 (2026-11-24) has left, resumed by this one."""
 
-from __future__ import annotations
-
 import random
 import tarfile
 

@@ -1,7 +1,5 @@
 """Crawls with parts of docs/howto/write-a-part.md: a scheme, hosts files, a DNS client."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Finished URLs are visited again: what the servers are asked, and what comes of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

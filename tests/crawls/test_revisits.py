@@ -1,7 +1,5 @@
 """REVISIT in virtual time: by the servers' record, when each page is visited again."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 

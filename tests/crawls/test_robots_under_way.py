@@ -1,7 +1,5 @@
 """Fetches of robots.txt: what is asked, what stops them, and what middlewares make of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import signal

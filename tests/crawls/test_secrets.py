@@ -1,7 +1,5 @@
 """Credentials that a crawl is given are in none of its files, nor in what it says."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

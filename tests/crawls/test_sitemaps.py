@@ -1,7 +1,5 @@
 """Crawls by sitemaps, judged by what the servers were asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import signal

@@ -1,7 +1,5 @@
 """Spam farms and endless calendars get a small share of a crawl, and nobody else pays for it."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """A user's spider middleware sees every Page of the web spider, by what the servers were asked."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

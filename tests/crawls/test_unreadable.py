@@ -1,7 +1,5 @@
 """Damage of each kind in what comes by Redis: it is refused and counted, and the crawl goes on."""
 
-from __future__ import annotations
-
 import json
 import random
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """What the doctor names, from the activity of crawls."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -1,7 +1,5 @@
 """Projection: what is said of simulated histories of samples."""
 
-from __future__ import annotations
-
 import pytest
 
 from webcrawl.doctor.projection import Projection, Sample

@@ -1,7 +1,5 @@
 """Checkpoints at an interval, in real small crawls, and what keeps one from being made."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

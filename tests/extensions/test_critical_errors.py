@@ -1,7 +1,5 @@
 """Crawls with bugs in modules, callbacks and middlewares, and what is kept of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

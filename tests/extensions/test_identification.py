@@ -1,7 +1,5 @@
 """Whose crawl it is: what servers are told, and the warning when it is nobody's."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """OUTPUT_STORE: finished files move to a directory, or to memory. To S3: crawls/test_archive.py."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

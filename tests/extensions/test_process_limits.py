@@ -1,7 +1,5 @@
 """Limits of the process: open files, malloc's options, the garbage collector's thresholds."""
 
-from __future__ import annotations
-
 import gc
 import resource
 import subprocess

@@ -1,7 +1,5 @@
 """Whose value of a setting holds: the web spider's, the user's, Scrapy's; what is said of it."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler

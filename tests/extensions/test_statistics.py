@@ -1,7 +1,5 @@
 """The progress line, in a real small crawl."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

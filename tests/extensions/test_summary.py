@@ -1,7 +1,5 @@
 """The summary at the end of a crawl, word for word."""
 
-from __future__ import annotations
-
 import pytest
 from golden import golden
 from scrapy import signals

@@ -1,7 +1,5 @@
 """The addresses that hosts are connected to: permitted ones only, and the one that is bound."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What must not be sent any more is not, however far its download has come."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

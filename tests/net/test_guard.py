@@ -1,7 +1,5 @@
 """The address guard: what it forbids, and which download handlers have none."""
 
-from __future__ import annotations
-
 import ipaddress
 import random
 

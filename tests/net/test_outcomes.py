@@ -1,7 +1,5 @@
 """The names of outcomes: closed, and given to whatever a fetch may end with."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

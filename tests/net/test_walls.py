@@ -1,7 +1,5 @@
 """The rules of walls and the shapes of pages, by what their sources say such answers look like."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,8 +1,6 @@
 """Hives of several drones, disturbed: each disturbance alone, all of a kind, at one exact moment,
 and rounds by lot."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import signal

@@ -1,7 +1,5 @@
 """A drone whose machine is cut off from the network for a while, by the servers' record."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import threading

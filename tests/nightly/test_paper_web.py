@@ -1,7 +1,5 @@
 """The findings of Broder, Najork and Wiener, on a synthetic web by their figures."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys

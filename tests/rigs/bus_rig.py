@@ -4,8 +4,6 @@ A `BusDrone` keeps its shards in a directory. Its checkpoints are published when
 can be killed, and started again with its files, or with nothing but its last checkpoints.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,8 +1,6 @@
 """Real crawls for tests: the crawler as a user runs it, against the simulated web, judged by the
 simulated web's own record."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

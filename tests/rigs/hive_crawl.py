@@ -8,8 +8,6 @@ for and every document is stored, no host was hurried, every drone that lived ha
 only what a loss explains was fetched twice.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Real servers on the loopback interface that say exactly the bytes they are told to."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,8 +1,6 @@
 """A spider as users write them, with ordinary Requests of every kind. Run by
 test_spiders_ordinary.py in a process of its own; it knows nothing of the Mercator frontier."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

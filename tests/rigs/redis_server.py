@@ -6,8 +6,6 @@ stands before it as stunnel would. It can be killed, paused and started again, w
 (*appendonly*) or without. `Sentinel` watches one and its replicas.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

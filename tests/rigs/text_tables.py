@@ -1,7 +1,5 @@
 """Tables of test cases written as text: one case per line, cells separated by bars."""
 
-from __future__ import annotations
-
 import re
 
 

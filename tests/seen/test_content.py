@@ -1,7 +1,5 @@
 """Tests of the content-seen test: exact, and without documents in process at a crash."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import tempfile

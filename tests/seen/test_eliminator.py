@@ -1,7 +1,5 @@
 """Tests of the disk eliminator: each URL once, in first-seen order, whatever the worker does."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Tests of sorted runs: written fingerprints are found, no others, and damage is detected."""
 
-from __future__ import annotations
-
 import shutil
 import time
 import tracemalloc

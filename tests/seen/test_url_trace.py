@@ -1,7 +1,5 @@
 """Tests of URL traces: what was written is read, after crashes and cut files, too."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

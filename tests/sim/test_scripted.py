@@ -1,8 +1,6 @@
 """Whole crawls through faults that are written down: an outage costs no URL for good, and no server
 is asked that may still be at the last answer."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

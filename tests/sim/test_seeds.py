@@ -1,7 +1,5 @@
 """Whole crawls through the faults that seeds draw: nothing is lost, no host hurried."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

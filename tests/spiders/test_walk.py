@@ -1,7 +1,5 @@
 """The random walk spider: what it estimates of a simulated web, whose truth is known."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

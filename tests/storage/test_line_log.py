@@ -1,7 +1,5 @@
 """A log of lines: whole ones or none, whatever happens; full files get a number."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

@@ -1,7 +1,5 @@
 """Atomic files, the manifest pointer and the directory lock."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

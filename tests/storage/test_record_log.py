@@ -1,7 +1,5 @@
 """The record log: what is in it after appends, torn tails, damage, a full disk."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

@@ -1,7 +1,5 @@
 """Which spellings are one URL, and that comparing never leads to another server."""
 
-from __future__ import annotations
-
 import doctest
 import random
 from urllib.parse import quote

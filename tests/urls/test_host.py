@@ -1,7 +1,5 @@
 """The key of politeness, and the scope of a robots.txt."""
 
-from __future__ import annotations
-
 import ada_url
 import pytest
 from hypothesis import given

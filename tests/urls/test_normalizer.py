@@ -1,7 +1,5 @@
 """One spelling per URL, and never another server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.parse import urlsplit

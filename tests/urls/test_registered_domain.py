@@ -1,7 +1,5 @@
 """Who registered a host's domain, from the list in the package alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The seams in Scrapy's private parts: these fail loudly on another Scrapy."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from functools import partial

@@ -1,7 +1,5 @@
 """Crawls that cannot go on: they end with a sentence, and the same command loses nothing."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """When a checkpoint is made and when it must not be; what it consists of is tested with the job."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """The job directory: checkpoints of real parts, and every way to die while one is made."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

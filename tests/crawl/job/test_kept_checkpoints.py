@@ -1,7 +1,5 @@
 """Kept checkpoints: whatever the crawl does later, a copy of one is resumed as of its time."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

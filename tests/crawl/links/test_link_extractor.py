@@ -1,7 +1,5 @@
 """Which links a page has, by what kind of document it is."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

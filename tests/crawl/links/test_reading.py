@@ -1,7 +1,5 @@
 """Documents that take too long to be read, and those that the process dies of."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

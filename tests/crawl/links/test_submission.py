@@ -1,7 +1,5 @@
 """From pages and seeds to entries, with a real eliminator, real filters and real host ranks."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 

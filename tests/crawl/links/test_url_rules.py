@@ -1,7 +1,5 @@
 """The URL rules that the settings describe."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler

@@ -1,7 +1,5 @@
 """HostRanks against a dict, across restarts, crashes and a full disk."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import tempfile

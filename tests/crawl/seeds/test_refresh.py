@@ -1,7 +1,5 @@
 """``python seeds/refresh.py``: a new list is complete and in place, or the old one is untouched."""
 
-from __future__ import annotations
-
 import gzip
 import http.server
 import io

@@ -1,7 +1,5 @@
 """Seed lists: every format people bring, every way a file can be broken, and the saved cursor."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

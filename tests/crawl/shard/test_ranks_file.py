@@ -1,7 +1,5 @@
 """RANKS_FILE: ranks of hosts that change while the crawl runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, Ranks, RanksFile

@@ -1,7 +1,5 @@
 """Shards as the settings make them, without a crawl around them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

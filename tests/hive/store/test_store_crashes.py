@@ -1,7 +1,5 @@
 """Whatever ends a publication or a fetch, and wherever: the newest checkpoint is whole."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

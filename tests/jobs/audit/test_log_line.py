@@ -1,7 +1,5 @@
 """Lines of access logs: what is read of them, whatever they are."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

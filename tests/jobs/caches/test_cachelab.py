@@ -3,8 +3,6 @@
 Replays run uncompiled here, but in what is marked ``long``: to compile them takes seconds each.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import random

@@ -1,7 +1,5 @@
 """Simulated crawls of link graphs: order, completeness, input."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """``scrapy job check``: nothing that is damaged goes unsaid, and what is sound is called so."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """``scrapy job restore``: a damaged job goes back to a kept checkpoint, and nothing is deleted."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Ranks of hosts and pages by a crawl's link graph; the tables are read back with DuckDB."""
 
-from __future__ import annotations
-
 import random
 
 import duckdb

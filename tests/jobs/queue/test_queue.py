@@ -1,7 +1,5 @@
 """scrapy queue-build: each link of the stored pages that was not found before, once, by domain."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

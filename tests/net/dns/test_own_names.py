@@ -1,7 +1,5 @@
 """Names that are not asked of name servers: hosts files, and a user's DNS client."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

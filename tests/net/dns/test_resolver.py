@@ -1,7 +1,5 @@
 """The resolver against real name servers on UDP and TCP."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import random

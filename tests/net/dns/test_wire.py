@@ -1,7 +1,5 @@
 """DNS messages as bytes, with dnspython as the oracle."""
 
-from __future__ import annotations
-
 import ipaddress
 import itertools
 

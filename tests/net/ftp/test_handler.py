@@ -1,7 +1,5 @@
 """The download handler for ftp, against Twisted's server and servers that mean harm."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The download handler for gopher, against servers that say what they are told."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Content codings: what servers send, what they send broken, and bombs."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import tracemalloc

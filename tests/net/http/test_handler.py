@@ -1,7 +1,5 @@
 """The download handler: what a response carries, its bounds, and Scrapy's side."""
 
-from __future__ import annotations
-
 import gzip
 import ipaddress
 import random

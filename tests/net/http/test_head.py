@@ -1,7 +1,5 @@
 """Heads that break the rules: what is made of them, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from fetching import OK, answer_to, outcome_for, served
 from loopback import each_loop, head, hold, pieces, raw_server  # noqa: F401  runs every test twice

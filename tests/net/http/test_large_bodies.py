@@ -1,7 +1,5 @@
 """Bodies beyond PAGE_MAX_BYTES: a few at a time, and only with a permit."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import random

@@ -1,7 +1,5 @@
 """The judge of odd answers: cases by number, and the rule by which others decide."""
 
-from __future__ import annotations
-
 import odd_answers
 import pytest
 from judging import Verdict

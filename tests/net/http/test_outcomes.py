@@ -1,7 +1,5 @@
 """The download handler: how fetches end, and that one request is one contact."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """Fetches through a proxy: what it is asked for, its failures, and TLS behind it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

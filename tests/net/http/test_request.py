@@ -1,7 +1,5 @@
 """HTTP requests as they are sent: where to, in which words, and never more than one."""
 
-from __future__ import annotations
-
 import contextvars
 
 import pytest

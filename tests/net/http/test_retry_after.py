@@ -1,7 +1,5 @@
 """Retry-After in seconds and as a date, and whatever else servers put there."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """TLS: what servers may choose, what that costs, who they are, and what a connection leaves."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Tests of URL caches: each policy against a simple model, and their common contract."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Which encoding a document is read in."""
 
-from __future__ import annotations
-
 import codecs
 
 import pytest

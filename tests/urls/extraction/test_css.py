@@ -1,7 +1,5 @@
 """References in style sheets."""
 
-from __future__ import annotations
-
 import pytest
 from text_tables import shown, table
 

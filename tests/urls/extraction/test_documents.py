@@ -1,7 +1,5 @@
 """Links of documents by the HTML Standard: small ones, and large ones on the thinned path."""
 
-from __future__ import annotations
-
 import pytest
 from document_cases import BASES, ENCODINGS, IMAGES, TEMPLATES
 from documents import PADDING, URL

@@ -1,7 +1,5 @@
 """Links in response headers."""
 
-from __future__ import annotations
-
 import pytest
 from text_tables import shown, table
 

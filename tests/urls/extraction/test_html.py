@@ -1,7 +1,5 @@
 """The link batch of a page."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Readers of style sheets, feeds, sitemaps, PDF and headers: any bytes, and long documents."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

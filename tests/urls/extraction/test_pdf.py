@@ -1,7 +1,5 @@
 """Links of PDF documents that other libraries have written."""
 
-from __future__ import annotations
-
 import io
 import time
 import zlib

@@ -1,7 +1,5 @@
 """The short cuts for plain paths and known directories give what the long way gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

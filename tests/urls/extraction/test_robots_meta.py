@@ -1,7 +1,5 @@
 """What pages say about their own indexing."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Sitemaps: plain, compressed, as indexes and lists, broken and hostile."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import time

@@ -1,7 +1,5 @@
 """A thinned page has the links of the whole one."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Refusals by name."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

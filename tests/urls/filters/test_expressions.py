@@ -1,7 +1,5 @@
 """Many expressions at once."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Host names that are taken for one, by rules in LARM's own format."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Traps by their shape and known paths are refused; ordinary pages are not."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

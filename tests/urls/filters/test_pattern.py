@@ -1,7 +1,5 @@
 """What the URLs of one program have in common."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

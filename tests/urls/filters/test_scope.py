@@ -1,7 +1,5 @@
 """What belongs to the crawl, by server, registered domain and regular expression."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The table of URL filters: chains of built-in ones and filters of users, in order."""
 
-from __future__ import annotations
-
 import pytest
 
 from webcrawl.urls import normalize
