@@ -16,6 +16,7 @@ import warm
 import yaml
 from compose_spec import PyCompose
 from crawling import simulated, wait_until
+from text_tables import cases
 
 import webcrawl.settings as own_settings
 
@@ -120,14 +121,14 @@ def test_redis_is_full_before_it_is_killed_for_its_memory():
     assert f" --maxmemory {bound} " in compose_service("redis")["command"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_ready"),
-    [
-        ("PONG", True),
-        ("NOAUTH Authentication required.", False),
-        ("LOADING Redis is loading the dataset in memory", False),
-        ("", False),
-    ],
+@cases(
+    "answer is_ready",
+    """
+        PONG                                           | True
+        NOAUTH Authentication required.                | False
+        LOADING Redis is loading the dataset in memory | False
+        ""                                             | False
+    """,
 )
 def test_redis_is_ready_when_it_answers_to_this_login(tmp_path, monkeypatch, answer, is_ready):
     # As redis-cli, which ends with 0 whatever the answer is.

@@ -16,7 +16,7 @@ from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
-from text_tables import table
+from text_tables import cases, table
 
 from webcrawl import dupefilter as module
 from webcrawl.dupefilter import MercatorDupeFilter
@@ -127,7 +127,13 @@ class TestAlone:
         with pytest.raises(CorruptRecordError, match="unreadable snapshot"):
             make(JOBDIR=str(tmp_path)).open()
 
-    @pytest.mark.parametrize(("debug", "lines"), [(False, 1), (True, 3)])
+    @cases(
+        "debug lines",
+        """
+        False | 1
+        True  | 3
+    """,
+    )
     def test_the_first_duplicate_is_logged_and_all_are_counted(self, caplog, debug, lines):
         caplog.set_level(logging.DEBUG, module.__name__)
         filtered = make(DUPEFILTER_DEBUG=debug)

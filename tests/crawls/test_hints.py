@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from types import SimpleNamespace
 
-import pytest
 import warm
 from crawling import damage_in
+from text_tables import cases
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.frontier import Entry
@@ -60,8 +60,12 @@ def test_what_a_sitemap_tells_is_visited_and_nothing_else(tmp_path):
     assert damage_in(crawl.job) == []
 
 
-@pytest.mark.parametrize(
-    ("verdict", "rate", "precision"), [("right", 0.3, 1.0), ("wrong", 0.03, 0.02)]
+@cases(
+    "verdict rate precision",
+    """
+        right | 0.3  | 1.0
+        wrong | 0.03 | 0.02
+    """,
 )
 def test_hints_are_judged_when_their_urls_are_due(tmp_path, verdict, rate, precision):
     web = WEB | {"changes_per_day": rate, "lastmod_precision": precision}

@@ -13,6 +13,7 @@ import warm
 from crawling import simulated, stats_of, wait_until
 from hive_crawl import LEASE_SECS, HiveCrawl, play
 from s3_server import s3_environment, s3_server
+from text_tables import cases
 
 from webcrawl.hive.store.store import CheckpointStore
 
@@ -155,9 +156,12 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("file", "code", "sentence"),
-    [("outbox", 3, "has no hive.json"), ("CURRENT", 2, "contains a single-process crawl")],
+@cases(
+    "file code sentence",
+    """
+        outbox  | 3 | has no hive.json
+        CURRENT | 2 | contains a single-process crawl
+    """,
 )
 def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path, file, code, sentence):
     shard = tmp_path / "drone-0/shards/00"

@@ -11,6 +11,7 @@ import pytest
 import warm
 from crawling import crawl_command, finish, pages_asked_for, refusal, simulated
 from linked_site import Answer, served
+from text_tables import cases
 
 from webcrawl.simweb import allowed_urls
 
@@ -103,18 +104,14 @@ def test_turns_of_crawl_and_queue_build_find_all_of_the_web_once(tmp_path, min_h
         assert turns > 3
 
 
-@pytest.mark.parametrize(
-    ("seeds", "arguments", "sentence"),
-    [
-        ("docs", ["offline=1"], "docs has no segments: make one with scrapy queue-build"),
-        (
-            "docs",
-            ["offline=1", "-a", "min_hosts=0"],
-            "min_hosts must be a whole number of at least 1",
-        ),
-        ("a,b", ["offline=1"], "An offline crawl has exactly one queue"),
-        ("docs", ["offline=1", "-s", "OUTPUT_STORE=memory://x"], "leave OUTPUT_STORE empty"),
-    ],
+@cases(
+    "seeds arguments sentence",
+    """
+        docs | ["offline=1"] | docs has no segments: make one with scrapy queue-build
+        docs | ["offline=1", "-a", "min_hosts=0"] | min_hosts must be a whole number of at least 1
+        a,b | ["offline=1"] | An offline crawl has exactly one queue
+        docs | ["offline=1", "-s", "OUTPUT_STORE=memory://x"] | leave OUTPUT_STORE empty
+    """,
 )
 def test_bad_input_is_one_sentence(tmp_path, seeds, arguments, sentence):
     words = ["-a", f"seeds={seeds}", "-a", *arguments, "-s", f"JOBDIR={tmp_path}/job"]

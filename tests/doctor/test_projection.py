@@ -1,6 +1,7 @@
 """Projection: what is said of simulated histories of samples."""
 
 import pytest
+from text_tables import cases
 
 from webcrawl.doctor.projection import Projection, Sample
 
@@ -72,14 +73,14 @@ def test_there_is_no_projection_in_the_first_minute_or_without_progress():
     assert fed([]).words() == ""
 
 
-@pytest.mark.parametrize(
-    ("urls", "words"),
-    [
-        (1010, "end in 0 to 1 min"),
-        (4000, "end in 5 to 6 min"),
-        (100_000, "end between 2027-01-15 10:"),
-        (30_000_000, "end between 2027-02-16 15:"),
-    ],
+@cases(
+    "urls words",
+    """
+        1010       | end in 0 to 1 min
+        4000       | end in 5 to 6 min
+        100_000    | end between 2027-01-15 10:
+        30_000_000 | end between 2027-02-16 15:
+    """,
 )
 def test_the_range_is_shown_in_minutes_or_dates(urls, words):
     told = fed(steady(100, urls=urls, rate=10)).words()

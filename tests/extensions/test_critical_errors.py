@@ -21,6 +21,7 @@ from crawling import (
     warc_pages,
 )
 from reading_report import report_of
+from text_tables import cases
 
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -226,12 +227,12 @@ def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated
     assert stats["critical/callback"] == stats["retry/other"] > 30
 
 
-@pytest.mark.parametrize(
-    ("bug", "setting", "where", "error"),
-    [
-        ("bugs.Middleware", "DOWNLOADER_MIDDLEWARES", "download", "ZeroDivisionError"),
-        ("bugs.Callback", "EXTENSIONS", "callback", "RuntimeError"),
-    ],
+@cases(
+    "bug setting where error",
+    """
+        bugs.Middleware | DOWNLOADER_MIDDLEWARES | download | ZeroDivisionError
+        bugs.Callback   | EXTENSIONS             | callback | RuntimeError
+    """,
 )
 def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     simulated, bug, setting, where, error

@@ -16,6 +16,7 @@ from loopback import name_server, raw_server, zone
 from scrapy import Spider, signals
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import user_agent_token
@@ -58,16 +59,31 @@ def test_the_user_agent_names_the_contact(agent, contact, sent):
         ).settings)  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     "contact",
-    [
-        "example.org/crawler", "ftp://example.org/", "https://", "https:///x", "http://[::1/",
-        "https://example.org/a b", "https://example.org/(a)", "https://example.org/\\",
-        "https://example.org/\r\nX: y", "https://example.org/\x00", "https://bücher.example/",
-        "me", "me@", "@example.org", "me@example", "me@@example.org", "a b@example.org",
-        "mailto:me@example.org?x", "<me@example.org>", " ",
-    ],
-)  # fmt: skip
+    r"""
+        example.org/crawler
+        ftp://example.org/
+        https://
+        https:///x
+        http://[::1/
+        https://example.org/a b
+        https://example.org/(a)
+        https://example.org/\
+        "https://example.org/\r\nX: y"
+        "https://example.org/\x00"
+        https://bücher.example/
+        me
+        me@
+        @example.org
+        me@example
+        me@@example.org
+        a b@example.org
+        mailto:me@example.org?x
+        <me@example.org>
+        " "
+    """,
+)
 def test_a_contact_without_page_or_address_is_a_sentence(contact):
     with pytest.raises(FatalError) as caught:
         crawler_with(CRAWLER_CONTACT=contact)

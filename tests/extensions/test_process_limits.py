@@ -14,6 +14,7 @@ from scrapy import signals
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor, disk_eliminator, names, publish, submit
+from text_tables import cases
 
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
@@ -94,7 +95,13 @@ def test_a_system_that_does_not_allow_it_is_one_sentence(monkeypatch):
         )
 
 
-@pytest.mark.parametrize(("hive", "shards", "allowed"), [("", 64, 264), ("web", 64, 1800)])
+@cases(
+    "hive shards allowed",
+    """
+        ""  | 64 | 264
+        web | 64 | 1800
+    """,
+)
 def test_the_shards_of_a_hive_have_open_files_as_far_as_the_system_allows(
     monkeypatch, hive, shards, allowed
 ):

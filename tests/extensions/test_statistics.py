@@ -6,6 +6,7 @@ import pytest
 from crawling import clean_web, crawl_command, finish, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
@@ -46,16 +47,16 @@ def test_a_line_comes_at_every_interval_and_agrees_with_the_stats(log):
     assert any("waiting for hosts: " in line[6] for line in lines)
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        r"Spider opened",
-        r"seeds: \S+: 8 seeds, 0 bad lines, 8 lines",
-        r"Checkpoint made: \d+ ms in the reactor, \d+\.\d\d s in all",
-        r"Closing spider \(finished\)",
-        r"Crawl state saved \(finished\)",
-        r"Spider closed \(finished\)",
-    ],
+    r"""
+        Spider opened
+        seeds: \S+: 8 seeds, 0 bad lines, 8 lines
+        Checkpoint made: \d+ ms in the reactor, \d+\.\d\d s in all
+        Closing spider \(finished\)
+        Crawl state saved \(finished\)
+        Spider closed \(finished\)
+    """,
 )
 def test_every_step_of_the_crawl_has_its_line(log, line):
     assert re.search(rf" INFO: {line}\n", log[0]), log[0]

@@ -5,6 +5,7 @@ from golden import golden
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.extensions.summary import Summary
@@ -75,17 +76,17 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
     assert text_of(stats) == expected
 
 
-@pytest.mark.parametrize(
-    ("reason", "end"),
-    [
-        ("closespider_timeout", "stopped: CLOSESPIDER_TIMEOUT was reached"),
-        ("closespider_itemcount", "stopped: CLOSESPIDER_ITEMCOUNT was reached"),
-        ("closespider_pagecount", "stopped: CLOSESPIDER_PAGECOUNT was reached"),
-        ("closespider_errorcount", "stopped: CLOSESPIDER_ERRORCOUNT was reached"),
-        ("memusage_exceeded", "stopped: MEMUSAGE_LIMIT_MB was reached"),
-        ("start_error", "the spider's start() raised an exception; the log has the traceback"),
-        ("my_own_reason", "my_own_reason"),
-    ],
+@cases(
+    "reason end",
+    """
+        closespider_timeout    | stopped: CLOSESPIDER_TIMEOUT was reached
+        closespider_itemcount  | stopped: CLOSESPIDER_ITEMCOUNT was reached
+        closespider_pagecount  | stopped: CLOSESPIDER_PAGECOUNT was reached
+        closespider_errorcount | stopped: CLOSESPIDER_ERRORCOUNT was reached
+        memusage_exceeded      | stopped: MEMUSAGE_LIMIT_MB was reached
+        start_error            | the spider's start() raised an exception; the log has the traceback
+        my_own_reason          | my_own_reason
+    """,
 )
 def test_every_other_end_says_what_it_was_and_that_it_can_be_resumed(reason, end):
     text = text_of({"finish_reason": reason})

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from disk import file_size_limit
 from frontier_rig import POLICY, Rig, entry
+from text_tables import cases
 
 from webcrawl.frontier import LargestDelay, shared
 from webcrawl.frontier.delay_policy import cut_off
@@ -94,7 +95,14 @@ def test_memory_of_given_times_is_bounded(rig, monkeypatch):
     assert len(rig.frontier._shared._assigned) == 5
 
 
-@pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])
+@cases(
+    "shared_rest expected",
+    """
+        None | 9.0
+        0.0  | 0.0
+        2.0  | 2.0
+    """,
+)
 def test_clock_rests_as_long_as_the_host_by_default(rig, shared_rest, expected):
     claim(rig, "a.test")
     rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)

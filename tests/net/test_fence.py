@@ -19,6 +19,7 @@ from loopback import (
     untrusted,
 )
 from scrapy import Request
+from text_tables import cases
 
 from webcrawl.net.fence import FENCE, Fence
 from webcrawl.net.outcomes import FetchError
@@ -48,7 +49,13 @@ async def broken_off(download, *, after):
     return False
 
 
-@pytest.mark.parametrize(("after", "connections"), [(0, 0), (1, 1)])
+@cases(
+    "after connections",
+    """
+        0 | 0
+        1 | 1
+    """,
+)
 async def test_a_request_is_not_sent_once_its_host_is_lost(after, connections):
     async with served(OK) as (server, get):
         assert await broken_off(get(), after=after)

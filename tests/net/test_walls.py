@@ -4,6 +4,7 @@ import time
 
 import pytest
 from scrapy.http import HtmlResponse
+from text_tables import cases
 from wire_text import table
 
 from webcrawl.net.walls import (
@@ -118,21 +119,21 @@ def test_urls_are_unlike_that_have_no_word_in_common_below_their_first_directory
     assert len(words_below("http://a.test/" + "-".join(map(chr, range(97, 123))))) <= 12
 
 
-@pytest.mark.parametrize(
+@cases(
     "piece",
-    [
-        b">aaa aaa aaa aaa",
-        b"<",
-        b"<img src ",
-        b"<a href=",
-        b"<script ",
-        b"a",
-        b"<title",
-        b"a1",
-        b"a-",
-        b"url(",
-        b"%",
-    ],
+    """
+        b">aaa aaa aaa aaa"
+        b"<"
+        b"<img src "
+        b"<a href="
+        b"<script "
+        b"a"
+        b"<title"
+        b"a1"
+        b"a-"
+        b"url("
+        b"%"
+    """,
 )
 def test_hostile_pages_take_linear_time(piece):
     body = piece * (MAX_BODY // len(piece))

@@ -3,6 +3,7 @@
 import pytest
 from host_rig import Records
 from msgspec.structs import replace
+from text_tables import cases
 
 from webcrawl.frontier import Entry
 from webcrawl.hosts.records.host_record import HostRecord
@@ -82,13 +83,14 @@ def test_useless_validators_are_left_out_of_the_next_entry():
     assert history_of(visit.due[0]).etag == ""
 
 
-@pytest.mark.parametrize(
-    ("etag", "text", "kept"),
-    [
-        ('"old"', 0, ""),
-        ('W/"old"', 2, ""),
-        ('W/"old"', 0, 'W/"old"'),  # the text may be as it was
-    ],
+@cases(
+    "etag text kept",
+    """
+        '"old"' | 0 | ""
+        W/"old" | 2 | ""
+        # the text may be as it was
+        W/"old" | 0 | W/"old"
+    """,
 )
 def test_validators_that_stay_while_the_document_changes_are_dropped(etag, text, kept):
     records = Records()

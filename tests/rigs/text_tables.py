@@ -1,6 +1,10 @@
 """Tables of test cases written as text: one case per line, cells separated by bars."""
 
+import ast
+import contextlib
 import re
+
+import pytest
 
 
 def lines(text):
@@ -13,6 +17,23 @@ def table(text):
     whole = re.sub(r"\n\s*\|", " |", text)
     rows = (re.split(r"\s\|(?=\s|$)", line) for line in lines(whole))
     return [tuple(cell.strip() for cell in row) for row in rows]
+
+
+def cases(names, text):
+    """Run a test once per line of *text*; the cells are its arguments *names*, split by spaces.
+
+    A cell that is a Python literal (a number, None, quoted text, a dict) is that value. Any other
+    cell is text. Lines that start with "# " are comments.
+    """
+    rows = [row for row in table(text) if not row[0].startswith("# ")]
+    values = [tuple(map(_value, row)) for row in rows]
+    return pytest.mark.parametrize(tuple(names.split()), values)
+
+
+def _value(cell):
+    with contextlib.suppress(ValueError, SyntaxError):
+        return ast.literal_eval(cell)
+    return cell
 
 
 def shown(links):

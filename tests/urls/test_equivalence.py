@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, urls
-from text_tables import lines, pieces, table
+from text_tables import cases, pieces, table
 
 from webcrawl.urls import equivalence, host_of, normalize, origin_of
 from webcrawl.urls.equivalence import DEFAULT, RULES, STANDARD, Equivalence
@@ -91,9 +91,9 @@ def test_form_by_the_default_rules(url, form):
     assert Equivalence().comparison_form(url) == form
 
 
-@pytest.mark.parametrize(
-    ("url", "form"),
-    table("""
+@cases(
+    "url form",
+    """
         http://a.test/index.htm?x=1                           | http://a.test/?x=1
         http://a.test/a/INDEX.PHP5                            | http://a.test/a/
         http://a.test/index.shtml;jsessionid=44f3a9c08e1d72b5 | http://a.test/
@@ -101,7 +101,7 @@ def test_form_by_the_default_rules(url, form):
         http://a.test/myindex.html                            | http://a.test/myindex.html
         http://a.test/index.html/x                            | http://a.test/index.html/x
         http://a.test/default.asp                             | http://a.test/
-    """),
+    """,
 )
 def test_index_names_are_those_of_pages(url, form):
     assert Equivalence(DEFAULT | {"index_names"}).comparison_form(url) == form
@@ -156,9 +156,9 @@ def test_comparison_forms_never_raise_and_are_final(url, rules):
     assert Equivalence(rules).comparison_form(form) == form
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    lines("""
+    """
         http://a.test/%%34%31
         http://a.test/%%411
         http://a.test/;jsessionid=%4?%41
@@ -170,7 +170,7 @@ def test_comparison_forms_never_raise_and_are_final(url, rules):
         http://a.test/?sid=%30123456789abcdefA
         http?b=1&a=1
         http://a.test?b=1&a=1
-    """),
+    """,
 )
 def test_comparison_forms_of_odd_urls_are_final(url):
     form = ALL.comparison_form(url)

@@ -6,6 +6,7 @@ import json
 import pytest
 import warc_checks
 from scrapy.settings import Settings
+from text_tables import cases
 
 import webcrawl.settings
 from webcrawl.crawl.links import link_extractor
@@ -210,18 +211,18 @@ def test_a_link_extractor_that_is_not_there_is_told_in_a_sentence(path):
         reader(LINK_EXTRACTORS={"text/plain": path})
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "said"),
-    [
-        (b"<meta name=robots content='noindex, nofollow'>", [], (True, True)),
-        (b"<META NAME=Robots CONTENT=NONE>", [], (True, True)),
-        (b"<meta name=webcrawl content=noindex>", [], (True, False)),
-        (b"<meta name=otherbot content=none>", [], (False, False)),
-        (b"<p>", [(b"x-robots-tag", b"nofollow")], (False, True)),
-        (b"<p>", [(b"X-Robots-Tag", b"webcrawl: nofollow, noindex")], (True, True)),
-        (b"<p>", [(b"X-Robots-Tag", b"otherbot: none")], (False, False)),
-        (b"<meta name=robots content=noindex>", [(b"X-Robots-Tag", b"nofollow")], (True, True)),
-    ],
+@cases(
+    "body headers said",
+    """
+        b"<meta name=robots content='noindex, nofollow'>" | [] | (True, True)
+        b"<META NAME=Robots CONTENT=NONE>" | [] | (True, True)
+        b"<meta name=webcrawl content=noindex>" | [] | (True, False)
+        b"<meta name=otherbot content=none>" | [] | (False, False)
+        b"<p>" | [(b"x-robots-tag", b"nofollow")] | (False, True)
+        b"<p>" | [(b"X-Robots-Tag", b"webcrawl: nofollow, noindex")] | (True, True)
+        b"<p>" | [(b"X-Robots-Tag", b"otherbot: none")] | (False, False)
+        b"<meta name=robots content=noindex>" | [(b"X-Robots-Tag", b"nofollow")] | (True, True)
+    """,
 )
 def test_what_the_page_asks_of_crawlers_is_on_it(body, headers, said):
     one = page(body, headers=headers)

@@ -7,6 +7,7 @@ import pytest
 import seen_rig
 import warc_checks
 from disk import file_size_limit
+from text_tables import cases
 
 from webcrawl.crawl.links.link_intake import LinkIntake
 from webcrawl.crawl.links.submission import MAX_SITEMAPS, LinkRules, LinkSubmitter
@@ -330,15 +331,15 @@ def test_a_link_on_a_page_that_was_redirected_to_begins_no_chain(links):
     assert entry.chain == b""
 
 
-@pytest.mark.parametrize(
-    ("key", "urls", "hosts"),
-    [
-        ("domain", ["http://www.b.co.uk/", "http://news.b.co.uk/", "http://10.0.0.1/"],
-         ["b.co.uk", "b.co.uk", "10.0.0.1"]),
-        ("host", ["http://b.test:8080/", "http://[2001:db8::1]/", "http://b.test./", "http://B.test/"],
-         ["b.test", "2001:db8::1", "b.test", "b.test"]),
-    ],
-)  # fmt: skip
+@cases(
+    "key urls hosts",
+    """
+        domain | ["http://www.b.co.uk/", "http://news.b.co.uk/", "http://10.0.0.1/"]
+        | ["b.co.uk", "b.co.uk", "10.0.0.1"]
+        host | ["http://b.test:8080/", "http://[2001:db8::1]/", "http://b.test./", "http://B.test/"]
+        | ["b.test", "2001:db8::1", "b.test", "b.test"]
+    """,
+)
 def test_hosts_are_politeness_keys(new, key, urls, hosts):
     links = new(key=key)
     links.page(*urls)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import warm
+from text_tables import cases
 
 SCRIPT = Path(__file__).parents[3] / "seeds" / "refresh.py"
 ROWS = b"1,first.example\r\n2,SECOND.example\r\n3,third.example\r\n4,beyond.example\r\n"
@@ -116,14 +117,14 @@ def test_unfit_list_is_refused(tmp_path, out, content, why):
     assert_untouched(out, refresh(out, "--from", source), why.format(source=source))
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ("--from missing", "[Errno 2] No such file or directory: 'missing'"),
-        ("--url file:///etc/passwd", "file:///etc/passwd is no http or https URL"),
-        ("--url {url}/gone", "{url}/gone answered 404 Not Found"),
-        ("--url {url}/cut", "the download of {url}/cut broke off"),
-    ],
+@cases(
+    "words why",
+    """
+        --from missing           | [Errno 2] No such file or directory: 'missing'
+        --url file:///etc/passwd | file:///etc/passwd is no http or https URL
+        --url {url}/gone         | {url}/gone answered 404 Not Found
+        --url {url}/cut          | the download of {url}/cut broke off
+    """,
 )
 def test_place_without_a_list_leaves_the_old_one(out, server, words, why):
     run = refresh(out, *words.format(url=server).split())

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import some_of
+from text_tables import cases
 
 from webcrawl.crawl.seeds import SeedReader, SeedsError, line_reader, seed_line, split_sources
 from webcrawl.crawl.seeds.line_reader import MAX_LINE_BYTES
@@ -154,11 +155,18 @@ class TestLine:
     def test_a_line_of_a_seed_list_gives_url_and_rank(self, text, url, rank):
         assert parse_line(text) == (url or text.decode(), rank)
 
-    @pytest.mark.parametrize(
+    @cases(
         "text",
-        [b"", b"  \t\r", b"# comment", b"  # comment", b"rank,domain", b'"Rank","Domain"',
-         b"\xef\xbb\xbfrank,domain\r"],
-    )  # fmt: skip
+        r"""
+        b""
+        b"  \t\r"
+        b"# comment"
+        b"  # comment"
+        b"rank,domain"
+        b'"Rank","Domain"'
+        b"\xef\xbb\xbfrank,domain\r"
+    """,
+    )
     def test_line_may_hold_no_seed(self, text):
         assert parse_line(text) is None
 

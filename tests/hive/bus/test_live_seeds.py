@@ -11,6 +11,7 @@ from redis_server import RedisServer
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
@@ -207,16 +208,16 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
     assert "WRONGTYPE" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("item", "url", "rank"),
-    [
-        (b"a.test", "http://a.test/", 1),
-        (b"17,a.test", "http://a.test/", 17),
-        (b' {"url": "a.test", "rank": 5}', "http://a.test/", 5),
-        (b'{"url": "3,a.test"}', "http://a.test/", 3),
-        (b'{"url": "a.test", "rank": 99999999999}', "http://a.test/", 0xFFFF_FFFF),
-        (b'{"url": "7,a.test", "meta": {}}', "http://a.test/", 7),
-    ],
+@cases(
+    "item url rank",
+    """
+        b"a.test"                                 | http://a.test/ | 1
+        b"17,a.test"                              | http://a.test/ | 17
+        b' {"url": "a.test", "rank": 5}'          | http://a.test/ | 5
+        b'{"url": "3,a.test"}'                    | http://a.test/ | 3
+        b'{"url": "a.test", "rank": 99999999999}' | http://a.test/ | 0xFFFF_FFFF
+        b'{"url": "7,a.test", "meta": {}}'        | http://a.test/ | 7
+    """,
 )
 def test_an_item_is_a_line_or_json(item, url, rank):
     (seed,) = parse_item(item)
@@ -385,17 +386,15 @@ def test_the_list_is_named_as_in_scrapy_redis():
     assert source_of(REDIS_START_URLS_KEY="mine").key == "mine"
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"REDIS_START_URLS_KEY": "%(spider)s"}, "REDIS_START_URLS_KEY must be a key"),
-        (
-            {"REDIS_START_URLS_AS_SET": True, "REDIS_START_URLS_AS_ZSET": True},
-            "Only one of REDIS_START_URLS_AS_SET and REDIS_START_URLS_AS_ZSET",
-        ),
-        ({"REDIS_START_URLS_BATCH_SIZE": 0}, "must be a whole number of at least 1"),
-        ({"REDIS_START_URLS_BATCH_SIZE": 10_001}, "must be at most 10000, not 10001"),
-    ],
+@cases(
+    "settings sentence",
+    """
+        {"REDIS_START_URLS_KEY": "%(spider)s"} | REDIS_START_URLS_KEY must be a key
+        {"REDIS_START_URLS_AS_SET": True, "REDIS_START_URLS_AS_ZSET": True}
+        | Only one of REDIS_START_URLS_AS_SET and REDIS_START_URLS_AS_ZSET
+        {"REDIS_START_URLS_BATCH_SIZE": 0} | must be a whole number of at least 1
+        {"REDIS_START_URLS_BATCH_SIZE": 10_001} | must be at most 10000, not 10001
+    """,
 )
 def test_a_setting_of_live_seeds_that_cannot_be_is_refused(settings, sentence):
     with pytest.raises(FatalError, match=sentence):

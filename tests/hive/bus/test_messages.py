@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import entries, examples, urls
+from text_tables import cases
 
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.hive.bus.messages import (
@@ -75,7 +76,14 @@ def test_hosts_that_one_domain_links_to_are_read_as_earlier_versions_sent_them()
     assert decode(earlier) == LinkedHosts({"a.test": ["b.test"]})
 
 
-@pytest.mark.parametrize(("domain", "hosts"), [("", ["a.test"]), ("a.test", []), ("a.test", [""])])
+@cases(
+    "domain hosts",
+    """
+        ""     | ["a.test"]
+        a.test | []
+        a.test | [""]
+    """,
+)
 def test_links_from_or_to_no_host_are_refused(domain, hosts):
     with pytest.raises(MessageError):
         decode(encode_hosts({domain: hosts}))

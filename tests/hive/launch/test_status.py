@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import warm
 from scrapy.settings import Settings
+from text_tables import cases
 
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
@@ -186,13 +187,13 @@ def test_the_commands_ask_by_url_and_name(server):
     assert "Redis at REDIS_URL does not answer" in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (["-s", "JOBDIR=nowhere"], "No hive runs in JOBDIR nowhere"),
-        (["-s", "JOBDIR={left}"], "No hive runs in JOBDIR {left}"),
-        (["-s", "REDIS_URL=redis://nowhere"], "Name the hive"),
-    ],
+@cases(
+    "given sentence",
+    """
+        ["-s", "JOBDIR=nowhere"]            | No hive runs in JOBDIR nowhere
+        ["-s", "JOBDIR={left}"]             | No hive runs in JOBDIR {left}
+        ["-s", "REDIS_URL=redis://nowhere"] | Name the hive
+    """,
 )
 def test_without_a_hive_to_ask_the_command_says_how_to_name_one(given, sentence, tmp_path):
     (tmp_path / "redis").mkdir()

@@ -23,6 +23,7 @@ from published_shard import (
     store_of,
 )
 from records_rig import damage_of, put
+from text_tables import cases
 from xxhash import xxh3_128_hexdigest
 
 from webcrawl.errors import ObjectStoreError, disk_message
@@ -413,17 +414,15 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, shard):
     assert store.alive(["a-1"]) == {}
 
 
-@pytest.mark.parametrize(
-    ("url", "sentence"),
-    [
-        ("nosuch://me:secret@a.test/x", "HIVE_STORE nosuch://***@a.test/x cannot be used: "),
-        ("s3://bucket/x?key=secret", "HIVE_STORE s3://bucket/x?key=*** cannot be used: "),
-        (
-            "ftp://me:secret@127.0.0.1:1/x",
-            "HIVE_STORE ftp://***@127.0.0.1:1/x cannot be used: Connection refused",
-        ),
-        ("/proc/nowhere", "HIVE_STORE /proc/nowhere cannot be used: "),
-    ],
+@cases(
+    "url sentence",
+    """
+        nosuch://me:secret@a.test/x | "HIVE_STORE nosuch://***@a.test/x cannot be used: "
+        s3://bucket/x?key=secret | "HIVE_STORE s3://bucket/x?key=*** cannot be used: "
+        ftp://me:secret@127.0.0.1:1/x
+        | HIVE_STORE ftp://***@127.0.0.1:1/x cannot be used: Connection refused
+        /proc/nowhere | "HIVE_STORE /proc/nowhere cannot be used: "
+    """,
 )
 def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
     with pytest.raises(ObjectStoreError) as caught:
@@ -514,8 +513,15 @@ def resealed(text, *changes):
     return b'%b,"digest":"%b"}' % (body, xxh3_128_hexdigest(body).encode())
 
 
-@pytest.mark.parametrize(
-    "name", ["../../../outside", "/etc/hostname", "a/../../b", "..", "a\\u0000"]
+@cases(
+    "name",
+    r"""
+        ../../../outside
+        /etc/hostname
+        a/../../b
+        ..
+        a\u0000
+    """,
 )
 def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name):
     store, folder, _, target = whole

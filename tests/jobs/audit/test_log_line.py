@@ -5,7 +5,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text_tables import lines
+from text_tables import cases, lines
 
 from webcrawl.jobs.audit.log_line import MICRO, is_without_contact, parse
 from webcrawl.simweb import read_access_log
@@ -109,7 +109,19 @@ def test_a_damaged_line_is_a_bounded_contact_or_none(line, data):
         assert len(contact.host) <= 255
 
 
-@pytest.mark.parametrize("filler", ["\\", '"', "a ", "[", "- ", '\\"', '" "', "0"])
+@cases(
+    "filler",
+    r"""
+        \
+        '"'
+        "a "
+        [
+        "- "
+        \"
+        '" "'
+        "0"
+    """,
+)
 @pytest.mark.parametrize("line", [SIMWEB, OWN])
 def test_a_hostile_line_is_read_in_linear_time(line, filler):
     began = time.process_time()

@@ -14,6 +14,7 @@ import warm
 from hypothesis import given
 from hypothesis import strategies as st
 from reading_report import line, report_of, write_log
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.caches.measurements import Measurement, write_csv
@@ -121,7 +122,19 @@ def test_the_knee_is_where_a_larger_cache_brings_little():
     assert "no critical region" in region_text(None)
 
 
-@pytest.mark.parametrize("text", ["", "0", "2^3..", "2^29", "7,", "x", "2^99", "10..20"])
+@cases(
+    "text",
+    """
+        ""
+        "0"
+        2^3..
+        2^29
+        "7,"
+        x
+        2^99
+        10..20
+    """,
+)
 def test_invalid_sizes_are_refused(text):
     with pytest.raises(FatalError, match=r"--sizes must be like 2\^0\.\.2\^25"):
         sizes_of(text)

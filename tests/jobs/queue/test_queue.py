@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import warm
 from crawling import ROOT
+from text_tables import cases
 from warc_checks import page, warc_of
 
 from webcrawl.items import Link
@@ -143,15 +144,12 @@ def test_a_damaged_source_gives_readable_pages_and_later_the_rest(tmp_path):
     assert sorted([*readable, *rest]) == sorted(f"http://b.test/{n}" for n in range(20))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["README.md"], "give the directory of the queue with --queue DIR"),
-        (
-            ["--queue", "q", "no.warc.gz"],
-            "There is no file no.warc.gz: give a job, WARC files",
-        ),
-    ],
+@cases(
+    "arguments sentence",
+    """
+        ["README.md"]                  | give the directory of the queue with --queue DIR
+        ["--queue", "q", "no.warc.gz"] | There is no file no.warc.gz: give a job, WARC files
+    """,
 )
 def test_bad_input_is_one_sentence(arguments, sentence):
     done = warm.scrapy("queue-build", *arguments)

@@ -18,6 +18,7 @@ from loopback import (
 )
 from resolving import asked, asking, resolver_on
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.net.dns.resolver import (
@@ -281,12 +282,13 @@ async def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
 # --- what is remembered
 
 
-@pytest.mark.parametrize(
-    ("host", "waits"),
-    [
-        ("a.test", ((0, 1), (299, 1), (1, 2), (299, 2))),
-        ("short.test", ((0, 1), (59, 1), (1, 2))),  # for a minute at least
-    ],
+@cases(
+    "host waits",
+    """
+        a.test     | ((0, 1), (299, 1), (1, 2), (299, 2))
+        # for a minute at least
+        short.test | ((0, 1), (59, 1), (1, 2))
+    """,
 )
 async def test_answers_are_cached_until_their_time_has_come(clock, host, waits):
     async with asking(GOOD, clock=clock) as (resolver, names):
@@ -380,7 +382,13 @@ async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised
             await resolver.resolve("no.such.test")
 
 
-@pytest.mark.parametrize(("name", "is_found"), [("a.test", True), ("no.such.test", False)])
+@cases(
+    "name is_found",
+    """
+        a.test       | True
+        no.such.test | False
+    """,
+)
 async def test_name_servers_are_probed_whatever_is_cached(name, is_found):
     async with asking(GOOD) as (resolver, _):
         resolver.remember(name, ["192.0.2.1"], 60)
@@ -438,21 +446,31 @@ async def test_an_earlier_run_knows_nothing_better_than_this_one(clock):
 # --- settings
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("127.0.0.1", ("127.0.0.1", 53)),
-        (" 127.0.0.1:5353 ", ("127.0.0.1", 5353)),
-        ("::1", ("::1", 53)),
-        ("[::1]", ("::1", 53)),
-        ("[::1]:5353", ("::1", 5353)),
-    ],
+@cases(
+    "text address",
+    """
+        127.0.0.1          | ("127.0.0.1", 53)
+        " 127.0.0.1:5353 " | ("127.0.0.1", 5353)
+        ::1                | ("::1", 53)
+        [::1]              | ("::1", 53)
+        [::1]:5353         | ("::1", 5353)
+    """,
 )
 def test_name_servers_are_given_as_address_and_port(text, address):
     assert server_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "dns.test", "1.2.3", "127.0.0.1:0", "127.0.0.1:x", "[::1"])
+@cases(
+    "text",
+    """
+        ""
+        dns.test
+        1.2.3
+        127.0.0.1:0
+        127.0.0.1:x
+        [::1
+    """,
+)
 def test_what_is_no_name_server_is_refused_with_a_sentence(text):
     with pytest.raises(FatalError, match=r"^DNS_SERVERS must contain addresses .*\.$"):
         server_address(text)
@@ -481,9 +499,12 @@ def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock):
     assert system.current() == (("fe80::1%lo", 53),)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("DNS_QUERY_TIMEOUT_SECS", 0), ("DNS_QUERY_TIMEOUT_SECS", "x")],
+@cases(
+    "name value",
+    """
+        DNS_QUERY_TIMEOUT_SECS | 0
+        DNS_QUERY_TIMEOUT_SECS | x
+    """,
 )
 def test_settings_that_cannot_work_are_refused_by_name(name, value):
     with pytest.raises(FatalError, match=f"^{name} must be"):

@@ -19,6 +19,7 @@ from loopback import (
     virtual_time,  # noqa: F401  a fixture
 )
 from scrapy.http import HtmlResponse, TextResponse
+from text_tables import cases
 from wire_text import table, wire
 
 from webcrawl.net.ftp.handler import target_of
@@ -234,22 +235,22 @@ def test_what_a_server_says_has_its_outcome(replies, outcome):
         assert "QUIT" in server.commands or "RETR" not in says
 
 
-@pytest.mark.parametrize(
-    ("url", "path", "is_listing"),
-    [
-        ("ftp://a.test", b"", True),
-        ("ftp://a.test/", b"", True),
-        ("ftp://a.test/d/", b"d", True),
-        ("ftp://a.test/d;type=d", b"d", True),
-        ("ftp://a.test/f;type=A", b"f", False),
-        ("ftp://a.test/f%3Btype=a", b"f;type=a", False),
-        ("ftp://a.test/%2F", b"/", True),
-        ("ftp://a.test/%2Fetc/f", b"/etc/f", False),
-        ("ftp://a.test//etc//", b"/etc", True),
-        ("ftp://a.test/caf%E9", b"caf\xe9", False),
-        ("ftp://a.test/f?q=1", b"f?q=1", False),
-        ("ftp://a.test/f?", b"f?", False),
-    ],
+@cases(
+    "url path is_listing",
+    r"""
+        ftp://a.test            | b""         | True
+        ftp://a.test/           | b""         | True
+        ftp://a.test/d/         | b"d"        | True
+        ftp://a.test/d;type=d   | b"d"        | True
+        ftp://a.test/f;type=A   | b"f"        | False
+        ftp://a.test/f%3Btype=a | b"f;type=a" | False
+        ftp://a.test/%2F        | b"/"        | True
+        ftp://a.test/%2Fetc/f   | b"/etc/f"   | False
+        ftp://a.test//etc//     | b"/etc"     | True
+        ftp://a.test/caf%E9     | b"caf\xe9"  | False
+        ftp://a.test/f?q=1      | b"f?q=1"    | False
+        ftp://a.test/f?         | b"f?"       | False
+    """,
 )
 def test_urls_are_read_as_their_standard_says(url, path, is_listing):
     target = target_of(url)
@@ -264,16 +265,16 @@ def test_a_directory_by_any_name_is_redirected_within_its_server():
         assert target == response.url.replace("?", "%3F") + "/"
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    [
-        "ftp://a.test/a%0d%0aDELE x",
-        "ftp://a.test/a%0Ab",
-        "ftp://a.test/%00",
-        "ftp://a.test/d%0D/",
-        "ftp://me%0d%0aDELE%20x:x@a.test/",
-        "ftp://me:x%0aDELE%20x@a.test/",
-    ],
+    """
+        ftp://a.test/a%0d%0aDELE x
+        ftp://a.test/a%0Ab
+        ftp://a.test/%00
+        ftp://a.test/d%0D/
+        ftp://me%0d%0aDELE%20x:x@a.test/
+        ftp://me:x%0aDELE%20x@a.test/
+    """,
 )
 def test_no_url_can_say_a_second_command(url):
     async def scenario():

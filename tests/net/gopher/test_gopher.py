@@ -17,6 +17,7 @@ from loopback import (
 )
 from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.net.gopher.handler import gopher_ports, target_of
@@ -98,20 +99,20 @@ def test_links_ask_for_the_selectors_that_the_menu_has():
     assert [target_of(url).selector for url in urls[:3]] == asked
 
 
-@pytest.mark.parametrize(
-    ("path", "line", "content_type"),
-    [
-        ("/0/a%20b.txt", b"/a b.txt", b"text/plain"),
-        ("/0about", b"about", b"text/plain"),
-        ("/h/x.html", b"/x.html", b"text/html"),
-        ("/g/x", b"/x", b"image/gif"),
-        ("/I/x.jpg", b"/x.jpg", b"image/jpeg"),
-        ("/9/x.tar.gz", b"/x.tar.gz", b"application/gzip"),
-        ("/5/x", b"/x", None),
-        ("/0/x?y=z", b"/x?y=z", b"text/plain"),
-        ("/0/caf%E9", b"/caf\xe9", b"text/plain"),
-        ("/0//x", b"//x", b"text/plain"),
-    ],
+@cases(
+    "path line content_type",
+    r"""
+        /0/a%20b.txt | b"/a b.txt"  | b"text/plain"
+        /0about      | b"about"     | b"text/plain"
+        /h/x.html    | b"/x.html"   | b"text/html"
+        /g/x         | b"/x"        | b"image/gif"
+        /I/x.jpg     | b"/x.jpg"    | b"image/jpeg"
+        /9/x.tar.gz  | b"/x.tar.gz" | b"application/gzip"
+        /5/x         | b"/x"        | None
+        /0/x?y=z     | b"/x?y=z"    | b"text/plain"
+        /0/caf%E9    | b"/caf\xe9"  | b"text/plain"
+        /0//x        | b"//x"       | b"text/plain"
+    """,
 )
 def test_documents_are_asked_for_by_one_line_and_typed_by_their_item(path, line, content_type):
     response, asked = get(b"hello\r\n", path)
@@ -121,18 +122,18 @@ def test_documents_are_asked_for_by_one_line_and_typed_by_their_item(path, line,
     assert "wire_body" not in response.meta
 
 
-@pytest.mark.parametrize(
-    ("says", "text"),
-    [
-        (b"one\r\ntwo\r\n.\r\n", b"one\r\ntwo\r\n"),
-        (b"one\n.\n", b"one\n"),
-        (b"one\r\n.", b"one\r\n"),
-        (b".\r\n", b""),
-        (b"one\r\n...\r\n", b"one\r\n...\r\n"),
-        (b"ends with a dot.\r\n", b"ends with a dot.\r\n"),
-        (b"one\r\n.\r\ntwo\r\n", b"one\r\n.\r\ntwo\r\n"),
-        (b"", b""),
-    ],
+@cases(
+    "says text",
+    r"""
+        b"one\r\ntwo\r\n.\r\n"  | b"one\r\ntwo\r\n"
+        b"one\n.\n"             | b"one\n"
+        b"one\r\n."             | b"one\r\n"
+        b".\r\n"                | b""
+        b"one\r\n...\r\n"       | b"one\r\n...\r\n"
+        b"ends with a dot.\r\n" | b"ends with a dot.\r\n"
+        b"one\r\n.\r\ntwo\r\n"  | b"one\r\n.\r\ntwo\r\n"
+        b""                     | b""
+    """,
 )
 def test_the_dot_that_ends_a_text_is_no_part_of_it(says, text):
     response, _ = get(says, "/0/x")
@@ -164,9 +165,16 @@ def test_what_looks_like_an_error_item_is_none():
     assert get(b"3No\t\terror.host\t1\r\n0But this\t/x\ta.test\t70\r\n")[0].status == 200
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
-    ["/0/a%0d%0aQUIT", "/0/a%0Ab", "/0/a%09b", "/1%00", "/%0d", "/7/search%09words"],
+    """
+        /0/a%0d%0aQUIT
+        /0/a%0Ab
+        /0/a%09b
+        /1%00
+        /%0d
+        /7/search%09words
+    """,
 )
 def test_no_selector_can_say_more_than_one_line(path):
     with pytest.raises(BadUrlError):
@@ -174,7 +182,18 @@ def test_no_selector_can_say_more_than_one_line(path):
     assert outcome_from(MENU, path) == "bad_url"
 
 
-@pytest.mark.parametrize("path", ["/7/search", "/8/x", "/2/x", "/T/x", "/i/x", "/3/x", "/+/x"])
+@cases(
+    "path",
+    """
+        /7/search
+        /8/x
+        /2/x
+        /T/x
+        /i/x
+        /3/x
+        /+/x
+    """,
+)
 def test_what_is_no_document_is_not_asked_for(path):
     assert outcome_from(MENU, path) == "bad_url"
 
@@ -281,16 +300,28 @@ def test_an_endless_menu_is_cut_and_so_is_its_page():
     assert links(get(b"\n" * 3_000_000, PAGE_MAX_BYTES=4_000_000)[0]) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        b"0x\t/x\t\t70", b"0x\t/x\ta b\t70", b"0x\t/x\ta/b\t70", b"0x\t/x\t@b.test\t70",
-        b"0x\t/x\ta.test\t0", b"0x\t/x\ta.test\t99999", b"0x\t/x\ta.test\t-1",
-        b"0x\t/x\ta.test\t\xb2", b"0x\t/x\ta.test", b"0x\t/x", b"0x",
-        b"0x\t/../x\ta.test\t70", b"0x\t/a/./b\ta.test\t70", b"0x\t..\ta.test\t70",
-        b"hx\tURL:javascript:alert(1)\ta.test\t70", b"hx\tURL:\ta.test", b"0x\t/a\0b\ta.test\t70",
-    ],
-)  # fmt: skip
+    r"""
+        b"0x\t/x\t\t70"
+        b"0x\t/x\ta b\t70"
+        b"0x\t/x\ta/b\t70"
+        b"0x\t/x\t@b.test\t70"
+        b"0x\t/x\ta.test\t0"
+        b"0x\t/x\ta.test\t99999"
+        b"0x\t/x\ta.test\t-1"
+        b"0x\t/x\ta.test\t\xb2"
+        b"0x\t/x\ta.test"
+        b"0x\t/x"
+        b"0x"
+        b"0x\t/../x\ta.test\t70"
+        b"0x\t/a/./b\ta.test\t70"
+        b"0x\t..\ta.test\t70"
+        b"hx\tURL:javascript:alert(1)\ta.test\t70"
+        b"hx\tURL:\ta.test"
+        b"0x\t/a\0b\ta.test\t70"
+    """,
+)
 def test_items_that_lead_nowhere_are_no_links(line):
     found = links(get(line + b"\r\n0Ok\t/ok\ta.test\t70\r\n")[0])
     # A single dot pair that ends a type's segment is no dot segment: 0.. is a name.

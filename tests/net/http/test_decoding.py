@@ -14,6 +14,7 @@ from odd_answers import PACK, raw_deflate
 from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.net.http.decoding import (
@@ -143,9 +144,12 @@ def test_a_request_may_have_a_bound_of_its_own():
     assert (response.body, response.flags) == (PAGE[:100], ["truncated", "body_cut"])
 
 
-@pytest.mark.parametrize(
-    ("flag", "flags"),
-    [("truncated", ["truncated"]), ("dataloss", ["dataloss", "truncated", "body_cut"])],
+@cases(
+    "flag flags",
+    """
+        truncated | ["truncated"]
+        dataloss  | ["dataloss", "truncated", "body_cut"]
+    """,
 )
 def test_only_a_body_that_was_not_cut_on_the_way_is_called_cut_in_decoding(flag, flags):
     wire = gzip.compress(PAGE)

@@ -28,6 +28,7 @@ from scrapy.exceptions import StopDownload
 from scrapy.http import HtmlResponse
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
@@ -328,18 +329,18 @@ async def test_listeners_hear_headers_and_bytes():
     assert heard == [([b"text/html"], 5), b"hello"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("PAGE_MAX_BYTES", 0),
-        ("PAGE_MAX_BYTES", "many"),
-        ("DOWNLOAD_TIMEOUT", 0),
-        ("NET_CONNECT_TIMEOUT_SECS", "nan"),
-        ("NET_FIRST_BYTE_TIMEOUT_SECS", 0),
-        ("NET_MIN_BYTES_PER_SEC", -1),
-        ("NET_MIN_RATE_SECS", 0),
-        ("NET_KEEPALIVE_CONNECTIONS", -1),
-    ],
+@cases(
+    "name value",
+    """
+        PAGE_MAX_BYTES              | 0
+        PAGE_MAX_BYTES              | many
+        DOWNLOAD_TIMEOUT            | 0
+        NET_CONNECT_TIMEOUT_SECS    | nan
+        NET_FIRST_BYTE_TIMEOUT_SECS | 0
+        NET_MIN_BYTES_PER_SEC       | -1
+        NET_MIN_RATE_SECS           | 0
+        NET_KEEPALIVE_CONNECTIONS   | -1
+    """,
 )
 def test_limits_that_cannot_work_are_refused_by_name(name, value):
     crawler = get_crawler(settings_dict={name: value})

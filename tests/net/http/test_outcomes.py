@@ -40,6 +40,7 @@ from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from scrapy.utils.test import get_crawler
 from strategies import examples
+from text_tables import cases
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
@@ -95,15 +96,15 @@ async def read_hello(raw, reader, writer):
     await reader.read(10)
 
 
-@pytest.mark.parametrize(
-    ("serving", "says", "connections"),
-    [
+@cases(
+    "serving says connections",
+    r"""
         # It is contacted once though another failed before it.
-        (["127.0.0.3"], b"HTTP/1.1 400 Bad Request\r\n\r\n", [1]),
+        ["127.0.0.3"]              | b"HTTP/1.1 400 Bad Request\r\n\r\n" | [1]
         # It was contacted though it speaks no TLS, and no other address is tried.
-        (["127.0.0.2", "127.0.0.3"], b"HTTP/1.1 400 Bad Request\r\n\r\n", [1, 0]),
-        (["127.0.0.2", "127.0.0.3"], b"", [1, 0]),
-    ],
+        ["127.0.0.2", "127.0.0.3"] | b"HTTP/1.1 400 Bad Request\r\n\r\n" | [1, 0]
+        ["127.0.0.2", "127.0.0.3"] | b""                                 | [1, 0]
+    """,
 )
 async def test_one_address_is_contacted_once(serving, says, connections):
     records = {"a.test": ["300 A 127.0.0.2", "300 A 127.0.0.3"]}
@@ -119,21 +120,23 @@ async def test_one_address_is_contacted_once(serving, says, connections):
         assert [server.connections for server in servers] == connections
 
 
-@pytest.mark.parametrize(
-    ("url", "outcome"),
-    [
-        ("http://255.255.255.255/", "connect_failed"),  # no route
-        ("http://127.0.0.1:1/", "connect_refused"),
-        ("http://[::1]:1/", "connect_refused"),
-        ("http://a.test/", "dns_failed"),  # the name server is down
-        ("http://127.1/", "dns_not_found"),
-        ("http://a..test/", "dns_not_found"),
-        ("http:///x", "bad_url"),
-        ("http://h:99999/", "bad_url"),
-        ("http://[fe80::1%25lo]:1/", "bad_url"),
-        ("http://[::1/", "bad_url"),
-        ("foo://h/", "bad_url"),
-    ],
+@cases(
+    "url outcome",
+    """
+        # no route
+        http://255.255.255.255/  | connect_failed
+        http://127.0.0.1:1/      | connect_refused
+        http://[::1]:1/          | connect_refused
+        # the name server is down
+        http://a.test/           | dns_failed
+        http://127.1/            | dns_not_found
+        http://a..test/          | dns_not_found
+        http:///x                | bad_url
+        http://h:99999/          | bad_url
+        http://[fe80::1%25lo]:1/ | bad_url
+        http://[::1/             | bad_url
+        foo://h/                 | bad_url
+    """,
 )
 def test_a_url_that_leads_to_no_server_has_its_outcome(url, outcome):
     assert outcome_of_url(url) == outcome
@@ -148,9 +151,12 @@ async def test_silence_after_the_connection_is_a_timeout():
             assert outcome_of(silent.value) == "timeout"
 
 
-@pytest.mark.parametrize(
-    ("bound", "outcome"),
-    [("DOWNLOAD_TIMEOUT", "timeout"), ("NET_CONNECT_TIMEOUT_SECS", "connect_timeout")],
+@cases(
+    "bound outcome",
+    """
+        DOWNLOAD_TIMEOUT         | timeout
+        NET_CONNECT_TIMEOUT_SECS | connect_timeout
+    """,
 )
 async def test_a_connection_that_is_not_made_ends_by_the_first_of_both_bounds(bound, outcome):
     async with raw_server([hold]) as server, handler_with(**{bound: 0.05}) as handler:
@@ -411,7 +417,17 @@ async def test_an_unwanted_body_is_not_received():
 
 
 @pytest.mark.parametrize("setting", ["PAGE_CONTENT_TYPES", "PAGE_REFUSED_CONTENT_TYPES"])
-@pytest.mark.parametrize("value", ["html", "/", "text/html/", "*/*", "text/ht*ml", "/html"])
+@cases(
+    "value",
+    """
+        html
+        /
+        text/html/
+        */*
+        text/ht*ml
+        /html
+    """,
+)
 def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
     crawler = get_crawler(settings_dict={setting: value})
     with pytest.raises(FatalError, match=rf"^{setting} must contain .*, not .*\.$"):
@@ -600,7 +616,13 @@ async def test_a_fetch_with_a_closed_handler_has_an_outcome():
         assert outcome_of(failed.value) == "connection_lost"
 
 
-@pytest.mark.parametrize(("scheme", "bound"), [("http", 8), ("https", 2)])
+@cases(
+    "scheme bound",
+    """
+        http  | 8
+        https | 2
+    """,
+)
 async def test_idle_connections_are_bounded(scheme, bound):
     records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
     async with name_server(zone(records)) as names:

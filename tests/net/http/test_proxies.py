@@ -14,6 +14,7 @@ from loopback import (
     untrusted,
 )
 from scrapy import Request
+from text_tables import cases
 
 from webcrawl.net.outcomes import FetchError, outcome_of
 
@@ -145,13 +146,13 @@ async def test_a_tunnel_is_used_again_like_any_connection():
             assert (proxy.connections, server.connections) == (connections, connections)
 
 
-@pytest.mark.parametrize(
-    ("host", "authority", "outcome"),
-    [
-        ("a.test", True, "http_200"),
-        ("a.test", False, "tls_failed"),
-        ("b.test", True, "tls_failed"),
-    ],
+@cases(
+    "host authority outcome",
+    """
+        a.test | True  | http_200
+        a.test | False | tls_failed
+        b.test | True  | tls_failed
+    """,
 )
 async def test_certificates_are_verified_in_a_tunnel(
     monkeypatch, tmp_path, host, authority, outcome

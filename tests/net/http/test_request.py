@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback import head
 from scrapy import Request
+from text_tables import cases
 
 from webcrawl.net.http.request import ADDED, Endpoint, Proxy, additions, wire_request
 
@@ -35,18 +36,18 @@ def test_a_request_goes_to_the_endpoint_of_its_url(url, endpoint):
     assert sent(url).endpoint == endpoint
 
 
-@pytest.mark.parametrize(
-    ("url", "line"),
-    [
-        ("http://a.test", b"GET / HTTP/1.1"),
-        ("http://a.test?q", b"GET /?q HTTP/1.1"),
-        ("http://a.test#f", b"GET / HTTP/1.1"),
-        ("http://a.test/x?#y", b"GET /x? HTTP/1.1"),
-        ("http://a.test//a//b", b"GET //a//b HTTP/1.1"),
-        ("http://a.test/a%7Eb/%2e./c?q=%20&r=a+b#frag", b"GET /a%7Eb/%2e./c?q=%20&r=a+b HTTP/1.1"),
-        ("http://a.test/\u00e9|'", b"GET /\xc3\xa9|' HTTP/1.1"),
-        ("http://u:p@a.test/x", b"GET /x HTTP/1.1"),
-    ],
+@cases(
+    "url line",
+    r"""
+        http://a.test                               | b"GET / HTTP/1.1"
+        http://a.test?q                             | b"GET /?q HTTP/1.1"
+        http://a.test#f                             | b"GET / HTTP/1.1"
+        http://a.test/x?#y                          | b"GET /x? HTTP/1.1"
+        http://a.test//a//b                         | b"GET //a//b HTTP/1.1"
+        http://a.test/a%7Eb/%2e./c?q=%20&r=a+b#frag | b"GET /a%7Eb/%2e./c?q=%20&r=a+b HTTP/1.1"
+        http://a.test/é|'                           | b"GET /\xc3\xa9|' HTTP/1.1"
+        http://u:p@a.test/x                         | b"GET /x HTTP/1.1"
+    """,
 )
 def test_what_is_asked_for_is_what_was_recorded(url, line):
     assert sent(url).data.split(b"\r\n")[0] == line
@@ -117,9 +118,13 @@ def test_fields_are_sent_in_their_order_behind_the_host():
     assert request.data == b"POST / HTTP/1.1\r\n" + lines + b"\r\nq=1"
 
 
-@pytest.mark.parametrize(
-    ("url", "value"),
-    [("user@a.test", b"dXNlcjo="), (":p@a.test", b"OnA="), ("a:b:c@a.test", b"YTpiOmM=")],
+@cases(
+    "url value",
+    """
+        user@a.test  | b"dXNlcjo="
+        :p@a.test    | b"OnA="
+        a:b:c@a.test | b"YTpiOmM="
+    """,
 )
 def test_credentials_of_a_url_are_sent_as_a_field(url, value):
     assert sent(f"http://{url}/").headers[1] == (b"Authorization", b"Basic " + value)
@@ -127,18 +132,18 @@ def test_credentials_of_a_url_are_sent_as_a_field(url, value):
     assert own.headers[1:] == ((b"Authorization", b"Basic x"),)
 
 
-@pytest.mark.parametrize(
-    ("method", "body", "length"),
-    [
-        ("GET", b"", None),
-        ("HEAD", b"", None),
-        ("OPTIONS", b"", None),
-        ("GET", b"q", b"1"),
-        ("POST", b"", b"0"),
-        ("PUT", b"qq", b"2"),
-        ("DELETE", b"", b"0"),
-        ("PURGE", b"", b"0"),
-    ],
+@cases(
+    "method body length",
+    """
+        GET     | b""   | None
+        HEAD    | b""   | None
+        OPTIONS | b""   | None
+        GET     | b"q"  | b"1"
+        POST    | b""   | b"0"
+        PUT     | b"qq" | b"2"
+        DELETE  | b""   | b"0"
+        PURGE   | b""   | b"0"
+    """,
 )
 def test_the_length_of_the_body_is_sent_whatever_its_fields_say(method, body, length):
     for fields in ({}, {"Content-Length": "7"}, {"transfer-encoding": "chunked"}):

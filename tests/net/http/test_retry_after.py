@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.http import Response
+from text_tables import cases
 
 from webcrawl.net.outcomes import retry_after
 
@@ -17,7 +18,15 @@ def answer(value, *, status=429, **headers):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize(("value", "secs"), [("0", 0), ("120", 120), (" 7 ", 7), ("007", 7)])
+@cases(
+    "value secs",
+    """
+        "0"   | 0
+        "120" | 120
+        " 7 " | 7
+        007   | 7
+    """,
+)
 def test_seconds_are_taken_as_they_are(status, value, secs):
     assert retry_after(answer(value, status=status), now=NOW) == secs
 

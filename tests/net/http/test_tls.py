@@ -40,7 +40,7 @@ from odd_tls import (
 from OpenSSL import SSL
 from scrapy import Request
 from scrapy.settings import Settings
-from text_tables import table
+from text_tables import cases
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
@@ -96,9 +96,9 @@ class _Wrapped:
         return getattr(self._of, name)
 
 
-@pytest.mark.parametrize(
-    ("openssl", "iana"),
-    table("""
+@cases(
+    "openssl iana",
+    """
         TLS_AES_256_GCM_SHA384 | TLS_AES_256_GCM_SHA384
         ECDHE-ECDSA-AES256-GCM-SHA384 | TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
         ECDHE-RSA-CHACHA20-POLY1305 | TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
@@ -106,7 +106,7 @@ class _Wrapped:
         ECDHE-ECDSA-AES256-CCM8 | TLS_ECDHE_ECDSA_WITH_AES_256_CCM_8
         AES128-SHA | TLS_RSA_WITH_AES_128_CBC_SHA
         PSK-AES128-CBC-SHA | PSK-AES128-CBC-SHA
-    """),
+    """,
 )
 def test_cipher_suites_have_the_names_of_the_registry(openssl, iana):
     """As ``openssl ciphers -stdname`` has them."""
@@ -121,8 +121,12 @@ async def test_the_version_is_that_of_the_connection():
         assert (await get()).meta["tls"] == "TLSv1.2 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA"
 
 
-@pytest.mark.parametrize(
-    ("address", "outcome"), [("127.0.0.1", "http_200"), ("127.0.0.2", "tls_failed")]
+@cases(
+    "address outcome",
+    """
+        127.0.0.1 | http_200
+        127.0.0.2 | tls_failed
+    """,
 )
 async def test_an_address_has_to_be_in_the_certificate(monkeypatch, tmp_path, address, outcome):
     authority = trustme.CA()
@@ -220,13 +224,13 @@ async def test_a_handshake_that_is_given_up_leaves_nothing_behind():
     assert errors == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("DOWNLOAD_TLS_MIN_VERSION", "1.2"),
-        ("DOWNLOAD_TLS_MAX_VERSION", "SSLv3"),
-        ("DOWNLOADER_CLIENT_TLS_CIPHERS", "no such cipher"),
-    ],
+@cases(
+    "name value",
+    """
+        DOWNLOAD_TLS_MIN_VERSION      | "1.2"
+        DOWNLOAD_TLS_MAX_VERSION      | SSLv3
+        DOWNLOADER_CLIENT_TLS_CIPHERS | no such cipher
+    """,
 )
 async def test_what_is_unknown_to_tls_is_one_sentence(name, value):
     with pytest.raises(FatalError, match=rf"^[^.\n]*{name}.*{value}[^\n]*\.$"):
@@ -410,9 +414,14 @@ async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
     assert [size for size in sizes if not 256 <= size + 4 <= 511] == sizes != []
 
 
-@pytest.mark.parametrize(
-    ("host", "indicated"),
-    [("a.test", "a.test"), ("a.test.", "a.test"), ("a_b.test", "a_b.test"), ("127.0.0.1", None)],
+@cases(
+    "host indicated",
+    """
+        a.test    | a.test
+        a.test.   | a.test
+        a_b.test  | a_b.test
+        127.0.0.1 | None
+    """,
 )
 async def test_servers_are_told_names_as_certificates_have_them(host, indicated):
     """RFC 6066, section 3: without the dot at the end, and no addresses."""
@@ -423,8 +432,13 @@ async def test_servers_are_told_names_as_certificates_have_them(host, indicated)
     assert told == [indicated]
 
 
-@pytest.mark.parametrize(
-    ("bits", "ciphers"), [(1024, "ALL:@SECLEVEL=0"), (2048, "kRSA"), (2048, "AES128-SHA")]
+@cases(
+    "bits ciphers",
+    """
+        1024 | ALL:@SECLEVEL=0
+        2048 | kRSA
+        2048 | AES128-SHA
+    """,
 )
 async def test_old_keys_and_cipher_suites_are_accepted(tmp_path, bits, ciphers):
     tls = old_server(tmp_path, bits)

@@ -7,7 +7,7 @@ from broken_pages import PAGES, URL
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import lines, pieces, shown, table
+from text_tables import cases, lines, pieces, shown, table
 
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction import html as extraction
@@ -34,9 +34,9 @@ def paths(html, *, kinds=KINDS, **more):
     return [url.removeprefix("http://a.test") for url in urls(html, kinds=kinds, **more)]
 
 
-@pytest.mark.parametrize(
-    ("html", "link"),
-    table("""
+@cases(
+    "html link",
+    """
         <a href="/x">Text</a>                             | a /x Text
         <A HREF=y REL='NoFollow  UGC'>T                   | a /dir/y [nofollow ugc] T
         <map><area href="z" alt="no"></map>               | area /dir/z no
@@ -48,8 +48,8 @@ def paths(html, *, kinds=KINDS, **more):
         <link rel="alternate" hreflang="de" href="/de">   | alternate /de [alternate]
         <meta http-equiv="Refresh" content="5; URL='/r'"> | refresh /r
         <svg><a href="/s"><text>drawn</text></a></svg>    | a /s drawn
-    """),
-)  # fmt: skip
+    """,
+)
 def test_link_of_each_kind(html, link):
     assert shown(links(html)) == link
 
@@ -226,15 +226,15 @@ def test_schemes_are_those_asked_for():
     assert urls(html, schemes=frozenset({"ftp"})) == ["ftp://a.test/f"]
 
 
-@pytest.mark.parametrize(
-    ("encoding", "declared", "head"),
-    [
-        ("utf-8", None, ""),
-        ("utf-8-sig", "koi8-r", ""),
-        ("windows-1251", "windows-1251", ""),
-        ("koi8-r", None, "<meta charset=koi8-r>"),
-        ("utf-16", None, ""),
-    ],
+@cases(
+    "encoding declared head",
+    """
+        utf-8        | None         | ""
+        utf-8-sig    | koi8-r       | ""
+        windows-1251 | windows-1251 | ""
+        koi8-r       | None         | <meta charset=koi8-r>
+        utf-16       | None         | ""
+    """,
 )
 def test_text_is_read_in_the_encoding_of_the_document(encoding, declared, head):
     body = f"{head}<a href=/x>Привет</a>".encode(encoding)
@@ -247,9 +247,9 @@ def test_query_is_in_the_encoding_of_the_document_and_the_path_is_not():
     assert urls(html) == ["http://a.test/%D0%B6?q=%D0%B6"]
 
 
-@pytest.mark.parametrize(
-    ("html", "expected"),
-    table("""
+@cases(
+    "html expected",
+    """
         <img src="/i" alt=" A  cat "> | img /i A cat
         <image src="/i"> | img /i
         <img srcset="/1 1x, /2 2x" src=/3 alt=x> | img /3 x, img /1 x, img /2 x
@@ -278,15 +278,15 @@ def test_query_is_in_the_encoding_of_the_document_and_the_path_is_not():
             | css /i.css, css /b, css /c
         <a href=/a style='x: url(/b)'>x</a> | a /a x, css /b
         <svg><a xlink:href='/x'>drawn</a></svg> | a /x drawn
-    """),
-)  # fmt: skip
+    """,
+)
 def test_link_of_each_kind_that_can_be_asked_for(html, expected):
     assert shown(links(html, kinds=KINDS)) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "html",
-    lines("""
+    """
         <form method=post action=/f>
         <form method=DIALOG action=/f>
         <form>
@@ -306,8 +306,8 @@ def test_link_of_each_kind_that_can_be_asked_for(html, expected):
         <div background=x>
         <link imagesrcset>
         <img data-src='' data-srcset>
-    """),
-)  # fmt: skip
+    """,
+)
 def test_elements_without_links_give_none_of_any_kind(html):
     assert links(html, kinds=KINDS) == []
 

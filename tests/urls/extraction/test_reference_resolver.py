@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import table, words
+from text_tables import cases, table, words
 
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
@@ -66,9 +66,9 @@ def test_resolver_agrees_with_normalize(base, references, codec, schemes):
     assert agrees(base, references, codec, schemes)
 
 
-@pytest.mark.parametrize(
-    ("base", "references"),
-    table(r"""
+@cases(
+    "base references",
+    r"""
         http://a.test/   | javascript:/ data:/ mailto:/x tel:/
         http://a.test/d/p | a:b ?x //x/y x/%2e%2e/y /
         http://a.test/d/p | http://b.test:80/x https://b.xn--zz/x
@@ -76,7 +76,7 @@ def test_resolver_agrees_with_normalize(base, references, codec, schemes):
         http://a.test/d/p | https://b.test:65000/ https://b.test:45678/x%zz%2e/%2e/a%2e%2e/
         http://a.test/d/p | x¶ x#a¶b
         https://a.test/   | http:/x http:///x //x ///x /\x/y
-    """),
+    """,
 )
 def test_resolver_agrees_with_normalize_where_it_once_did_not(base, references):
     assert agrees(base, ["", *(one.replace("¶", "\n") for one in words(references))])
@@ -128,9 +128,9 @@ def test_base_that_is_none_resolves_nothing_relative():
     assert ReferenceResolver("nonsense").resolve("x") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    table("""
+@cases(
+    "text expected",
+    """
         ../../c/1.html         | http://a.test/c/1.html
         ../../c/2.html?x=1#y   | http://a.test/c/2.html?x=1
         https://B.test:443/é/1 | https://b.test/%C3%A9/1
@@ -138,8 +138,8 @@ def test_base_that_is_none_resolves_nothing_relative():
         ../a/?b/c              | http://a.test/x/a/?b/c
         http://                |
         //b.test/../x/y        | http://b.test/x/y
-    """),
-)  # fmt: skip
+    """,
+)
 def test_directory_is_resolved_once(text, expected):
     resolver = ReferenceResolver("http://a.test/x/y/z")
     assert resolver.resolve(text) == resolver.resolve(text) == (expected or None)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
-from text_tables import pieces, table
+from text_tables import cases, pieces, table
 
 from webcrawl.urls import Link
 from webcrawl.urls.extraction.robots_meta import followed, robots_directives
@@ -103,9 +103,12 @@ def test_a_name_in_the_header_is_whom_the_directives_behind_it_are_for(value, ex
     assert header(value) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [("otherbot: noindex", "noindex"), ("otherbot: noindex, nofollow", "noindex nofollow")],
+@cases(
+    "value expected",
+    """
+        otherbot: noindex           | noindex
+        otherbot: noindex, nofollow | noindex nofollow
+    """,
 )
 def test_a_name_in_the_content_of_an_element_has_no_meaning(value, expected):
     # Google knows names in the header alone; Nutch finds the directives behind it.

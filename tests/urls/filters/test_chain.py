@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import table
+from text_tables import cases
 
 from webcrawl.urls import HTTP_SCHEMES
 from webcrawl.urls.filters import chain as chains
@@ -47,7 +47,13 @@ def test_first_filter_that_refuses_gives_its_name():
     assert chain.refusal(URL, 3) == "depth"
 
 
-@pytest.mark.parametrize(("length", "refused"), [(2048, None), (2049, "length")])
+@cases(
+    "length refused",
+    """
+        2048 | None
+        2049 | length
+    """,
+)
 def test_url_of_exactly_the_length_passes(length, refused):
     chain = FilterChain([length_filter(2048)])
     assert chain.refusal(URL.ljust(length, "x"), 0) == refused
@@ -72,15 +78,15 @@ def asking():
     ]
 
 
-@pytest.mark.parametrize(
-    ("url", "questions"),
-    table("""
+@cases(
+    "url questions",
+    """
         http://a.test/x/y        | server http a.test None, url x y
         ftp://a/X/y/             | server ftp a None, url x y  , link a a.test
         https://[::1]:81/X?Y=/Z/ | server https ::1 81, url x Y=/Z/, link ::1 a.test
         http://a.test/?          | server http a.test None, url
         http://b.test:8080       | server http b.test 8080, url  , link b.test a.test
-    """),
+    """,
 )
 def test_filters_are_asked_what_they_need_to_know(url, questions):
     asked, filters = asking()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import hosts
-from text_tables import table
+from text_tables import cases, table
 
 from webcrawl.urls.filters import host_rules
 from webcrawl.urls.filters.host_rules import UrlHostRules
@@ -77,19 +77,19 @@ def test_longest_rule_that_fits_is_taken():
     assert rules.canonical("web.a.net") == "xeb.a.neu"
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        "startsWith(www.)=",
-        "startsWith(www.)",
-        "startsWith(www,)=",
-        "  startsWith(WWW.) : ",
-        "startsWith(www.) ",
-        "startsWith(\\u0077ww.)\\",
-        "starts\\\n   With(www.)=",
-        "\ufeffstartsWith(www.)=",
-        "startsWith(www.)=\r\n\r\n! a comment\r\n# startsWith(a.)=",
-    ],
+    r"""
+        startsWith(www.)=
+        startsWith(www.)
+        startsWith(www,)=
+        "  startsWith(WWW.) : "
+        "startsWith(www.) "
+        startsWith(\u0077ww.)\
+        "starts\\\n   With(www.)="
+        "\ufeffstartsWith(www.)="
+        "startsWith(www.)=\r\n\r\n! a comment\r\n# startsWith(a.)="
+    """,
 )
 def test_properties_are_read_as_java_reads_them(line, tmp_path):
     path = tmp_path / "rules"

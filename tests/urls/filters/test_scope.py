@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import table
+from text_tables import cases
 
 from webcrawl.urls import SCHEMES
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
@@ -30,9 +30,9 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "url", "is_refused"),
-    table("""
+@cases(
+    "name url is_refused",
+    """
         port        | http://a.test/          |
         port        | http://a.test:8080/     |
         port        | http://a.test:25/       | refused
@@ -62,7 +62,7 @@ FILTERS = {
         pattern     | http://a.test/x/private/y    | refused
         pattern     | http://a.test/x.cgi?y        | refused
         pattern     | http://a.test/private        |
-    """),
+    """,
 )
 def test_each_filter_refuses_its_own(name, url, is_refused):
     """Ports that browsers refuse, hosts that a name server makes up, expressions that match as a
@@ -71,9 +71,12 @@ def test_each_filter_refuses_its_own(name, url, is_refused):
     assert refusal == (name if is_refused else None)
 
 
-@pytest.mark.parametrize(
-    ("allowed", "bad", "passing"),
-    [({25, 8080}, {8080}, {"", ":25", ":8080"}), ((), {81}, {"", ":25", ":8080"})],
+@cases(
+    "allowed bad passing",
+    """
+        {25, 8080} | {8080} | {"", ":25", ":8080"}
+        ()         | {81}   | {"", ":25", ":8080"}
+    """,
 )
 def test_ports_may_be_allowed_and_bad(allowed, bad, passing):
     chain = FilterChain([port_filter(frozenset(allowed), frozenset(bad))])

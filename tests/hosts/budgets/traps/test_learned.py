@@ -4,6 +4,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from text_tables import cases
 
 from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps
@@ -46,19 +47,19 @@ def test_a_pattern_is_parked_when_enough_of_its_pages_were_seen_before(traps):
     assert traps.stats() == {"traps/learned": 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        "http://a.test/",
-        "http://a.test/cal/",
-        "http://a.test/cal/2000",
-        "http://a.test/cal/2000?sid=1&view=day",
-        "http://a.test/calendar/2000?sid=1",
-        "http://a.test:81/cal/2000?sid=1",
-        "https://a.test/cal/2000?sid=1",
-        "http://www.a.test/cal/2000?sid=1",
-        "http://b.test/cal/2000?sid=1",
-    ],
+    """
+        http://a.test/
+        http://a.test/cal/
+        http://a.test/cal/2000
+        http://a.test/cal/2000?sid=1&view=day
+        http://a.test/calendar/2000?sid=1
+        http://a.test:81/cal/2000?sid=1
+        https://a.test/cal/2000?sid=1
+        http://www.a.test/cal/2000?sid=1
+        http://b.test/cal/2000?sid=1
+    """,
 )
 def test_other_patterns_are_let_pass(traps, other):
     learn(traps, CALENDAR)
