@@ -19,18 +19,21 @@ def table(text):
     return [tuple(cell.strip() for cell in row) for row in rows]
 
 
-def cases(names, text):
+def cases(names, text, known=()):
     """Run a test once per line of *text*; the cells are its arguments *names*, split by spaces.
 
-    A cell that is a Python literal (a number, None, quoted text, a dict) is that value. Any other
-    cell is text. Lines that start with "# " are comments.
+    A cell that is a Python literal (a number, None, quoted text, a dict) is that value. A cell that
+    is a name in *known*, such as ``globals()``, is the value there. Any other cell is text. Lines
+    that start with "# " are comments.
     """
     rows = [row for row in table(text) if not row[0].startswith("# ")]
-    values = [tuple(map(_value, row)) for row in rows]
+    values = [tuple(_value(cell, known) for cell in row) for row in rows]
     return pytest.mark.parametrize(tuple(names.split()), values)
 
 
-def _value(cell):
+def _value(cell, known=()):
+    if cell in known:
+        return known[cell]
     with contextlib.suppress(ValueError, SyntaxError):
         return ast.literal_eval(cell)
     return cell

@@ -205,14 +205,15 @@ async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
         ]
 
 
-@pytest.mark.parametrize(
-    ("says", "outcome", "bound"),
-    [
-        (b"", "first_byte_timeout", {"NET_FIRST_BYTE_TIMEOUT_SECS": 0.1}),
-        (b"", "timeout", {"DOWNLOAD_TIMEOUT": 0.1}),
-        (ESTABLISHED, "connect_timeout", {"NET_CONNECT_TIMEOUT_SECS": 0.1}),
-        (ESTABLISHED, "timeout", {"DOWNLOAD_TIMEOUT": 0.1}),
-    ],
+@cases(
+    "says outcome bound",
+    """
+        b""         | first_byte_timeout | {"NET_FIRST_BYTE_TIMEOUT_SECS": 0.1}
+        b""         | timeout            | {"DOWNLOAD_TIMEOUT": 0.1}
+        ESTABLISHED | connect_timeout    | {"NET_CONNECT_TIMEOUT_SECS": 0.1}
+        ESTABLISHED | timeout            | {"DOWNLOAD_TIMEOUT": 0.1}
+    """,
+    globals(),
 )
 async def test_a_silent_proxy_is_given_up_in_time(says, outcome, bound):
     async with raw_server([head, says, hold]) as proxy, handler_with(**bound) as handler:

@@ -137,9 +137,14 @@ async def test_an_address_has_to_be_in_the_certificate(monkeypatch, tmp_path, ad
     assert await outcome_at(OK, tls=tls, **where, DOWNLOAD_VERIFY_CERTIFICATES=True) == outcome
 
 
-@pytest.mark.parametrize(
-    ("says", "verified", "outcome"),
-    [(OK, False, "http_200"), (PAGE_AND_END, False, "http_200"), (OK, True, "tls_failed")],
+@cases(
+    "says verified outcome",
+    """
+        OK           | False | http_200
+        PAGE_AND_END | False | http_200
+        OK           | True  | tls_failed
+    """,
+    globals(),
 )
 async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, outcome):
     """It has 80 kB of OpenSSL's, of which the collector knows nothing."""
