@@ -1,11 +1,13 @@
 """The names of outcomes: closed, and given to whatever a fetch may end with."""
 
+import builtins
 import inspect
 
 import pytest
+import twisted.internet.error
 from scrapy import exceptions
 from scrapy.http import Response
-from twisted.internet.error import ConnectionLost
+from text_tables import cases
 from twisted.python.failure import Failure
 
 from webcrawl.net import outcomes
@@ -33,26 +35,28 @@ def test_exceptions_refine_those_of_scrapy(cls):
     assert base.__module__ == exceptions.__name__
 
 
-@pytest.mark.parametrize(
-    ("error", "name"),
-    [
-        (exceptions.DownloadTimeoutError("why"), "timeout"),
-        (exceptions.CannotResolveHostError("why"), "dns_failed"),
-        (exceptions.DownloadConnectionRefusedError("why"), "connect_refused"),
-        (exceptions.ResponseDataLossError("why"), "incomplete"),
-        (exceptions.DownloadCancelledError("why"), "too_large"),
-        (exceptions.DownloadFailedError("why"), "connection_lost"),
-        (exceptions.UnsupportedURLSchemeError("why"), "bad_url"),
-        (exceptions.NotSupported("why"), "bad_url"),
-        (exceptions.IgnoreRequest("why"), "ignored"),
-        (exceptions.StopDownload(), "stopped"),
-        (TimeoutError(), "timeout"),
-        (ConnectionLost(), "other"),
-        (KeyError("bug"), "other"),
-        (KeyboardInterrupt(), "other"),
-    ],
+@cases(
+    "kind name",
+    """
+        DownloadTimeoutError           | timeout
+        CannotResolveHostError         | dns_failed
+        DownloadConnectionRefusedError | connect_refused
+        ResponseDataLossError          | incomplete
+        DownloadCancelledError         | too_large
+        DownloadFailedError            | connection_lost
+        UnsupportedURLSchemeError      | bad_url
+        NotSupported                   | bad_url
+        IgnoreRequest                  | ignored
+        StopDownload                   | stopped
+        TimeoutError                   | timeout
+        ConnectionLost                 | other
+        KeyError                       | other
+        KeyboardInterrupt              | other
+    """,
+    vars(twisted.internet.error) | vars(builtins) | vars(exceptions),
 )
-def test_errors_of_others_have_names_too_bare_or_in_a_failure(error, name):
+def test_errors_of_others_have_names_too_bare_or_in_a_failure(kind, name):
+    error = kind()
     assert outcome_of(error) == name
     assert outcome_of(Failure(error)) == name
     assert name in OUTCOMES
