@@ -83,8 +83,8 @@ held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
         | event loop uses 50% of a core | use more cores with scrapy hive
         RESTING | {"parked": {"host_budget": 900, "depth": 10_000, "reputation": 9}} | {} | budgets
         | 909 URLs parked, 400 waiting | raise BUDGET_HOST_PAGES or _BYTES
-        RESTING | {"parked": {"reputation": 9000}, "postponed": {"reputation": 8500}} | {} | politeness
-        | PAUSED | MORE_HOSTS
+        RESTING | {"parked": {"reputation": 9000}, "postponed": {"reputation": 8500}} | {}
+        | politeness | PAUSED | MORE_HOSTS
         RESTING | {"parked": {"depth": 10_000}} | {} | politeness | PAUSED | MORE_HOSTS
         IDLE | {"parked": {"reputation": 9}, "waits_for": "visits from 2027"} | {} | budgets
         | 9 URLs parked, 0 waiting | raise REPUTATION_ROUNDS
@@ -100,7 +100,9 @@ held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
     """,
     globals(),
 )
-def test_each_cause_has_its_signs_and_advice(like, changes, use, cause, evidence, advice):
+def test_each_cause_has_its_signs_and_advice(  # noqa: PLR0917  # columns of the table
+    like, changes, use, cause, evidence, advice
+):
     activity, use = like._replace(**changes), ProcessUse(**use)
     found = cause_of(activity, use)
     assert found == cause
