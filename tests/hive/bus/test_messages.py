@@ -129,21 +129,22 @@ def test_the_links_that_the_next_tests_damage_are_good():
     assert isinstance(decode(msgspec.msgpack.encode(LINKS)), LinkBatch)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        (0, 5),
-        (1, ["http://a.test/", "http://c.test/"]),
-        (1, ["of no host"]),
-        (2, ["a", "a"]),
-        (3, bytes(8)),
-        (3, bytes(7)),
-        (5, -1),
-        (6, 1 << 54),
-        (9, b"half a hop"),
-        (10, float("nan")),
-        (10, -1.0),
-    ],
+@cases(
+    "field value",
+    r"""
+        0  | 5
+        1  | ["http://a.test/", "http://c.test/"]
+        1  | ["of no host"]
+        2  | ["a", "a"]
+        3  | b"\0\0\0\0\0\0\0\0"
+        3  | b"\0\0\0\0\0\0\0"
+        5  | -1
+        6  | 0x40_0000_0000_0000
+        9  | b"half a hop"
+        10 | NAN
+        10 | -1.0
+    """,
+    {"NAN": float("nan")},
 )
 def test_links_that_cannot_be_are_refused(field, value):
     damaged = [*LINKS[:field], value, *LINKS[field + 1 :]]
@@ -158,7 +159,6 @@ def test_links_that_cannot_be_are_refused(field, value):
         msgspec.msgpack.encode([2, ["nowhere", "a.test"]]),
         SEEDS_SENT + bytes(MAX_BYTES),
     ],
-    ids=["seeds without their ranks", "an entry without a host", "too many bytes"],
 )
 def test_what_is_no_message_is_refused(message):
     with pytest.raises(MessageError):
