@@ -4,7 +4,7 @@ import itertools
 from functools import partial
 
 import pytest
-from disk import file_size_limit
+from disk import full_disk
 from frontier_rig import POLICY, Rig, entry
 from text_tables import cases
 
@@ -112,7 +112,7 @@ def test_clock_rests_as_long_as_the_host_by_default(rig, shared_rest, expected):
 def test_full_disk_claims_nothing(rig):
     lease = contact(rig, "a.test")
     rig.snapshot()  # a new segment
-    with file_size_limit(8), pytest.raises(OSError, match="large"):
+    with full_disk(8):
         rig.claim(lease, ADDRESS)
     assert rig.stat("addresses/in_process") == 0
     assert rig.claim(lease, ADDRESS) == 0.0

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from disk import flipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from published_shard import (
@@ -470,7 +471,10 @@ def test_each_flipped_bit_is_found_and_told_with_its_place(data, whole):
     name = data.draw(st.sampled_from(files))
     text = (folder / name).read_bytes()
     bit = data.draw(st.integers(0, 8 * len(text) - 1))
-    with changed_file(folder / name, flipped(text, bit)), refused("^.* is damaged: .*$") as caught:
+    with (
+        changed_file(folder / name, flipped(text, bit // 8, 1 << bit % 8)),
+        refused("^.* is damaged: .*$") as caught,
+    ):
         read_all(store, target)
     shutil.rmtree(target, ignore_errors=True)
     assert f"{name} is damaged: " in str(caught.value)
@@ -485,12 +489,11 @@ def test_no_flipped_bit_of_what_names_the_others_passes(whole):
         text = (folder / name).read_bytes()
         # A bit of nearly every byte, each of the eight by turns.
         for bit in range(0, 8 * len(text), 9):
-            with changed_file(folder / name, flipped(text, bit)), refused("HIVE_STORE"):
+            with (
+                changed_file(folder / name, flipped(text, bit // 8, 1 << bit % 8)),
+                refused("HIVE_STORE"),
+            ):
                 read()
-
-
-def flipped(text, bit):
-    return text[: bit // 8] + bytes([text[bit // 8] ^ 1 << bit % 8]) + text[bit // 8 + 1 :]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from disk import file_size_limit
+from disk import file_size_limit, flipped
 from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import (
@@ -391,10 +391,7 @@ def test_no_cut_and_no_garbage_gives_a_wrong_value(path, tmp_path, executor):
     wrecks += [
         whole[:at] + b"\xa5" * 700 + whole[at + 700 :] for at in range(0, len(whole) - 700, 1300)
     ]
-    wrecks += [
-        whole[:at] + bytes([whole[at] ^ 0x11]) + whole[at + 1 :]
-        for at in range(100, len(whole), 1700)
-    ]
+    wrecks += [flipped(whole, at, 0x11) for at in range(100, len(whole), 1700)]
     told = 0
     for wreck in wrecks:
         for file in broken.iterdir():
