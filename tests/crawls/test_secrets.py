@@ -6,11 +6,11 @@ import random
 import stat
 from pathlib import Path
 
-import pytest
 import warm
 from crawling import run_crawl, simulated
 from hive_crawl import HiveCrawl
 from redis_server import RedisServer
+from text_tables import cases
 
 from webcrawl.crawl.job.jobdir import seed_of
 from webcrawl.crawl.job.state_directory import read_state
@@ -30,16 +30,17 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("settings", "code", "sentence"),
-    [
-        ({"LOG_JSON": 0}, 0, "REDIS_URL=redis://***@127.0.0.1:1, "),
-        ({"LOG_JSON": 1}, 0, "in: ftp://***@127.0.0.1:1/x.csv?sig=***"),
-        ({"OUTPUT_STORE": f"ftp://{URL}/x?token={MARK}"}, 2, "OUTPUT_STORE ftp://***@127.0.0.1:1/x"),
-        ({"HIVE": "a", "REDIS_URL": f"redis://:{MARK}/{MARK}@h"}, 2, "integer value as '***'"),
-        ({"HIVE": "a", "REDIS_URL": "", "REDIS_PARAMS": "{}"}, 0, "Overridden settings"),
-    ],
-)  # fmt: skip
+@cases(
+    "settings code sentence",
+    """
+        {"LOG_JSON": 0} | 0 | "REDIS_URL=redis://***@127.0.0.1:1, "
+        {"LOG_JSON": 1} | 0 | in: ftp://***@127.0.0.1:1/x.csv?sig=***
+        {"OUTPUT_STORE": "ftp://me:Geheim@127.0.0.1:1/x?token=Geheim"} | 2
+        | OUTPUT_STORE ftp://***@127.0.0.1:1/x
+        {"HIVE": "a", "REDIS_URL": "redis://:Geheim/Geheim@h"} | 2 | integer value as '***'
+        {"HIVE": "a", "REDIS_URL": "", "REDIS_PARAMS": "{}"} | 0 | Overridden settings
+    """,
+)
 def test_a_crawl_shows_no_credential_of_its_settings(tmp_path, settings, code, sentence):
     web = simulated(tmp_path, hosts=3, max_pages=4)
     with web as web, RedisServer(tmp_path / "redis", password=MARK) as server:

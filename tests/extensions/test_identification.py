@@ -34,21 +34,24 @@ def crawler_with(spider=None, **settings):
     )
 
 
-@pytest.mark.parametrize(
-    ("agent", "contact", "sent"),
-    [
-        ("webcrawl/0.3", "", "webcrawl/0.3"),
-        ("webcrawl/0.3", PAGE, f"webcrawl/0.3 (+{PAGE})"),
-        ("webcrawl/0.3", MAIL, f"webcrawl/0.3 (+{MAIL})"),
-        ("Mozilla/5.0 (compatible; ours/2)", PAGE, f"Mozilla/5.0 (compatible; ours/2) (+{PAGE})"),
-        ("", PAGE, f"webcrawl/0.3 (+{PAGE})"),
-        ("", "", ""),
+@cases(
+    "agent contact sent",
+    """
+        webcrawl/0.3 |      | webcrawl/0.3
+        webcrawl/0.3 | PAGE | webcrawl/0.3 (+https://example.org/crawler)
+        webcrawl/0.3 | MAIL | webcrawl/0.3 (+crawl-ops@example.org)
+        Mozilla/5.0 (compatible; ours/2) | PAGE
+        | Mozilla/5.0 (compatible; ours/2) (+https://example.org/crawler)
+        ""           | PAGE | webcrawl/0.3 (+https://example.org/crawler)
+        ""           | ""   | ""
         # Who has said it already is left alone.
-        (f"ours/2 (see {PAGE})", PAGE, f"ours/2 (see {PAGE})"),
-        ("ours/2 (+http://ours.example/)", PAGE, "ours/2 (+http://ours.example/)"),
-        ("ours/2 (me@ours.example)", PAGE, "ours/2 (me@ours.example)"),
-        ("ours/2 (+https:)", PAGE, f"ours/2 (+https:) (+{PAGE})"),
-    ],
+        ours/2 (see https://example.org/crawler) | PAGE
+        | ours/2 (see https://example.org/crawler)
+        ours/2 (+http://ours.example/) | PAGE | ours/2 (+http://ours.example/)
+        ours/2 (me@ours.example)       | PAGE | ours/2 (me@ours.example)
+        ours/2 (+https:)               | PAGE | ours/2 (+https:) (+https://example.org/crawler)
+    """,
+    globals(),
 )
 def test_the_user_agent_names_the_contact(agent, contact, sent):
     settings = crawler_with(USER_AGENT=agent, CRAWLER_CONTACT=contact).settings

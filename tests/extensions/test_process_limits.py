@@ -213,17 +213,18 @@ print(blocks_of_their_own() - before)
 """
 
 
-@pytest.mark.parametrize(
-    ("script", "how", "least", "most"),
-    [
-        (FREED, "with", 0, 20),
-        (FREED, "without", 30, 120),  # by what the process has freed before
-        (FRAGMENTS, "with", 50, 100),
-        (FRAGMENTS, "without", 0, 10),
-        (BLOCKS, "with", 0, 0),
-        (BLOCKS, "without", 20, 1000),
-    ],
-    ids=["kept", "kept", "freed", "freed", "blocks", "blocks"],
+@cases(
+    "script how least most",
+    """
+        FREED     | with    | 0  | 20
+        # by what the process has freed before
+        FREED     | without | 30 | 120
+        FRAGMENTS | with    | 50 | 100
+        FRAGMENTS | without | 0  | 10
+        BLOCKS    | with    | 0  | 0
+        BLOCKS    | without | 20 | 1000
+    """,
+    globals(),
 )
 def test_only_with_the_extension_memory_is_given_back(script, how, least, most):
     assert least <= int(said_by(script, how)) <= most

@@ -39,10 +39,9 @@ def test_every_rule_has_an_example_and_says_what_it_risks(rule):
     assert "isks" in section[0] or "Off by default" in section[0]
 
 
-@pytest.mark.parametrize(
-    ("url", "form"),
-    [
-        *table("""
+@cases(
+    "url form",
+    """
         http://a.test/x;JSESSIONID=44f3a9c08e1d72b5?b | http://a.test/x?b
         http://a.test/x;JSESSIONID=44f3a9c08e1d72b5.node1?b | http://a.test/x?b
         http://a.test/x;JSESSIONID=1016 | http://a.test/x;JSESSIONID=1016
@@ -83,9 +82,9 @@ def test_every_rule_has_an_example_and_says_what_it_risks(rule):
         ftp://a.test//x?b=1&a=2 | ftp://a.test//x?b=1&a=2
         gopher://a.test/1//x%7E | gopher://a.test/1//x%7E
         gopher://a.test/1?b=1&a=2 | gopher://a.test/1?b=1&a=2
-        """),
-        ("http://a.test/?" + 200 * "&" + "a", "http://a.test/?" + 200 * "&" + "a"),
-    ],
+                LONG | LONG
+    """,
+    {"LONG": "http://a.test/?" + 200 * "&" + "a"},
 )
 def test_form_by_the_default_rules(url, form):
     assert Equivalence().comparison_form(url) == form

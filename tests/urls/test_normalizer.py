@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from text_tables import lines, table
+from text_tables import cases, lines, table
 
 from webcrawl.urls import HTTP_SCHEMES, SCHEMES, host_of, normalize, normalize_seed, origin_of
 
@@ -46,10 +46,9 @@ def test_agrees_with_every_vector_of_the_web_platform():
     assert len(VECTORS) == 888
 
 
-@pytest.mark.parametrize(
-    ("given_url", "spelling"),
-    [
-        *table(r"""
+@cases(
+    "given_url spelling",
+    r"""
         HTTP://Example.COM:80 | http://example.com/
         https://example.com:443/a/../b/./c?q#part | https://example.com/b/c?q
         https://example.com:80/ | https://example.com:80/
@@ -61,12 +60,11 @@ def test_agrees_with_every_vector_of_the_web_platform():
         http:\\a.test\x | http://a.test/x
         http://user:secret@a.test/@x?y@z | http://a.test/@x?y@z
         http://a.test. | http://a.test./
-        """),
-        ("  http://a.test/x y\n", "http://a.test/x%20y"),
-        ("http://a.test/\udcff", "http://a.test/%EF%BF%BD"),
-        ("http://a.test/\ud83d\ude00", "http://a.test/%F0%9F%98%80"),
-    ],
-)  # fmt: skip
+        "  http://a.test/x y\n" | http://a.test/x%20y
+        "http://a.test/\udcff" | http://a.test/%EF%BF%BD
+        "http://a.test/\ud83d\ude00" | http://a.test/%F0%9F%98%80
+    """,
+)
 def test_url_has_one_spelling(given_url, spelling):
     assert normalize(given_url) == spelling
 

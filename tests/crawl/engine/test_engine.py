@@ -170,7 +170,6 @@ _THERE, _NEW = Response("http://a.test/there"), Request("http://a.test/new")
         {"response": None},
         {"response": [7]},
     ],
-    ids=str,
 )
 def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
     def outcome(way):

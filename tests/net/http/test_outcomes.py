@@ -370,27 +370,25 @@ UNCLEAR = [b"", b"text", b"\xff\xfe", b"\xff/\xfe"]
 OTHERS = [b"image/png", b"application/xhtml+xml", b"textual/html", b"video/" + b"x" * 5000]
 
 
-@pytest.mark.parametrize(
-    ("settings", "received", "refused"),
-    [
-        ({}, [*UNCLEAR, *OTHERS], []),
-        (
-            {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]},
-            [*UNCLEAR, b"TEXT/HTML; charset=utf-8", b" text/plain ;x", b"application/pdf"],
-            [*OTHERS, b"application/pdfx"],
-        ),
-        ({"PAGE_CONTENT_TYPES": "text/,image/png"}, [b"image/png"], [b"image/gif"]),
-        (
-            REFUSED,
-            [b"", b"text", b"text/html; charset=utf-8", b"application/pdf"],
-            [b"text/css", b"Image/PNG"],
-        ),
-        (
-            {**REFUSED, "PAGE_CONTENT_TYPES": "text/"},
-            [b"", b"text", b"text/html; charset=utf-8"],
-            [b"text/css", b"Image/PNG", b"application/pdf"],
-        ),
-    ],
+@cases(
+    "settings received refused",
+    """
+        {}          | ANY | []
+        {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]}
+        | [b"", b"text", b"TEXT/HTML; charset=utf-8", b" text/plain ;x", b"application/pdf"]
+        | OTHER
+        {"PAGE_CONTENT_TYPES": "text/,image/png"} | [b"image/png"] | [b"image/gif"]
+        REFUSED     | [b"", b"text", b"text/html; charset=utf-8", b"application/pdf"]
+        | [b"text/css", b"Image/PNG"]
+        REFUSED_TOO | [b"", b"text", b"text/html; charset=utf-8"]
+        | [b"text/css", b"Image/PNG", b"application/pdf"]
+    """,
+    {
+        **globals(),
+        "ANY": [*UNCLEAR, *OTHERS],
+        "OTHER": [*OTHERS, b"application/pdfx"],
+        "REFUSED_TOO": REFUSED | {"PAGE_CONTENT_TYPES": "text/"},
+    },
 )
 def test_only_the_wanted_types_are_received(settings, received, refused):
     expected = dict.fromkeys(received, "http_200") | dict.fromkeys(refused, "unwanted_type")

@@ -18,22 +18,22 @@ def sent(url="http://a.test/", **options):
     return wire_request(Request(url, meta=meta, **options))
 
 
-@pytest.mark.parametrize(
-    ("url", "endpoint"),
-    [
-        ("http://a.test/x", Endpoint("http", "a.test", 80)),
-        ("https://a.test", Endpoint("https", "a.test", 443)),
-        ("https://a_b.x-1.test:80/", Endpoint("https", "a_b.x-1.test", 80)),
-        ("http://xn--bcher-kva.test:65535/", Endpoint("http", "xn--bcher-kva.test", 65535)),
-        ("http://192.0.2.1:8080/", Endpoint("http", "192.0.2.1", 8080)),
-        ("HTTP://A.test/", Endpoint("http", "a.test", 80)),
-        ("http://u:p@a.test:/", Endpoint("http", "a.test", 80)),
-        ("http://[::1]:080/", Endpoint("http", "[::1]", 80)),
-        ("http://a.test./", Endpoint("http", "a.test.", 80)),
-    ],
+@cases(
+    "url scheme host port",
+    """
+        http://a.test/x                 | http  | a.test             | 80
+        https://a.test                  | https | a.test             | 443
+        https://a_b.x-1.test:80/        | https | a_b.x-1.test       | 80
+        http://xn--bcher-kva.test:65535/ | http  | xn--bcher-kva.test | 65535
+        http://192.0.2.1:8080/          | http  | 192.0.2.1          | 8080
+        HTTP://A.test/                  | http  | a.test             | 80
+        http://u:p@a.test:/             | http  | a.test             | 80
+        http://[::1]:080/               | http  | [::1]              | 80
+        http://a.test./                 | http  | a.test.            | 80
+    """,
 )
-def test_a_request_goes_to_the_endpoint_of_its_url(url, endpoint):
-    assert sent(url).endpoint == endpoint
+def test_a_request_goes_to_the_endpoint_of_its_url(url, scheme, host, port):
+    assert sent(url).endpoint == Endpoint(scheme, host, port)
 
 
 @cases(
@@ -53,48 +53,49 @@ def test_what_is_asked_for_is_what_was_recorded(url, line):
     assert sent(url).data.split(b"\r\n")[0] == line
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    [
-        "http://user@b@a.test/",
-        "http://[fe80::1%25lo]/",
-        "http://[::1/",
-        "http:///x",
-        "http://a.test:65536/",
-        "http://a.test:" + "9" * 5000 + "/",
-        "http://a.test:x/",
-        "http://a.test /",
-        "http://a.test\\b/",
-        "http://a.test/\r\nX: 1",
-        "http://a.test/\0",
-        "http://a.test/\t",
-        "ftp://a.test/",
-        "data:,x",
-    ],
+    r"""
+        http://user@b@a.test/
+        http://[fe80::1%25lo]/
+        http://[::1/
+        http:///x
+        http://a.test:65536/
+        LONG
+        http://a.test:x/
+        http://a.test /
+        http://a.test\b/
+        "http://a.test/\r\nX: 1"
+        "http://a.test/\0"
+        "http://a.test/\t"
+        ftp://a.test/
+        data:,x
+    """,
+    {"LONG": f"http://a.test:{'9' * 5000}/"},
 )
 def test_no_request_is_made_of_any_other_url(url):
     with pytest.raises(ValueError):  # noqa: PT011  any: it becomes bad_url
         sent(url)
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        {"method": "G ET"},
-        {"method": "POST\r\nX: 1"},
-        {"method": "CONNECT"},
-        {"method": ""},
-        {"headers": {"X": "1\r\nY: 2"}},
-        {"headers": {"X": "1\0"}},
-        {"headers": {"X": "\x1f"}},
-        {"headers": {"X\r\nY": "1"}},
-        {"headers": {"Host": "a.test\r\nX: 1"}},
-        {"url": "http://%0d%0a:p@a.test/", "meta": {"proxy": "http://a.test\r\nX: 1"}},
-        {"meta": {"proxy": "socks5://a.test"}},
-        {"meta": {"proxy": "//a.test"}},
-        {"meta": {"proxy": "a.test:99999"}},
-        {"meta": {"proxy": "a.test"}, "headers": {"Proxy-Authorization": "1\r\nY: 2"}},
-    ],
+    r"""
+        {"method": "G ET"}
+        {"method": "POST\r\nX: 1"}
+        {"method": "CONNECT"}
+        {"method": ""}
+        {"headers": {"X": "1\r\nY: 2"}}
+        {"headers": {"X": "1\0"}}
+        {"headers": {"X": "\x1f"}}
+        {"headers": {"X\r\nY": "1"}}
+        {"headers": {"Host": "a.test\r\nX: 1"}}
+        {"url": "http://%0d%0a:p@a.test/", "meta": {"proxy": "http://a.test\r\nX: 1"}}
+        {"meta": {"proxy": "socks5://a.test"}}
+        {"meta": {"proxy": "//a.test"}}
+        {"meta": {"proxy": "a.test:99999"}}
+        {"meta": {"proxy": "a.test"}, "headers": {"Proxy-Authorization": "1\r\nY: 2"}}
+    """,
 )
 def test_nor_of_what_would_be_more_than_one_request(options):
     with pytest.raises(ValueError):  # noqa: PT011  any: it becomes bad_url

@@ -347,10 +347,9 @@ def test_references_of_one_page_are_bounded(monkeypatch):
     assert paths(f"<style>{'url(/x)' * 5} url(/y)</style>") == ["/x"]
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        *table("""
+@cases(
+    "value expected",
+    r"""
         a                  | a
         a,                 | a
         a,b                | a,b
@@ -362,12 +361,11 @@ def test_references_of_one_page_are_bounded(monkeypatch):
         a (never closed, b | a
         a,,,, (b           | a, (b
         data:,x 1x, b 2x   | data:,x, b
-        """),
-        ("", ""),
-        (" , ,", ""),
-        ("\ta\n1x\f,\rb", "a, b"),
-    ],
-)  # fmt: skip
+        ""                 | ""
+        " , ,"             | ""
+        "\ta\n1x\f,\rb"    | a, b
+    """,
+)
 def test_srcset_is_read_as_the_standard_says(value, expected):
     assert ", ".join(srcset_references(value)) == expected
 

@@ -6,7 +6,7 @@ import time
 import tracemalloc
 
 import pytest
-from text_tables import shown, table
+from text_tables import cases, shown, table
 
 from webcrawl.urls.extraction import markup
 from webcrawl.urls.extraction.document import MarkupDocument, resolved
@@ -215,16 +215,26 @@ def test_long_text_is_cut_and_what_follows_is_found():
     assert paths(b"<loc>" + b"x" * (4 * MAX_PIECE) + b"</loc><loc>/y</loc>") == ["/y"]
 
 
-@pytest.mark.parametrize(
-    ("body", "root"),
-    [
-        (urlset("/x").encode(), "urlset"),
-        (gzip.compress(urlset("/x").encode(), mtime=0), "urlset"),
-        (b"<!-- x --><sm:SitemapIndex>", "sitemapindex"), (b"<rss version='2.0'>", "rss"),
-        (b"<?xml?><rdf:RDF xmlns=x>", "rdf"), (b"<feed\nxmlns=x>", "feed"), (b"<feedback>", ""),
-        (b"<html><body>", "html"), (b"", ""), ("<urlset>".encode("utf-16"), "urlset"),
-        (b" " * 5000 + b"<rss>", ""),
-    ],
-)  # fmt: skip
+@cases(
+    "body root",
+    r"""
+        SITEMAP                       | urlset
+        PACKED                        | urlset
+        b"<!-- x --><sm:SitemapIndex>" | sitemapindex
+        b"<rss version='2.0'>"        | rss
+        b"<?xml?><rdf:RDF xmlns=x>"   | rdf
+        b"<feed\nxmlns=x>"            | feed
+        b"<feedback>"                 | ""
+        b"<html><body>"               | html
+        b""                           | ""
+        b"\xff\xfe<\0u\0r\0l\0s\0e\0t\0>\0" | urlset
+        LATE                          | ""
+    """,
+    {
+        "SITEMAP": urlset("/x").encode(),
+        "LATE": b" " * 5000 + b"<rss>",
+        "PACKED": gzip.compress(urlset("/x").encode(), mtime=0),
+    },
+)
 def test_root_element_tells_documents_apart(body, root):
     assert root_of(MarkupDocument(body, URL)) == root

@@ -221,7 +221,6 @@ MANY = [f"{attributes(250 * n, 249)} <" for n in range(400)]
         " ".join(f"<a x='{some[:-1]}' b=c'd e='x >" for some in MANY) + " " * 3000 + "'>",
         " ".join(f"<a x='{some[:-1]}' b=c'd e='x >" for some in MANY[:80]) + " " * 3000 + "'>",
     ],
-    ids=["pieces", "ends", "value", "name", "quote", "unfinished", "joined", "few_joined"],
 )
 def test_no_spelling_gets_a_tag_of_countless_attributes_to_the_tree_builder(html):
     assert is_rich(html.encode())
