@@ -128,16 +128,16 @@ def test_a_contact_and_a_user_agent_of_the_spider_count():
     assert UserAgentMiddleware.from_crawler(crawler).user_agent == f"ours/2 (+{PAGE})"
 
 
-@pytest.mark.parametrize(
-    ("settings", "warnings"),
-    [
-        ({}, 1),
-        ({"USER_AGENT": ""}, 1),
-        ({"ALLOW_PRIVATE_ADDRESSES": "1"}, 0),
-        ({"CRAWLER_CONTACT": PAGE}, 0),
-        ({"CRAWLER_CONTACT": MAIL}, 0),
-        ({"USER_AGENT": "ours/2 (me@ours.example)"}, 0),
-    ],
+@cases(
+    "settings warnings",
+    """
+        {}                                                 | 1
+        {"USER_AGENT": ""}                                 | 1
+        {"ALLOW_PRIVATE_ADDRESSES": "1"}                   | 0
+        {"CRAWLER_CONTACT": "https://example.org/crawler"} | 0
+        {"CRAWLER_CONTACT": "crawl-ops@example.org"}       | 0
+        {"USER_AGENT": "ours/2 (me@ours.example)"}         | 0
+    """,
 )
 def test_a_live_crawl_without_a_contact_warns_once(caplog, settings, warnings):
     crawler = crawler_with(**settings)

@@ -149,21 +149,21 @@ async def until(happened):
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    ("way", "number"),
-    [
-        (lambda: by_http("http"), 1),
-        (lambda: by_http("https"), 1),
-        (lambda: by_proxy("http"), 1),
-        (lambda: by_proxy("https"), 1),
-        (by_ftp, 2),
-        (by_gopher, 1),
-    ],
-    ids=["http", "https", "proxy", "tunnel", "ftp", "gopher"],
+@cases(
+    "way scheme number",
+    """
+        by_http   | http  | 1
+        by_http   | https | 1
+        by_proxy  | http  | 1
+        by_proxy  | https | 1
+        by_ftp    |       | 2
+        by_gopher |       | 1
+    """,
+    globals(),
 )
-async def test_the_kernel_sends_nothing_again_after_a_lease(way, number):
+async def test_the_kernel_sends_nothing_again_after_a_lease(way, scheme, number):
     reset_at_once, half_a_lease = (1, 0), 1000 * LEASE_SECS / 2
-    async with way() as get:
+    async with way(*scheme.split()) as get:
         with fenced() as fence:
             download = asyncio.create_task(get())
             await until(lambda: options_of_clients() == [(reset_at_once, half_a_lease)] * number)

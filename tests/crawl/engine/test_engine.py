@@ -26,6 +26,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.decorators import _warn_spider_arg
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.crawl.engine._engine import (
     SCRAPY,
@@ -72,15 +73,16 @@ def test_a_scrapy_that_lacks_what_is_used_is_refused(opening_engine, monkeypatch
         check_engine(opening_engine)
 
 
-@pytest.mark.parametrize(
-    ("location", "target"),
-    [
-        ("http://b.test:8080/x", "http://b.test:8080/x"),
-        ("http://b.test:25/x", None),
-        ("http://b.test/" + 2048 * "x", None),
-        ("ftp://b.test/x", None),
-        ("file:///etc/passwd", None),
-    ],
+@cases(
+    "location target",
+    """
+        http://b.test:8080/x | http://b.test:8080/x
+        http://b.test:25/x   | None
+        LONG                 | None
+        ftp://b.test/x       | None
+        file:///etc/passwd   | None
+    """,
+    {"LONG": "http://b.test/" + 2048 * "x"},
 )
 def test_a_redirect_of_an_ordinary_request_leads_nowhere_that_a_link_may_not(location, target):
     crawler = get_crawler(settings_dict={"URL_MAX_LENGTH_BYTES": 2048})

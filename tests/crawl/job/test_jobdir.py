@@ -15,6 +15,7 @@ import pytest
 import warm
 from disk import PowerLoss, drain, file_size_limit, full_disk, item, items
 from fifo_part import FifoPart
+from text_tables import cases
 
 from webcrawl.crawl.job import state_directory
 from webcrawl.crawl.job.jobdir import Job
@@ -110,20 +111,20 @@ def test_snapshots_left_by_a_killed_process_are_deleted_at_the_next_open(saved):
         assert "snapshot-000002.log" not in names(saved)
 
 
-@pytest.mark.parametrize(
+@cases(
     "runs",
-    [
-        [("first", False, True), ("first", False, False), ("second", True, False),
-         ("second", True, True), ("second", False, False), ("first", True, False)],
+    """
+        first+ first second! second!+ second first!
         # A system that does not name its boots.
-        [("", False, True), ("", True, True)],
-    ],
-)  # fmt: skip
+        + !+
+    """,
+)
 def test_another_boot_is_noticed_until_a_checkpoint_was_made_in_it(jobdir, runs):
-    for number, (boot, rebooted, makes_one) in enumerate(runs):
-        with begun(jobdir, read_boot_id=lambda boot=boot: boot) as job:
-            assert job.own.rebooted is rebooted, number
-            if makes_one:
+    """In another boot than that of the last checkpoint (!), and one is made there (+)."""
+    for number, run in enumerate(runs.split()):
+        with begun(jobdir, read_boot_id=lambda run=run: run.rstrip("!+")) as job:
+            assert job.own.rebooted is ("!" in run), number
+            if "+" in run:
                 checkpoint(job)
 
 
@@ -224,9 +225,14 @@ def test_a_job_of_a_newer_format_is_refused(saved):
     assert "format 3, this webcrawl reads up to 2: use the newer webcrawl" in refusal(saved)
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [{"boot_id": None}, {"snapshot": None}, {"snapshot": {"file": "x"}}, {"snapshot": {}}],
+    """
+        {"boot_id": None}
+        {"snapshot": None}
+        {"snapshot": {"file": "x"}}
+        {"snapshot": {}}
+    """,
 )
 def test_a_manifest_without_what_publish_puts_in_is_refused(saved, changes):
     edit_manifest(saved, **changes)
@@ -304,18 +310,18 @@ def unsynced(prepared):
     return {path for _, state in prepared.states for path in state.paths}
 
 
-@pytest.mark.parametrize(
-    ("error", "is_full"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device"), True),
-        (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
-        (OSError(errno.EFBIG, "File too large"), True),
-        (OSError(errno.EIO, "Input/output error"), False),
-        (ValueError("No space"), False),
-    ],
+@cases(
+    "name is_full",
+    """
+        ENOSPC | True
+        EDQUOT | True
+        EFBIG  | True
+        EIO    | False
+    """,
 )
-def test_a_full_disk_is_told_from_other_trouble(error, is_full):
-    assert is_disk_full(error) is is_full
+def test_a_full_disk_is_told_from_other_trouble(name, is_full):
+    assert is_disk_full(OSError(getattr(errno, name), "No space")) is is_full
+    assert not is_disk_full(ValueError("No space"))
 
 
 def test_work_goes_on_while_a_checkpoint_is_published(jobdir):

@@ -5,6 +5,7 @@ import time
 import pytest
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
+from text_tables import cases
 
 from webcrawl.clock import since_boot
 from webcrawl.crawl.builder import ProcessBuilder
@@ -159,14 +160,14 @@ def test_a_later_version_is_refused():
         content_of(b"\x02" + encode_note(77)[1:])
 
 
-@pytest.mark.parametrize(
-    ("values", "depths"),
-    [
-        ({}, [2, 0, 1]),
-        ({"URL_MAX_DEPTH": 9}, [0, 1, 2]),
-        ({"URL_MAX_DEPTH": 9, "FRONTIER_PRIORITIZER": RANKS}, [2, 0, 1]),
-    ],
-    ids=str,
+@cases(
+    "values depths",
+    """
+        {}                   | [2, 0, 1]
+        {"URL_MAX_DEPTH": 9} | [0, 1, 2]
+        BY_RANK              | [2, 0, 1]
+    """,
+    {"BY_RANK": {"URL_MAX_DEPTH": 9, "FRONTIER_PRIORITIZER": RANKS}},
 )
 def test_depths_are_taken_in_order_if_they_are_limited(tmp_path, monkeypatch, values, depths):
     monkeypatch.setattr(depths_module, "_SETTLE_SECS", 0.0)

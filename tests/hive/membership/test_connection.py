@@ -5,6 +5,7 @@ from redis.asyncio import Redis
 from redis_proxy import RedisProxy
 from redis_server import Sentinel, free_port
 from scrapy.settings import Settings
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import (
@@ -146,17 +147,17 @@ async def test_a_redis_that_does_not_answer_ends_with_one_sentence():
             await talked(REDIS_URL=f"{scheme}://127.0.0.1:{free_port()}")
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
-    [
-        {"REDIS_URL": "http://somewhere"},
-        {"REDIS_URL": "redis+other://somewhere"},
-        {"REDIS_URL": "redis+sentinel://somewhere"},
-        {"REDIS_URL": "redis+cluster://somewhere:port"},
-        {"REDIS_URL": "redis+cluster://"},
-        {"REDIS_PARAMS": "{"},
-        {"REDIS_URL": "redis://somewhere?db=x"},
-    ],
+    """
+        {"REDIS_URL": "http://somewhere"}
+        {"REDIS_URL": "redis+other://somewhere"}
+        {"REDIS_URL": "redis+sentinel://somewhere"}
+        {"REDIS_URL": "redis+cluster://somewhere:port"}
+        {"REDIS_URL": "redis+cluster://"}
+        {"REDIS_PARAMS": "{"}
+        {"REDIS_URL": "redis://somewhere?db=x"}
+    """,
 )
 def test_a_url_that_cannot_be_is_one_sentence(given):
     with pytest.raises(FatalError, match="REDIS_URL or REDIS_PARAMS cannot be used: "):

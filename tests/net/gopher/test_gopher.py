@@ -215,16 +215,17 @@ def test_ports_of_other_services_are_not_spoken_to():
 # servers that mean harm
 
 
-@pytest.mark.parametrize(
-    ("says", "path", "expected"),
-    [
-        (b"", "/", "connection_lost"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "/", "bad_answer"),
-        (b"HTTP/1.0 400 Bad Request\r\n\r\n", "/0/x", "bad_answer"),
-        (b"\0\1\2\3" * 1000, "/", "http_200"),
-        (b"no tabs at all\r\n" * 1000, "/", "http_200"),
-        (b"1\t\t\t\r\n", "/", "http_200"),
-    ],
+@cases(
+    "says path expected",
+    r"""
+        b""                                    | /    | connection_lost
+        b"HTTP/1.1 400 Bad Request\r\n\r\n"    | /    | bad_answer
+        b"HTTP/1.0 400 Bad Request\r\n\r\n"    | /0/x | bad_answer
+        BINARY                                 | /    | http_200
+        NO_TABS                                | /    | http_200
+        b"1\t\t\t\r\n"                         | /    | http_200
+    """,
+    {"BINARY": b"\0\1\2\3" * 1000, "NO_TABS": b"no tabs at all\r\n" * 1000},
 )
 def test_broken_servers_have_their_outcomes(says, path, expected):
     assert outcome_from(says, path) == expected

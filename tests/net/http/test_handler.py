@@ -111,17 +111,21 @@ def test_a_header_that_comes_in_small_pieces_is_kept():
     assert response.meta["wire_head"] == last
 
 
-@pytest.mark.parametrize(
-    ("says", "body"),
-    [
-        (b"HTTP/1.0 200 OK\r\n\r\nto the end", b"to the end"),
-        (CHUNKED + b"0\r\n\r\nand more\r\n\r\n" * 20, b""),
-        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n", b""),
-        (b"HTTP/1.1 204 No Content\r\n\r\nand\r\n\r\nmore\r\n\r\n", b""),
-        (b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 1\r\n\r\na", b"a"),
-        (HINTS + b"HTTP/1.1 200 OK\r\ncontent-length:1\r\nContent-Length: 1,1\r\n\r\na", b"a"),
-    ],
-)  # fmt: skip
+@cases(
+    "says body",
+    r"""
+        b"HTTP/1.0 200 OK\r\n\r\nto the end" | b"to the end"
+        REPEATED | b""
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n" | b""
+        b"HTTP/1.1 204 No Content\r\n\r\nand\r\n\r\nmore\r\n\r\n" | b""
+        b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 1\r\n\r\na" | b"a"
+        HINTED   | b"a"
+    """,
+    {
+        "REPEATED": CHUNKED + b"0\r\n\r\nand more\r\n\r\n" * 20,
+        "HINTED": HINTS + b"HTTP/1.1 200 OK\r\ncontent-length:1\r\nContent-Length: 1,1\r\n\r\na",
+    },
+)
 def test_framing_gives_its_body(says, body):
     """More kinds of it are in the table of test_frozen_answers.py."""
     assert answer_to(says).body == body
@@ -228,7 +232,6 @@ def test_a_header_beyond_the_bounds_is_too_large(fields, interim, end):
         (b"X: %b\r\n" % (b"a" * 120_000) * 2, "http_200"),
         (b"X: %b\r\n" % (b"a" * 1000) * 270, "header_too_large"),
     ],
-    ids=["many", "too many", "large", "long", "too large"],
 )
 def test_the_largest_headers_are_those_of_curl_and_chromium(fields, outcome):
     says = b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: 1\r\n\r\na"

@@ -174,17 +174,22 @@ async def test_a_proxy_may_be_spoken_to_by_tls():
         assert (await get()).body == b"hello"
 
 
-@pytest.mark.parametrize(
-    ("says", "outcome"),
-    [
-        (b"HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n", "bad_answer"),
-        (b"HTTP/1.1 302 Elsewhere\r\nLocation: /\r\n\r\n", "bad_answer"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "bad_answer"),
-        (b"", "connection_lost"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "header_too_large"),
-        (ESTABLISHED, "tls_failed"),
-        (ESTABLISHED + b"HTTP/1.1 400 Bad Request\r\n\r\n", "tls_failed"),
-    ],
+@cases(
+    "says outcome",
+    r"""
+        b"HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n" | bad_answer
+        b"HTTP/1.1 302 Elsewhere\r\nLocation: /\r\n\r\n"    | bad_answer
+        b"SSH-2.0-OpenSSH_9.2\r\n"                          | bad_answer
+        b""         | connection_lost
+        LARGE       | header_too_large
+        ESTABLISHED | tls_failed
+        DENIED      | tls_failed
+    """,
+    {
+        "LARGE": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000,
+        "ESTABLISHED": ESTABLISHED,
+        "DENIED": ESTABLISHED + b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    },
 )
 async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
     async def read(raw, reader, writer):

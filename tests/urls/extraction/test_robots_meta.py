@@ -28,8 +28,11 @@ def element(*metas, **more):
 # HTMLMetaProcessor (a directive counts wherever it stands in the value), and MDN under X-Robots-Tag
 # (one header for several crawlers).
 
+
 # Directives as a header and an element may separate them.
-SEPARATED = """
+@cases(
+    "value expected source",
+    r"""
     noindex                                                       | noindex          | Google
     none                                                          | noindex nofollow | Google
     all                                                           |                  | Google
@@ -56,23 +59,16 @@ SEPARATED = """
     noindex.nofollow                                              | noindex nofollow | Nutch
     noindex-nofollow                                              | noindex nofollow | Nutch
     noindexnofollow                                               | noindex nofollow | Nutch
-    'noindex', "nofollow"                                         | noindex nofollow | Nutch
+    "'noindex', \"nofollow\""                                     | noindex nofollow | Nutch
     noindex=true                                                  | noindex          | Nutch
     noindex:                                                      | noindex          | Nutch
     index, follow; noarchive                                      | noarchive        | Nutch
     15:00, noindex                                                | noindex          | Nutch
-"""
-
-
-@pytest.mark.parametrize(
-    ("value", "expected", "source"),
-    [
-        *table(SEPARATED),
-        ("", "", "Google"),
-        (" NoIndex , NOFOLLOW ", "noindex nofollow", "Google"),
-        ("noindex\t\nnofollow", "noindex nofollow", "Nutch"),
-        ("\xa0noindex\xa0nofollow", "noindex nofollow", "Nutch"),
-    ],
+    ""                            |                  | Google
+    " NoIndex , NOFOLLOW "        | noindex nofollow | Google
+    "noindex\t\nnofollow"         | noindex nofollow | Nutch
+    "\xa0noindex\xa0nofollow"     | noindex nofollow | Nutch
+""",
 )
 def test_directives_are_found_however_they_are_separated(value, expected, source):
     assert header(value) == element(("robots", value)) == expected

@@ -108,32 +108,28 @@ def test_international_names_may_be_written_as_such():
     assert rules.canonical("a.xn--fiqs8s") == "a.cn"
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        *table("""
+@cases(
+    "text sentence",
+    r"""
         ends(a)=            | rules, line 1: 'ends' must be startsWith, endsWith or synonym.
         startsWith()=x      | rules, line 1: startsWith() has no host.
         synonym(a.test)=    | rules, line 1: synonym(a.test) has no other host.
         synonym(a.test)=b/c | rules, line 1: 'b/c' is not a valid part of a host name.
         synonym(a b)=c      | rules, line 1: 'a b' is not a valid part of a host name.
         synonym(ü b)=c      | rules, line 1: 'ü b' is not a valid part of a host name.
-        """),
-        (
-            "\n# x\nwww.a.test",
-            "rules, line 3: 'www.a.test' is not a rule such as startsWith(www.)=.",
-        ),
-        (
-            "endsWith(a)=" + 254 * "x",
-            f"rules, line 1: '{80 * 'x'}' is not a valid part of a host name.",
-        ),
-        (
-            "\nstartsWith(a\\\n.)=" + 999 * "x",
-            "rules, line 2: a rule may have at most 1000 characters.",
-        ),
-        (2000 * "x\\\n", "rules, line 1: a rule may have at most 1000 characters."),
-    ],
-)  # fmt: skip
+                "\n# x\nwww.a.test"
+            | rules, line 3: 'www.a.test' is not a rule such as startsWith(www.)=.
+        LONG_PART | LONG_SAID
+        LONG_RULE | rules, line 2: a rule may have at most 1000 characters.
+        LONG_LINE | rules, line 1: a rule may have at most 1000 characters.
+    """,
+    {
+        "LONG_PART": "endsWith(a)=" + 254 * "x",
+        "LONG_SAID": f"rules, line 1: '{80 * 'x'}' is not a valid part of a host name.",
+        "LONG_RULE": "\nstartsWith(a\\\n.)=" + 999 * "x",
+        "LONG_LINE": 2000 * "x\\\n",
+    },
+)
 def test_what_is_no_rule_is_told_with_its_line(text, sentence):
     with pytest.raises(ValueError, match="line") as raised:
         UrlHostRules.parse(text, name="rules")

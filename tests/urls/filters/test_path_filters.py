@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import table
+from text_tables import cases, table
 
 from webcrawl.urls.filters.chain import FilterChain, length_filter
 from webcrawl.urls.filters.path_filters import (
@@ -86,10 +86,9 @@ def test_ordinary_page_passes(path):
     assert FilterChain(DEFAULTS).refusal(f"http://a.test{path}", 3) is None
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        *table("""
+@cases(
+    "path name",
+    """
         /x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/             | segments
         /0/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20 | segments
         /images/images/images/images/x.gif                    | repeated_segments
@@ -125,12 +124,17 @@ def test_ordinary_page_passes(path):
         /post?replytocom=8                                    | action
         /w/index.php?title=Main&action=edit&section=2         | action
         /wiki/start?do=edit                                   | action
-        """),
-        ("/" + 22 * "a.html", "growing_segments"),
-        ("/x/" + 70 * "-1" + ".html", "growing_segments"),
-        ("/start-" + 20 * "and-on-" + "/x", "growing_segments"),
-        ("/x?" + "&".join(f"p{number}=1" for number in range(17)), "parameters"),
-    ],
+                LONG_WORDS    | growing_segments
+        LONG_NUMBERS  | growing_segments
+        LONG_START    | growing_segments
+        MANY          | parameters
+    """,
+    {
+        "LONG_WORDS": "/" + 22 * "a.html",
+        "LONG_NUMBERS": "/x/" + 70 * "-1" + ".html",
+        "LONG_START": "/start-" + 20 * "and-on-" + "/x",
+        "MANY": "/x?" + "&".join(f"p{number}=1" for number in range(17)),
+    },
 )
 def test_trap_is_refused_by_name(path, name):
     chain = FilterChain(DEFAULTS)

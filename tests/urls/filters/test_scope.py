@@ -127,14 +127,15 @@ def test_each_expression_has_its_own_flags_alternatives_and_groups():
     assert [why for _, why in chain.answers(urls, 0)] == ["pattern", "pattern", "pattern", None]
 
 
-@pytest.mark.parametrize(
-    ("expressions", "sentence"),
-    [
-        (["("], r"has '\(', which is not valid: missing \)"),
-        (["a", "*"], r"has '\*', which is not valid: nothing to repeat"),
-        (["x{99999999999}"], "which is not valid: the repetition number is too large"),
-        ((MAX_PATTERNS + 1) * ["a"], "has more than 100 regular expressions"),
-    ],
+@cases(
+    "expressions sentence",
+    r"""
+        ["("]              | has '\(', which is not valid: missing \)
+        ["a", "*"]         | has '\*', which is not valid: nothing to repeat
+        ["x{99999999999}"] | which is not valid: the repetition number is too large
+        MANY               | has more than 100 regular expressions
+    """,
+    {"MANY": (MAX_PATTERNS + 1) * ["a"]},
 )
 def test_what_is_no_expression_is_told(expressions, sentence):
     with pytest.raises(ValueError, match=sentence):
