@@ -1,6 +1,5 @@
 """REVISIT in a hive: by the servers' record, pages are visited again whichever drone has them."""
 
-import random
 import re
 import time
 from collections import defaultdict
@@ -84,7 +83,7 @@ def hive_status(hive):
 
 
 def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):
-    with HiveCrawl(web.web, tmp_path, rng=random.Random(1), **REVISIT) as hive:
+    with HiveCrawl(web.web, tmp_path, **REVISIT) as hive:
         hive.join(2)
         web.wait_for_visits(3)
         assert len(hive.living) == 2
@@ -98,7 +97,7 @@ def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):
 
 @pytest.mark.long
 def test_visits_go_on_with_their_shards_whatever_becomes_of_a_drone(tmp_path, web):
-    with HiveCrawl(web.web, tmp_path, rng=random.Random(1), **REVISIT) as hive:
+    with HiveCrawl(web.web, tmp_path, **REVISIT) as hive:
         first, second = hive.join(2)
         web.wait_for_visits(2)
         hive.kill(first)

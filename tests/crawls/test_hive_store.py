@@ -30,7 +30,7 @@ def hive(request, tmp_path):
     """A hive that crawls the web of *param*."""
     with (
         simulated(tmp_path, **request.param) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
+        HiveCrawl(web, tmp_path, HIVE_SHARDS=SHARDS) as hive,
     ):
         yield hive
 
@@ -169,7 +169,7 @@ def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path, file, code,
     (shard / file).touch()
     with (
         simulated(tmp_path, hosts=3, max_pages=2) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2)) as hive,
+        HiveCrawl(web, tmp_path) as hive,
     ):
         drone = hive.add()
         assert drone.process.wait(30) == code

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import warm
 from crawling import crawl_command, finish, pages_asked_for, refusal, simulated
-from linked_site import Answer, served
+from linked_site import pages_of, served
 from text_tables import cases
 
 from webcrawl.simweb import allowed_urls
@@ -31,24 +31,7 @@ def offline(command, min_hosts=1):
 
 
 async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):
-    frames = Answer(b"<frameset><frame src=menu></frameset>")
-    pages = {
-        "a.test/": Answer(b"<a href=/1>x</a><a href=/2>x</a><a href=/moved>x</a><a href=/f/>x</a>"),
-        "b.test/": Answer(b"<a href=http://a.test:{port}/1>x</a><a href=/f/>x</a>"),
-        "a.test/robots.txt": Answer(b"Sitemap: /map.xml", "text/plain"),
-        "a.test/map.xml": Answer(
-            b"<urlset><url><loc>http://a.test:{port}/in-map</loc></url></urlset>", "text/xml"
-        ),
-        "a.test/in-map": Answer(b"named by a sitemap"),
-        "a.test/1": Answer(b"1"),
-        "a.test/2": Answer(b"2"),
-        "a.test/moved": Answer(b"", headers=("Location: /moved?",), status=301),
-        "a.test/moved?": Answer(b"the same form as that of the redirect"),
-        "a.test/f/": frames,
-        "b.test/f/": frames,
-        "a.test/f/menu": Answer(b"of a"),
-        "b.test/f/menu": Answer(b"of b"),
-    }
+    pages = pages_of("offline")
     queue, job = tmp_path / "queue", tmp_path / "job"
 
     async with served(pages) as sites:

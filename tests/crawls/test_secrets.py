@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import random
 import stat
 from pathlib import Path
 
@@ -63,7 +62,7 @@ def test_only_its_owner_can_read_the_seed_of_fingerprints(tmp_path):
     """In a job, its kept checkpoints, and a hive's job and store; also of an earlier version."""
     with (
         simulated(tmp_path, hosts=3, max_pages=5) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,
+        HiveCrawl(web, tmp_path) as hive,
     ):
         (drone,) = hive.join()
         hive.end()

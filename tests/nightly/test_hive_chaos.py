@@ -45,7 +45,7 @@ def test_a_fail_over_by_a_sentinel_loses_nothing(tmp_path, is_behind):
         sentinel = stack.enter_context(Sentinel(tmp_path / "s", master))
         web = stack.enter_context(simulated(tmp_path, hosts=60, mean_pages=10, max_pages=30))
         given = {"redis": master, "REDIS_URL": sentinel.url}
-        hive = stack.enter_context(HiveCrawl(web, tmp_path, rng=random.Random(1), **given))
+        hive = stack.enter_context(HiveCrawl(web, tmp_path, **given))
         sentinel.wait_for_replicas(1)
         hive.join(4)
         hive.wait_for(0.3)
@@ -73,7 +73,7 @@ def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeyp
 
     with (
         simulated(tmp_path, hosts=60, mean_pages=10, max_pages=30) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2), **given) as hive,
+        HiveCrawl(web, tmp_path, **given) as hive,
     ):
         hive.join(3)
         hive.wait_for(0.2)

@@ -9,6 +9,7 @@ only what a loss explains was fetched twice.
 """
 
 import os
+import random
 import re
 import signal
 import socket
@@ -135,11 +136,11 @@ class HiveCrawl:
         web,
         directory,
         *,
-        rng,
+        rng=None,
         redis=None,
         **settings,
     ):
-        self.rng = rng
+        self.rng = rng or random.Random(1)
         self.drones = []
         self.redis = redis or RedisServer(directory / "redis", appendonly=True)
         self._web = web

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import warm
 from crawling import ROOT, crawl_command, stats_of
 from loopback import name_server, raw_server, zone
+from wire_text import table, wire
 
 
 class Answer(NamedTuple):
@@ -21,6 +22,15 @@ class Answer(NamedTuple):
     content_type: str = "text/html"
     headers: tuple = ()
     status: int = 200
+
+
+def pages_of(name):
+    """Return the pages of the site *name* in tests/data/sites.toml, by host and path."""
+    pages = {}
+    for url, one in table("sites")[name].items():
+        fields = {"body": one} if isinstance(one, str) else one
+        pages[url] = Answer(**fields | {"body": wire(fields["body"])})
+    return pages
 
 
 class Sites:
