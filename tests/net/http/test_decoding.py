@@ -238,18 +238,31 @@ def test_a_stream_with_damage_gives_what_is_before_it(way):
 NAMED_GZIP = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x03\0abcname\0note\0\0\0" + raw_deflate(PAGE)
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0"
 # A body, its codings, and what becomes of it; many more are in the table of test_frozen_answers.py.
-CASES = {
-    "every field in its header, no trailer": (NAMED_GZIP, b"gzip", PAGE, ""),
-    "a picture to which it was not applied": (PICTURE, b"gzip", PICTURE, NOT_DECODED),
-    "unknown under gzip: Scrapy": (gzip.compress(PAGE), b"compress, gzip", PAGE, NOT_DECODED),
-    "damaged at its first byte": (b"\x1f\x8b\x08\0" + b"\xff" * 99, b"gzip", None, BROKEN),
-    "br, damaged": (b"\x1b\0\0" + b"\xff" * 99, b"br", None, BROKEN),
-}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_an_odd_body_is_decoded_as_far_as_it_can_be(case):
-    wire, codings, page, finding = CASES[case]
+@cases(
+    "wire codings page finding",
+    r"""
+        # every field in its header, no trailer
+        NAMED_GZIP | b"gzip"           | PAGE    | ""
+        # a picture to which it was not applied
+        PICTURE    | b"gzip"           | PICTURE | not_decoded
+        # unknown under gzip: Scrapy
+        PACKED     | b"compress, gzip" | PAGE    | not_decoded
+        # damaged at its first byte
+        BAD_GZIP   | b"gzip"           | None    | undecodable
+        BAD_BR     | b"br"             | None    | undecodable
+    """,
+    {
+        "NAMED_GZIP": NAMED_GZIP,
+        "PICTURE": PICTURE,
+        "PAGE": PAGE,
+        "PACKED": gzip.compress(PAGE),
+        "BAD_GZIP": b"\x1f\x8b\x08\0" + b"\xff" * 99,
+        "BAD_BR": b"\x1b\0\0" + b"\xff" * 99,
+    },
+)
+def test_an_odd_body_is_decoded_as_far_as_it_can_be(wire, codings, page, finding):
     body, cut, found = decode(wire, codings_of([codings]), limit=LIMIT)
     assert (cut, found) == (False, finding)
     assert page is None or body == page
