@@ -14,7 +14,16 @@ from urllib.parse import urlsplit
 
 import pytest
 import warm
-from crawling import access_log, damage_in, is_robots, kill, simulated, start_crawl, wait_until
+from crawling import (
+    access_log,
+    damage_in,
+    is_robots,
+    kill,
+    printed,
+    simulated,
+    start_crawl,
+    wait_until,
+)
 
 from webcrawl.control import unix_socket
 from webcrawl.crawl.job.control_journal import Request
@@ -373,8 +382,7 @@ def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
     assert journal(web)[-1]["answer"] == "its visits are saved in a checkpoint"
     kill(crawl)  # the answer is there, so a checkpoint is
     begin(POLITENESS_MIN_DELAY=1)
-    done = warm.scrapy("frontier", web.job, "--refetch", second)
-    assert "1 URL put back in line" in done.stdout, done
+    assert "1 URL put back in line" in printed("frontier", web.job, "--refetch", second)
     assert "older-than needs an age" in control(web, "refetch older-than", code=2)
     assert journal(web)[-2]["arguments"] == {"what": [second]}
     wait_until(lambda: fetched(web).count(first) == fetched(web).count(second) == 2)

@@ -18,6 +18,7 @@ from crawling import (
     finish,
     impolite,
     is_robots,
+    printed,
     simulated,
     url_of_hit,
     wait_until,
@@ -77,9 +78,7 @@ def web(tmp_path, monkeypatch):
 
 
 def hive_status(hive):
-    said = warm.scrapy("hive", "status", "-s", f"REDIS_URL={hive.redis.url}", "-s", f"HIVE={NAME}")
-    assert said.returncode == 0, said
-    return said.stdout
+    return printed("hive", "status", "-s", f"REDIS_URL={hive.redis.url}", "-s", f"HIVE={NAME}")
 
 
 def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):

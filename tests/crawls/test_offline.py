@@ -1,15 +1,12 @@
 """Offline mode: segments are consumed, nothing is followed, and all of the web is found by turns of
 crawl and queue-build."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-import warm
-from crawling import crawl_command, finish, pages_asked_for, refusal, simulated
+from crawling import crawl_command, finish, pages_asked_for, printed, refusal, simulated
 from linked_site import pages_of, served
 from text_tables import cases
 
@@ -19,9 +16,7 @@ from webcrawl.simweb import allowed_urls
 def build(queue, job, *seeds):
     """Whether there is a new segment."""
     files = sorted((job / "warc").glob("*.warc.gz"))
-    done = warm.scrapy("queue-build", "--queue", queue, *files, *seeds)
-    assert done.returncode == 0, done.stderr
-    return "nothing new" not in done.stdout
+    return "nothing new" not in printed("queue-build", "--queue", queue, *files, *seeds)
 
 
 def offline(command, min_hosts=1):
@@ -73,7 +68,7 @@ async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_pa
 def test_turns_of_crawl_and_queue_build_find_all_of_the_web_once(tmp_path, min_hosts):
     queue = tmp_path / "queue"
     with simulated(tmp_path, hosts=40, mean_pages=8.0, max_pages=100) as web:
-        more: tuple[object, ...] = ("--seeds", web.seeds)
+        more = ("--seeds", web.seeds)
         turns = 0
         while build(queue, web.job, *more):
             offline(crawl_command(web.web, queue, web.job), min_hosts)

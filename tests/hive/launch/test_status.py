@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import warm
+from crawling import printed, refusal
 from scrapy.settings import Settings
 from text_tables import cases
 
@@ -174,17 +175,13 @@ def test_the_commands_ask_by_url_and_name(server):
 
     asyncio.run(one_drone())
     hive = ("-s", f"REDIS_URL={server.url}", "-s", "HIVE=web")
-    shown = warm.scrapy("hive", "status", *hive)
-    assert shown.returncode == 0, shown.stderr
-    assert "\none-1-a      64        5" in shown.stdout
-    found = json.loads(warm.scrapy("hive", "status", "--json", *hive).stdout)
+    assert "\none-1-a      64        5" in printed("hive", "status", *hive)
+    found = json.loads(printed("hive", "status", "--json", *hive))
     assert (found["shards"], found["drones"][0]["figures"]["pages"]) == (64, 5)
     stopped = warm.scrapy("hive", "stop", "--timeout", "0.1", *hive)
     assert (stopped.returncode, stopped.stderr) == (1, "hive: still running after 0.1 s: one-1-a\n")
     server.kill()
-    refused = warm.scrapy("hive", "status", *hive)
-    assert refused.returncode == 2
-    assert "Redis at REDIS_URL does not answer" in refused.stderr
+    assert "Redis at REDIS_URL does not answer" in refusal("hive", "status", *hive)
 
 
 @cases(
@@ -199,9 +196,8 @@ def test_without_a_hive_to_ask_the_command_says_how_to_name_one(given, sentence,
     (tmp_path / "redis").mkdir()
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(tmp_path / "redis/redis.sock"))
-    done = warm.scrapy("hive", "status", *(word.format(left=tmp_path) for word in given))
-    assert done.returncode == 2
-    assert sentence.format(left=tmp_path) in done.stderr
+    said = refusal("hive", "status", *(word.format(left=tmp_path) for word in given))
+    assert sentence.format(left=tmp_path) in said
 
 
 async def test_drones_of_this_machine_have_their_numbers(server):

@@ -1,7 +1,5 @@
 """Whole logs: several at once, compressed, broken."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import tracemalloc
@@ -82,7 +80,7 @@ def test_several_logs_are_one_by_time_however_they_are_divided(tmp_path_factory,
     )
     spans.sort(key=sum)
     lines = [simweb_line(start, start + took) for start, took in spans]
-    parts: list[list[str]] = [[], [], []]
+    parts = [[], [], []]
     for line in lines:
         parts[data.draw(st.integers(0, 2))].append(line)
     directory = tmp_path_factory.getbasetemp()

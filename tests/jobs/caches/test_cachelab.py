@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pytest
 import warm
+from crawling import printed
 from hypothesis import given
 from hypothesis import strategies as st
 from reading_report import line, report_of, write_log
@@ -165,10 +166,9 @@ def test_the_command_measures_all_requests_and_those_that_leave(tmp_path, compil
     options = {} if compiled else {"env": UNCOMPILED}
     arguments = ["--sizes", "2^2..2^3,99", "--csv", file]
     arguments += ["--figures", tmp_path / "figures"] * compiled
-    run = warm.scrapy("cachelab", trace.path, *arguments, **options)
-    assert run.returncode == 0, run.stderr
-    assert "500 requests, all links" in run.stdout
-    assert f"{sum(leave):,} requests, links that leave the page's host" in run.stdout
+    said = printed("cachelab", trace.path, *arguments, **options)
+    assert "500 requests, all links" in said
+    assert f"{sum(leave):,} requests, links that leave the page's host" in said
     names = "cache-misses", "cache-misses-to-min", "url-popularity", "stack-distances"
     drawn = [f"{name}{end}" for name in names for end in (".svg", "-cross.svg")] * compiled
     assert sorted(path.name for path in tmp_path.glob("figures/*.svg")) == sorted(drawn)

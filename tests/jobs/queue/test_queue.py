@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import warm
-from crawling import ROOT
+from crawling import ROOT, refusal
 from text_tables import cases
 from warc_checks import page, warc_of
 
@@ -152,10 +152,7 @@ def test_a_damaged_source_gives_readable_pages_and_later_the_rest(tmp_path):
     """,
 )
 def test_bad_input_is_one_sentence(arguments, sentence):
-    done = warm.scrapy("queue-build", *arguments)
-    assert done.returncode == 2
-    assert sentence in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    assert sentence in refusal("queue-build", *arguments)
 
 
 def numbered(rng, number, links):
