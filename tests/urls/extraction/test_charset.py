@@ -103,18 +103,22 @@ def test_every_codec_of_the_table_exists_and_reads_ascii():
             assert decode(b"<a href='x'>", codec) == "<a href='x'>"
 
 
-def test_text_has_no_byte_order_mark():
-    assert decode(b"\xef\xbb\xbfx", "utf-8") == "x"
-    assert decode(b"\xff\xfex\x00", "utf-16-le") == "x"
-    assert decode(b"\xef\xbb\xbfx", "cp1252") == "ï»¿x"
-    assert decode(b"a\xffb", "utf-8") == "a\ufffdb"
-
-
-def test_japanese_has_the_row_of_circled_digits():
-    assert decode(b"\xad\xa1\xc6\xfc\xad\xb5\xad\xe2\xad\x41x", "euc_jp") == "①日Ⅰ№\ufffdAx"
-    jis = b"\x1b$B\x2d\x21\x46\x7c\x2d\x62\x1b(Bx\x1b(I\x31"
-    assert decode(jis, "iso2022_jp_ext") == "①日№xｱ"
-    assert decode(b"\xad", "euc_jp") == "\ufffd"
+@cases(
+    "data codec text",
+    r"""
+    # No byte order mark.
+    b"\xef\xbb\xbfx"  | utf-8     | x
+    b"\xff\xfex\0"    | utf-16-le | x
+    b"\xef\xbb\xbfx"  | cp1252    | ï»¿x
+    b"a\xffb"         | utf-8     | "a\ufffdb"
+    # The Japanese row of circled digits.
+    b"\xad\xa1\xc6\xfc\xad\xb5\xad\xe2\xad\x41x" | euc_jp | "①日Ⅰ№\ufffdAx"
+    b"\x1b$B\x2d\x21\x46\x7c\x2d\x62\x1b(Bx\x1b(I\x31" | iso2022_jp_ext | ①日№xｱ
+    b"\xad"           | euc_jp    | "\ufffd"
+""",
+)
+def test_a_codec_decodes_as_browsers_do(data, codec, text):
+    assert decode(data, codec) == text
 
 
 @given(
