@@ -16,7 +16,7 @@ from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
-from text_tables import cases, table
+from text_tables import cases, each, table
 
 from webcrawl import dupefilter as module
 from webcrawl.dupefilter import MercatorDupeFilter
@@ -47,7 +47,7 @@ class TestAlone:
         assert not filtered.request_seen(Request("http://host.test/?a=1&b=2", method="POST"))
         filtered.close("finished")
 
-    @pytest.mark.parametrize("kind", [DiskEliminator, BloomEliminator])
+    @each("kind", DiskEliminator, BloomEliminator)
     def test_what_was_seen_is_seen_after_a_restart(self, tmp_path, kind):
         settings = {
             "JOBDIR": str(tmp_path / "job"),
@@ -159,9 +159,9 @@ class TestSettings:
             assert built.add(fingerprint("a"))
             built.close()
 
-    @pytest.mark.parametrize(
-        ("name", "value", "sentence"),
-        table("""
+    @each(
+        "name value sentence",
+        *table("""
             SEEN_ELIMINATOR       | no.such.Thing | SEEN_ELIMINATOR names 'no.such.Thing', which
             SEEN_ELIMINATOR       | nodots        | SEEN_ELIMINATOR names 'nodots', which
             SEEN_ELIMINATOR       | webcrawl.seen.eliminator.Nope | which cannot be loaded

@@ -3,10 +3,9 @@
 import json
 from collections import Counter
 
-import pytest
 from crawling import crawl_of_urls, finish, stats_of
 from http_site import HttpSite, serving
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
 
@@ -33,17 +32,15 @@ SEEDS = ["/self", "/first", "/second", "/twice", "/ever", "/plain", "/there", "/
 ONCE = Counter({"/page", *(path for path, _ in REDIRECTS)})
 
 
-@pytest.mark.parametrize(
-    ("cookies", "asked", "pages", "refused"),
-    [
-        (
-            1,
-            ONCE + Counter({"/self": 1, "/first": 1, "/second": 1, "/twice": 2, "/ever": 3}),
-            {"/self", "/first", "/second", "/twice", "/page"},
-            {"redirect_loop": 2, "too_many_redirects": 1},
-        ),
-        (0, ONCE, {"/page"}, {"redirect_loop": 7}),
-    ],
+@each(
+    "cookies asked pages refused",
+    (
+        1,
+        ONCE + Counter({"/self": 1, "/first": 1, "/second": 1, "/twice": 2, "/ever": 3}),
+        {"/self", "/first", "/second", "/twice", "/page"},
+        {"redirect_loop": 2, "too_many_redirects": 1},
+    ),
+    (0, ONCE, {"/page"}, {"redirect_loop": 7}),
 )
 def test_a_redirect_with_a_cookie_may_lead_back(tmp_path, cookies, asked, pages, refused):
     def answer(request):

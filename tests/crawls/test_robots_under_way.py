@@ -10,11 +10,12 @@ import pytest
 import warc_checks
 from crawling import crawl_of_urls, finish, output_of, run_crawl, start_crawl, stats_of
 from http_site import HttpSite, serving
+from text_tables import each
 
 HOSTS, WORKERS = 8, 3
 
 
-@pytest.mark.parametrize("fast", [True, False])
+@each("fast", True, False)
 def test_robots_txt_holds_a_worker_and_is_broken_off_when_the_crawl_is_stopped(tmp_path, fast):
     released = threading.Event()
 
@@ -48,7 +49,7 @@ class Middleware:
 
 
 @pytest.mark.parametrize("middlewares", [{}, {"marking.Middleware": 100}], ids=["none", "one"])
-@pytest.mark.parametrize("fast", [True, False])
+@each("fast", True, False)
 def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
     user_module, tmp_path, fast, middlewares
 ):
@@ -94,7 +95,7 @@ class Middleware:
 @pytest.mark.parametrize(
     ("replaces", "asked"), [(False, ["/", "/allowed"]), (True, [])], ids=["answers", "replaces"]
 )
-@pytest.mark.parametrize("fast", [True, False])
+@each("fast", True, False)
 def test_no_page_comes_of_what_a_middleware_makes_of_robots_txt(
     user_module, tmp_path, fast, replaces, asked
 ):

@@ -21,7 +21,7 @@ from crawling import (
     warc_pages,
 )
 from reading_report import report_of
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -122,7 +122,7 @@ def get_again(sentence, *options):
 
 
 @pytest.mark.parametrize("has_warc", [True, False], ids=["warc", "no warc"])
-@pytest.mark.parametrize("module", ["FailingModule", "FailingPipeline"])
+@each("module", "FailingModule", "FailingPipeline")
 def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     simulated, monkeypatch, module, has_warc
 ):
@@ -195,7 +195,7 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert mended.stdout == "100 pages of 1 file, 0 failed\n"
 
 
-@pytest.mark.parametrize("module", ["FailingModule", "FailingPipeline"])
+@each("module", "FailingModule", "FailingPipeline")
 def test_a_crawl_whose_module_fails_on_all_its_pages_ends_with_4_and_they_come_again(
     simulated, monkeypatch, module
 ):

@@ -16,7 +16,7 @@ from loopback import name_server, raw_server, zone
 from scrapy import Spider, signals
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.utils.test import get_crawler
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import user_agent_token
@@ -96,13 +96,13 @@ def test_a_contact_without_page_or_address_is_a_sentence(contact):
     )
 
 
-@pytest.mark.parametrize("contact", ["HTTP://example.org", "http://[::1]:80/?a=b&c#d", "a+b@c.d.e"])
+@each("contact", "HTTP://example.org", "http://[::1]:80/?a=b&c#d", "a+b@c.d.e")
 def test_unusual_contacts_are_contacts(contact):
     settings = crawler_with(CRAWLER_CONTACT=contact).settings
     assert settings["USER_AGENT"] == f"webcrawl/0.3 (+{contact})"
 
 
-@pytest.mark.parametrize("agent", ["a/1\r\nX: y", "a/1\x00", "bücher/1"])
+@each("agent", "a/1\r\nX: y", "a/1\x00", "bücher/1")
 def test_a_user_agent_that_cannot_be_sent_is_a_sentence(agent):
     with pytest.raises(FatalError, match=r"^USER_AGENT must be printable ASCII, not .*\.$"):
         crawler_with(USER_AGENT=agent)

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from disk import full_disk
 from frontier_rig import POLICY, Rig, entry
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.frontier import LargestDelay, shared
 from webcrawl.frontier.delay_policy import cut_off
@@ -121,8 +121,8 @@ def test_full_disk_claims_nothing(rig):
 # --- across a restart
 
 
-@pytest.mark.parametrize("restart", ["crash", "reboot"])
-@pytest.mark.parametrize("saved", [False, True])
+@each("restart", "crash", "reboot")
+@each("saved", False, True)
 def test_rest_of_a_clock_holds_after_a_restart(rig, restart, saved):
     """This includes a rest that is longer than a restart would infer, right after the release."""
     rig.publish()
@@ -137,8 +137,8 @@ def test_rest_of_a_clock_holds_after_a_restart(rig, restart, saved):
     assert claim(rig, "b.test") == pytest.approx(500.0)
 
 
-@pytest.mark.parametrize("saved", [False, True])
-@pytest.mark.parametrize("running_for", [0.1, 2.0, 500.0])
+@each("saved", False, True)
+@each("running_for", 0.1, 2.0, 500.0)
 def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
     rig, clock, saved, running_for
 ):
@@ -193,7 +193,7 @@ def test_rests_in_the_records_are_found_again(small):
     assert_resting(small, 30, 500.0)
 
 
-@pytest.mark.parametrize("written", ["no", "before", "after"])
+@each("written", "no", "before", "after")
 @pytest.mark.parametrize(
     "restart",
     [Rig.crash, Rig.reboot, partial(Rig.reboot, lost=True)],

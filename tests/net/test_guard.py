@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.core.downloader.handlers.file import FileDownloadHandler
 from scrapy.settings import Settings
-from text_tables import cases, table
+from text_tables import cases, each, table
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
@@ -145,9 +145,9 @@ def test_permitted_keeps_the_order_and_has_one_where_each_has_a_clock():
     assert guard.permitted(found) == ["1.1.1.1"]
 
 
-@pytest.mark.parametrize(
-    ("host", "permitted"),
-    table("""
+@each(
+    "host permitted",
+    *table("""
         a.test | yes
         1.1.1.1 | yes
         [2606::1] | yes
@@ -185,7 +185,7 @@ class OfAUser(HttpDownloadHandler):
     """A handler made of one that checks addresses."""
 
 
-@pytest.mark.parametrize("private", [False, True])
+@each("private", False, True)
 def test_download_handlers_that_check_no_addresses_are_warned_of(private, caplog):
     project = Settings()
     project.setmodule("webcrawl.settings")

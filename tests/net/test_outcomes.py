@@ -3,11 +3,10 @@
 import builtins
 import inspect
 
-import pytest
 import twisted.internet.error
 from scrapy import exceptions
 from scrapy.http import Response
-from text_tables import cases
+from text_tables import cases, each
 from twisted.python.failure import Failure
 
 from webcrawl.net import outcomes
@@ -27,7 +26,7 @@ def test_every_exception_of_the_module_has_a_name_of_the_list():
     assert names <= OUTCOMES
 
 
-@pytest.mark.parametrize("cls", OWN)
+@each("cls", *OWN)
 def test_exceptions_refine_those_of_scrapy(cls):
     """So that RETRY_EXCEPTIONS and errbacks written for Scrapy's handlers work with ours."""
     fetch_error, base = cls.__bases__
@@ -70,11 +69,11 @@ def test_a_foreign_attribute_is_no_outcome():
     assert outcome_of(error) == "other"
 
 
-@pytest.mark.parametrize("status", [100, 200, 301, 404, 429, 599, 999])
+@each("status", 100, 200, 301, 404, 429, 599, 999)
 def test_a_response_is_named_by_its_status(status):
     assert outcome_of(Response("http://a.test/", status=status)) == f"http_{status}"
 
 
-@pytest.mark.parametrize("status", [0, 99, 1000, -1])
+@each("status", 0, 99, 1000, -1)
 def test_an_impossible_status_is_a_bad_answer(status):
     assert outcome_of(Response("http://a.test/", status=status)) == "bad_answer"

@@ -2,9 +2,8 @@
 
 import time
 
-import pytest
 from scrapy.http import HtmlResponse
-from text_tables import cases
+from text_tables import cases, each
 from wire_text import table
 
 from webcrawl.net.walls import (
@@ -36,14 +35,12 @@ LOGIN = b'<form><input name="p" type="password"></form>'
 CONSENT = b'<form method="post" action="https://consent.google.com/save"></form>'
 
 
-@pytest.mark.parametrize(("headers", "outcome"), ANSWERS["headers"])
+@each("headers outcome", *ANSWERS["headers"])
 def test_a_header_decides_alone(headers, outcome):
     assert header_wall(URL, HtmlResponse(URL, headers=headers)) == outcome
 
 
-@pytest.mark.parametrize(
-    "body", [ANUBIS, CLOUDFLARE, DATADOME, PERIMETERX, IMPERVA, LOGIN, CONSENT]
-)
+@each("body", ANUBIS, CLOUDFLARE, DATADOME, PERIMETERX, IMPERVA, LOGIN, CONSENT)
 def test_a_wall_is_known_by_its_marks_but_not_on_a_page_of_many_links(body):
     assert body_wall(body) == (WALLED if body in (LOGIN, CONSENT) else CHALLENGED)
     assert body_wall(body + b'<a href="/x">' * 50) == ""
@@ -55,7 +52,7 @@ def test_what_a_sound_page_of_a_protected_site_has_is_no_sign():
     assert body_wall(sound + b"<script>window._pxAppId='PX1'</script>") == ""
 
 
-@pytest.mark.parametrize(("site", "headers", "body"), ANSWERS["recorded"])
+@each("site headers body", *ANSWERS["recorded"])
 def test_answers_that_others_have_recorded_are_walls(site, headers, body):
     found = header_wall(URL, HtmlResponse(URL, headers=headers)) or body_wall(body.encode())
     assert found == (WALLED if site == "youtube.com" else CHALLENGED)

@@ -19,6 +19,12 @@ def table(text):
     return [tuple(cell.strip() for cell in row) for row in rows]
 
 
+def each(names, *values):
+    """Run a test once for each of *values*; with several *names*, split by spaces, for tuples."""
+    one, *others = names.split()
+    return pytest.mark.parametrize((one, *others) if others else one, values)
+
+
 def cases(names, text, known=()):
     """Run a test once per line of *text*; the cells are its arguments *names*, split by spaces.
 

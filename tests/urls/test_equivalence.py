@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, urls
-from text_tables import cases, pieces, table
+from text_tables import cases, each, pieces, table
 
 from webcrawl.urls import equivalence, host_of, normalize, origin_of
 from webcrawl.urls.equivalence import DEFAULT, RULES, STANDARD, Equivalence
@@ -31,7 +31,7 @@ def test_examples_of_the_documentation_hold():
     assert doctest.testmod(equivalence) == (0, 13)
 
 
-@pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
+@each("rule", *sorted(RULES - STANDARD))
 def test_every_rule_has_an_example_and_says_what_it_risks(rule):
     assert equivalence.__doc__ is not None
     section = equivalence.__doc__.partition(f"\n{rule}: ")[2].partition("\n>>> ")
@@ -111,16 +111,16 @@ def test_lower_case_leaves_escapes_as_percent_case_has_them():
     assert both.comparison_form("http://a.test/%C3%A9%41B?C=%c3") == "http://a.test/%C3%A9ab?C=%C3"
 
 
-@pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
+@each("rule", *sorted(RULES - STANDARD))
 def test_rule_that_is_off_changes_nothing(rule):
     url = "http://a.test//X;jsessionid=44f3a9c08e1d72b5/%7e/index.html?utm_source=x&b=%c3&&a=1&sid=44f3a9c08e1d72b5"
     assert ALL.comparison_form(url) == "http://a.test/x/~/?a=1&b=%C3"
     assert Equivalence(RULES - {rule}).comparison_form(url) != ALL.comparison_form(url)
 
 
-@pytest.mark.parametrize(
-    ("name", "alphabet", "length", "caught"),
-    table("""
+@each(
+    "name alphabet length caught",
+    *table("""
         JSESSIONID | 0123456789ABCDEF                                               | 32 | 0.999
         PHPSESSID  | 0123456789abcdefghijklmnopqrstuv                               | 26 | 0.99
         osCsid     | 0123456789abcdef                                               | 32 | 0.999

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from text_tables import cases, lines, table
+from text_tables import cases, each, lines, table
 
 from webcrawl.urls import HTTP_SCHEMES, SCHEMES, host_of, normalize, normalize_seed, origin_of
 
@@ -69,9 +68,8 @@ def test_url_has_one_spelling(given_url, spelling):
     assert normalize(given_url) == spelling
 
 
-@pytest.mark.parametrize(
+@each(
     "nonsense",
-    [
         *lines("""
         example.com
         /path
@@ -88,7 +86,7 @@ def test_url_has_one_spelling(given_url, spelling):
         """),
         "",
         "http://\ud800/",
-    ],
+
 )  # fmt: skip
 def test_what_cannot_be_fetched_is_none(nonsense):
     assert normalize(nonsense) is None
@@ -118,9 +116,8 @@ def test_other_schemes_are_fetchable_when_asked_for():
     assert normalize("mailto:a@b.test", schemes=frozenset({"mailto"})) is None
 
 
-@pytest.mark.parametrize(
-    ("given_url", "spelling"),
-    table("""
+@each(
+    "given_url spelling",*table("""
         ftp://me:secret@A.Test:21/a/../b;type=i | ftp://a.test/b;type=i
         ftp://a.test:80/%2Fetc                  | ftp://a.test:80/%2Fetc
         gopher://A.Test:70/0/Some Text%09x#y    | gopher://a.test/0/Some%20Text%09x
@@ -144,16 +141,15 @@ def test_other_schemes_are_fetchable_when_asked_for():
         X-Own+1.0://A.Test:70/b                 | x-own+1.0://a.test:70/b
         mailto:a@b.test                         |
         file:///etc/passwd                      |
-    """),
+    """)
 )  # fmt: skip
 def test_ftp_and_gopher_urls_have_one_spelling_too(given_url, spelling):
     assert normalize(given_url, schemes=SCHEMES) == (spelling or None)
 
 
-@pytest.mark.parametrize(
-    ("line", "url"),
-    [
-        *table("""
+@each(
+    "line url",
+    *table("""
         example.com               | http://example.com/
         example.com:8080          | http://example.com:8080/
         example.com:8080/x        | http://example.com:8080/x
@@ -167,9 +163,8 @@ def test_ftp_and_gopher_urls_have_one_spelling_too(given_url, spelling):
         gopher://Example.com:70/1 | gopher://example.com/
         not a host                |
         """),
-        ("  Example.com/a ", "http://example.com/a"),
-        ("", None),
-    ],
+    ("  Example.com/a ", "http://example.com/a"),
+    ("", None),
 )
 def test_seed_may_lack_its_scheme(line, url):
     assert normalize_seed(line) == (url or None)

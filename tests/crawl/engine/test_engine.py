@@ -26,7 +26,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.decorators import _warn_spider_arg
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.crawl.engine._engine import (
     SCRAPY,
@@ -156,22 +156,20 @@ class Answers:
 _THERE, _NEW = Response("http://a.test/there"), Request("http://a.test/new")
 
 
-@pytest.mark.parametrize(
+@each(
     "answers",
-    [
-        {"request": None, "response": _THERE},
-        {"request": [None], "response": [_THERE]},
-        {"request": _THERE, "response": _NEW},
-        {"request": [_NEW], "response": ValueError()},
-        {"request": ValueError(), "exception": _THERE},
-        {"request": IgnoreRequest(), "exception": [_NEW]},
-        {"request": KeyError(), "exception": None},
-        {"response": KeyError(), "exception": _THERE},
-        {"request": 7},
-        {"request": [7], "exception": None},
-        {"response": None},
-        {"response": [7]},
-    ],
+    {"request": None, "response": _THERE},
+    {"request": [None], "response": [_THERE]},
+    {"request": _THERE, "response": _NEW},
+    {"request": [_NEW], "response": ValueError()},
+    {"request": ValueError(), "exception": _THERE},
+    {"request": IgnoreRequest(), "exception": [_NEW]},
+    {"request": KeyError(), "exception": None},
+    {"response": KeyError(), "exception": _THERE},
+    {"request": 7},
+    {"request": [7], "exception": None},
+    {"response": None},
+    {"response": [7]},
 )
 def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
     def outcome(way):
@@ -198,7 +196,7 @@ def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
     assert by_scrapy[1] == {b"Accept": [b"*/*"], b"User-Agent": [b"default"]}
 
 
-@pytest.mark.parametrize("manager", [SignalManager, DirectSignals])
+@each("manager", SignalManager, DirectSignals)
 def test_receivers_get_the_arguments_they_accept_and_errors_are_logged(manager, caplog):
     heard = []
     sender, signal = object(), object()

@@ -15,7 +15,7 @@ import pytest
 import warm
 from disk import PowerLoss, drain, file_size_limit, full_disk, item, items
 from fifo_part import FifoPart
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.crawl.job import state_directory
 from webcrawl.crawl.job.jobdir import Job
@@ -239,7 +239,7 @@ def test_a_manifest_without_what_publish_puts_in_is_refused(saved, changes):
     assert str(saved / "CURRENT") in refusal(saved)
 
 
-@pytest.mark.parametrize("state", ["", "shards/00"])
+@each("state", "", "shards/00")
 def test_a_job_whose_snapshot_is_gone_or_pointer_damaged_is_refused(saved, state):
     path = saved / state / "snapshot-000001.log"
     path.unlink()
@@ -248,7 +248,7 @@ def test_a_job_whose_snapshot_is_gone_or_pointer_damaged_is_refused(saved, state
     assert "does not name a manifest" in refusal(saved)
 
 
-@pytest.mark.parametrize("state", ["", "shards/00"])
+@each("state", "", "shards/00")
 def test_a_job_whose_snapshot_is_damaged_at_any_byte_is_refused(saved, state):
     path = saved / state / "snapshot-000001.log"
     data = path.read_bytes()
@@ -347,7 +347,7 @@ def saves(job, **states):
     return job.prepare({})
 
 
-@pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 40, 55])
+@each("length", 0, 1, 19, 20, 21, 40, 55)
 def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
     for module in (state_directory, record_log):
         monkeypatch.setattr(module, "MAX_PAYLOAD", 20)

@@ -6,7 +6,7 @@ import json
 import pytest
 import warc_checks
 from scrapy.settings import Settings
-from text_tables import cases
+from text_tables import cases, each
 
 import webcrawl.settings
 from webcrawl.crawl.links import link_extractor
@@ -191,7 +191,7 @@ def no_links(document):
     return [Link("/1"), "/2"]
 
 
-@pytest.mark.parametrize("extractor", [raises_after_one, no_links])
+@each("extractor", raises_after_one, no_links)
 def test_of_a_link_extractor_that_raises_the_links_so_far_count(extractor, caplog):
     counted = []
     pages = reader({"LINK_EXTRACTORS": {"text/plain": extractor}}, count=counted.append)
@@ -202,7 +202,7 @@ def test_of_a_link_extractor_that_raises_the_links_so_far_count(extractor, caplo
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
-@pytest.mark.parametrize("path", ["no.such.module", "json.no_such", "json", 3])
+@each("path", "no.such.module", "json.no_such", "json", 3)
 def test_a_link_extractor_that_is_not_there_is_told_in_a_sentence(path):
     with pytest.raises(FatalError, match=r"^LINK_EXTRACTORS cannot be used: .*\.$"):
         reader({"LINK_EXTRACTORS": {"text/plain": path}})

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 import pytest
 import warm
 from crawling import run_crawl, simulated, stats_of
+from text_tables import each
 
 from webcrawl.crawl.links.reading import ReadingTooLongError, ReadingWatch
 from webcrawl.simweb import Faults, allowed_urls
@@ -81,7 +82,7 @@ def exponential_expression():
     re.match(r"(a|a)*b", "a" * 64)
 
 
-@pytest.mark.parametrize("reads", [endless_loop, exponential_expression])
+@each("reads", endless_loop, exponential_expression)
 def test_a_reading_that_does_not_end_is_cut_off(tmp_path, reads):
     with watching(tmp_path) as watch:
         began_at = time.thread_time()
@@ -109,16 +110,14 @@ def die(jobdir, *, reading=""):
     assert warm.run(command).returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(
-    ("deaths", "poison"),
-    [
-        ([URL, URL], True),
-        ([URL], False),
-        ([URL, "", URL], False),
-        ([URL, f"{URL}/2", URL], False),
-        (["", URL, URL], True),
-        ([URL, URL, "", f"{URL}/2"], True),  # until it has come to its end
-    ],
+@each(
+    "deaths poison",
+    ([URL, URL], True),
+    ([URL], False),
+    ([URL, "", URL], False),
+    ([URL, f"{URL}/2", URL], False),
+    (["", URL, URL], True),
+    ([URL, URL, "", f"{URL}/2"], True),  # until it has come to its end
 )
 def test_a_url_read_at_two_deaths_in_a_row_is_poison(tmp_path, deaths, poison):
     for url in deaths:

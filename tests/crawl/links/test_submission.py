@@ -7,7 +7,7 @@ import pytest
 import seen_rig
 import warc_checks
 from disk import full_disk
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.crawl.links.link_intake import LinkIntake
 from webcrawl.crawl.links.submission import MAX_SITEMAPS, LinkRules, LinkSubmitter
@@ -191,7 +191,7 @@ def test_three_redirects_may_follow_one_another_and_a_fourth_is_refused(links):
     assert why == "too_many_redirects"
 
 
-@pytest.mark.parametrize("target", ["http://b.test/0", "http://b.test/1"])
+@each("target", "http://b.test/0", "http://b.test/1")
 def test_a_redirect_back_to_where_the_chain_has_been_is_a_loop(links, target):
     assert links.redirect("http://b.test/1", url="http://b.test/0") == ""
     (entry,) = links.out()
@@ -203,7 +203,7 @@ def test_a_redirect_back_to_where_the_chain_has_been_is_a_loop(links, target):
 SOURCE, SAME = "http://b.test/?b=2&a=1", "http://b.test/?a=1&b=2"
 
 
-@pytest.mark.parametrize("target", [SAME, "http://b.test/?b=2&a=1&utm_source=x"])
+@each("target", SAME, "http://b.test/?b=2&a=1&utm_source=x")
 def test_a_redirect_to_a_url_that_counts_as_the_same_is_followed_all_the_same(links, target):
     links.page(SOURCE)
     links.redirect(target, url=SOURCE)

@@ -4,7 +4,7 @@ import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.crawl.links.url_rules import (
@@ -99,7 +99,7 @@ def test_a_redirect_of_a_robots_txt_may_leave_the_scope_but_not_lead_anywhere(va
     assert redirect_filters_of(of_project(**values), schemes=schemes).refusal(url, 0) == refused
 
 
-@pytest.mark.parametrize("port", [2375, 2379, 3306, 5432, 6379, 9200, 11211, 27017, 25, 6000])
+@each("port", 2375, 2379, 3306, 5432, 6379, 9200, 11211, 27017, 25, 6000)
 def test_links_to_databases_are_refused_and_seeds_are_not(port):
     url = f"http://a.com:{port}/"
     assert chain_of().refusal(url, 1, "b.com") == "port"
@@ -111,7 +111,7 @@ def test_links_to_databases_are_refused_and_seeds_are_not(port):
         assert chain_of(URL_PORTS=[8080], for_seeds=for_seeds).refusal(url, 1) == "port"
 
 
-@pytest.mark.parametrize("url", ["ftp://a.com/", "gopher://a.com/", "https://a.com/"])
+@each("url", "ftp://a.com/", "gopher://a.com/", "https://a.com/")
 def test_the_port_of_a_scheme_is_refused_to_other_schemes_only(url):
     chain = chain_of(schemes=("http", "https", "ftp", "gopher"))
     assert chain.refusal(url, 1, "b.com") is None

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import some_of
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.crawl.seeds import SeedReader, SeedsError, line_reader, seed_line, split_sources
 from webcrawl.crawl.seeds.line_reader import MAX_LINE_BYTES
@@ -205,8 +205,8 @@ class TestFormats:
                 ("http://c.example/", 6, 6),
             ]
 
-    @pytest.mark.parametrize("pack", [gzip.compress, bytes])
-    @pytest.mark.parametrize("name", ["seeds.gz", "seeds.csv"])
+    @each("pack", gzip.compress, bytes)
+    @each("name", "seeds.gz", "seeds.csv")
     def test_gzip_is_recognised_by_content(self, write, name, pack):
         path = write(pack(b"a.example\n") + pack(b"b.example\n"), name)
         assert urls_of(path) == ["http://a.example/", "http://b.example/"]
@@ -246,7 +246,7 @@ class TestBadLines:
 
 
 class TestBrokenSources:
-    @pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n", b"rank,domain\n"])
+    @each("content", b"", b"\n\n", b"# nothing\n", b"rank,domain\n")
     def test_list_without_seeds_is_refused(self, write, content):
         path = write(content)
         assert refusal(path) == f"No seeds in {path}."
@@ -304,13 +304,11 @@ class TestBrokenSources:
             lengths.add(len(got))
         assert len(lengths) > 50
 
-    @pytest.mark.parametrize(
-        ("damage", "why"),
-        [
-            (lambda data: data[:-8] + b"\0" * 4 + data[-4:], "CRC check failed"),
-            (lambda data: data[:5000] + b"\xff" * 50 + data[5050:], "invalid"),
-            (lambda data: data + b"trailing", "Not a gzipped file"),
-        ],
+    @each(
+        "damage why",
+        (lambda data: data[:-8] + b"\0" * 4 + data[-4:], "CRC check failed"),
+        (lambda data: data[:5000] + b"\xff" * 50 + data[5050:], "invalid"),
+        (lambda data: data + b"trailing", "Not a gzipped file"),
     )
     def test_damaged_gzip_ends_its_source_and_the_next_is_read(self, write, caplog, damage, why):
         numbers = random.Random(1)
@@ -398,7 +396,7 @@ class TestCursor:
         newer = msgspec.msgpack.encode({**fields, "version": 2})
         assert "has format 2; this code reads 1" in refusal(path, snapshot=newer)
 
-    @pytest.mark.parametrize("garbage", [b"", b"\xff\xff", msgspec.msgpack.encode({"version": 1})])
+    @each("garbage", b"", b"\xff\xff", msgspec.msgpack.encode({"version": 1}))
     def test_damaged_snapshot_is_refused(self, write, garbage):
         assert "cursor cannot be read" in refusal(write(b"a.example"), snapshot=garbage)
 
@@ -550,7 +548,7 @@ reader.close()
 
 
 class TestTop1M:
-    @pytest.mark.parametrize("count", [200_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+    @each("count", 200_000, pytest.param(1_000_000, marks=pytest.mark.long))
     def test_list_is_read_in_constant_memory(self, tmp_path, count):
         with TOP1M.open() as rows:
             (tmp_path / "list.csv").write_text("".join(islice(rows, count)))

@@ -5,7 +5,7 @@ import time
 import pytest
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.clock import since_boot
 from webcrawl.crawl.builder import ProcessBuilder
@@ -63,7 +63,7 @@ def test_a_crawl_without_the_domains_of_its_seeds_is_not_narrowed(tmp_path):
     close(opened(tmp_path / "other", URL_SCOPE="domain"), publish=True)
 
 
-@pytest.mark.parametrize("is_alone", [False, True])
+@each("is_alone", False, True)
 def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yielded(
     tmp_path, is_alone
 ):
@@ -146,7 +146,7 @@ def test_seeds_take_their_ranks_along_and_the_sites_of_refused_ones():
 # The note of a finished URL
 
 
-@pytest.mark.parametrize("content", [0, 1, 77, LARGEST])
+@each("content", 0, 1, 77, LARGEST)
 def test_a_note_of_content_is_decoded_as_it_was_encoded(content):
     assert content_of(encode_note(content)) == content
 

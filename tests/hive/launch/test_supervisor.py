@@ -7,7 +7,7 @@ import signal
 
 import pytest
 import redis.asyncio
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
@@ -93,7 +93,7 @@ def cores():
     os.sched_setaffinity(0, before)
 
 
-@pytest.mark.parametrize("drones", [1, 2])
+@each("drones", 1, 2)
 async def test_drones_are_kept_to_a_core_each_if_they_are_as_many(hive, cores, drones):
     local, supervisor, _ = hive(*[WAITS] * drones, redis_url="-")
     running = await begun(local, supervisor)
@@ -189,7 +189,7 @@ def unhandled(number, frame):
     raise AssertionError("it would end at once")
 
 
-@pytest.mark.parametrize("handler", [signal.SIG_IGN, unhandled])
+@each("handler", signal.SIG_IGN, unhandled)
 async def test_a_hive_ends_with_its_terminal_unless_it_ignores_sighup(hive, handler):
     before = signal.signal(signal.SIGHUP, handler)
     try:
@@ -222,7 +222,7 @@ def test_what_cannot_be_run_is_refused(tmp_path, given, sentence):
         hive._replace(**given).check()
 
 
-@pytest.mark.parametrize("before", [None, [], ["logs", "CURRENT"], ["mine"]])
+@each("before", None, [], ["logs", "CURRENT"], ["mine"])
 @cases(
     "way",
     """

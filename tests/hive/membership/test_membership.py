@@ -14,6 +14,7 @@ import pytest
 from redis.exceptions import OutOfMemoryError
 from redis_server import RedisServer, Sentinel
 from scrapy.settings import Settings
+from text_tables import each
 
 from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close
 from webcrawl.hive.membership.keys import Keys
@@ -61,9 +62,7 @@ async def drones(server, *names, lease_secs=10.0, shards=4, **given):
         yield made
 
 
-@pytest.mark.parametrize(
-    "kind", [{}, {"password": "geheim"}, {"cluster": True}, {"tls": True}, {"port": True}]
-)
+@each("kind", {}, {"password": "geheim"}, {"cluster": True}, {"tls": True}, {"port": True})
 async def test_the_life_of_a_shard_on_each_kind_of_server(redis_of, kind):
     """Claim, acknowledge, release, leave, claim. A sentinel leads to the server with a port."""
     server = redis_of(**kind)
@@ -281,7 +280,7 @@ async def test_a_redis_that_kept_its_data_goes_on(redis_of):
         assert (beat.state.born, beat.leases) == (born, claimed)
 
 
-@pytest.mark.parametrize("cluster", [False, True])
+@each("cluster", False, True)
 async def test_a_beat_without_an_answer_fails_soon(redis_of, cluster):
     server = redis_of(cluster=cluster)
     async with drones(server, "a", lease_secs=1.0) as (a,):

@@ -24,7 +24,7 @@ from published_shard import (
     store_of,
 )
 from records_rig import damage_of, put
-from text_tables import cases
+from text_tables import cases, each
 from xxhash import xxh3_128_hexdigest
 
 from webcrawl.errors import ObjectStoreError, disk_message
@@ -298,7 +298,7 @@ def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store,
     shard.save(store, token=3)
 
 
-@pytest.mark.parametrize("how", ["token", "newer", "no record"])
+@each("how", "token", "newer", "no record")
 def test_a_directory_that_is_behind_is_made_anew(store, shard, adopt, how):
     shard.save(store)
     shard.end()
@@ -606,7 +606,7 @@ def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path
     assert not fetch(target, acknowledged=(1, 2)).in_place
 
 
-@pytest.mark.parametrize("rest", [0, 1, 30, 50])
+@each("rest", 0, 1, 30, 50)
 def test_half_a_checkpoint_is_none(store, tmp_path, shard, rest):
     """Where a protocol has no writes that are whole or not at all."""
     shard.save(store)

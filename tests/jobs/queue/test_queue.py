@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import warm
 from crawling import ROOT, refusal
-from text_tables import cases
+from text_tables import cases, each
 from warc_checks import page, warc_of
 
 from webcrawl.items import Link
@@ -50,8 +50,8 @@ def store(directory, pages, *, files=1):
 def larm(directory, pages):
     one = LarmWriter(directory=directory, form=str)
     one.open()
-    for each in pages:
-        one.write(each)
+    for one_page in pages:
+        one.write(one_page)
     one.close()
     return directory
 
@@ -164,10 +164,7 @@ def numbered(rng, number, links):
     return linking(f"http://crawled.test/{number}", *urls), urls
 
 
-@pytest.mark.parametrize(
-    ("pages", "links", "kills"),
-    [(60, 10, 1), pytest.param(100_000, 50, 3, marks=LONG)],
-)
+@each("pages links kills", (60, 10, 1), pytest.param(100_000, 50, 3, marks=LONG))
 def test_memory_is_bounded_and_kills_lose_nothing_for_any_number_of_links(
     tmp_path, pages, links, kills
 ):

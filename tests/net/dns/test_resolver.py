@@ -18,7 +18,7 @@ from loopback import (
 )
 from resolving import asked, asking, resolver_on
 from scrapy.utils.test import get_crawler
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.net.dns.resolver import (
@@ -103,15 +103,13 @@ async def test_literals_and_what_can_be_no_name_are_known_without_a_query(host, 
 # --- servers that fail
 
 
-@pytest.mark.parametrize(
-    ("bad", "secs"),
-    [
-        (refuse, 60),
-        (truncate, 60),
-        (silence, 0.4),
-        (closed_port(), 60),
-        (("255.255.255.255", 53), 60),
-    ],
+@each(
+    "bad secs",
+    (refuse, 60),
+    (truncate, 60),
+    (silence, 0.4),
+    (closed_port(), 60),
+    (("255.255.255.255", 53), 60),
 )
 async def test_a_server_that_fails_is_left_for_the_next_one(bad, secs):
     def fail(query):

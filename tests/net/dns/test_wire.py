@@ -13,7 +13,7 @@ import dns.rrset
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.wire import AAAA, A, DnsAnswer, MalformedAnswerError
@@ -57,9 +57,7 @@ def test_a_query_is_what_dnspython_reads_back(host, ident, qtype):
     assert (question.name, question.rdtype) == (dns.name.from_text(host), qtype)
 
 
-@pytest.mark.parametrize(
-    "host", ["", ".", "a..b", ".a", "a" * 64 + ".b", ".".join(["a" * 60] * 5), "bücher.test", "a."]
-)
+@each("host", "", ".", "a..b", ".a", "a" * 64 + ".b", ".".join(["a" * 60] * 5), "bücher.test", "a.")
 def test_what_can_be_no_name_is_refused(host):
     with pytest.raises(ValueError):  # noqa: PT011  (UnicodeError is one)
         dnswire.wire_name(host)
@@ -101,13 +99,11 @@ def test_an_answer_may_have_no_address(records, rcode, alias, ttl):
     assert (answer.addresses, answer.ttl) == ((), ttl)
 
 
-@pytest.mark.parametrize(
-    ("soa", "ttl"),
-    [
-        ("test. 900 IN SOA ns.test. root.test. 1 2 3 4 120", 120),
-        ("test. 30 IN SOA ns.test. root.test. 1 2 3 4 120", 30),
-        ("test. 999999 IN SOA ns.test. root.test. 1 2 3 4 999999", 3 * 3600),
-    ],
+@each(
+    "soa ttl",
+    ("test. 900 IN SOA ns.test. root.test. 1 2 3 4 120", 120),
+    ("test. 30 IN SOA ns.test. root.test. 1 2 3 4 120", 30),
+    ("test. 999999 IN SOA ns.test. root.test. 1 2 3 4 999999", 3 * 3600),
 )
 def test_a_negative_answer_holds_as_long_as_the_soa_says(soa, ttl):
     assert read("a.test", soa, rcode=dnswire.NXDOMAIN) == DnsAnswer(3, False, (), ttl, None)
@@ -209,16 +205,15 @@ def test_more_records_than_any_host_has_are_refused():
         dnswire.read_answer(wire, question)
 
 
-@pytest.mark.parametrize(
+@each(
     "owner",
-    [
         b"\xc0\x18",  # a pointer to itself
         b"\x40",  # a kind of label that was never defined
         b"".join(b"\x3f" + letter * 63 for letter in (b"a", b"b", b"c", b"d")) + b"\0",
         b"\x05abc",
         b"\xc0",
         b"\xff\xff",
-    ],
+
 )  # fmt: skip
 def test_names_without_end_are_malformed(owner):
     question = asked("a.test")

@@ -19,7 +19,7 @@ from loopback import (
     virtual_time,  # noqa: F401  a fixture
 )
 from scrapy.http import HtmlResponse, TextResponse
-from text_tables import cases
+from text_tables import cases, each
 from wire_text import table, wire
 
 from webcrawl.net.ftp.handler import target_of
@@ -210,14 +210,12 @@ def test_older_servers_are_asked_in_older_words():
     assert server.data_connections == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "reply",
-    [
-        b"220-one\r\n220-two\r\n220 three\r\n",
-        b"220-one\r\n 220 indented\r\n221 another code\r\n\r\n220 three\r\n",
-        b"220-one\r\n220\r\n",
-        b"220\n",
-    ],
+    b"220-one\r\n220-two\r\n220 three\r\n",
+    b"220-one\r\n 220 indented\r\n221 another code\r\n\r\n220 three\r\n",
+    b"220-one\r\n220\r\n",
+    b"220\n",
 )
 def test_replies_may_have_several_lines(reply):
     assert from_server({"": reply}, data=b"x", path="f")[0].body == b"x"
@@ -288,7 +286,7 @@ def test_no_url_can_say_a_second_command(url):
     assert not any("DELE" in command for command in commands)
 
 
-@pytest.mark.parametrize("url", ["ftp:///x", "ftp://a.test:99999/", "ftp://[::1/"])
+@each("url", "ftp:///x", "ftp://a.test:99999/", "ftp://[::1/")
 def test_urls_without_a_server_are_bad(url):
     assert asyncio.run(outcome(url)) == "bad_url"
 
@@ -376,7 +374,7 @@ def test_a_million_empty_lines_cost_little():
     assert psutil.Process().memory_info().rss - before < 100_000_000
 
 
-@pytest.mark.parametrize("after", [b"426 something broke\r\n", b"451 disk\r\n", None])
+@each("after", b"426 something broke\r\n", b"451 disk\r\n", None)
 def test_a_transfer_that_was_not_completed_is_marked(after):
     says = {"after": after}
     response, _ = from_server(says, data=b"half", path="f", DOWNLOAD_FAIL_ON_DATALOSS=False)

@@ -17,7 +17,7 @@ from loopback import (
 )
 from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.net.gopher.handler import gopher_ports, target_of
@@ -146,13 +146,11 @@ def test_a_dot_at_the_end_of_a_binary_file_is_kept():
     assert get(b"PK\r\n.\r\n", "/9/x")[0].body == b"PK\r\n.\r\n"
 
 
-@pytest.mark.parametrize("path", ["/", "/1/x", "/0/x", "/9/x"])
-@pytest.mark.parametrize(
+@each("path", "/", "/1/x", "/0/x", "/9/x")
+@each(
     "says",
-    [
-        b"3'/x' does not exist\t\terror.host\t1\r\n.\r\n",
-        b"3Sorry!\tx\t(NULL)\t0\r\niTry again\t\terror.host\t1\r\n",
-    ],
+    b"3'/x' does not exist\t\terror.host\t1\r\n.\r\n",
+    b"3Sorry!\tx\t(NULL)\t0\r\niTry again\t\terror.host\t1\r\n",
 )
 def test_an_error_item_is_not_found(path, says):
     response, _ = get(says, path)
@@ -198,7 +196,7 @@ def test_what_is_no_document_is_not_asked_for(path):
     assert outcome_from(MENU, path) == "bad_url"
 
 
-@pytest.mark.parametrize("url", ["gopher:///0x", "gopher://a.test:99999/", "gopher://[::1/"])
+@each("url", "gopher:///0x", "gopher://a.test:99999/", "gopher://[::1/")
 def test_urls_without_a_server_are_bad(url):
     assert asyncio.run(outcome(url, GOPHER_PORTS="70")) == "bad_url"
 
@@ -246,13 +244,11 @@ async def test_a_server_that_says_nothing_is_left():
 
 
 @in_virtual_time
-@pytest.mark.parametrize(
+@each(
     "limits",
-    [
-        {"DOWNLOAD_TIMEOUT": 0.4},
-        {"download_timeout": 0.4},
-        {"NET_MIN_BYTES_PER_SEC": 10_000, "NET_MIN_RATE_SECS": 0.3},
-    ],
+    {"DOWNLOAD_TIMEOUT": 0.4},
+    {"download_timeout": 0.4},
+    {"NET_MIN_BYTES_PER_SEC": 10_000, "NET_MIN_RATE_SECS": 0.3},
 )
 async def test_what_has_come_of_a_slow_document_is_kept(limits):
     async with raw_server([(b"x", 0.01)]) as server:

@@ -14,7 +14,7 @@ from odd_answers import PACK, raw_deflate
 from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 from scrapy.utils.test import get_crawler
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.net.http.decoding import (
@@ -60,7 +60,7 @@ def process(response, limit=LIMIT, **meta):
 # --- sound bodies ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", PACKERS)
+@each("way", *PACKERS)
 def test_a_coded_page_becomes_text_and_keeps_its_wire_body_and_headers(way):
     coding, pack = PACKERS[way]
     wire = pack(PAGE)
@@ -97,7 +97,7 @@ def test_an_uncoded_response_passes_as_it_is():
     assert middleware().process_response(request, empty) is empty
 
 
-@pytest.mark.parametrize("name", [b"identity", b"none", b"UTF-8", b""])
+@each("name", b"identity", b"none", b"UTF-8", b"")
 def test_names_that_mean_no_coding_leave_a_page_text(name):
     response = process(respond(PAGE, name))
     assert isinstance(response, HtmlResponse)
@@ -130,8 +130,8 @@ def test_requests_ask_for_codings_and_forget_an_earlier_wire_body():
 # --- bounds ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", PACKERS)
-@pytest.mark.parametrize("over", [-1, 0, 1, 5000])
+@each("way", *PACKERS)
+@each("over", -1, 0, 1, 5000)
 def test_a_decoded_body_is_cut_at_the_bound_and_flagged(way, over):
     coding, pack = PACKERS[way]
     response = process(respond(pack(PAGE), coding), limit=len(PAGE) - over)
@@ -157,7 +157,7 @@ def test_only_a_body_that_was_not_cut_on_the_way_is_called_cut_in_decoding(flag,
     assert (response.body, response.flags) == (PAGE[:1000], flags)
 
 
-@pytest.mark.parametrize("way", PACKERS)
+@each("way", *PACKERS)
 def test_a_bomb_takes_no_more_memory_than_the_bound(way):
     coding, pack = PACKERS[way]
     wire = pack(bytes(1 << 25))
@@ -201,7 +201,7 @@ def test_a_zstd_window_beyond_the_standard_is_refused():
 # --- broken bodies ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", PACKERS)
+@each("way", *PACKERS)
 def test_a_stream_that_ends_early_gives_what_came(way):
     coding, pack = PACKERS[way]
     page = PAGE + LONG_TAIL
@@ -213,7 +213,7 @@ def test_a_stream_that_ends_early_gives_what_came(way):
     assert isinstance(response, HtmlResponse)
 
 
-@pytest.mark.parametrize("flag", ["truncated", "dataloss"])
+@each("flag", "truncated", "dataloss")
 def test_what_was_cut_on_the_way_is_not_called_undecodable(flag):
     wire = gzip.compress(PAGE)
     response = process(respond(wire[: len(wire) // 2], b"gzip", flags=[flag]))
@@ -221,7 +221,7 @@ def test_what_was_cut_on_the_way_is_not_called_undecodable(flag):
     assert PAGE.startswith(response.body)
 
 
-@pytest.mark.parametrize("way", PACKERS)
+@each("way", *PACKERS)
 def test_a_stream_with_damage_gives_what_is_before_it(way):
     coding, pack = PACKERS[way]
     page = PAGE + LONG_TAIL
@@ -268,7 +268,7 @@ def test_an_odd_body_is_decoded_as_far_as_it_can_be(wire, codings, page, finding
     assert page is None or body == page
 
 
-@pytest.mark.parametrize("coding", CODINGS)
+@each("coding", *CODINGS)
 def test_a_page_that_is_not_coded_at_all_stays_readable(coding):
     response = process(respond(PAGE, coding))
     assert response.flags == ["not_decoded"]

@@ -40,7 +40,7 @@ from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from scrapy.utils.test import get_crawler
 from strategies import examples
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
@@ -174,15 +174,13 @@ HURRY = {"NET_MIN_BYTES_PER_SEC": 1000, "NET_MIN_RATE_SECS": 0.3}
 
 
 @in_virtual_time
-@pytest.mark.parametrize(
+@each(
     "talk",
-    [
-        stalls(),
-        stalls(b"HTTP/1.1 200"),
-        stalls(b"HTTP/1.1 100 Continue\r\n\r\n"),
-        stalls(OK[:-7]),
-        [head, b"HTTP/1.1 200 OK\r\nX: ", (b"y", 0.02)],
-    ],
+    stalls(),
+    stalls(b"HTTP/1.1 200"),
+    stalls(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    stalls(OK[:-7]),
+    [head, b"HTTP/1.1 200 OK\r\nX: ", (b"y", 0.02)],
 )
 def test_a_header_that_is_not_there_in_time_has_its_own_outcome(talk):
     error = ending(talk, NET_FIRST_BYTE_TIMEOUT_SECS=0.1)
@@ -200,14 +198,14 @@ async def test_the_time_for_the_header_counts_from_each_request():
         assert server.connections == 1
 
 
-@pytest.mark.parametrize("line", [b"\r\n", b"\n"])
+@each("line", b"\r\n", b"\n")
 def test_blank_lines_in_floods_are_no_answer(line):
     assert outcome_of(ending([head, (line * 100_000,)])) == "bad_answer"
     assert outcome_for(line * 9 + OK) == "http_200"
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
+@each("scheme", "http", "https")
+@each("says", b"220 a.test ESMTP\r\n", b"\r\n" * 200_000)
 async def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
     async with raw_server([says, hold], tls=tls_of(scheme)) as server, handler_with() as handler:
         for _ in range(20):
@@ -224,17 +222,15 @@ def test_a_body_of_which_nothing_comes_is_too_slow():
 
 
 @in_virtual_time
-@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
-@pytest.mark.parametrize("fail", [True, False])
-@pytest.mark.parametrize(
+@each("bound", HURRY, {"DOWNLOAD_TIMEOUT": 0.3})
+@each("fail", True, False)
+@each(
     "pieces",
-    [
-        (LENGTH_10 + b"abc",),
-        (LENGTH_10, b"abc"),
-        (TO_THE_END, b"a", b"b", b"c"),
-        (CHUNKED, b"3\r\nabc\r\n", b"5"),
-        (CHUNKED, b"5\r\nabc"),
-    ],
+    (LENGTH_10 + b"abc",),
+    (LENGTH_10, b"abc"),
+    (TO_THE_END, b"a", b"b", b"c"),
+    (CHUNKED, b"3\r\nabc\r\n", b"5"),
+    (CHUNKED, b"5\r\nabc"),
 )
 def test_what_came_of_a_slow_body_is_a_page_cut_by_time(pieces, bound, fail):
     response = ending(stalls(*pieces), DOWNLOAD_FAIL_ON_DATALOSS=fail, **bound)
@@ -243,7 +239,7 @@ def test_what_came_of_a_slow_body_is_a_page_cut_by_time(pieces, bound, fail):
 
 
 @in_virtual_time
-@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
+@each("bound", HURRY, {"DOWNLOAD_TIMEOUT": 0.3})
 def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
     """The rest might forbid what the part permits."""
     talk = stalls(LENGTH_10 + b"abc")
@@ -254,24 +250,22 @@ def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
 
 @in_virtual_time
 @pytest.mark.timeout(60)  # far below DOWNLOAD_TIMEOUT
-@pytest.mark.parametrize(
-    ("talk", "bounds", "size", "flags"),
-    [
-        # Fast enough, for many windows.
-        (
-            [head, LENGTH_10.replace(b"10", b"3000"), *[b"x" * 100, 0.04] * 30],
-            {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4},
-            3000,
-            [],
-        ),
-        # A quick start, and a standstill.
-        (
-            stalls(LENGTH_10.replace(b"10", b"99999") + b"x" * 50_000),
-            HURRY,
-            50_000,
-            ["truncated", "time"],
-        ),
-    ],
+@each(
+    "talk bounds size flags",
+    # Fast enough, for many windows.
+    (
+        [head, LENGTH_10.replace(b"10", b"3000"), *[b"x" * 100, 0.04] * 30],
+        {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4},
+        3000,
+        [],
+    ),
+    # A quick start, and a standstill.
+    (
+        stalls(LENGTH_10.replace(b"10", b"99999") + b"x" * 50_000),
+        HURRY,
+        50_000,
+        ["truncated", "time"],
+    ),
 )
 def test_a_body_must_be_fast_enough_all_the_time(talk, bounds, size, flags):
     response = ending(talk, **bounds)
@@ -286,13 +280,11 @@ def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
     assert response.flags == ["truncated", "time"]
 
 
-@pytest.mark.parametrize(
+@each(
     "talk",
-    [
-        [head, CHUNKED + b"5;", (b"x" * 1000,)],
-        [head, CHUNKED + b"1\r\nx\r\n5;", (b"x" * 1000,)],
-        [head, CHUNKED + b"1\r\nx\r\n0\r\n", (b"x" * 1000 + b"\r\n",)],
-    ],
+    [head, CHUNKED + b"5;", (b"x" * 1000,)],
+    [head, CHUNKED + b"1\r\nx\r\n5;", (b"x" * 1000,)],
+    [head, CHUNKED + b"1\r\nx\r\n0\r\n", (b"x" * 1000 + b"\r\n",)],
 )
 def test_framing_without_end_is_given_up(talk):
     """Endless chunk extensions and trailers, which are no body and have no bound of their own."""
@@ -344,7 +336,7 @@ def test_what_came_of_a_body_before_a_reset_may_be_kept():
         b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello" | False | []
     """,
 )
-@pytest.mark.parametrize("robots_url", ["", "http://a.test/robots.txt"])
+@each("robots_url", "", "http://a.test/robots.txt")
 async def test_the_head_decides_however_its_body_ends(
     status, rest, hangs_up, flags, *, robots_url, monkeypatch
 ):
@@ -408,7 +400,7 @@ def test_only_the_wanted_types_are_received(settings, received, refused):
     assert {kind: outcome_for(typed(kind), **settings) for kind in expected} == expected
 
 
-@pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"503 Busy"])
+@each("status", b"301 Moved", b"404 Not Found", b"503 Busy")
 def test_answers_that_are_no_pages_may_be_of_any_type(status):
     response = answer_to(typed(b"image/png", status), PAGE_CONTENT_TYPES="text/")
     assert response.body == b"hello"
@@ -427,7 +419,7 @@ async def test_an_unwanted_body_is_not_received():
         await server.left(0)
 
 
-@pytest.mark.parametrize("setting", ["PAGE_CONTENT_TYPES", "PAGE_REFUSED_CONTENT_TYPES"])
+@each("setting", "PAGE_CONTENT_TYPES", "PAGE_REFUSED_CONTENT_TYPES")
 @cases(
     "value",
     """
@@ -457,7 +449,7 @@ async def test_an_unused_address_from_the_name_servers_is_passed_over():
         assert names.asked == ["udp a.test. A", "udp b.test. A"]
 
 
-@pytest.mark.parametrize("cut", [*range(4, 40, 6), *range(36, 60), 70])
+@each("cut", *range(4, 40, 6), *range(36, 60), 70)
 def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
     """Neither for a body followed by garbage nor for one with garbage in it."""
     longer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than announced"
@@ -505,7 +497,7 @@ def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, c
 
 
 @pytest.mark.parametrize("ends", [[], [reset]], ids=["closes", "resets"])
-@pytest.mark.parametrize("reused", [False, True])
+@each("reused", False, True)
 async def test_a_server_that_hangs_up_is_asked_once(ends, reused):
     talk = [*[head, OK] * reused, head, *ends]
     async with raw_server(talk) as server, handler_with() as handler:
@@ -540,9 +532,8 @@ async def test_an_origin_that_closes_kept_connections_twice_gets_new_ones(monkey
         assert server.connections == 2 + 4 + 2
 
 
-@pytest.mark.parametrize(
-    ("answers", "outcomes"),
-    [([b""], ["connection_lost"]), ([OK, b"H"], ["http_200", "connection_lost"])],
+@each(
+    "answers outcomes", ([b""], ["connection_lost"]), ([OK, b"H"], ["http_200", "connection_lost"])
 )
 async def test_what_is_lost_on_a_new_connection_or_after_a_byte_is_lost(answers, outcomes):
     talk = [act for says in answers for act in (head, says)]
@@ -574,8 +565,8 @@ def tls_of(scheme):
     return untrusted("a.test") if scheme == "https" else None
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@each("scheme", "http", "https")
+@each("address", "127.0.0.1", "::1")
 async def test_a_connection_is_used_again_for_its_own_host_only(scheme, address):
     """Not for another host at the same address and port, whose turn it is not."""
     kind = "AAAA" if ":" in address else "A"
@@ -592,7 +583,7 @@ async def stop_reading(raw, reader, writer):
     writer.transport.pause_reading()
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@each("scheme", "http", "https")
 async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme):
     """TLS has an orderly end that a server can refuse to take notice of, as this one does."""
     talk = [head, stop_reading, (TO_THE_END + b"x" * 20_000,)]
@@ -604,8 +595,8 @@ async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme)
         await server.left(0)
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("size", [3, 3000, 300_000])
+@each("scheme", "http", "https")
+@each("size", 3, 3000, 300_000)
 async def test_what_came_before_a_hasty_end_is_never_lost(size, scheme):
     talk = [head, b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size]
     async with served(talk, tls=tls_of(scheme), DOWNLOAD_FAIL_ON_DATALOSS=False) as (_, get):
@@ -715,7 +706,7 @@ async def test_a_cancelled_request_closes_its_connection():
 # --- TLS -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["a.test", "127.0.0.1"])
+@each("host", "a.test", "127.0.0.1")
 async def test_certificates_are_not_verified_unless_the_setting_says_so(host):
     tls = untrusted("a.test")
     verified = {"DOWNLOAD_VERIFY_CERTIFICATES": True}

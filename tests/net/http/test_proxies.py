@@ -14,7 +14,7 @@ from loopback import (
     untrusted,
 )
 from scrapy import Request
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.net.outcomes import FetchError, outcome_of
 
@@ -106,7 +106,7 @@ async def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
             assert proxy.connections == connections
 
 
-@pytest.mark.parametrize("answer", [ESTABLISHED, b"HTTP/1.1 200 OK\r\nbroken line\r\n\r\n"])
+@each("answer", ESTABLISHED, b"HTTP/1.1 200 OK\r\nbroken line\r\n\r\n")
 async def test_a_tunnel_is_kept_unless_the_proxy_s_answer_was_mended(answer):
     async with tunnelled(established=answer) as (_, proxy, get):
         for _ in range(2):
@@ -235,7 +235,7 @@ async def test_a_proxy_that_is_not_there_has_the_outcome_of_a_host():
             assert await failure_of(handler, url, "socks5://127.0.0.1:1") == "bad_url"
 
 
-@pytest.mark.parametrize("name", ["HTTP_PROXY", "MY_PROXIES", "environment", None])
+@each("name", "HTTP_PROXY", "MY_PROXIES", "environment", None)
 async def test_a_proxy_at_a_private_address_is_one_that_settings_name(name, monkeypatch):
     async with raw_server(OK) as proxy:
         via = f"http://127.0.0.1:{proxy.port}"

@@ -40,7 +40,7 @@ from odd_tls import (
 from OpenSSL import SSL
 from scrapy import Request
 from scrapy.settings import Settings
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
@@ -54,7 +54,7 @@ CIPHERS = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHER
 REFUSED = {"tls_failed", "connection_lost"}
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@each("version", ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, version):
     tls = untrusted("a.test", key_type=trustme.KeyType.RSA)
     tls.minimum_version = tls.maximum_version = version
@@ -69,7 +69,7 @@ async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, ve
         assert time.process_time() - began < 0.15  # a handshake takes 0.24
 
 
-@pytest.mark.parametrize("curve", ["X25519", "prime256v1", "secp384r1", "secp521r1"])
+@each("curve", "X25519", "prime256v1", "secp384r1", "secp521r1")
 async def test_every_curve_that_servers_insist_on_is_offered(curve):
     tls = untrusted("a.test")
     tls.set_ecdh_curve(curve)
@@ -165,7 +165,7 @@ async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, out
         gc.enable()
 
 
-@pytest.mark.parametrize("size", [100_000, 3_000_000])
+@each("size", 100_000, 3_000_000)
 async def test_a_body_is_whole_that_the_connection_ends_with(size):
     body = random.Random(size).randbytes(size)
     talk = [head, b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body]
@@ -186,7 +186,7 @@ async def test_a_request_of_many_records_is_sent_whole():
         assert (await get(method="POST", body=body)).body == body
 
 
-@pytest.mark.parametrize("length", [b"", b"Content-Length: 4\r\n"])
+@each("length", b"", b"Content-Length: 4\r\n")
 @pytest.mark.parametrize("is_orderly", [True, False], ids=["close_notify", "cut"])
 @pytest.mark.parametrize("robots_url", ["", "https://127.0.0.1/robots.txt"], ids=["page", "robots"])
 async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly, robots_url):
@@ -368,7 +368,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("case", ODD)
+@each("case", *ODD)
 async def test_odd_servers_are_read(case):
     odd, talk, outcome = ODD[case]
     assert await outcome_with(odd, talk) == outcome
@@ -401,7 +401,7 @@ async def outcome_with(odd, talk, **settings):
     return outcome_of(response)
 
 
-@pytest.mark.parametrize("length", [1, 30, 63])
+@each("length", 1, 30, 63)
 async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
     """RFC 7685: between 256 and 511 bytes."""
     name = f"{'a' * length}.test"
@@ -452,7 +452,7 @@ async def test_old_keys_and_cipher_suites_are_accepted(tmp_path, bits, ciphers):
     assert await outcome_at(OK, tls=tls, **CIPHERS) == "http_200"
 
 
-@pytest.mark.parametrize("version", ["TLSv1", "TLSv1_1"])
+@each("version", "TLSv1", "TLSv1_1")
 async def test_older_versions_are_accepted_where_the_setting_says_so(tmp_path, version):
     tls = old_server(tmp_path, 2048)
     with warnings.catch_warnings():

@@ -7,7 +7,7 @@ from broken_pages import PAGES, URL
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import cases, lines, pieces, shown, table
+from text_tables import cases, each, lines, pieces, shown, table
 
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction import html as extraction
@@ -54,11 +54,10 @@ def test_link_of_each_kind(html, link):
     assert shown(links(html)) == link
 
 
-@pytest.mark.parametrize(
-    ("html", "repeats"),
-    [
-        # The same reference again, another reference to the same URL, another fragment.
-        *table("""
+@each(
+    "html repeats",
+    # The same reference again, another reference to the same URL, another fragment.
+    *table("""
         <a href=/x>1</a><a href=/x>2</a>             | a /x 2
         <a href=/x>1</a><a href=../x>2</a>           | a /x 2
         <a href=/x#a>1</a><a href=/x#b>2</a>         | a /x 2
@@ -67,10 +66,9 @@ def test_link_of_each_kind(html, link):
         <a href=/x>1</a><a href=/y>2</a>             |
         <a href=/x>1</a><a href=/x rel='ugc NoFollow'><img alt=2></a> | a /x [ugc nofollow] 2
         """),
-        # What is no link is none twice.
-        (2 * "<a href=javascript:x>1</a><a href=#a>2</a><a href='http://['>3</a>", ""),
-        (2 * f"<a href=/{'x' * MAX_REFERENCE_CHARS}>1</a>", ""),
-    ],
+    # What is no link is none twice.
+    (2 * "<a href=javascript:x>1</a><a href=#a>2</a><a href='http://['>3</a>", ""),
+    (2 * f"<a href=/{'x' * MAX_REFERENCE_CHARS}>1</a>", ""),
 )
 def test_links_are_counted_before_duplicates_are_dropped(html, repeats):
     for keeps in (False, True):
@@ -86,9 +84,8 @@ def test_repeats_are_bounded_and_counted_all_the_same(monkeypatch):
     assert (len(found.links), len(found.repeats), found.count) == (1, 5, 9)
 
 
-@pytest.mark.parametrize(
+@each(
     "html",
-    [
         *lines("""
         no tag
         <p>
@@ -119,15 +116,13 @@ def test_repeats_are_bounded_and_counted_all_the_same(monkeypatch):
         """),
         "",
         f'<a href="/{"x" * MAX_REFERENCE_CHARS}">x</a>',
-    ],
+
 )  # fmt: skip
 def test_elements_that_lead_to_no_page_give_no_links(html):
     assert links(html) == []
 
 
-@pytest.mark.parametrize(
-    ("content", "path"),
-    [
+@each("content path",
         *table("""
         0;url=/x    | /x
         0; URL = /x | /x
@@ -138,9 +133,7 @@ def test_elements_that_lead_to_no_page_give_no_links(html):
         0;url=/x y  | /x%20y
         """),
         (' 1.5; url="/x"y', "/x"),
-        ("10;   url=  /x  ", "/x"),
-    ],
-)  # fmt: skip
+        ("10;   url=  /x  ", "/x"))  # fmt: skip
 def test_refresh_is_read_as_browsers_read_it(content, path):
     content = content.replace('"', "&quot;")
     assert urls(f'<meta http-equiv=refresh content="{content}">') == ["http://a.test" + path]
@@ -168,7 +161,7 @@ def test_empty_references_lead_to_the_base_where_there_is_one():
 SENSELESS = ["", "javascript:x", "http://[", "data:,x", "x" * 9000, "/é" * 500 + "/"]
 
 
-@pytest.mark.parametrize("base", SENSELESS)
+@each("base", *SENSELESS)
 def test_base_that_makes_no_sense_is_ignored(base):
     assert urls(f'<base href="{base}"><a href=x>x</a>') == ["http://a.test/dir/x"]
 
@@ -194,9 +187,7 @@ def test_text_is_collapsed_and_bounded():
     assert second.text == ("long " * 500)[:MAX_TEXT_CHARS]
 
 
-@pytest.mark.parametrize(
-    ("inside", "text"),
-    [
+@each("inside text",
         *table("""
         <img alt=' An  image '> | An image
         text <img alt=no>       | text
@@ -205,9 +196,7 @@ def test_text_is_collapsed_and_bounded():
         """),
         (" \n<b><img><img alt=' '><img alt=x></b>", "x"),
         ("", ""),
-        (f"<img alt='{'long ' * 500}'>", ("long " * 500)[:MAX_TEXT_CHARS]),
-    ],
-)  # fmt: skip
+        (f"<img alt='{'long ' * 500}'>", ("long " * 500)[:MAX_TEXT_CHARS]))  # fmt: skip
 def test_anchor_without_text_has_that_of_its_image(inside, text):
     html = f"<img alt=no><a href=/x>{inside}</a><img alt=no>"
     assert shown(links(html)) == shown(links(html + "<p>" * 2000)) == f"a /x {text}".strip()

@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import cases, table, words
+from text_tables import cases, each, table, words
 
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
@@ -92,10 +91,9 @@ def test_resolver_agrees_with_normalize_on_the_vectors_of_the_web_platform():
                 )
 
 
-@pytest.mark.parametrize(
-    ("codec", "reference", "url"),
-    [
-        *table(r"""
+@each(
+    "codec reference url",
+    *table(r"""
         utf-8      | ?q=привет        | ?q=%D0%BF%D1%80%D0%B8%D0%B2%D0%B5%D1%82
         cp1251     | ?q=привет        | ?q=%EF%F0%E8%E2%E5%F2
         cp1251     | ?q=привет#привет | ?q=%EF%F0%E8%E2%E5%F2
@@ -107,8 +105,7 @@ def test_resolver_agrees_with_normalize_on_the_vectors_of_the_web_platform():
         cp1251     | /привет          | /%D0%BF%D1%80%D0%B8%D0%B2%D0%B5%D1%82
         cp1251     | /x#?ж            | /x
         """),
-        ("cp1252", "?\ud800", "?%26%2355296%3B"),
-    ],
+    ("cp1252", "?\ud800", "?%26%2355296%3B"),
 )
 def test_query_is_escaped_in_the_encoding_of_the_document(codec, reference, url):
     assert (

@@ -1,10 +1,9 @@
 """What pages say about their own indexing."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
-from text_tables import cases, pieces, table
+from text_tables import cases, each, pieces, table
 
 from webcrawl.urls import Link
 from webcrawl.urls.extraction.robots_meta import followed, robots_directives
@@ -94,7 +93,7 @@ NAMES = """
 """
 
 
-@pytest.mark.parametrize(("value", "expected", "source"), table(NAMES))
+@each("value expected source", *table(NAMES))
 def test_a_name_in_the_header_is_whom_the_directives_behind_it_are_for(value, expected, source):
     assert header(value) == expected
 

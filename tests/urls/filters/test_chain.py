@@ -2,11 +2,10 @@
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.urls import HTTP_SCHEMES
 from webcrawl.urls.filters import chain as chains
@@ -104,7 +103,7 @@ def test_server_that_passed_is_not_asked_about_again_within_bounds(monkeypatch):
     assert [one[2][0] for one in asked if one[0] == "server"] == ["a", "b", "c", "a"]
 
 
-@pytest.mark.parametrize("scheme", ["ftp", "http", "https", "gopher"])
+@each("scheme", "ftp", "http", "https", "gopher")
 def test_each_server_of_a_scheme_is_asked_about(scheme):
     asked, filters = asking()
     chain = FilterChain(filters)
@@ -137,9 +136,7 @@ def test_server_that_was_refused_is_asked_about_again():
     assert chain.refusal(URL, 0) is None
 
 
-@pytest.mark.parametrize(
-    ("url", "kind"), [(f"{URL}?{300 * 'x'}", "url"), (f"http://{300 * 'x'}.test/", "server")]
-)
+@each("url kind", (f"{URL}?{300 * 'x'}", "url"), (f"http://{300 * 'x'}.test/", "server"))
 def test_long_urls_and_servers_of_long_names_are_not_remembered(url, kind):
     asked, filters = asking()
     chain = FilterChain(filters)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import hosts
-from text_tables import cases, table
+from text_tables import cases, each, table
 
 from webcrawl.urls.filters import host_rules
 from webcrawl.urls.filters.host_rules import UrlHostRules
@@ -31,10 +31,9 @@ synonym(daedalus.apache.org)=apache.org
 """
 
 
-@pytest.mark.parametrize(
-    ("host", "canonical"),
-    [
-        *table("""
+@each(
+    "host canonical",
+    *table("""
         www.cnn.com             | cnn.com
         cnn.com                 | cnn.com
         www2.cnn.com            | cnn.com
@@ -50,8 +49,7 @@ synonym(daedalus.apache.org)=apache.org
         www.                    | www.
         127.0.0.1               | 127.0.0.1
         """),
-        ("", ""),
-    ],
+    ("", ""),
 )
 def test_file_written_for_larm_works(tmp_path, host, canonical):
     path = tmp_path / "hostResolver.properties"

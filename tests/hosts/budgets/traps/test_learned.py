@@ -4,7 +4,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps
@@ -144,7 +144,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("line", [*FREE, *OTHERS])
+@each("line", *FREE, *OTHERS)
 def test_a_pattern_in_the_exceptions_file_is_not_a_trap(line):
     traps = traps_of(line)
     learn(traps, CALENDAR, 1000)
@@ -164,7 +164,7 @@ def test_a_person_frees_a_pattern_that_is_parked():
     assert [traps.needs_pass(Supply.NOW) for _ in range(2)] == [True, False]
 
 
-@pytest.mark.parametrize("line", ["a b.test", "a.test/x y", "x" * 400, "/cal", "a..b:c/x"])
+@each("line", "a b.test", "a.test/x y", "x" * 400, "/cal", "a..b:c/x")
 def test_a_line_without_pattern_or_host_is_reported(line):
     rules = ExceptionRules()
     with pytest.raises(ValueError, match=r"is neither a pattern nor a host$"):
