@@ -6,8 +6,7 @@ import json
 from collections import defaultdict
 from itertools import pairwise
 
-from linked_site import Sites, crawl
-from loopback import name_server, raw_server, zone
+from linked_site import Sites, crawl, open_sites
 from wire_text import table, wire
 
 RULES = b"User-agent: *\nDisallow: /no\n"
@@ -42,11 +41,7 @@ class OddSites(Sites):
     async def talk(self, reader, writer):
         is_used = False
         while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            path = head.split(" ", 2)[1]
-            host = head.lower().partition("\r\nhost:")[2].partition("\r\n")[0].strip()
-            host = host.partition(":")[0]
-            self.asked.append(host + path)
+            _, host, path = await self.asked_next(reader)
             self.when[host].append(asyncio.get_running_loop().time())
             if is_used and host in LEAVERS:
                 return
@@ -60,11 +55,7 @@ class OddSites(Sites):
 
 async def test_slips_of_servers_cost_neither_pages_nor_rules_nor_waits(tmp_path):
     hosts = sorted({name.partition("/")[0] for name in ANSWERS})
-    sites = OddSites()
-
-    records = {host: ["300 A 127.0.0.1"] for host in hosts}
-    async with name_server(zone(records)) as names, raw_server(sites.talk) as server:
-        sites.port, sites.dns = server.port, f"127.0.0.1:{names.port}"
+    async with open_sites(OddSites(), ANSWERS) as sites:
         stats = await crawl(
             sites, tmp_path / "job", *hosts, POLITENESS_MAX_RETRY_AFTER_SECS=60,
             FRONTIER_RETRY_TIMES=0,

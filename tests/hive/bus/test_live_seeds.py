@@ -22,6 +22,7 @@ from webcrawl.revisit.history import History, encode_history
 
 KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"
+ONE_SERVER = pytest.mark.parametrize("server", ["one server"], indirect=True)
 
 
 @pytest.fixture(scope="module", params=["one server", "a cluster"])
@@ -170,7 +171,7 @@ async def test_without_shard_0_nothing_is_taken(server, reader):
         await one.until(1)
 
 
-@pytest.mark.parametrize("server", ["one server"], indirect=True)
+@ONE_SERVER
 async def test_redis_may_go_away_and_come_back(server, reader, caplog):
     async with reader() as one:
         await one.gets(1)
@@ -187,7 +188,7 @@ async def test_redis_may_go_away_and_come_back(server, reader, caplog):
     assert caplog.text.count("Live seeds of web:start_urls cannot be read") == 1
 
 
-@pytest.mark.parametrize("server", ["one server"], indirect=True)
+@ONE_SERVER
 async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
     push(server, b"\xff", "{}", "{", "mailto:a@b.test", "x" * 70_000, *urls(1), "", "# a comment")
     async with reader() as one:
@@ -197,7 +198,7 @@ async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
     assert "longer than 65536 bytes" in caplog.text
 
 
-@pytest.mark.parametrize("server", ["one server"], indirect=True)
+@ONE_SERVER
 async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
     with server.client() as client:
         client.sadd(KEY, *urls(1))
@@ -330,7 +331,7 @@ async def test_the_last_checkpoint_of_a_crawl_has_all_seeds(server, reader):
     assert left(server) == (0, 0)
 
 
-@pytest.mark.parametrize("server", ["one server"], indirect=True)
+@ONE_SERVER
 async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
     push(server, *urls(*range(100_001)))
     async with reader(REDIS_START_URLS_BATCH_SIZE=10_000) as one:
