@@ -16,7 +16,7 @@ import warm
 import yaml
 from compose_spec import PyCompose
 from crawling import simulated, wait_until
-from text_tables import cases
+from text_tables import cases, each
 
 import webcrawl.settings as own_settings
 
@@ -142,7 +142,7 @@ def test_redis_is_ready_when_it_answers_to_this_login(tmp_path, monkeypatch, ans
         assert (subprocess.run(probe, check=False).returncode == 0) == is_ready
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+@each("unit", *UNITS, ids=lambda path: path.name)
 def test_a_unit_is_found_good_by_systemdlint(unit, tmp_path):
     unit = unit_file(unit, tmp_path)
     # The machine may have no systemd, and no `strings`, which it would ask for the version (252).
@@ -194,15 +194,15 @@ def test_a_crawl_of_the_unit_takes_commands_from_outside_its_private_tmp(tmp_pat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "words", ["check config prometheus.yml", "check rules alerts.yml", "test rules alerts_test.yml"]
+@each(
+    "words", "check config prometheus.yml", "check rules alerts.yml", "test rules alerts_test.yml"
 )
 def test_the_files_for_prometheus_are_found_good_by_promtool(words, monkeypatch):
     monkeypatch.chdir(DEPLOY)
     assert findings("promtool", *words.split()) == ""
 
 
-@pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
+@each("path", *sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
 def test_settings_in_files_of_deployment_are_settings(path):
     named = set(re.findall(r"-s\s+(?:- )?([A-Z_]+)=", path.read_text()))
     assert named <= vars(own_settings).keys() | own_settings.web_spider.keys()

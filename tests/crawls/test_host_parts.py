@@ -6,7 +6,6 @@ from itertools import pairwise
 from operator import ne
 from zlib import crc32
 
-import pytest
 import warm
 from crawling import (
     crawl_of_urls,
@@ -19,6 +18,7 @@ from crawling import (
     wait_until,
 )
 from http_site import HttpSite, serving
+from text_tables import each
 
 PAGES = 32
 DELAY, TOOK = 0.3, 0.15
@@ -103,15 +103,13 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     assert warm.scrapy(*audit).returncode == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "refusal",
-    [
-        (429, {"Retry-After": "3"}, b"slower"),
-        (403, {"Cf-Mitigated": "challenge"}, b"<title>Just a moment...</title>"),
-    ],
+    (429, {"Retry-After": "3"}, b"slower"),
+    (403, {"Cf-Mitigated": "challenge"}, b"<title>Just a moment...</title>"),
     ids=["retry_after", "challenge"],
 )
-@pytest.mark.parametrize("is_killed", [False, True], ids=["alive", "killed"])
+@each("is_killed", False, True, ids=["alive", "killed"])
 def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_killed):
     record = Record(refusal)
     table(tmp_path, 4)
@@ -134,8 +132,8 @@ def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_kille
 ALL_IN_QUEUES = {"REPUTATION_BASE_PAGES": 0}
 
 
-@pytest.mark.parametrize("before", [1, 4])
-@pytest.mark.parametrize("is_killed", [False, True], ids=["alive", "killed"])
+@each("before", 1, 4)
+@each("is_killed", False, True, ids=["alive", "killed"])
 def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
     record = Record()
     after = 5 - before

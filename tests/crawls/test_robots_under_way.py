@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 
-import pytest
 import warc_checks
 from crawling import crawl_of_urls, finish, output_of, run_crawl, start_crawl, stats_of
 from http_site import HttpSite, serving
@@ -48,7 +47,7 @@ class Middleware:
 """
 
 
-@pytest.mark.parametrize("middlewares", [{}, {"marking.Middleware": 100}], ids=["none", "one"])
+@each("middlewares", {}, {"marking.Middleware": 100}, ids=["none", "one"])
 @each("fast", True, False)
 def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
     user_module, tmp_path, fast, middlewares
@@ -92,9 +91,7 @@ class Middleware:
 """
 
 
-@pytest.mark.parametrize(
-    ("replaces", "asked"), [(False, ["/", "/allowed"]), (True, [])], ids=["answers", "replaces"]
-)
+@each("replaces asked", (False, ["/", "/allowed"]), (True, []), ids=["answers", "replaces"])
 @each("fast", True, False)
 def test_no_page_comes_of_what_a_middleware_makes_of_robots_txt(
     user_module, tmp_path, fast, replaces, asked

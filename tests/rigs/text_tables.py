@@ -19,10 +19,10 @@ def table(text):
     return [tuple(cell.strip() for cell in row) for row in rows]
 
 
-def each(names, *values):
+def each(names, *values, ids=None):
     """Run a test once for each of *values*; with several *names*, split by spaces, for tuples."""
     one, *others = names.split()
-    return pytest.mark.parametrize((one, *others) if others else one, values)
+    return pytest.mark.parametrize((one, *others) if others else one, values, ids=ids)
 
 
 def cases(names, text, known=()):

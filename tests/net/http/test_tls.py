@@ -187,8 +187,8 @@ async def test_a_request_of_many_records_is_sent_whole():
 
 
 @each("length", b"", b"Content-Length: 4\r\n")
-@pytest.mark.parametrize("is_orderly", [True, False], ids=["close_notify", "cut"])
-@pytest.mark.parametrize("robots_url", ["", "https://127.0.0.1/robots.txt"], ids=["page", "robots"])
+@each("is_orderly", True, False, ids=["close_notify", "cut"])
+@each("robots_url", "", "https://127.0.0.1/robots.txt", ids=["page", "robots"])
 async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly, robots_url):
     def serve():
         plain, _ = listener.accept()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import cases
+from text_tables import cases, table
 
 from webcrawl.urls import SCHEMES
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
@@ -112,13 +112,13 @@ def test_whitelist_is_of_sites_and_may_grow():
 def test_nielsen_s_mode_takes_only_links_within_the_page_s_own_domain():
     chain = FilterChain([whitelist_filter({"a.com", "b.com"}), own_domain_filter()])
     assert chain.refusal("http://www.a.com/", 0) is None, "a seed has no page"
-    for url, page_host, why in (
-        ("http://www.a.com/", "a.com", None),
-        ("http://a.com/", "a.com", None),
-        ("http://b.com/", "a.com", "own_domain"),
-        ("http://c.com/", "c.com", "whitelist"),
-    ):
-        assert chain.refusal(url, 1, page_host) == why, url
+    for url, page_host, why in table("""
+        http://www.a.com/ | a.com |
+        http://a.com/     | a.com |
+        http://b.com/     | a.com | own_domain
+        http://c.com/     | c.com | whitelist
+    """):
+        assert chain.refusal(url, 1, page_host) == (why or None), url
 
 
 def test_each_expression_has_its_own_flags_alternatives_and_groups():
