@@ -3,7 +3,7 @@
 import pytest
 from redis.asyncio import Redis
 from redis_proxy import RedisProxy
-from redis_server import Sentinel, free_port
+from redis_server import Sentinel, by_tls, free_port
 from scrapy.settings import Settings
 from text_tables import cases
 
@@ -54,13 +54,12 @@ async def test_a_hive_connects_to_a_redis_cluster(redis_of):
 
 
 async def test_a_hive_connects_to_redis_by_tls_and_checks_its_certificate(redis_of):
-    server = redis_of(tls=True)
-    url = f"rediss://127.0.0.1:{server.tls.port}"
-    assert await talked(REDIS_URL=f"{url}?ssl_ca_certs={server.tls.authority}") == b"\xff"
-    params = {"ssl_ca_certs": str(server.tls.authority)}
-    assert await talked(REDIS_URL=url, REDIS_PARAMS=params) == b"\xff"
-    with pytest.raises(FatalError, match=r"does not answer .*certificate verify failed"):
-        await talked(REDIS_URL=url)
+    async with by_tls(redis_of()) as named:
+        assert await talked(REDIS_URL=named) == b"\xff"
+        url, _, authority = named.partition("?ssl_ca_certs=")
+        assert await talked(REDIS_URL=url, REDIS_PARAMS={"ssl_ca_certs": authority}) == b"\xff"
+        with pytest.raises(FatalError, match=r"does not answer .*certificate verify failed"):
+            await talked(REDIS_URL=url)
 
 
 async def test_a_sentinel_leads_to_the_next_master(redis_of):
