@@ -34,8 +34,8 @@ def make(**settings):
     return MercatorDupeFilter.from_crawler(crawler)
 
 
-def requests(count, first=0):
-    return [Request(f"http://host.test/{n}") for n in range(first, first + count)]
+def requests(count):
+    return [Request(f"http://host.test/{n}") for n in range(count)]
 
 
 class TestAlone:

@@ -29,10 +29,10 @@ SECRET = "s3cr3t-value"
 class Record:
     """A site of ``PAGES`` pages, each of which takes its time; *hits* are (start, end, path)."""
 
-    def __init__(self, refusal=None, *, after=8):
+    def __init__(self, refusal=None):
         self.hits = []
         self.refused_at = 0.0
-        self._left = after
+        self._left = 8
         self._refusal = refusal
 
     def answer(self, request):

@@ -149,23 +149,22 @@ class RedisServer:
 
 
 class Sentinel:
-    """A sentinel that watches *server* (started with *port*) and its replicas as *service*.
+    """A sentinel that watches *server* (started with *port*) and its replicas as "hive".
 
     It takes a server for down after half a second of silence, and a replica's part is to go on.
     """
 
-    def __init__(self, directory, server, *, service="hive"):
+    def __init__(self, directory, server):
         self._directory = directory
-        self._service = service
         self.port = free_port()
-        self.url = f"redis+sentinel://127.0.0.1:{self.port}/{service}/0"
+        self.url = f"redis+sentinel://127.0.0.1:{self.port}/hive/0"
         self._config = (
             f"port {self.port}\nbind 127.0.0.1\n"
-            f"sentinel monitor {service} 127.0.0.1 {server.port} 1\n"
-            + f"sentinel auth-pass {service} {server.password}\n"
+            f"sentinel monitor hive 127.0.0.1 {server.port} 1\n"
+            + f"sentinel auth-pass hive {server.password}\n"
             * bool(server.password)
-            + f"sentinel down-after-milliseconds {service} 500\n"
-            f"sentinel failover-timeout {service} 2000\n"
+            + "sentinel down-after-milliseconds hive 500\n"
+            "sentinel failover-timeout hive 2000\n"
         )
         self._process = None
 
@@ -189,10 +188,10 @@ class Sentinel:
 
     def wait_for_master(self, server):
         """Until it says that *server* is the one to write to."""
-        self._wait(lambda: self._client.sentinel_master(self._service)["port"] == server.port)
+        self._wait(lambda: self._client.sentinel_master("hive")["port"] == server.port)
 
     def _count_of_replicas(self):
-        replicas = self._client.sentinel_slaves(self._service)
+        replicas = self._client.sentinel_slaves("hive")
         return sum(replica["master-link-status"] == "ok" for replica in replicas)
 
     def _wait(self, is_ready):

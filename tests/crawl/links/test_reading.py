@@ -57,8 +57,8 @@ class Murderous:
 
 
 @contextmanager
-def watching(jobdir, *, max_secs=0.1):
-    watch = ReadingWatch(jobdir=jobdir, max_secs=max_secs)
+def watching(jobdir):
+    watch = ReadingWatch(jobdir=jobdir, max_secs=0.1)
     watch.open()
     try:
         yield watch

@@ -39,9 +39,9 @@ def ranks(path):
     ranks.close()
 
 
-def batches(hosts, size=7):
+def batches(hosts):
     pairs = [(f"host{n}.test", n + 1) for n in range(hosts)]
-    return [pairs[i : i + size] for i in range(0, hosts, size)]
+    return [pairs[i : i + 7] for i in range(0, hosts, 7)]
 
 
 # Ranks

@@ -39,8 +39,8 @@ class Client:
         self.is_closed = True
 
 
-def resolver_with(client, *, secs=60.0, tries=2, hosts=None):
-    asked = ClientQuestions(client, timeout=secs, tries=tries)
+def resolver_with(client, *, secs=60.0, hosts=None):
+    asked = ClientQuestions(client, timeout=secs, tries=2)
     return Resolver(servers=asked, cache_size=100, hosts=hosts or {})
 
 

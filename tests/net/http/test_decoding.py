@@ -43,8 +43,8 @@ def middleware(limit=LIMIT):
     return ContentDecodingMiddleware(max_bytes=limit)
 
 
-def respond(body, coding, *, content_type=b"text/html", flags=None):
-    headers = Headers({b"Content-Type": content_type})
+def respond(body, coding, *, flags=None):
+    headers = Headers({b"Content-Type": b"text/html"})
     if coding is not None:
         headers[b"Content-Encoding"] = coding
     return Response("http://a.test/", headers=headers, body=body, flags=flags, protocol="HTTP/1.1")

@@ -14,8 +14,10 @@ def said(directives):
     return " ".join(name for name, is_set in asdict(directives).items() if is_set)
 
 
-def header(*values, agent="webcrawl/2.0"):
-    directives = robots_directives(agent=agent, headers=[one.encode("latin-1") for one in values])
+def header(*values):
+    directives = robots_directives(
+        agent="webcrawl/2.0", headers=[one.encode("latin-1") for one in values]
+    )
     return said(directives)
 
 

@@ -30,9 +30,9 @@ def holds(traps, url):
     return traps.holds(Entry(url, "a.test"))
 
 
-def learn(traps, url, count=20, *, seen=True, start=0):
+def learn(traps, url, count=20, *, seen=True):
     """Learn from *count* documents of URLs like *url*, which has a place for a number."""
-    for number in range(start, start + count):
+    for number in range(count):
         traps.learn(url.format(number), seen=seen)
 
 
