@@ -1,7 +1,5 @@
 """What all tests share: a clock that moves when told, an empty job directory, a private TMPDIR."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import contextlib
@@ -159,7 +157,7 @@ def _waits(path):
 def pytest_collection_modifyitems(items):
     """Coverage is measured in the folders that need it; what is in nightly/ takes long. Beside each
     file that waits goes one that computes, so that no core is idle."""
-    files: dict[Path, list[pytest.Item]] = {}
+    files = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
         folder = _path(item.path).partition("/")[0]

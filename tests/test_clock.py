@@ -1,17 +1,14 @@
 """Epoch time while the clock of the machine is set, and that nothing else reads the time."""
 
-from __future__ import annotations
-
 import ast
 import time
 
-import pytest
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.clock import Clock, since_boot
 
 
-@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+@each("jump", 3600.0, -3600.0)
 def test_a_clock_that_is_set_changes_nothing_for_this_process_and_the_next(jump):
     system, boot = [1_800_000_000.0], [50.0]
 
@@ -54,9 +51,9 @@ def reads_time(node):
     return False
 
 
-@pytest.mark.parametrize(
-    ("source", "reads"),
-    table("""
+@each(
+    "source reads",
+    *table("""
         time.monotonic()                     | yes
         clock=time.time                      | yes
         from time import perf_counter        | yes

@@ -1,7 +1,5 @@
 """The files in deploy/: linters, published schemas, and what they name."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -18,6 +16,7 @@ import warm
 import yaml
 from compose_spec import PyCompose
 from crawling import simulated, wait_until
+from text_tables import cases, each
 
 import webcrawl.settings as own_settings
 
@@ -122,14 +121,14 @@ def test_redis_is_full_before_it_is_killed_for_its_memory():
     assert f" --maxmemory {bound} " in compose_service("redis")["command"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_ready"),
-    [
-        ("PONG", True),
-        ("NOAUTH Authentication required.", False),
-        ("LOADING Redis is loading the dataset in memory", False),
-        ("", False),
-    ],
+@cases(
+    "answer is_ready",
+    """
+        PONG                                           | True
+        NOAUTH Authentication required.                | False
+        LOADING Redis is loading the dataset in memory | False
+        ""                                             | False
+    """,
 )
 def test_redis_is_ready_when_it_answers_to_this_login(tmp_path, monkeypatch, answer, is_ready):
     # As redis-cli, which ends with 0 whatever the answer is.
@@ -143,7 +142,7 @@ def test_redis_is_ready_when_it_answers_to_this_login(tmp_path, monkeypatch, ans
         assert (subprocess.run(probe, check=False).returncode == 0) == is_ready
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+@each("unit", *UNITS, ids=lambda path: path.name)
 def test_a_unit_is_found_good_by_systemdlint(unit, tmp_path):
     unit = unit_file(unit, tmp_path)
     # The machine may have no systemd, and no `strings`, which it would ask for the version (252).
@@ -195,15 +194,15 @@ def test_a_crawl_of_the_unit_takes_commands_from_outside_its_private_tmp(tmp_pat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "words", ["check config prometheus.yml", "check rules alerts.yml", "test rules alerts_test.yml"]
+@each(
+    "words", "check config prometheus.yml", "check rules alerts.yml", "test rules alerts_test.yml"
 )
 def test_the_files_for_prometheus_are_found_good_by_promtool(words, monkeypatch):
     monkeypatch.chdir(DEPLOY)
     assert findings("promtool", *words.split()) == ""
 
 
-@pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
+@each("path", *sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
 def test_settings_in_files_of_deployment_are_settings(path):
     named = set(re.findall(r"-s\s+(?:- )?([A-Z_]+)=", path.read_text()))
     assert named <= vars(own_settings).keys() | own_settings.web_spider.keys()

@@ -1,7 +1,5 @@
 """The command lines of the documents, run in order on one small job; test_docs.py parses all."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

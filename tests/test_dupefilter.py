@@ -1,7 +1,5 @@
 """The dupefilter alone and in real crawls under Scrapy's own scheduler."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging
@@ -18,7 +16,7 @@ from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
-from text_tables import table
+from text_tables import cases, each, table
 
 from webcrawl import dupefilter as module
 from webcrawl.dupefilter import MercatorDupeFilter
@@ -36,8 +34,8 @@ def make(**settings):
     return MercatorDupeFilter.from_crawler(crawler)
 
 
-def requests(count, first=0):
-    return [Request(f"http://host.test/{n}") for n in range(first, first + count)]
+def requests(count):
+    return [Request(f"http://host.test/{n}") for n in range(count)]
 
 
 class TestAlone:
@@ -49,7 +47,7 @@ class TestAlone:
         assert not filtered.request_seen(Request("http://host.test/?a=1&b=2", method="POST"))
         filtered.close("finished")
 
-    @pytest.mark.parametrize("kind", [DiskEliminator, BloomEliminator])
+    @each("kind", DiskEliminator, BloomEliminator)
     def test_what_was_seen_is_seen_after_a_restart(self, tmp_path, kind):
         settings = {
             "JOBDIR": str(tmp_path / "job"),
@@ -129,7 +127,13 @@ class TestAlone:
         with pytest.raises(CorruptRecordError, match="unreadable snapshot"):
             make(JOBDIR=str(tmp_path)).open()
 
-    @pytest.mark.parametrize(("debug", "lines"), [(False, 1), (True, 3)])
+    @cases(
+        "debug lines",
+        """
+        False | 1
+        True  | 3
+    """,
+    )
     def test_the_first_duplicate_is_logged_and_all_are_counted(self, caplog, debug, lines):
         caplog.set_level(logging.DEBUG, module.__name__)
         filtered = make(DUPEFILTER_DEBUG=debug)
@@ -155,9 +159,9 @@ class TestSettings:
             assert built.add(fingerprint("a"))
             built.close()
 
-    @pytest.mark.parametrize(
-        ("name", "value", "sentence"),
-        table("""
+    @each(
+        "name value sentence",
+        *table("""
             SEEN_ELIMINATOR       | no.such.Thing | SEEN_ELIMINATOR names 'no.such.Thing', which
             SEEN_ELIMINATOR       | nodots        | SEEN_ELIMINATOR names 'nodots', which
             SEEN_ELIMINATOR       | webcrawl.seen.eliminator.Nope | which cannot be loaded

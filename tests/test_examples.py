@@ -1,7 +1,5 @@
 """The programs in examples/: each runs as examples/README.md says."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -17,22 +15,13 @@ import pytest
 import warm
 import yaml
 from compose_spec import PyCompose
-from linked_site import Answer, served
+from linked_site import pages_of, served
 
 import webcrawl.settings as own_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
-TEXT = b"The crawler reads this page and keeps its text, because it is long enough to be one. " * 8
-PAGES = {
-    "a.test/": Answer(
-        b"<html lang=en><title>First</title><h1>Heading <b>one</b></h1><p>" + TEXT + b"</p>"
-        b"<a href=/en-us/two>2</a><a href=/two?print=1>p</a>"
-    ),
-    "a.test/two": Answer(b"<title>Second</title><h2>Two</h2>"),
-    "a.test/en-us/two": Answer(b"<title>English</title><h2>Two</h2>"),
-    "a.test/two?print=1": Answer(b"<title>Printed</title><h2>Two</h2>"),
-}
+PAGES = pages_of("examples")
 
 
 def commands(heading):

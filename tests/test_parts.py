@@ -1,7 +1,5 @@
 """The examples of docs/howto/write-a-part.md, in crawls judged by the requests a site got."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -11,22 +9,9 @@ import sys
 import example_parts
 import warm
 from crawling import stats_of
-from linked_site import Answer, command_for, served
+from linked_site import command_for, pages_of, served
 
-PAGES = {
-    "a.test/": Answer(
-        b"<a href=/?print=1>p</a><a href=http://old.test:{port}/moved>m</a>"
-        b"<a href=/private/1>x</a><a href=/good>g</a><a href=/bad>b</a>"
-        b"<i data-url=/hidden></i><i data-url='http://a.test:{port}/hidden?print=2'></i>"
-        b"<i data-url=mailto:x></i><i data-comments=comments></i>"
-    ),
-    "a.test/good": Answer(b"Crawler, crawler. <a href=/of-good>1</a>"),
-    "a.test/bad": Answer(b"Nothing. <a href=/of-bad>2</a>"),
-    "a.test/hidden": Answer(b"found by a module"),
-    "a.test/comments": Answer(b"some comments <a href=/of-comments>3</a>"),
-    "new.test/moved": Answer(b"moved"),
-    "old.test/moved": Answer(b"never asked for"),
-}
+PAGES = pages_of("parts")
 RECORDING = """
 import os
 import mine
@@ -125,23 +110,10 @@ async def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
         assert "a.test/hidden?print=2" not in sites.asked
 
 
-def moved(to):
-    return Answer(b"", status=301, headers=(f"Location: http://{to}",))
-
-
 async def test_a_site_that_redirects_back_is_neither_lost_nor_asked_twice(
     tmp_path,
 ):
-    pages = {
-        "a.test/": Answer(
-            b"<a href=http://old.test:{port}/back>1</a><a href=http://old.test:{port}/loop>2</a>"
-        ),
-        "new.test/back": moved("old.test:{port}/back"),
-        "old.test/back": Answer(b"here it is <a href=/next>3</a>"),
-        "new.test/next": Answer(b"moved in the end"),
-        "new.test/loop": moved("old.test:{port}/loop"),
-        "old.test/loop": moved("new.test:{port}/loop"),
-    }
+    pages = pages_of("redirects_back")
     settings = {
         "URL_FILTERS": json.dumps({"mine.MovedHosts": 50}),
         "MOVED_HOSTS": json.dumps(MOVED),

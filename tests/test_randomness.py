@@ -1,7 +1,5 @@
 """Chance of a rehearsal, which follows from its seed, and that nothing else draws any."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

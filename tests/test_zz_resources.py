@@ -1,7 +1,5 @@
 """The check at the end of every session, that all was given back, sees what was not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

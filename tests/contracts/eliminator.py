@@ -1,7 +1,5 @@
 """What a duplicate URL eliminator does, however it finds out what was seen."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -1,7 +1,5 @@
 """What the frontier needs of a front end, and what readers of its files need."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -13,8 +13,6 @@ from webcrawl.items import Page
 from webcrawl.signals import checkpoint
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
     from webcrawl.pipelines.module import ProcessingModule
 
 
@@ -31,7 +29,7 @@ class States:
 
     def __init__(self, saved):
         self._saved = saved
-        self._parts: dict[str, Any] = {}
+        self._parts = {}
 
     def attach(self, name, part):
         self._parts[name] = part
@@ -56,7 +54,7 @@ class Run:
         **settings,
     ):
         given = {"JOBDIR": str(jobdir), **settings}
-        self.crawler: Crawler = get_crawler(settings_dict=given)
+        self.crawler = get_crawler(settings_dict=given)
         self.crawler._apply_settings()
         self.states = States(saved or {})
         self.crawler.engine = SimpleNamespace(scheduler=self.states)

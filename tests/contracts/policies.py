@@ -1,7 +1,5 @@
 """What the frontier needs of a prioritizer, of a selector and of a delay policy."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -14,7 +14,17 @@ from urllib.parse import urlsplit
 
 import pytest
 import warm
-from crawling import access_log, damage_in, is_robots, kill, simulated, start_crawl, wait_until
+from crawling import (
+    access_log,
+    damage_in,
+    is_robots,
+    kill,
+    printed,
+    simulated,
+    start_crawl,
+    wait_until,
+)
+from text_tables import table
 
 from webcrawl.control import unix_socket
 from webcrawl.crawl.job.control_journal import Request
@@ -153,29 +163,29 @@ def test_settings_change_at_once_and_back(web, begin):
     assert workers() == "50"
     control(web, "unset CONCURRENT_REQUESTS")
     assert workers() == "2"
-    for words, why in (
-        ("set CONTACTS_MAX -3", "CONTACTS_MAX must be a number of at least 0"),
-        ("set JOBDIR x", "JOBDIR cannot be changed"),
-        ("set CONCURRENT_REQUESTS 1000000000", "ulimit"),
-        ("set LOG_LEVEL LOUD", "LOG_LEVEL must be"),
-        ("set REPUTATION_BASE_PAGES 5", "cannot be switched on or off"),
-    ):
+    for words, why in table("""
+        set CONTACTS_MAX -3                | CONTACTS_MAX must be a number of at least 0
+        set JOBDIR x                       | JOBDIR cannot be changed
+        set CONCURRENT_REQUESTS 1000000000 | ulimit
+        set LOG_LEVEL LOUD                 | LOG_LEVEL must be
+        set REPUTATION_BASE_PAGES 5        | cannot be switched on or off
+    """):
         assert why in control(web, words, code=2)
     assert len(journal(web)) == 5
 
 
 def test_what_is_no_command_changes_nothing(web, begin):
     begin()
-    for words, why in (
-        ("slower a.test 0.5", "Expected `float` > 1"),
-        ("slower a/test 2", "is not a host or domain"),
-        ("free all nothing", "Invalid enum value"),
-        ("free all failing_origin", "Invalid enum value"),
-        ("exclude all", "pause"),
-        ("set LOG_LEVEL", "missing required field `value`"),
-        ("seeds http://", "neither a domain nor a URL"),
-        ("resume", "nothing to end"),
-    ):
+    for words, why in table("""
+        slower a.test 0.5       | Expected `float` > 1
+        slower a/test 2         | is not a host or domain
+        free all nothing        | Invalid enum value
+        free all failing_origin | Invalid enum value
+        exclude all             | pause
+        set LOG_LEVEL           | missing required field `value`
+        seeds http://           | neither a domain nor a URL
+        resume                  | nothing to end
+    """):
         assert why in control(web, words, code=2)
     path = (web.job / "control").read_text().strip()
     assert Path(path).stat().st_mode & 0o777 == 0o600
@@ -373,8 +383,7 @@ def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
     assert journal(web)[-1]["answer"] == "its visits are saved in a checkpoint"
     kill(crawl)  # the answer is there, so a checkpoint is
     begin(POLITENESS_MIN_DELAY=1)
-    done = warm.scrapy("frontier", web.job, "--refetch", second)
-    assert "1 URL put back in line" in done.stdout, done
+    assert "1 URL put back in line" in printed("frontier", web.job, "--refetch", second)
     assert "older-than needs an age" in control(web, "refetch older-than", code=2)
     assert journal(web)[-2]["arguments"] == {"what": [second]}
     wait_until(lambda: fetched(web).count(first) == fetched(web).count(second) == 2)

@@ -1,7 +1,6 @@
 """A hive that is steered: a command goes to all drones, and each answers."""
 
 import json
-import random
 import time
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was
     values = {"hosts": 15, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
     with (
         simulated(tmp_path, **values) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), POLITENESS_MIN_DELAY=0.5) as hive,
+        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.5) as hive,
         hive.redis.client() as client,
     ):
         first, _ = hive.join(2)

@@ -1,7 +1,5 @@
 """Features of Scrapy and add-ons that users bring along, in this project, each in a real crawl."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -1,7 +1,5 @@
 """One crawl into WARC files: moved to S3, packaged as WACZ, read by others, replayed by pywb."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

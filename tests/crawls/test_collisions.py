@@ -1,7 +1,5 @@
 """Documents and Requests that were made to collide under the hash without a seed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A consumer of deltas holds what a fresh export has, the search index, and the servers serve."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

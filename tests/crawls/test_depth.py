@@ -1,7 +1,5 @@
 """Crawls with URL_MAX_DEPTH, judged by the truth of the simulated web and by its record."""
 
-from __future__ import annotations
-
 from crawling import (
     USER_AGENT,
     pages_asked_for,

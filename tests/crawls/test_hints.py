@@ -1,15 +1,12 @@
 """Hints of sitemaps in virtual time: what is visited because of them, by the servers' record."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from types import SimpleNamespace
 
-import pytest
-import warm
-from crawling import damage_in
+from crawling import damage_in, printed
+from text_tables import cases
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.frontier import Entry
@@ -62,8 +59,12 @@ def test_what_a_sitemap_tells_is_visited_and_nothing_else(tmp_path):
     assert damage_in(crawl.job) == []
 
 
-@pytest.mark.parametrize(
-    ("verdict", "rate", "precision"), [("right", 0.3, 1.0), ("wrong", 0.03, 0.02)]
+@cases(
+    "verdict rate precision",
+    """
+        right | 0.3  | 1.0
+        wrong | 0.03 | 0.02
+    """,
 )
 def test_hints_are_judged_when_their_urls_are_due(tmp_path, verdict, rate, precision):
     web = WEB | {"changes_per_day": rate, "lastmod_precision": precision}
@@ -115,13 +116,13 @@ def test_a_refetch_of_urls_that_are_due_visits_them_once(tmp_path):
     crawl.run(1, **UNIFORM, REVISIT_FIRST_SECS="4d")
     for log in crawl.job.glob("logs/info*.jsonl"):
         log.unlink()  # as KEEP_DAYS does
-    told = warm.scrapy("frontier", crawl.job, "--refetch", "all")
-    number = told.stdout.split()[0]
+    told = printed("frontier", crawl.job, "--refetch", "all")
+    number = told.split()[0]
     assert len(documents(crawl.world)) <= int(number) <= len(times(crawl)), told
-    assert "already waiting: 0;" in told.stdout
-    again = warm.scrapy("frontier", crawl.job, "--refetch", "all")
-    assert again.stdout.startswith("0 URLs put back in line"), again
-    assert f"already waiting: {number};" in again.stdout
+    assert "already waiting: 0;" in told
+    again = printed("frontier", crawl.job, "--refetch", "all")
+    assert again.startswith("0 URLs put back in line")
+    assert f"already waiting: {number};" in again
     crawl.run(6, **UNIFORM, REVISIT_FIRST_SECS="4d")
     for visits in (times(crawl)[name] for name in documents(crawl.world)):
         first, at_once, later = visits

@@ -3,8 +3,6 @@
 nightly/test_hive_chaos.py has each disturbance alone, and rounds drawn by lot.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import random
@@ -51,7 +49,7 @@ class Bomb:
 def test_forged_messages_in_redis_make_no_storm_and_run_no_code(tmp_path):
     with (
         simulated(tmp_path, hosts=10, max_pages=8, mean_pages=4.0, seed=2) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,
+        HiveCrawl(web, tmp_path) as hive,
     ):
         url = min(allowed_urls(web.world, USER_AGENT))
         host = host_of(url)

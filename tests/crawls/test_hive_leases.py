@@ -1,8 +1,5 @@
 """Hives whose drones are killed or held up and keep their shards, by the server's record."""
 
-from __future__ import annotations
-
-import random
 import signal
 import time
 from dataclasses import replace
@@ -31,7 +28,7 @@ def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process
     given = {"HIVE_LEASE_SECS": 15, "CHECKPOINT_INTERVAL_SECS": 600}
     with (
         simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,
+        HiveCrawl(web, tmp_path, **given) as hive,
     ):
         killed, _ = hive.join(2)
         hive.wait_for(0.4)
@@ -53,7 +50,7 @@ def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched
     given = {"CHECKPOINT_INTERVAL_SECS": 600, "POLITENESS_MIN_DELAY": 0.6}
     with (
         simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,
+        HiveCrawl(web, tmp_path, **given) as hive,
         hive.redis.client() as client,
     ):
         killed, _ = hive.join(2)
@@ -77,7 +74,7 @@ def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched
 def test_a_drone_with_nothing_left_names_the_one_that_it_waits_for(tmp_path):
     with (
         simulated(tmp_path, hosts=3, mean_pages=150, max_pages=200) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), STATISTICS_INTERVAL_SECS=1) as hive,
+        HiveCrawl(web, tmp_path, STATISTICS_INTERVAL_SECS=1) as hive,
     ):
         one, other = hive.join(2)
 
@@ -92,7 +89,7 @@ def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
     """Or the next process in it, which is the same drone, would lose its leases to the last one."""
     with (
         simulated(tmp_path, hosts=5, mean_pages=20, max_pages=40) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), HIVE_LEASE_SECS=15) as hive,
+        HiveCrawl(web, tmp_path, HIVE_LEASE_SECS=15) as hive,
     ):
         (drone,) = hive.join()
         hive.wait_for(0.2)
@@ -113,7 +110,7 @@ def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
     values = {"hosts": 20, "max_pages": 5, "seed_share": 1.0, "faults": slow, "slow_secs": 600}
     with (
         simulated(tmp_path, **values) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,
+        HiveCrawl(web, tmp_path, **given) as hive,
     ):
         (drone,) = hive.join()
         process = psutil.Process(drone.process.pid)
@@ -143,7 +140,7 @@ def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_sh
     """nightly/test_hive_chaos.py has it with 40,000 pages."""
     with (
         simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), HIVE_LEASE_SECS=5) as hive,
+        HiveCrawl(web, tmp_path, HIVE_LEASE_SECS=5) as hive,
     ):
         drones = hive.join(2)
         hive.wait_for(0.2)

@@ -1,8 +1,5 @@
 """REVISIT in a hive: by the servers' record, pages are visited again whichever drone has them."""
 
-from __future__ import annotations
-
-import random
 import re
 import time
 from collections import defaultdict
@@ -21,6 +18,7 @@ from crawling import (
     finish,
     impolite,
     is_robots,
+    printed,
     simulated,
     url_of_hit,
     wait_until,
@@ -80,13 +78,11 @@ def web(tmp_path, monkeypatch):
 
 
 def hive_status(hive):
-    said = warm.scrapy("hive", "status", "-s", f"REDIS_URL={hive.redis.url}", "-s", f"HIVE={NAME}")
-    assert said.returncode == 0, said
-    return said.stdout
+    return printed("hive", "status", "-s", f"REDIS_URL={hive.redis.url}", "-s", f"HIVE={NAME}")
 
 
 def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):
-    with HiveCrawl(web.web, tmp_path, rng=random.Random(1), **REVISIT) as hive:
+    with HiveCrawl(web.web, tmp_path, **REVISIT) as hive:
         hive.join(2)
         web.wait_for_visits(3)
         assert len(hive.living) == 2
@@ -100,7 +96,7 @@ def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):
 
 @pytest.mark.long
 def test_visits_go_on_with_their_shards_whatever_becomes_of_a_drone(tmp_path, web):
-    with HiveCrawl(web.web, tmp_path, rng=random.Random(1), **REVISIT) as hive:
+    with HiveCrawl(web.web, tmp_path, **REVISIT) as hive:
         first, second = hive.join(2)
         web.wait_for_visits(2)
         hive.kill(first)

@@ -1,8 +1,5 @@
 """A hive with a spider of Scrapy's own kind: Requests with callbacks cross between its drones."""
 
-from __future__ import annotations
-
-import random
 import re
 from collections import Counter
 
@@ -55,7 +52,7 @@ def test_requests_with_callbacks_go_to_the_drone_of_their_host(tmp_path):
         directory.mkdir()
         with simulated(directory, **values) as plain:
             web = LinkSimulation(plain.web, directory)
-            with HiveCrawl(web, directory, rng=random.Random(1)) as hive:
+            with HiveCrawl(web, directory) as hive:
                 if drones == 1:
                     assert run_crawl(web.command(POLITENESS_MIN_DELAY=MIN_DELAY)).returncode == 0
                 else:
@@ -77,7 +74,7 @@ def test_a_request_with_an_object_in_meta_is_refused_with_a_sentence(tmp_path):
     spider.write_text(ODD)
     with simulated(tmp_path, hosts=2, max_pages=2, seed=3) as plain:
         web = LinkSimulation(plain.web, tmp_path, spider=spider)
-        with HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive:
+        with HiveCrawl(web, tmp_path) as hive:
             (drone,) = hive.join(1)
             assert drone.process.wait(60) == 0
         first = web.seeds.read_text().split()[0]

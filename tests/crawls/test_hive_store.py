@@ -1,7 +1,5 @@
 """A hive whose checkpoint store is away, or lost together with what Redis had, crawls on."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -15,6 +13,7 @@ import warm
 from crawling import simulated, stats_of, wait_until
 from hive_crawl import LEASE_SECS, HiveCrawl, play
 from s3_server import s3_environment, s3_server
+from text_tables import cases
 
 from webcrawl.hive.store.store import CheckpointStore
 
@@ -31,7 +30,7 @@ def hive(request, tmp_path):
     """A hive that crawls the web of *param*."""
     with (
         simulated(tmp_path, **request.param) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2), HIVE_SHARDS=SHARDS) as hive,
+        HiveCrawl(web, tmp_path, HIVE_SHARDS=SHARDS) as hive,
     ):
         yield hive
 
@@ -157,9 +156,12 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("file", "code", "sentence"),
-    [("outbox", 3, "has no hive.json"), ("CURRENT", 2, "contains a single-process crawl")],
+@cases(
+    "file code sentence",
+    """
+        outbox  | 3 | has no hive.json
+        CURRENT | 2 | contains a single-process crawl
+    """,
 )
 def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path, file, code, sentence):
     shard = tmp_path / "drone-0/shards/00"
@@ -167,7 +169,7 @@ def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path, file, code,
     (shard / file).touch()
     with (
         simulated(tmp_path, hosts=3, max_pages=2) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2)) as hive,
+        HiveCrawl(web, tmp_path) as hive,
     ):
         drone = hive.add()
         assert drone.process.wait(30) == code

@@ -1,7 +1,5 @@
 """What the main job does with hosts, judged by the simulated web's own record."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

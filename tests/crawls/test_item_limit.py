@@ -1,7 +1,5 @@
 """Processing modules whose answer never comes hold back neither the crawl nor its end."""
 
-from __future__ import annotations
-
 import re
 import signal
 

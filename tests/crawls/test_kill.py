@@ -1,7 +1,5 @@
 """``kill -9`` of real processes at random moments, for what seeds (tests/sim) cannot show."""
 
-from __future__ import annotations
-
 import random
 import re
 import time

@@ -1,11 +1,9 @@
 """Crawls through everything that links, judged by what the servers were asked for."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from fpdf import FPDF
-from linked_site import Answer, crawl, served
+from linked_site import Answer, crawl, pages_of, served
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
 
@@ -21,22 +19,9 @@ def pdf(target):
 
 
 async def test_links_of_headers_feeds_and_documents_are_followed_by_their_kind(tmp_path):
-    pages = {
-        "a.test/": Answer(
-            b"<link rel=alternate type=application/rss+xml href=/feed><link rel=canonical href=/c>"
-            b"<img src=/image><a href=/doc>doc</a><link rel=stylesheet href=/style.css>",
-            headers=('Link: </next>; rel="next", </style2.css>; rel=stylesheet',),
-        ),
-        "a.test/feed": Answer(
-            b"<rss><channel><item><link>http://a.test:{port}/item1</link></item>"
-            b"<item><link>/item2</link></item></channel></rss>",
-            "application/rss+xml",
-        ),
-        "a.test/doc": Answer(
-            pdf("/in-pdf"), "application/pdf", ("Link: </of-pdf>; rel=canonical",)
-        ),
-        "a.test/c": Answer(b"refreshed", headers=("Refresh: 0; url=/refreshed",)),
-    }
+    pages = pages_of("link_kinds")
+    link = ("Link: </of-pdf>; rel=canonical",)
+    pages["a.test/doc"] = Answer(pdf("/in-pdf"), "application/pdf", link)
     found = ["/", "/feed", "/c", "/next", "/doc", "/item1", "/item2", "/of-pdf", "/refreshed"]
     found += ["/in-pdf"]
     with_parts = [*found, "/image", "/style.css", "/style2.css", "/picture"]
@@ -51,11 +36,7 @@ async def test_links_of_headers_feeds_and_documents_are_followed_by_their_kind(t
 
 
 async def test_what_a_page_asks_not_to_follow_is_not_asked_for(tmp_path):
-    pages = {
-        "a.test/": Answer(b"<a href=/no1 rel='nofollow noopener'>x</a><a href=/meta>x</a>"),
-        "a.test/meta": Answer(b"<meta name=robots content='noindex,nofollow'><a href=/no2>x</a>"),
-    }
-    async with served(pages) as sites:
+    async with served(pages_of("nofollow")) as sites:
         stats = await crawl(sites, tmp_path / "polite", "a.test")
         assert sites.pages_asked == ["a.test/", "a.test/meta"]
         assert stats["urls/refused/nofollow"] == 2

@@ -1,7 +1,5 @@
 """Crawls of one process that take seeds from a real Redis, judged by the server's record."""
 
-from __future__ import annotations
-
 import re
 import signal
 
@@ -19,6 +17,7 @@ from crawling import (
     wait_until,
 )
 from redis_server import RedisServer
+from text_tables import cases
 
 from webcrawl.simweb import allowed_urls
 
@@ -105,18 +104,16 @@ def _last_progress(log):
     return next((line for line in reversed(lines) if re.search(r"in process;", line)), "")
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"REDIS_URL": "redis://127.0.0.1:1"}, "Redis at REDIS_URL does not answer"),
-        ({"JOBDIR": ""}, "JOBDIR is empty"),
-        ({"LIVE_SEEDS": 0}, "No seeds: name a seed list"),
-        (
-            {"LIVE_SEEDS": 0, "KEEP_OPEN": 1, "CONTROL_ENABLED": 0, "seeds": "a.test"},
-            "KEEP_OPEN needs LIVE_SEEDS=1, a HIVE, or CONTROL_ENABLED=1",
-        ),
-        ({"offline": 1, "seeds": "docs"}, "leave LIVE_SEEDS empty"),
-    ],
+@cases(
+    "settings sentence",
+    """
+        {"REDIS_URL": "redis://127.0.0.1:1"} | Redis at REDIS_URL does not answer
+        {"JOBDIR": ""} | JOBDIR is empty
+        {"LIVE_SEEDS": 0} | No seeds: name a seed list
+        {"LIVE_SEEDS": 0, "KEEP_OPEN": 1, "CONTROL_ENABLED": 0, "seeds": "a.test"}
+        | KEEP_OPEN needs LIVE_SEEDS=1, a HIVE, or CONTROL_ENABLED=1
+        {"offline": 1, "seeds": "docs"} | leave LIVE_SEEDS empty
+    """,
 )
 def test_what_cannot_be_is_one_sentence(tmp_path, settings, sentence):
     given = {"LIVE_SEEDS": 1, "JOBDIR": tmp_path / "job", **settings}

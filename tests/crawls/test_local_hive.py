@@ -1,7 +1,5 @@
 """``scrapy hive --drones 2`` as a user runs it: killed, stopped, resumed, with live seeds."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -11,8 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-import warm
-from crawling import access_log, simulated, wait_until
+from crawling import access_log, printed, simulated, wait_until
 from local_hive import Hive
 from monitored import Monitor
 from reading_report import crawl_of
@@ -42,13 +39,13 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         for address in hive.metrics():
             with urllib.request.urlopen(f"http://{address}/live") as answer:
                 assert answer.read() == b"live\n"
-        told = json.loads(warm.scrapy("control", web.job, "state", "--json").stdout)
+        told = json.loads(printed("control", web.job, "state", "--json"))
         assert [one["drone"] for one in told] == ["drone 0", "drone 1"]
         # One may wait for what the other finds.
         assert {one["said"][:7] for one in told} <= {"running", "waiting"}
         both_are_paused_by(monitor)
-        seeded = warm.scrapy("control", web.job, "seeds", "http://127.0.0.1:1/seeded")
-        assert seeded.stdout == "seeds: added to the live seeds of the hive\n", seeded
+        seeded = printed("control", web.job, "seeds", "http://127.0.0.1:1/seeded")
+        assert seeded == "seeds: added to the live seeds of the hive\n"
         pid = hive.drones()[0].pid
         hive.drones()[0].kill()
         wait_until(lambda: "restarting in" in (tmp_path / "first").read_text())
@@ -92,9 +89,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert found.pages == pages == len(fetchable_urls(web.world, "webcrawl"))
     answers_of_all_drones(web.job, tmp_path, pages=pages)
 
-    again = warm.scrapy("frontier", web.job, "--refetch", "all", "--json")
-    assert again.returncode == 0, again.stderr
-    urls = json.loads(again.stdout)["urls"]
+    urls = json.loads(printed("frontier", web.job, "--refetch", "all", "--json"))["urls"]
     assert urls == sum(line.outcome.startswith("http_") for line in last_lines(web.job))
     with Hive(web, tmp_path / "third") as hive:
         said = hive.ends()
@@ -110,8 +105,8 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
             client.lpush("web:start_urls", "http://127.0.0.1:1/later")
             wait_until(lambda: not client.llen("web:start_urls"))
         page = max(line.url for line in last_lines(web.job) if line.outcome == "http_200")
-        due = warm.scrapy("control", web.job, "due", page, "http://never.test/")
-        assert due.stdout.startswith("due: 1 URL put back in line"), due
+        due = printed("control", web.job, "due", page, "http://never.test/")
+        assert due.startswith("due: 1 URL put back in line")
         wait_until(lambda: [line.url for line in visits(web.job)].count(page) == 2)
         said = hive.ends(signal.SIGINT)
         assert "end  stopped by a signal" in said
@@ -158,25 +153,20 @@ def lines_of(job):
 def answers_of_all_drones(job, path, *, pages):
     """Ask each command for the hive in *job*, as for a job of one process."""
 
-    def ask(*words, code=0):
-        done = warm.scrapy(*map(str, words))
-        assert done.returncode == code, done.stderr
-        return done.stdout
-
-    waiting = json.loads(ask("frontier", job, "--json"))
+    waiting = json.loads(printed("frontier", job, "--json"))
     assert (waiting["waiting"], waiting["finished"] >= pages) == (0, True)
     logs = [*job.glob("drones/*/logs/info.jsonl")]
     last = json.loads(logs[0].read_text().splitlines()[-1])["url"]
-    assert json.loads(ask("why", job, last, "--json"))["state"] == "finished"
-    assert ask("job", "check", job).count("\nsound\n") == len(logs) == 2
-    assert ask("report", job, "-o", path / "r.html").startswith(f"{pages:,} pages; ")
-    audited = json.loads(ask("politeness-audit", job, "--json"))
+    assert json.loads(printed("why", job, last, "--json"))["state"] == "finished"
+    assert printed("job", "check", job).count("\nsound\n") == len(logs) == 2
+    assert printed("report", job, "-o", path / "r.html").startswith(f"{pages:,} pages; ")
+    audited = json.loads(printed("politeness-audit", job, "--json"))
     assert audited["requests"] >= pages
     assert (audited["violations"], audited["own_log_of"]) == (0, str(job))
-    replayed = ask("replay", job, "-o", path / "new", "-s", "ITEM_PIPELINES={}")
+    replayed = printed("replay", job, "-o", path / "new", "-s", "ITEM_PIPELINES={}")
     assert int(replayed.split()[0].replace(",", "")) >= pages
-    assert " documents from " in ask("wacz", job, "-o", path / "h.wacz")
-    built = json.loads(ask("queue-build", job, "--queue", path / "queue", "--json"))
+    assert " documents from " in printed("wacz", job, "-o", path / "h.wacz")
+    built = json.loads(printed("queue-build", job, "--queue", path / "queue", "--json"))
     assert built["pages"] >= pages
 
 

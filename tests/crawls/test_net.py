@@ -1,7 +1,5 @@
 """Handler, resolver and decoding wired into a real Scrapy process, by settings alone."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

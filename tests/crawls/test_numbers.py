@@ -2,8 +2,6 @@
 crawls say what the servers' record and logs/info.jsonl say, and what a summary advises loses
 nothing."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import time
@@ -19,6 +17,7 @@ from local_hive import Hive
 from monitored import Monitor
 from reading_report import crawl_of, figure, report_of
 from redis_server import free_port
+from text_tables import cases
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.hive.launch.job_directories import jobdirs_of
@@ -213,13 +212,13 @@ def carried_out(said, truth, directory):
     return commands
 
 
-@pytest.mark.parametrize(
-    ("budget", "advice"),
-    [
-        ({"BUDGET_HOST_PAGES": 12}, "BUDGET_HOST_PAGES or _BYTES"),
-        ({"BUDGET_DOMAIN_PAGES": 12}, "BUDGET_DOMAIN_PAGES or _BYTES"),
-        ({"REPUTATION_BASE_PAGES": 6, "REPUTATION_ROUNDS": 0}, "REPUTATION_ROUNDS"),
-    ],
+@cases(
+    "budget advice",
+    """
+        {"BUDGET_HOST_PAGES": 12}                            | BUDGET_HOST_PAGES or _BYTES
+        {"BUDGET_DOMAIN_PAGES": 12}                          | BUDGET_DOMAIN_PAGES or _BYTES
+        {"REPUTATION_BASE_PAGES": 6, "REPUTATION_ROUNDS": 0} | REPUTATION_ROUNDS
+    """,
 )
 def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path, budget, advice):
     crawl = VirtualCrawl(tmp_path, hosts=12, mean_pages=20, max_pages=60, **WORLD)

@@ -1,16 +1,14 @@
 """Offline mode: segments are consumed, nothing is followed, and all of the web is found by turns of
 crawl and queue-build."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-import warm
-from crawling import crawl_command, finish, pages_asked_for, refusal, simulated
-from linked_site import Answer, served
+from crawling import crawl_command, finish, pages_asked_for, printed, refusal, simulated
+from linked_site import pages_of, served
+from text_tables import cases
 
 from webcrawl.simweb import allowed_urls
 
@@ -18,9 +16,7 @@ from webcrawl.simweb import allowed_urls
 def build(queue, job, *seeds):
     """Whether there is a new segment."""
     files = sorted((job / "warc").glob("*.warc.gz"))
-    done = warm.scrapy("queue-build", "--queue", queue, *files, *seeds)
-    assert done.returncode == 0, done.stderr
-    return "nothing new" not in done.stdout
+    return "nothing new" not in printed("queue-build", "--queue", queue, *files, *seeds)
 
 
 def offline(command, min_hosts=1):
@@ -30,24 +26,7 @@ def offline(command, min_hosts=1):
 
 
 async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):
-    frames = Answer(b"<frameset><frame src=menu></frameset>")
-    pages = {
-        "a.test/": Answer(b"<a href=/1>x</a><a href=/2>x</a><a href=/moved>x</a><a href=/f/>x</a>"),
-        "b.test/": Answer(b"<a href=http://a.test:{port}/1>x</a><a href=/f/>x</a>"),
-        "a.test/robots.txt": Answer(b"Sitemap: /map.xml", "text/plain"),
-        "a.test/map.xml": Answer(
-            b"<urlset><url><loc>http://a.test:{port}/in-map</loc></url></urlset>", "text/xml"
-        ),
-        "a.test/in-map": Answer(b"named by a sitemap"),
-        "a.test/1": Answer(b"1"),
-        "a.test/2": Answer(b"2"),
-        "a.test/moved": Answer(b"", headers=("Location: /moved?",), status=301),
-        "a.test/moved?": Answer(b"the same form as that of the redirect"),
-        "a.test/f/": frames,
-        "b.test/f/": frames,
-        "a.test/f/menu": Answer(b"of a"),
-        "b.test/f/menu": Answer(b"of b"),
-    }
+    pages = pages_of("offline")
     queue, job = tmp_path / "queue", tmp_path / "job"
 
     async with served(pages) as sites:
@@ -89,7 +68,7 @@ async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_pa
 def test_turns_of_crawl_and_queue_build_find_all_of_the_web_once(tmp_path, min_hosts):
     queue = tmp_path / "queue"
     with simulated(tmp_path, hosts=40, mean_pages=8.0, max_pages=100) as web:
-        more: tuple[object, ...] = ("--seeds", web.seeds)
+        more = ("--seeds", web.seeds)
         turns = 0
         while build(queue, web.job, *more):
             offline(crawl_command(web.web, queue, web.job), min_hosts)
@@ -103,18 +82,14 @@ def test_turns_of_crawl_and_queue_build_find_all_of_the_web_once(tmp_path, min_h
         assert turns > 3
 
 
-@pytest.mark.parametrize(
-    ("seeds", "arguments", "sentence"),
-    [
-        ("docs", ["offline=1"], "docs has no segments: make one with scrapy queue-build"),
-        (
-            "docs",
-            ["offline=1", "-a", "min_hosts=0"],
-            "min_hosts must be a whole number of at least 1",
-        ),
-        ("a,b", ["offline=1"], "An offline crawl has exactly one queue"),
-        ("docs", ["offline=1", "-s", "OUTPUT_STORE=memory://x"], "leave OUTPUT_STORE empty"),
-    ],
+@cases(
+    "seeds arguments sentence",
+    """
+        docs | ["offline=1"] | docs has no segments: make one with scrapy queue-build
+        docs | ["offline=1", "-a", "min_hosts=0"] | min_hosts must be a whole number of at least 1
+        a,b | ["offline=1"] | An offline crawl has exactly one queue
+        docs | ["offline=1", "-s", "OUTPUT_STORE=memory://x"] | leave OUTPUT_STORE empty
+    """,
 )
 def test_bad_input_is_one_sentence(tmp_path, seeds, arguments, sentence):
     words = ["-a", f"seeds={seeds}", "-a", *arguments, "-s", f"JOBDIR={tmp_path}/job"]

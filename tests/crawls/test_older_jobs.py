@@ -1,8 +1,5 @@
 """Jobs and a hive's store that webcrawl 1404b57 (2026-11-24) has left, resumed by this one."""
 
-from __future__ import annotations
-
-import random
 import tarfile
 
 import pytest
@@ -113,7 +110,7 @@ def test_a_hive_goes_on_from_its_store(old):
     directory = old / "hive"
     with simulated(directory, **WORLD) as web:
         rest = SETTINGS | {"HIVE_SHARDS": 4}
-        with HiveCrawl(web, directory, rng=random.Random(1), **rest) as hive:
+        with HiveCrawl(web, directory, **rest) as hive:
             hive.join(2)
             hive.end()
         judge(web, directory)

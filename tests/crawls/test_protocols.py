@@ -1,7 +1,5 @@
 """One crawl over hosts of all four protocols, judged by the simulated web's own record."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from crawling import USER_AGENT, impolite, pages_asked_for, simulated

@@ -1,34 +1,15 @@
 """Finished URLs are visited again: what the servers are asked, and what comes of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
 import warc_checks
 import warm
-from linked_site import Answer, crawl, served
+from linked_site import Answer, crawl, pages_of, served
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
 
-TAG, DATE = 'ETag: W/"x y"', "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"
-PAGES = {
-    "a.test/": Answer(b'<a href="/tag">1</a><a href="/date">2</a><a href="/plain">3</a>'
-    b'<a href="/other">4</a><a href="/gone">5</a><a href="/moves">6</a><a href="/fails">7</a>'
-    b'<a href="/copy">8</a><a href="/list">9</a><a href="/dated">10</a><a href="/empty">11</a>'),
-    "a.test/tag": Answer(b"a tag", headers=(TAG,)),
-    "a.test/date": Answer(b"a date", headers=(DATE,)),
-    "a.test/plain": Answer(b"without either"),
-    "a.test/other": Answer(b"the first", headers=('ETag: "1"',)),
-    "a.test/gone": Answer(b"there"),
-    "a.test/moves": Answer(b"here"),
-    "a.test/fails": Answer(b"works", headers=('ETag: "2"',)),
-    "a.test/copy": Answer(b"without either"),
-    "a.test/list": Answer(b'<a href="/tag">1</a>'),
-    "a.test/dated": Answer(b"<p>On day 1 nothing is new</p><script>1</script>"),
-    "a.test/empty": Answer(b""),
-    "a.test/new": Answer(b"new"),
-}  # fmt: skip
+PAGES = pages_of("refetch")
 SETTINGS = {
     # As many as there are at first: visits are not charged.
     "BUDGET_HOST_PAGES": 12,
@@ -58,20 +39,13 @@ async def test_a_refetch_visits_what_was_answered_and_charges_nothing_for_it(tmp
         assert first["outcome/http_200"] == 12
         assert not visits(first)
 
-        code, counts, _ = await command(job, "--refetch", "all")
-        assert (code, counts) == (0, {"urls": 12, "waiting": 0, "left_out": 0, "unknown": []})
-        # Run twice it does no more.
-        code, counts, _ = await command(job, "--refetch", "all")
-        assert (code, counts) == (0, {"urls": 0, "waiting": 12, "left_out": 0, "unknown": []})
+        for urls in (12, 0):  # run twice it does no more
+            code, counts, _ = await command(job, "--refetch", "all")
+            told = {"urls": urls, "waiting": 12 - urls, "left_out": 0, "unknown": []}
+            assert (code, counts) == (0, told)
 
         del sites.pages["a.test/gone"]
-        sites.pages |= {
-            "a.test/other": Answer(b"the second", headers=('ETag: "3"',)),
-            "a.test/moves": Answer(b"", headers=("Location: /tag",), status=301),
-            "a.test/fails": Answer(b"", status=503),
-            "a.test/list": Answer(b'<a href="/new">new</a>'),
-            "a.test/dated": Answer(b"<p>On day 2 nothing is new</p><script>2</script>"),
-        }
+        sites.pages |= pages_of("refetch_later")
         sites.statuses.clear()
         second = await crawl(sites, job, "a.test", **SETTINGS | {"BUDGET_HOST_PAGES": 13})
         # One visit in ten is not conditional.

@@ -1,13 +1,10 @@
 """REVISIT in virtual time: by the servers' record, when each page is visited again."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 
 import pytest
-import warm
-from crawling import damage_in
+from crawling import damage_in, printed
 from faults import Episode
 from faulty_crawl import Fault
 from virtual_crawl import VirtualCrawl
@@ -64,11 +61,11 @@ def test_pages_are_visited_at_intervals_that_grow_while_they_do_not_change(crawl
 def test_readers_tell_of_the_next_visit(crawl):
     crawl.run(0.5, STATISTICS_INTERVAL_SECS=3600, **REVISIT)
     url = next(iter(gaps(crawl)))
-    said = warm.scrapy("why", crawl.job, url)
-    assert "It was fetched before and will be visited again after 2027-01-16" in said.stdout, said
-    assert "waits  for its next visit" in said.stdout
-    said = warm.scrapy("frontier", crawl.job)
-    assert re.search(r"^ +due  \d+ visits planned$", said.stdout, re.MULTILINE)
+    said = printed("why", crawl.job, url)
+    assert "It was fetched before and will be visited again after 2027-01-16" in said
+    assert "waits  for its next visit" in said
+    said = printed("frontier", crawl.job)
+    assert re.search(r"^ +due  \d+ visits planned$", said, re.MULTILINE)
     assert "nothing left: waiting for visits from 2027-01-16" in crawl.said
     known = crawl.stats()["frontier/due"]
     assert f", 0 visits (0/s), {known} URLs seen within 7 days, " in crawl.said
@@ -103,12 +100,12 @@ def test_logs_are_kept_for_days_and_readers_say_since_when_they_know(crawl):
     assert number_of(full[0]) > 2 * len(gaps(crawl))
     told = {line.url for line in outcome_lines(crawl.job)}
     url = next(one for one in gaps(crawl) if one not in told)
-    said = warm.scrapy("why", crawl.job, url).stdout
+    said = printed("why", crawl.job, url)
     assert "It was fetched before and will be visited again after 2027-01-" in said
     assert re.search(r"last visited 2027-01-1[78] .*: 0 of the last 3 visits found a change", said)
     begins = "the log begins on 2027-01-17; URLs that were finished before are not known\n"
     assert begins in said
-    assert begins in warm.scrapy("frontier", crawl.job, "--refetch", "all").stdout
+    assert begins in printed("frontier", crawl.job, "--refetch", "all")
 
 
 def test_a_log_is_not_cut_without_a_sentence(crawl):

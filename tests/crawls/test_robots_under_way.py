@@ -1,22 +1,20 @@
 """Fetches of robots.txt: what is asked, what stops them, and what middlewares make of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import signal
 import threading
 import time
 
-import pytest
 import warc_checks
 from crawling import crawl_of_urls, finish, output_of, run_crawl, start_crawl, stats_of
 from http_site import HttpSite, serving
+from text_tables import each
 
 HOSTS, WORKERS = 8, 3
 
 
-@pytest.mark.parametrize("fast", [True, False])
+@each("fast", True, False)
 def test_robots_txt_holds_a_worker_and_is_broken_off_when_the_crawl_is_stopped(tmp_path, fast):
     released = threading.Event()
 
@@ -49,8 +47,8 @@ class Middleware:
 """
 
 
-@pytest.mark.parametrize("middlewares", [{}, {"marking.Middleware": 100}], ids=["none", "one"])
-@pytest.mark.parametrize("fast", [True, False])
+@each("middlewares", {}, {"marking.Middleware": 100}, ids=["none", "one"])
+@each("fast", True, False)
 def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
     user_module, tmp_path, fast, middlewares
 ):
@@ -93,10 +91,8 @@ class Middleware:
 """
 
 
-@pytest.mark.parametrize(
-    ("replaces", "asked"), [(False, ["/", "/allowed"]), (True, [])], ids=["answers", "replaces"]
-)
-@pytest.mark.parametrize("fast", [True, False])
+@each("replaces asked", (False, ["/", "/allowed"]), (True, []), ids=["answers", "replaces"])
+@each("fast", True, False)
 def test_no_page_comes_of_what_a_middleware_makes_of_robots_txt(
     user_module, tmp_path, fast, replaces, asked
 ):

@@ -1,7 +1,5 @@
 """Crawls that stay within bounds, judged by the simulated web's own record."""
 
-from __future__ import annotations
-
 import pytest
 from crawling import (
     access_log,

@@ -1,18 +1,15 @@
 """Credentials that a crawl is given are in none of its files, nor in what it says."""
 
-from __future__ import annotations
-
 import gzip
 import json
-import random
 import stat
 from pathlib import Path
 
-import pytest
 import warm
 from crawling import run_crawl, simulated
 from hive_crawl import HiveCrawl
 from redis_server import RedisServer
+from text_tables import cases
 
 from webcrawl.crawl.job.jobdir import seed_of
 from webcrawl.crawl.job.state_directory import read_state
@@ -32,16 +29,17 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("settings", "code", "sentence"),
-    [
-        ({"LOG_JSON": 0}, 0, "REDIS_URL=redis://***@127.0.0.1:1, "),
-        ({"LOG_JSON": 1}, 0, "in: ftp://***@127.0.0.1:1/x.csv?sig=***"),
-        ({"OUTPUT_STORE": f"ftp://{URL}/x?token={MARK}"}, 2, "OUTPUT_STORE ftp://***@127.0.0.1:1/x"),
-        ({"HIVE": "a", "REDIS_URL": f"redis://:{MARK}/{MARK}@h"}, 2, "integer value as '***'"),
-        ({"HIVE": "a", "REDIS_URL": "", "REDIS_PARAMS": "{}"}, 0, "Overridden settings"),
-    ],
-)  # fmt: skip
+@cases(
+    "settings code sentence",
+    """
+        {"LOG_JSON": 0} | 0 | "REDIS_URL=redis://***@127.0.0.1:1, "
+        {"LOG_JSON": 1} | 0 | in: ftp://***@127.0.0.1:1/x.csv?sig=***
+        {"OUTPUT_STORE": "ftp://me:Geheim@127.0.0.1:1/x?token=Geheim"} | 2
+        | OUTPUT_STORE ftp://***@127.0.0.1:1/x
+        {"HIVE": "a", "REDIS_URL": "redis://:Geheim/Geheim@h"} | 2 | integer value as '***'
+        {"HIVE": "a", "REDIS_URL": "", "REDIS_PARAMS": "{}"} | 0 | Overridden settings
+    """,
+)
 def test_a_crawl_shows_no_credential_of_its_settings(tmp_path, settings, code, sentence):
     web = simulated(tmp_path, hosts=3, max_pages=4)
     with web as web, RedisServer(tmp_path / "redis", password=MARK) as server:
@@ -64,7 +62,7 @@ def test_only_its_owner_can_read_the_seed_of_fingerprints(tmp_path):
     """In a job, its kept checkpoints, and a hive's job and store; also of an earlier version."""
     with (
         simulated(tmp_path, hosts=3, max_pages=5) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,
+        HiveCrawl(web, tmp_path) as hive,
     ):
         (drone,) = hive.join()
         hive.end()

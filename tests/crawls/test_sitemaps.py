@@ -1,16 +1,14 @@
 """Crawls by sitemaps, judged by what the servers were asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import signal
 import subprocess
 
-import pytest
 import warm
 from crawling import ROOT
 from linked_site import Answer, command_for, crawl, served
+from text_tables import each
 
 XML = "application/xml"
 ROBOTS = Answer(b"User-agent: *\nSitemap: http://a.test:{port}/index.xml\n", "text/plain")
@@ -66,7 +64,7 @@ LARGE = "".join(
 )
 
 
-@pytest.mark.parametrize("coding", ["identity", "gzip"])
+@each("coding", "identity", "gzip")
 async def test_a_full_sitemap_of_ten_megabytes_is_read_to_its_end(coding, tmp_path):
     body = f"<urlset><url><loc>/first</loc></url>{LARGE}<url><loc>/last</loc></url>".encode()
     assert len(body) > 10_000_000
@@ -83,9 +81,7 @@ async def test_a_full_sitemap_of_ten_megabytes_is_read_to_its_end(coding, tmp_pa
 
 
 # Once each: what is being read at two deaths in a row is set aside.
-@pytest.mark.parametrize(
-    ("how", "delay"), [(signal.SIGKILL, 0.02), (signal.SIGKILL, 0.2), (signal.SIGTERM, 0.1)]
-)
+@each("how delay", (signal.SIGKILL, 0.02), (signal.SIGKILL, 0.2), (signal.SIGTERM, 0.1))
 async def test_a_crawl_that_ends_while_a_sitemap_is_read_loses_none_of_its_urls(
     how, delay, tmp_path
 ):

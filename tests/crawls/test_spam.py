@@ -1,20 +1,18 @@
 """Spam farms and endless calendars get a small share of a crawl, and nobody else pays for it."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import urlsplit
 
 import pytest
 from simweb_client import whole_log
 from spam_crawl import share, shares, spam_web
+from text_tables import each
 
 from webcrawl.simweb.farm import DOMAINS
 
 
-@pytest.mark.parametrize(
-    ("hosts", "endless", "most"),
-    [(100, 0.03, 0.1), pytest.param(300, 0.005, 0.05, marks=pytest.mark.long)],
+@each(
+    "hosts endless most", (100, 0.03, 0.1), pytest.param(300, 0.005, 0.05, marks=pytest.mark.long)
 )
 def test_farm_and_calendar_get_a_small_share_while_all_hosts_are_crawled(
     tmp_path, hosts, endless, most

@@ -1,22 +1,12 @@
 """A user's spider middleware sees every Page of the web spider, by what the servers were asked."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path
 
-from linked_site import Answer, crawl, served
+from linked_site import crawl, pages_of, served
 
-FEED = b"<rss><channel><item><link>/from-feed</link></item></channel></rss>"
-PAGES = {
-    "a.test/": Answer(b"<a href=/one>1</a> <a href=/moved>2</a> <a href=/feed>3</a>"),
-    "a.test/one": Answer(b"<p>one"),
-    "a.test/moved": Answer(b"", status=301, headers=("Location: /target",)),
-    "a.test/target": Answer(b"<p>target"),
-    "a.test/feed": Answer(FEED, "application/rss+xml"),
-    "a.test/from-feed": Answer(b"<p>from the feed"),
-}
+PAGES = pages_of("middlewares")
 
 
 class Noting:

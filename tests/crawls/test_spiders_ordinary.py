@@ -26,6 +26,7 @@ from crawling import (
     start_crawl,
     wait_until,
 )
+from text_tables import cases
 
 from webcrawl.simweb import Faults
 from webcrawl.simweb.host_spec import OPEN_ROBOTS, RobotsKind
@@ -34,13 +35,12 @@ from webcrawl.simweb.pages import page, redirect_target, url_of
 
 MIN_DELAY = 0.05
 # Asked for in its callback's own download, past the frontier: as impolite as its user wants.
-NAMES = [
-    *("plain", "twice", "once", "post", "callback raises", "pipeline raises", "item dropped"),
-    *("ignored before", "raises before", "answered before", "replaced before", "ignored after"),
-    *("replaced after", "without errback", "errback asks", "errback raises", "asynchronous"),
-    *("generator", "own download", "in memory", "closure", "class callback", "other"),
-    *("asked by errback", "generated", "downloaded"),
-]
+NAMES = """
+plain, twice, once, post, callback raises, pipeline raises, item dropped, ignored before,
+raises before, answered before, replaced before, ignored after, replaced after, without errback,
+errback asks, errback raises, asynchronous, generator, own download, in memory, closure,
+class callback, other, asked by errback, generated, downloaded"""
+NAMES = " ".join(NAMES.split()).split(", ")
 WORLD = {"hosts": 80, "mean_pages": 6.0, "max_pages": 30, "errors": 0.25, "redirects": 0.2}
 WORLD |= {"restricting": 0.3, "https_share": 0.2}
 
@@ -158,23 +158,21 @@ def test_the_crawl_ends_by_itself_with_no_lease_and_no_host_left(crawled):
     assert crawled.stats["elapsed_time_seconds"] < 100
 
 
-TIMES = {
-    0: ["ignored before", "raises before", "answered before", "replaced before", "denied",
-        "errback asks", "errback raises"],
-    1: ["plain", "once", "post", "redirecting", "target", "callback raises", "pipeline raises",
-        "item dropped", "ignored after", "replaced after", "without errback", "asynchronous",
-        "generator", "generated", "own download", "downloaded", "in memory", "closure",
-        "class callback", "asked by errback"],
-    2: ["twice", "other"],
-    3: ["failing"],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "times"), [(name, times) for times, names in TIMES.items() for name in names]
+@cases(
+    "times names",
+    """
+        0 | ignored before, raises before, answered before, replaced before, denied, errback asks
+        0 | errback raises
+        1 | plain, once, post, redirecting, target, callback raises, pipeline raises, item dropped
+        1 | ignored after, replaced after, without errback, asynchronous, generator, generated
+        1 | own download, downloaded, in memory, closure, class callback, asked by errback
+        2 | twice, other
+        3 | failing
+    """,
 )
-def test_each_url_is_asked_for_as_often_as_the_spider_meant(crawled, name, times):
-    assert crawled.asked[crawled.plan[name]] == times
+def test_each_url_is_asked_for_as_often_as_the_spider_meant(crawled, times, names):
+    for name in names.split(", "):
+        assert crawled.asked[crawled.plan[name]] == times, name
 
 
 def test_only_the_urls_of_the_spider_s_plan_are_requested(crawled):
@@ -216,35 +214,32 @@ def test_callbacks_get_their_meta_and_arguments(crawled):
     ]
 
 
-# What the callback or errback of a name is called with.
-CALLS = {
-    "twice": [{"status": 200}] * 2,
-    "once": [{"status": 200}],
-    "generated": [{"status": 200}],
-    "post": [{"status": 405}],
-    "redirecting": [{"status": 200, "url": "target"}],
-    "failing": [{"error": "HttpError"}],
-    "raises before": [{"error": "KeyError"}],
-    "errback asks": [{"error": "IgnoreRequest"}],
-    "asked by errback": [{"status": 200}],
-    "ignored before": [{"error": "IgnoreRequest"}],
-    "ignored after": [{"error": "IgnoreRequest"}],
-    "denied": [{"error": "IgnoreRequest"}],
-    "nowhere": [{"error": "HostNotFoundError"}],
-    "no host": [{"error": "NotSupported"}],
-    "answered before": [{"status": 200}],
-    "replaced before": [{"url": "other"}],
-    "replaced after": [{"url": "other"}],
-    "own download": [{"kwargs": {"own": 200}}],
-    "closure": [{"kwargs": {"closure": True}}],
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_callbacks_and_errbacks_get_the_end_of_their_requests(crawled, name):
-    calls = crawled.called(name)
-    assert len(calls) == len(CALLS[name])
-    for call, facts in zip(calls, CALLS[name], strict=True):
+@cases(
+    "name told",
+    """
+        twice            | [{"status": 200}, {"status": 200}]
+        once             | [{"status": 200}]
+        generated        | [{"status": 200}]
+        post             | [{"status": 405}]
+        redirecting      | [{"status": 200, "url": "target"}]
+        failing          | [{"error": "HttpError"}]
+        raises before    | [{"error": "KeyError"}]
+        errback asks     | [{"error": "IgnoreRequest"}]
+        asked by errback | [{"status": 200}]
+        ignored before   | [{"error": "IgnoreRequest"}]
+        ignored after    | [{"error": "IgnoreRequest"}]
+        denied           | [{"error": "IgnoreRequest"}]
+        nowhere          | [{"error": "HostNotFoundError"}]
+        no host          | [{"error": "NotSupported"}]
+        answered before  | [{"status": 200}]
+        replaced before  | [{"url": "other"}]
+        replaced after   | [{"url": "other"}]
+        own download     | [{"kwargs": {"own": 200}}]
+        closure          | [{"kwargs": {"closure": True}}]
+    """,
+)
+def test_callbacks_and_errbacks_get_the_end_of_their_requests(crawled, name, told):
+    for call, facts in zip(crawled.called(name), told, strict=True):
         url = {"url": crawled.plan[facts["url"]]} if "url" in facts else {}
         assert call.items() >= (facts | url).items()
 

@@ -1,7 +1,5 @@
 """A trap that serves the same few contents under endless URLs, judged by the server's record."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sys

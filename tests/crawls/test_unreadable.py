@@ -1,9 +1,6 @@
 """Damage of each kind in what comes by Redis: it is refused and counted, and the crawl goes on."""
 
-from __future__ import annotations
-
 import json
-import random
 from base64 import b64encode
 from itertools import product
 
@@ -72,7 +69,7 @@ def odd_entries(url):
 def test_a_hive_goes_on(tmp_path):
     with (
         simulated(tmp_path, hosts=12, mean_pages=60, max_pages=120, seed=2) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1)) as hive,
+        HiveCrawl(web, tmp_path) as hive,
         redis.Redis(unix_socket_path=str(hive.redis.socket)) as client,
     ):
         hive.join(2)

@@ -1,7 +1,5 @@
 """Walls in whole crawls, judged by the server's record: what is asked for, how often, how late."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys
@@ -56,7 +54,7 @@ class Crawl:
     """A crawl of a site's URLs by names, of which there is *answer*, called with the path."""
 
     def __init__(self, directory, answer, robots=(404, {}, b"")):
-        self.at: list[tuple[float, str]] = []
+        self.at = []
         self.job = directory / "job"
         self._directory = directory
         self.site = HttpSite(self._answer)

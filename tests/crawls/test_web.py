@@ -1,7 +1,5 @@
 """The main job from end to end, on the simulated web."""
 
-from __future__ import annotations
-
 import csv
 import json
 import signal

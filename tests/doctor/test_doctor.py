@@ -1,12 +1,11 @@
 """What the doctor names, from the activity of crawls."""
 
-from __future__ import annotations
-
 import re
 import time
 
 import msgspec
 import pytest
+from text_tables import cases
 
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, advice_of, cause_of, evidence_of, shares_of
@@ -16,224 +15,95 @@ from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 
 RESTING = CrawlActivity(waiting=400, in_process=10, on_wire=10, resting=20, workers=200)
 MORE_HOSTS = "add hosts, or if owners agree, set delay in HOSTS_POLICY_FILE"
-MORE_CORES, FASTER_DISK = "use more cores with scrapy hive", "put JOBDIR on a faster disk"
 MORE_REQUESTS = "add hosts, or if owners agree, set parallel in HOSTS_POLICY_FILE"
 resting = RESTING._replace
 BUSY = resting(on_wire=200, in_process=230, ready=40)
 busy = BUSY._replace
-BACKED_UP = {"is_backed_up": True, "in_process": 600}
+BACKED_UP = busy(is_backed_up=True, in_process=600)
+IDLE = CrawlActivity(0, 0, 200)
+PAUSED = "20 hosts are paused between requests; 10 of 200 workers busy"
+CHECK_NETWORK = "add hosts, and check these hosts and your network"
+OFF_LOOP = "run that module in a thread: set off_loop, or use asyncio.to_thread"
 
 
-def sign(activity, cause, evidence, *, advice="", **use):
-    return activity, ProcessUse(**use), cause, evidence, advice
-
-
-@pytest.mark.parametrize(
-    ("activity", "use", "cause", "evidence", "advice"),
-    [
-        sign(
-            RESTING,
-            "politeness",
-            "20 hosts are paused between requests; 10 of 200 workers busy",
-            advice=MORE_HOSTS,
-        ),
-        sign(
-            resting(next_ready_in=1_234.56, resting=1, on_wire=0, held=3),
-            "politeness",
-            "1 host is paused between requests, the next is ready in 1,235 s, 3 hosts held "
-            "back by the per-domain share of workers; 0 of 200 workers busy",
-            advice=MORE_HOSTS,
-        ),
-        sign(
-            resting(resting=0, on_wire=0),
-            "politeness",
-            "no host is paused between requests; 400 URLs waiting; 0 of 200 workers busy",
-            advice=MORE_HOSTS,
-        ),
-        sign(
-            resting(resting=3, waiting=1),
-            "one_request_a_host",
-            "10 of 200 workers busy; 3 hosts are paused between requests; 1 URL waiting",
-            advice=MORE_REQUESTS,
-        ),
-        sign(
-            resting(refusing={"http_503": 7, "http_429": 3, "tls_failed": 1}),
-            "refusals",
-            "11 of 20 paused hosts are refusing requests: http_503 7, http_429 3",
-            advice="add hosts, and set a longer delay in HOSTS_POLICY_FILE",
-        ),
-        sign(
-            resting(refusing={"walled": 11}),
-            "refusals",
-            "11 of 20 paused hosts are refusing requests: walled 11",
-            advice="add hosts, and ask their owners to let the crawler in",
-        ),
-        sign(
-            resting(refusing={"connection_lost": 20}),
-            "refusals",
-            "20 of 20 paused hosts are refusing requests: connection_lost 20",
-            advice="add hosts, and check these hosts and your network",
-        ),
-        sign(
-            resting(refusing={"http_503": 10}),
-            "politeness",
-            "20 hosts are paused between requests; 10 of 200 workers busy",
-            advice=MORE_HOSTS,
-        ),
-        sign(
-            CrawlActivity(0, 0, 200, parked={"failing_origin": 500}),
-            "refusals",
-            "500 URLs waiting for failing ports",
-            advice="add hosts, and check these hosts and your network",
-        ),
-        sign(
-            BUSY,
-            "workers",
-            "200 of 200 workers busy, 40 hosts ready",
-            advice="set CONCURRENT_REQUESTS=400",
-        ),
-        sign(
-            busy(slow=150),
-            "workers",
-            "200 of 200 workers busy, 150 with slow hosts, 40 hosts ready",
-            process=0.7,
-        ),
-        sign(
-            busy(ready=0, queued=30),
-            "workers",
-            "200 of 200 workers busy, 0 hosts ready",
-            advice="set CONCURRENT_REQUESTS=400",
-        ),
-        sign(BUSY, "cpu", "event loop uses 90% of a core", advice=MORE_CORES, loop=0.9),
-        sign(
-            resting(ready=3),
-            "cpu",
-            "event loop uses 60% of a core, other processes use 30%",
-            advice=MORE_CORES,
-            loop=0.6,
-            waited=0.3,
-        ),
-        sign(
-            resting(looking_up=700),
-            "name_servers",
-            "resolving 700 hosts; 10 of 200 workers busy",
-            advice="set faster name servers in DNS_SERVERS",
-        ),
-        sign(
-            resting(limit="BANDWIDTH_MAX"),
-            "bandwidth",
-            "BANDWIDTH_MAX was reached; 10 of 200 workers busy",
-            advice="raise BANDWIDTH_MAX",
-        ),
-        sign(
-            resting(limit="CONTACTS_MAX"),
-            "contact_rate",
-            "CONTACTS_MAX was reached; 10 of 200 workers busy",
-            advice="raise CONTACTS_MAX",
-        ),
-        sign(
-            RESTING,
-            "politeness",
-            "20 hosts are paused between requests; 10 of 200 workers busy",
-            advice=MORE_HOSTS,
-            loop=0.6,
-            waited=0.3,
-        ),
-        sign(
-            resting(in_process=40),
-            "disk",
-            "event loop delayed by 200 ms while using 10% of a core",
-            advice=FASTER_DISK,
-            lag=0.2,
-            loop=0.1,
-        ),
-        sign(
-            busy(**BACKED_UP, module="warc", module_waits=0.9),
-            "disk",
-            "400 pages wait for the module warc",
-            advice=FASTER_DISK,
-        ),
-        sign(
-            busy(**BACKED_UP, module="mine"),
-            "modules",
-            "400 pages wait for the module mine",
-            advice="make that module faster, or run it later with scrapy replay",
-        ),
-        *(
-            sign(
-                busy(**BACKED_UP, blocked_by=("mine.M", share)),
-                "modules",
-                f"mine.M blocks the event loop {share:.0%} of the time",
-                advice="run that module in a thread: set off_loop, or use asyncio.to_thread",
-                **use,
-            )
-            for share, use in ((0.9, {"lag": 2.0}), (0.3, {"lag": 0.2}), (0.6, {"loop": 0.9}))
-        ),
-        sign(
-            busy(blocked_by=("mine.M", 0.2)),
-            "cpu",
-            "event loop uses 90% of a core",
-            advice=MORE_CORES,
-            loop=0.9,
-        ),
-        sign(
-            busy(**BACKED_UP, module="text"),
-            "cpu",
-            "event loop uses 50% of a core",
-            advice=MORE_CORES,
-            loop=0.5,
-            process=0.95,
-        ),
-        sign(
-            resting(parked={"host_budget": 900, "depth": 10_000, "reputation": 9}),
-            "budgets",
-            "909 URLs parked, 400 waiting",
-            advice="raise BUDGET_HOST_PAGES or _BYTES",
-        ),
-        sign(
-            resting(parked={"reputation": 9000}, postponed={"reputation": 8500}),
-            "politeness",
-            "20 hosts are paused between requests; 10 of 200 workers busy",
-            advice=MORE_HOSTS,
-        ),
-        sign(
-            resting(parked={"depth": 10_000}),
-            "politeness",
-            "20 hosts are paused between requests; 10 of 200 workers busy",
-            advice=MORE_HOSTS,
-        ),
-        sign(
-            CrawlActivity(0, 0, 200, parked={"reputation": 9}, waits_for="visits from 2027"),
-            "budgets",
-            "9 URLs parked, 0 waiting",
-            advice="raise REPUTATION_ROUNDS",
-        ),
-        sign(
-            resting(pauses={"network": "No host answers.", "name_servers": "Nor do these."}),
-            "outage",
-            "network, name servers",
-            advice="No host answers. Nor do these.",
-            loop=0.9,
-        ),
-        sign(
-            resting(pauses={"disk_full": "Make room."}),
-            "paused",
-            "disk full",
-            advice="Make room.",
-        ),
-        sign(resting(awaits_seeds=True), "starting", "all seeds are read first"),
-        sign(CrawlActivity(0, 0, 200, reads_seeds=True), "starting", "seeds are being read"),
-        sign(resting(waits_for="seeds"), "nothing_left", "waiting for seeds", advice="add seeds"),
-        sign(CrawlActivity(0, 0, 200), "nothing_left", "no URLs waiting", advice="add seeds"),
-        sign(
-            CrawlActivity(0, 0, 200, parked={"learned_trap": 430}),
-            "nothing_left",
-            "no URLs waiting, 430 parked by learned_trap",
-            advice="add seeds",
-        ),
-    ],
+@cases(
+    "like changes use cause evidence advice",
+    """
+        RESTING | {} | {} | politeness | PAUSED | MORE_HOSTS
+        RESTING | {"next_ready_in": 1_234.56, "resting": 1, "on_wire": 0, "held": 3} | {}
+        | politeness | 1 host is paused between requests, the next is ready in 1,235 s, 3 hosts \
+held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
+        RESTING | {"resting": 0, "on_wire": 0} | {} | politeness
+        | no host is paused between requests; 400 URLs waiting; 0 of 200 workers busy | MORE_HOSTS
+        RESTING | {"resting": 3, "waiting": 1} | {} | one_request_a_host
+        | 10 of 200 workers busy; 3 hosts are paused between requests; 1 URL waiting | MORE_REQUESTS
+        RESTING | {"refusing": {"http_503": 7, "http_429": 3, "tls_failed": 1}} | {} | refusals
+        | 11 of 20 paused hosts are refusing requests: http_503 7, http_429 3
+        | add hosts, and set a longer delay in HOSTS_POLICY_FILE
+        RESTING | {"refusing": {"walled": 11}} | {} | refusals
+        | 11 of 20 paused hosts are refusing requests: walled 11
+        | add hosts, and ask their owners to let the crawler in
+        RESTING | {"refusing": {"connection_lost": 20}} | {} | refusals
+        | 20 of 20 paused hosts are refusing requests: connection_lost 20 | CHECK_NETWORK
+        RESTING | {"refusing": {"http_503": 10}} | {} | politeness | PAUSED | MORE_HOSTS
+        IDLE | {"parked": {"failing_origin": 500}} | {} | refusals
+        | 500 URLs waiting for failing ports | CHECK_NETWORK
+        BUSY | {} | {} | workers | 200 of 200 workers busy, 40 hosts ready
+        | set CONCURRENT_REQUESTS=400
+        BUSY | {"slow": 150} | {"process": 0.7} | workers
+        | 200 of 200 workers busy, 150 with slow hosts, 40 hosts ready |
+        BUSY | {"ready": 0, "queued": 30} | {} | workers | 200 of 200 workers busy, 0 hosts ready
+        | set CONCURRENT_REQUESTS=400
+        BUSY | {} | {"loop": 0.9} | cpu | event loop uses 90% of a core
+        | use more cores with scrapy hive
+        RESTING | {"ready": 3} | {"loop": 0.6, "waited": 0.3} | cpu
+        | event loop uses 60% of a core, other processes use 30% | use more cores with scrapy hive
+        RESTING | {"looking_up": 700} | {} | name_servers
+        | resolving 700 hosts; 10 of 200 workers busy | set faster name servers in DNS_SERVERS
+        RESTING | {"limit": "BANDWIDTH_MAX"} | {} | bandwidth
+        | BANDWIDTH_MAX was reached; 10 of 200 workers busy | raise BANDWIDTH_MAX
+        RESTING | {"limit": "CONTACTS_MAX"} | {} | contact_rate
+        | CONTACTS_MAX was reached; 10 of 200 workers busy | raise CONTACTS_MAX
+        RESTING | {} | {"loop": 0.6, "waited": 0.3} | politeness | PAUSED | MORE_HOSTS
+        RESTING | {"in_process": 40} | {"lag": 0.2, "loop": 0.1} | disk
+        | event loop delayed by 200 ms while using 10% of a core | put JOBDIR on a faster disk
+        BACKED_UP | {"module": "warc", "module_waits": 0.9} | {} | disk
+        | 400 pages wait for the module warc | put JOBDIR on a faster disk
+        BACKED_UP | {"module": "mine"} | {} | modules | 400 pages wait for the module mine
+        | make that module faster, or run it later with scrapy replay
+        BACKED_UP | {"blocked_by": ("mine.M", 0.9)} | {"lag": 2.0} | modules
+        | mine.M blocks the event loop 90% of the time | OFF_LOOP
+        BACKED_UP | {"blocked_by": ("mine.M", 0.3)} | {"lag": 0.2} | modules
+        | mine.M blocks the event loop 30% of the time | OFF_LOOP
+        BACKED_UP | {"blocked_by": ("mine.M", 0.6)} | {"loop": 0.9} | modules
+        | mine.M blocks the event loop 60% of the time | OFF_LOOP
+        BUSY | {"blocked_by": ("mine.M", 0.2)} | {"loop": 0.9} | cpu | event loop uses 90% of a core
+        | use more cores with scrapy hive
+        BACKED_UP | {"module": "text"} | {"loop": 0.5, "process": 0.95} | cpu
+        | event loop uses 50% of a core | use more cores with scrapy hive
+        RESTING | {"parked": {"host_budget": 900, "depth": 10_000, "reputation": 9}} | {} | budgets
+        | 909 URLs parked, 400 waiting | raise BUDGET_HOST_PAGES or _BYTES
+        RESTING | {"parked": {"reputation": 9000}, "postponed": {"reputation": 8500}} | {}
+        | politeness | PAUSED | MORE_HOSTS
+        RESTING | {"parked": {"depth": 10_000}} | {} | politeness | PAUSED | MORE_HOSTS
+        IDLE | {"parked": {"reputation": 9}, "waits_for": "visits from 2027"} | {} | budgets
+        | 9 URLs parked, 0 waiting | raise REPUTATION_ROUNDS
+        RESTING | {"pauses": {"network": "No host answers.", "name_servers": "Nor do these."}}
+        | {"loop": 0.9} | outage | network, name servers | No host answers. Nor do these.
+        RESTING | {"pauses": {"disk_full": "Make room."}} | {} | paused | disk full | Make room.
+        RESTING | {"awaits_seeds": True} | {} | starting | all seeds are read first |
+        IDLE | {"reads_seeds": True} | {} | starting | seeds are being read |
+        RESTING | {"waits_for": "seeds"} | {} | nothing_left | waiting for seeds | add seeds
+        IDLE | {} | {} | nothing_left | no URLs waiting | add seeds
+        IDLE | {"parked": {"learned_trap": 430}} | {} | nothing_left
+        | no URLs waiting, 430 parked by learned_trap | add seeds
+    """,
+    globals(),
 )
-def test_each_cause_has_its_signs_and_advice(activity, use, cause, evidence, advice):
+def test_each_cause_has_its_signs_and_advice(  # noqa: PLR0917  # columns of the table
+    like, changes, use, cause, evidence, advice
+):
+    activity, use = like._replace(**changes), ProcessUse(**use)
     found = cause_of(activity, use)
     assert found == cause
     assert evidence_of(found, activity, use) == evidence
@@ -280,7 +150,7 @@ def test_the_cause_that_held_longest_lately_is_named_with_its_start(doctor, go_o
 
 
 def test_waiting_pages_are_counted_over_the_same_looks_as_busy_workers(go_on):
-    backed_up = busy(**BACKED_UP, module="words")
+    backed_up = BACKED_UP._replace(module="words")
     go_on(9, backed_up)
     found = go_on(1, busy(on_wire=0, in_process=139, is_backed_up=True, module="words"))
     assert found.evidence == "374 pages wait for the module words"

@@ -1,7 +1,5 @@
 """What the doctor knows of processing modules, and that measuring changes nothing for them."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,8 +1,6 @@
 """Projection: what is said of simulated histories of samples."""
 
-from __future__ import annotations
-
-import pytest
+from text_tables import cases, each
 
 from webcrawl.doctor.projection import Projection, Sample
 
@@ -25,7 +23,7 @@ def steady(secs, *, urls, rate, found=0.0):
     return [sample(at, at * rate, urls - at * rate * (1 - found)) for at in range(0, secs, 10)]
 
 
-@pytest.mark.parametrize("secs", [100, 1000, 50_000])
+@each("secs", 100, 1000, 50_000)
 def test_a_steady_crawl_ends_within_the_range(secs):
     projection = fed(steady(secs, urls=600_000, rate=10))
     earliest, latest = projection.range()
@@ -61,7 +59,7 @@ def test_budgets_bound_an_end_that_is_not_in_sight():
     assert NOW + 5900 < bounded.range().latest < NOW + 6500
 
 
-@pytest.mark.parametrize("others", [{"again": 0.1}, {"ready": 0.5, "max_secs": 2000.0}])
+@each("others", {"again": 0.1}, {"ready": 0.5, "max_secs": 2000.0})
 def test_failed_urls_and_waits_for_workers_make_the_end_later(others):
     samples = steady(1000, urls=30_000, rate=10)
     late = fed(one._replace(**others) for one in samples)
@@ -74,14 +72,14 @@ def test_there_is_no_projection_in_the_first_minute_or_without_progress():
     assert fed([]).words() == ""
 
 
-@pytest.mark.parametrize(
-    ("urls", "words"),
-    [
-        (1010, "end in 0 to 1 min"),
-        (4000, "end in 5 to 6 min"),
-        (100_000, "end between 2027-01-15 10:"),
-        (30_000_000, "end between 2027-02-16 15:"),
-    ],
+@cases(
+    "urls words",
+    """
+        1010       | end in 0 to 1 min
+        4000       | end in 5 to 6 min
+        100_000    | end between 2027-01-15 10:
+        30_000_000 | end between 2027-02-16 15:
+    """,
 )
 def test_the_range_is_shown_in_minutes_or_dates(urls, words):
     told = fed(steady(100, urls=urls, rate=10)).words()

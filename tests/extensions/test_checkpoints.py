@@ -1,7 +1,5 @@
 """Checkpoints at an interval, in real small crawls, and what keeps one from being made."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -11,6 +9,7 @@ import pytest
 from crawling import clean_web, crawl_command, finish, run_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.extensions.checkpoints import Checkpoints
 
@@ -92,12 +91,12 @@ def raising(user_module, monkeypatch):
     return lambda error: monkeypatch.setenv("RAISES", error)
 
 
-@pytest.mark.parametrize(
-    ("error", "code_and_reason"),
-    [
-        ("RuntimeError('not yet')", (0, "finished")),
-        ("OSError(28, 'No space left on device')", (3, "disk_full")),
-    ],
+@cases(
+    "error code_and_reason",
+    """
+        RuntimeError('not yet')                | (0, "finished")
+        OSError(28, 'No space left on device') | (3, "disk_full")
+    """,
 )
 def test_a_module_that_cannot_store_pages_keeps_the_old_checkpoint_live(
     web, jobdir, raising, error, code_and_reason

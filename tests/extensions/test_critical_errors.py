@@ -1,7 +1,5 @@
 """Crawls with bugs in modules, callbacks and middlewares, and what is kept of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -23,6 +21,7 @@ from crawling import (
     warc_pages,
 )
 from reading_report import report_of
+from text_tables import cases, each
 
 from webcrawl.simweb import allowed_urls, fetchable_urls
 
@@ -123,7 +122,7 @@ def get_again(sentence, *options):
 
 
 @pytest.mark.parametrize("has_warc", [True, False], ids=["warc", "no warc"])
-@pytest.mark.parametrize("module", ["FailingModule", "FailingPipeline"])
+@each("module", "FailingModule", "FailingPipeline")
 def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     simulated, monkeypatch, module, has_warc
 ):
@@ -196,7 +195,7 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert mended.stdout == "100 pages of 1 file, 0 failed\n"
 
 
-@pytest.mark.parametrize("module", ["FailingModule", "FailingPipeline"])
+@each("module", "FailingModule", "FailingPipeline")
 def test_a_crawl_whose_module_fails_on_all_its_pages_ends_with_4_and_they_come_again(
     simulated, monkeypatch, module
 ):
@@ -228,12 +227,12 @@ def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated
     assert stats["critical/callback"] == stats["retry/other"] > 30
 
 
-@pytest.mark.parametrize(
-    ("bug", "setting", "where", "error"),
-    [
-        ("bugs.Middleware", "DOWNLOADER_MIDDLEWARES", "download", "ZeroDivisionError"),
-        ("bugs.Callback", "EXTENSIONS", "callback", "RuntimeError"),
-    ],
+@cases(
+    "bug setting where error",
+    """
+        bugs.Middleware | DOWNLOADER_MIDDLEWARES | download | ZeroDivisionError
+        bugs.Callback   | EXTENSIONS             | callback | RuntimeError
+    """,
 )
 def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     simulated, bug, setting, where, error

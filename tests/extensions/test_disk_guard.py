@@ -1,7 +1,5 @@
 """Crawls on a disk with little room, judged by the simulated web's own record."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Whose crawl it is: what servers are told, and the warning when it is nobody's."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 
@@ -18,6 +16,7 @@ from loopback import name_server, raw_server, zone
 from scrapy import Spider, signals
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.utils.test import get_crawler
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.identity.keys import write_new_key
@@ -38,21 +37,24 @@ def crawler_with(spider=None, **settings):
     )
 
 
-@pytest.mark.parametrize(
-    ("agent", "contact", "sent"),
-    [
-        ("webcrawl/0.3", "", "webcrawl/0.3"),
-        ("webcrawl/0.3", PAGE, f"webcrawl/0.3 (+{PAGE})"),
-        ("webcrawl/0.3", MAIL, f"webcrawl/0.3 (+{MAIL})"),
-        ("Mozilla/5.0 (compatible; ours/2)", PAGE, f"Mozilla/5.0 (compatible; ours/2) (+{PAGE})"),
-        ("", PAGE, f"webcrawl/0.3 (+{PAGE})"),
-        ("", "", ""),
+@cases(
+    "agent contact sent",
+    """
+        webcrawl/0.3 |      | webcrawl/0.3
+        webcrawl/0.3 | PAGE | webcrawl/0.3 (+https://example.org/crawler)
+        webcrawl/0.3 | MAIL | webcrawl/0.3 (+crawl-ops@example.org)
+        Mozilla/5.0 (compatible; ours/2) | PAGE
+        | Mozilla/5.0 (compatible; ours/2) (+https://example.org/crawler)
+        ""           | PAGE | webcrawl/0.3 (+https://example.org/crawler)
+        ""           | ""   | ""
         # Who has said it already is left alone.
-        (f"ours/2 (see {PAGE})", PAGE, f"ours/2 (see {PAGE})"),
-        ("ours/2 (+http://ours.example/)", PAGE, "ours/2 (+http://ours.example/)"),
-        ("ours/2 (me@ours.example)", PAGE, "ours/2 (me@ours.example)"),
-        ("ours/2 (+https:)", PAGE, f"ours/2 (+https:) (+{PAGE})"),
-    ],
+        ours/2 (see https://example.org/crawler) | PAGE
+        | ours/2 (see https://example.org/crawler)
+        ours/2 (+http://ours.example/) | PAGE | ours/2 (+http://ours.example/)
+        ours/2 (me@ours.example)       | PAGE | ours/2 (me@ours.example)
+        ours/2 (+https:)               | PAGE | ours/2 (+https:) (+https://example.org/crawler)
+    """,
+    globals(),
 )
 def test_the_user_agent_names_the_contact(agent, contact, sent):
     settings = crawler_with(USER_AGENT=agent, CRAWLER_CONTACT=contact).settings
@@ -63,16 +65,31 @@ def test_the_user_agent_names_the_contact(agent, contact, sent):
         ).settings)  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@cases(
     "contact",
-    [
-        "example.org/crawler", "ftp://example.org/", "https://", "https:///x", "http://[::1/",
-        "https://example.org/a b", "https://example.org/(a)", "https://example.org/\\",
-        "https://example.org/\r\nX: y", "https://example.org/\x00", "https://bücher.example/",
-        "me", "me@", "@example.org", "me@example", "me@@example.org", "a b@example.org",
-        "mailto:me@example.org?x", "<me@example.org>", " ",
-    ],
-)  # fmt: skip
+    r"""
+        example.org/crawler
+        ftp://example.org/
+        https://
+        https:///x
+        http://[::1/
+        https://example.org/a b
+        https://example.org/(a)
+        https://example.org/\
+        "https://example.org/\r\nX: y"
+        "https://example.org/\x00"
+        https://bücher.example/
+        me
+        me@
+        @example.org
+        me@example
+        me@@example.org
+        a b@example.org
+        mailto:me@example.org?x
+        <me@example.org>
+        " "
+    """,
+)
 def test_a_contact_without_page_or_address_is_a_sentence(contact):
     with pytest.raises(FatalError) as caught:
         crawler_with(CRAWLER_CONTACT=contact)
@@ -82,13 +99,13 @@ def test_a_contact_without_page_or_address_is_a_sentence(contact):
     )
 
 
-@pytest.mark.parametrize("contact", ["HTTP://example.org", "http://[::1]:80/?a=b&c#d", "a+b@c.d.e"])
+@each("contact", "HTTP://example.org", "http://[::1]:80/?a=b&c#d", "a+b@c.d.e")
 def test_unusual_contacts_are_contacts(contact):
     settings = crawler_with(CRAWLER_CONTACT=contact).settings
     assert settings["USER_AGENT"] == f"webcrawl/0.3 (+{contact})"
 
 
-@pytest.mark.parametrize("agent", ["a/1\r\nX: y", "a/1\x00", "bücher/1"])
+@each("agent", "a/1\r\nX: y", "a/1\x00", "bücher/1")
 def test_a_user_agent_that_cannot_be_sent_is_a_sentence(agent):
     with pytest.raises(FatalError, match=r"^USER_AGENT must be printable ASCII, not .*\.$"):
         crawler_with(USER_AGENT=agent)
@@ -114,16 +131,16 @@ def test_a_contact_and_a_user_agent_of_the_spider_count():
     assert UserAgentMiddleware.from_crawler(crawler).user_agent == f"ours/2 (+{PAGE})"
 
 
-@pytest.mark.parametrize(
-    ("settings", "warnings"),
-    [
-        ({}, 1),
-        ({"USER_AGENT": ""}, 1),
-        ({"ALLOW_PRIVATE_ADDRESSES": "1"}, 0),
-        ({"CRAWLER_CONTACT": PAGE}, 0),
-        ({"CRAWLER_CONTACT": MAIL}, 0),
-        ({"USER_AGENT": "ours/2 (me@ours.example)"}, 0),
-    ],
+@cases(
+    "settings warnings",
+    """
+        {}                                                 | 1
+        {"USER_AGENT": ""}                                 | 1
+        {"ALLOW_PRIVATE_ADDRESSES": "1"}                   | 0
+        {"CRAWLER_CONTACT": "https://example.org/crawler"} | 0
+        {"CRAWLER_CONTACT": "crawl-ops@example.org"}       | 0
+        {"USER_AGENT": "ours/2 (me@ours.example)"}         | 0
+    """,
 )
 def test_a_live_crawl_without_a_contact_warns_once(caplog, settings, warnings):
     crawler = crawler_with(**settings)

@@ -1,7 +1,5 @@
 """Every log that a crawl writes is in files of bounded size, all of which can be read."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """What is logged per page and per item: nothing, and of a failing disk not more than needed."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """METRICS_PORT and LOG_JSON, by real crawls; what deploy/ asks for is what they serve."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

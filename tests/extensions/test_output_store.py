@@ -1,7 +1,5 @@
 """OUTPUT_STORE: finished files move to a directory, or to memory. To S3: crawls/test_archive.py."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket
@@ -11,6 +9,7 @@ import pytest
 from crash import die_between_lines
 from crawling import wait_until
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.extensions.output_store import FileMover, OutputFiles, OutputStore
@@ -155,12 +154,12 @@ def test_a_file_is_whole_here_or_there_whenever_the_process_is_killed(tmp_path):
         }
 
 
-@pytest.mark.parametrize(
-    ("url", "sentence"),
-    [
-        ("nowhere://x", "OUTPUT_STORE nowhere://x cannot be used: Protocol not known: nowhere."),
-        ("gs://x", "OUTPUT_STORE gs://x cannot be used: Please install gcsfs"),
-    ],
+@cases(
+    "url sentence",
+    """
+        nowhere://x | OUTPUT_STORE nowhere://x cannot be used: Protocol not known: nowhere.
+        gs://x      | OUTPUT_STORE gs://x cannot be used: Please install gcsfs
+    """,
 )
 def test_store_that_cannot_be_is_one_sentence(jobdir, url, sentence):
     crawler = get_crawler(settings_dict={"JOBDIR": str(jobdir), "OUTPUT_STORE": url})

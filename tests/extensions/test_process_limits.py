@@ -1,7 +1,5 @@
 """Limits of the process: open files, malloc's options, the garbage collector's thresholds."""
 
-from __future__ import annotations
-
 import gc
 import resource
 import subprocess
@@ -16,6 +14,7 @@ from scrapy import signals
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor, disk_eliminator, names, publish, submit
+from text_tables import cases
 
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
@@ -96,7 +95,13 @@ def test_a_system_that_does_not_allow_it_is_one_sentence(monkeypatch):
         )
 
 
-@pytest.mark.parametrize(("hive", "shards", "allowed"), [("", 64, 264), ("web", 64, 1800)])
+@cases(
+    "hive shards allowed",
+    """
+        ""  | 64 | 264
+        web | 64 | 1800
+    """,
+)
 def test_the_shards_of_a_hive_have_open_files_as_far_as_the_system_allows(
     monkeypatch, hive, shards, allowed
 ):
@@ -208,17 +213,18 @@ print(blocks_of_their_own() - before)
 """
 
 
-@pytest.mark.parametrize(
-    ("script", "how", "least", "most"),
-    [
-        (FREED, "with", 0, 20),
-        (FREED, "without", 30, 120),  # by what the process has freed before
-        (FRAGMENTS, "with", 50, 100),
-        (FRAGMENTS, "without", 0, 10),
-        (BLOCKS, "with", 0, 0),
-        (BLOCKS, "without", 20, 1000),
-    ],
-    ids=["kept", "kept", "freed", "freed", "blocks", "blocks"],
+@cases(
+    "script how least most",
+    """
+        FREED     | with    | 0  | 20
+        # by what the process has freed before
+        FREED     | without | 30 | 120
+        FRAGMENTS | with    | 50 | 100
+        FRAGMENTS | without | 0  | 10
+        BLOCKS    | with    | 0  | 0
+        BLOCKS    | without | 20 | 1000
+    """,
+    globals(),
 )
 def test_only_with_the_extension_memory_is_given_back(script, how, least, most):
     assert least <= int(said_by(script, how)) <= most

@@ -1,7 +1,5 @@
 """Scrapy's remote control: there if it is on, and not even imported if not."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy.exceptions import NotConfigured
 from scrapy.extensions import remote_control

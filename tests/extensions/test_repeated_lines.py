@@ -1,7 +1,5 @@
 """Which repeated messages are logged, which are counted."""
 
-from __future__ import annotations
-
 import logging
 
 from webcrawl.extensions.repeated_lines import Repeats

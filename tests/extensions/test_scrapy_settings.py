@@ -1,13 +1,12 @@
 """Whose value of a setting holds: the web spider's, the user's, Scrapy's; what is said of it."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.settings import Settings, default_settings
+from text_tables import each
 
 from webcrawl.extensions.scrapy_settings import ScrapySettings, without_effect
 from webcrawl.settings import web_spider
@@ -59,7 +58,7 @@ def test_other_spiders_have_scrapy_s():
     assert middlewares(settings)[OFFSITE] == default_settings.DOWNLOADER_MIDDLEWARES_BASE[OFFSITE]
 
 
-@pytest.mark.parametrize("priority", ["addon", "project", "cmdline"])
+@each("priority", "addon", "project", "cmdline")
 def test_what_a_user_sets_goes_before_the_web_spider_s_defaults(priority):
     mine = {"JOBDIR": "mine", "ITEM_PIPELINES": {"my.Pipeline": 1}, "REDIRECT_MAX_TIMES": 7}
     settings = settings_of(WebSpider, priority, **mine)
@@ -87,7 +86,7 @@ def test_another_scheduler_gets_scrapy_s_downloader_and_robots_txt_back(given):
     assert middlewares(crawler.settings)[ROBOTS] == 100
 
 
-@pytest.mark.parametrize("spider", [WebSpider, UsersSpider])
+@each("spider", WebSpider, UsersSpider)
 def test_a_crawl_with_its_defaults_has_nothing_without_effect(spider):
     web = spider is WebSpider
     assert [*without_effect(settings_of(spider), web=web)] == []

@@ -1,13 +1,12 @@
 """The progress line, in a real small crawl."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 from crawling import clean_web, crawl_command, finish, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
+from text_tables import cases, each
 
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
@@ -48,16 +47,16 @@ def test_a_line_comes_at_every_interval_and_agrees_with_the_stats(log):
     assert any("waiting for hosts: " in line[6] for line in lines)
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        r"Spider opened",
-        r"seeds: \S+: 8 seeds, 0 bad lines, 8 lines",
-        r"Checkpoint made: \d+ ms in the reactor, \d+\.\d\d s in all",
-        r"Closing spider \(finished\)",
-        r"Crawl state saved \(finished\)",
-        r"Spider closed \(finished\)",
-    ],
+    r"""
+        Spider opened
+        seeds: \S+: 8 seeds, 0 bad lines, 8 lines
+        Checkpoint made: \d+ ms in the reactor, \d+\.\d\d s in all
+        Closing spider \(finished\)
+        Crawl state saved \(finished\)
+        Spider closed \(finished\)
+    """,
 )
 def test_every_step_of_the_crawl_has_its_line(log, line):
     assert re.search(rf" INFO: {line}\n", log[0]), log[0]
@@ -94,9 +93,11 @@ def test_the_rate_is_that_of_the_last_interval(log):
 STATE = CrawlActivity(waiting=9_999_900_000, in_process=1_000, workers=1_000)
 
 
-@pytest.mark.parametrize(
-    ("evidence", "rate", "shown"),
-    [("20 hosts rest", 1_234, "1,234"), ("long " * 20, 0.25, "0.2"), ("", 0, "0")],
+@each(
+    "evidence rate shown",
+    ("20 hosts rest", 1_234, "1,234"),
+    ("long " * 20, 0.25, "0.2"),
+    ("", 0, "0"),
 )
 def test_a_line_is_whole_and_small_rates_have_a_decimal(evidence, rate, shown):
     line = progress_line(
@@ -127,7 +128,7 @@ def test_a_line_has_the_speed_of_visits():
     assert " 1 page (0/s), 120 visits (0.4/s), 20 URLs seen within 7 days, 0 given up; " in line
 
 
-@pytest.mark.parametrize("value", [0, "0", 0.0, None])
+@each("value", 0, "0", 0.0, None)
 def test_zero_is_no_line_at_all(value):
     crawler = get_crawler(settings_dict={"STATISTICS_INTERVAL_SECS": value})
     with pytest.raises(NotConfigured, match="STATISTICS_INTERVAL_SECS is 0"):

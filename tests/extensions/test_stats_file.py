@@ -1,7 +1,5 @@
 """JOBDIR/stats.json, by real crawls of Scrapy in processes of their own."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -1,45 +1,19 @@
 """The summary at the end of a crawl, word for word."""
 
-from __future__ import annotations
-
 import pytest
 from golden import golden
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
+from text_tables import cases, each
+from wire_text import table
 
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.extensions.summary import Summary
 
-STATS = {
-    "finish_reason": "finished",
-    "elapsed_time_seconds": 61.5,
-    "outcome/http_200": 12_000,
-    "outcome/http_206": 300,
-    "outcome/http_301": 40,
-    "outcome/http_302": 5,
-    "outcome/http_404": 17,
-    "outcome/timeout": 1_200,
-    "outcome/robots_denied": 17,
-    "outcome/dns_not_found": 3,
-    "retry/timeout": 99,
-    "contacts": 15_900,
-    "content/duplicates": 1_000,
-    "robots/origins": 2_000,
-    "fetch/bytes": 123_456_789,
-    "warc/bytes": 45_678_901,
-    "links/submitted": 500_000,
-    "seen/new": 13_582,
-}
+TABLE = table("summary")
+STATS, MORE = TABLE.pop("stats"), TABLE.pop("more")
 
-# Since 0.3.
-MORE = {
-    "fetch/decoded_bytes": 370_370_367,
-    "fetch/sent_bytes": 1_000,
-    "links/pages": 10,
-    "links/found": 234,
-    "links/found_unique": 180,
-}
 
 PLACES = {"WARC": "crawls/x/warc"}
 
@@ -77,17 +51,17 @@ def test_a_resumed_crawl_tells_this_run_from_the_whole():
     assert text_of(stats) == expected
 
 
-@pytest.mark.parametrize(
-    ("reason", "end"),
-    [
-        ("closespider_timeout", "stopped: CLOSESPIDER_TIMEOUT was reached"),
-        ("closespider_itemcount", "stopped: CLOSESPIDER_ITEMCOUNT was reached"),
-        ("closespider_pagecount", "stopped: CLOSESPIDER_PAGECOUNT was reached"),
-        ("closespider_errorcount", "stopped: CLOSESPIDER_ERRORCOUNT was reached"),
-        ("memusage_exceeded", "stopped: MEMUSAGE_LIMIT_MB was reached"),
-        ("start_error", "the spider's start() raised an exception; the log has the traceback"),
-        ("my_own_reason", "my_own_reason"),
-    ],
+@cases(
+    "reason end",
+    """
+        closespider_timeout    | stopped: CLOSESPIDER_TIMEOUT was reached
+        closespider_itemcount  | stopped: CLOSESPIDER_ITEMCOUNT was reached
+        closespider_pagecount  | stopped: CLOSESPIDER_PAGECOUNT was reached
+        closespider_errorcount | stopped: CLOSESPIDER_ERRORCOUNT was reached
+        memusage_exceeded      | stopped: MEMUSAGE_LIMIT_MB was reached
+        start_error            | the spider's start() raised an exception; the log has the traceback
+        my_own_reason          | my_own_reason
+    """,
 )
 def test_every_other_end_says_what_it_was_and_that_it_can_be_resumed(reason, end):
     text = text_of({"finish_reason": reason})
@@ -133,52 +107,12 @@ def test_the_summary_can_be_switched_off():
         Summary.from_crawler(get_crawler(settings_dict={"SUMMARY_ENABLED": False}))
 
 
-def test_a_crawl_says_what_limited_it_and_a_stopped_one_what_limits_it():
-    secs = {"doctor/politeness_secs": 50.0, "doctor/cpu_secs": 47.0, "doctor/disk_secs": 3.0}
-    stats = STATS | secs | {"doctor/now": "CPU since 14:02:11: much"}
-    text = text_of(stats)
-    assert "\nlimited by  waiting for hosts 50%, CPU 47% of the time\n" in text
-    assert "at the end" not in text
-    text = text_of(stats | {"finish_reason": "shutdown"})
-    assert "\n            at the end: CPU since 14:02:11: much\n" in text
-    assert "limited by" not in text_of(STATS)
-
-
-def test_a_crawl_with_urls_over_budget_is_not_said_to_have_fetched_all():
-    stats = STATS | {
-        "frontier/parked": 1_234,
-        "frontier/parked/reputation": 1_200,
-        "frontier/parked/domain_budget": 34,
-        "frontier/parked/host_budget": 0,
-    }
-    text = text_of(stats)
-    assert "nothing is left" not in text
-    end = "finished; 1,234 URLs held back by their domain's page budget and"
-    assert f"\n       end  {end}\n            their domain's limit\n" in text
-    assert (
-        """
-   waiting  0 URLs
-            1,200 URLs held back by their domain's page budget; to fetch them,
-            raise REPUTATION_ROUNDS and run again
-            34 URLs held back by their domain's limit; to fetch them, raise
-            BUDGET_DOMAIN_PAGES or _BYTES and run again
-"""
-        in text
-    )
-
-
-def test_a_stopped_crawl_is_not_advised_to_raise_budgets_that_grow_on_their_own():
-    held = {"frontier/parked/reputation": 184, "frontier/parked/host_budget": 2}
-    text = text_of(STATS | held | {"finish_reason": "shutdown"})
-    assert (
-        """
-            184 URLs held back by their domain's page budget; they are fetched
-            when nothing else is left, in at most REPUTATION_ROUNDS rounds
-            2 URLs held back by their host's limit; to fetch them, raise
-            BUDGET_HOST_PAGES or _BYTES and run again
-"""
-        in text
-    )
+@each("name", *TABLE)
+def test_a_crawl_of_the_table_has_its_lines(name):
+    """What is held back, what limits the crawl, and what was counted."""
+    text = text_of(STATS | TABLE[name].get("stats", {}))
+    assert [part for part in TABLE[name].get("has", ()) if part not in text] == []
+    assert [part for part in TABLE[name].get("lacks", ()) if part in text] == []
 
 
 def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
@@ -191,12 +125,6 @@ def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
     assert "     links  234 found on 10 pages: 23.4 per page, 18.0 of them distinct\n" in text
     assert "     bytes  123,456,789 received\n" in text
     assert "     pages  12,300 (" in text
-
-
-def test_visits_have_a_speed():
-    text = text_of(STATS | {"visits/unchanged": 1_200, "frontier/due": 9, "frontier/fresh": 7})
-    assert "     speed  200.0 pages/s, 19.5 visits/s over 62 s\n" in text
-    assert " freshness  7 URLs seen within 7 days; 9 wait for their next visit\n" in text
 
 
 def test_no_line_is_longer_than_eighty_columns():
@@ -229,9 +157,3 @@ def test_what_failed_around_an_outage_is_named_with_the_command_that_gets_it(out
     assert f"     retry  {condition}, run this before the next crawl:\n" in text
     retried = ["robots_denied", *["dns_failed", "dns_not_found", "timeout"] * outages]
     assert command == f"scrapy frontier crawls/x --retry {','.join(retried)}"
-
-
-def test_volume_and_links_of_a_page_have_rows_if_they_were_counted():
-    said = text_of(STATS | MORE)
-    assert "            370,370,367 after decompression, 3.0 times as many; 1,000 sent\n" in said
-    assert "            234 found on 10 pages: 23.4 per page, 18.0 of them distinct\n" in said

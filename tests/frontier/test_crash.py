@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from frontier_rig import POLICY, entry, urls_of
 from strategies import some_of
+from text_tables import each
 
 from webcrawl.frontier import back_queue, front_end, overflow
 from webcrawl.frontier.delay_policy import cut_off
@@ -121,8 +122,8 @@ def test_number_of_queues_and_counters_survive(rig_of):
 # --- politeness across a restart
 
 
-@pytest.mark.parametrize("waiting", [1, 0])
-@pytest.mark.parametrize("restart", ["crash", "reboot"])
+@each("waiting", 1, 0)
+@each("restart", "crash", "reboot")
 def test_a_host_continues_to_rest_after_a_restart(rig, restart, waiting):
     rig.fill("a.test", 1 + waiting)
     rig.fetch(rig.next(), took=4.0)
@@ -133,7 +134,7 @@ def test_a_host_continues_to_rest_after_a_restart(rig, restart, waiting):
     assert_rests(rig, 30.0)
 
 
-@pytest.mark.parametrize("snapshot_during", [False, True])
+@each("snapshot_during", False, True)
 def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_during):
     rig.push(entry("a.test", 1), entry("b.test", 1), entry("c.test", 1))
     rig.refill(9)
@@ -161,8 +162,8 @@ def test_no_host_is_contacted_soon_after_contacts_were_forgotten(rig, snapshot_d
     assert len([*iter(rig.acquire, None)]) == 5
 
 
-@pytest.mark.parametrize("snapshot_after", [False, True])
-@pytest.mark.parametrize("waiting", [1, 2])
+@each("snapshot_after", False, True)
+@each("waiting", 1, 2)
 def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig, snapshot_after, waiting):
     rig.fill("a.test", waiting)
     rig.publish()
@@ -177,8 +178,8 @@ def test_crawl_delay_of_a_released_host_holds_for_the_next_contact(rig, snapshot
     assert_rests(rig, 60.0)
 
 
-@pytest.mark.parametrize("is_forbidden", [False, True])
-@pytest.mark.parametrize("snapshot_during", [False, True])
+@each("is_forbidden", False, True)
+@each("snapshot_during", False, True)
 def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
     rig, snapshot_during, is_forbidden
 ):
@@ -200,7 +201,7 @@ def test_crawl_delay_of_a_host_holds_for_a_contact_that_was_cut_off(
         rig.next()
 
 
-@pytest.mark.parametrize("is_trusted", [True, False])
+@each("is_trusted", True, False)
 def test_a_retry_is_queued_once_even_if_its_first_try_is_unknown(rig, is_trusted):
     rig.push(entry("a.test", 1), entry("b.test", 1))
     rig.publish()
@@ -216,8 +217,8 @@ def test_a_retry_is_queued_once_even_if_its_first_try_is_unknown(rig, is_trusted
     assert sorted(found.host for found in rig.drain()) == ["a.test", "b.test", "c.test"]
 
 
-@pytest.mark.parametrize("more", [1, 0])
-@pytest.mark.parametrize("snapshot_after", [False, True])
+@each("more", 1, 0)
+@each("snapshot_after", False, True)
 def test_a_clock_set_back_while_the_machine_is_down_prolongs_no_rest(rig, snapshot_after, more):
     rig.fill("a.test", 1 + more)
     rig.publish()
@@ -273,7 +274,7 @@ def test_a_host_rests_its_own_delay_after_unrecorded_contacts(rig):
     assert rig.promise("c.test", 12.0) == 0.0
 
 
-@pytest.mark.parametrize("deaths", [1, 2])
+@each("deaths", 1, 2)
 def test_an_unrecorded_crawl_delay_applies_from_the_restart_on(rig, deaths):
     """The process had read robots.txt, and the next one knows it from the host's record."""
     rig.push(entry("a.test", 1))
@@ -290,7 +291,7 @@ def test_an_unrecorded_crawl_delay_applies_from_the_restart_on(rig, deaths):
     assert rig.promise("a.test", 12.0) == 0.0
 
 
-@pytest.mark.parametrize("snapshot_after", [False, True])
+@each("snapshot_after", False, True)
 def test_a_cut_off_contact_may_go_on_at_the_server_for_a_while(rig, snapshot_after):
     """This holds however soon the crawl is back; further restarts do not delay it."""
     rig.unknown = {"cut_off_rest": 60.0}

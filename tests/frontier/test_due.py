@@ -3,11 +3,11 @@
 from collections import Counter
 from itertools import pairwise
 
-import pytest
 from frontier_rig import entry
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from text_tables import each
 
 from webcrawl.frontier import Entry, due
 from webcrawl.frontier.due import DueQueues, due_at
@@ -66,7 +66,7 @@ def test_entries_that_wait_for_days_are_spread_over_all_hours():
     assert max(after - before for before, after in pairwise(sorted(found))) <= 2 * HOUR
 
 
-@pytest.mark.parametrize("dies", [True, False])
+@each("dies", True, False)
 def test_due_entries_survive_a_restart(rig, clock, dies):
     for number in range(100):
         rig.postpone(visit("a.test", number), clock() + DAY)
@@ -133,7 +133,7 @@ def test_readers_see_what_became_due_since_the_checkpoint(rig, clock):
     assert all(due_at(queue.name) - clock() >= DAY for queue in found.values())
 
 
-@pytest.mark.parametrize("dies", [True, False])
+@each("dies", True, False)
 def test_visits_of_a_host_do_not_wait_for_all_of_its_new_urls(rig, clock, dies):
     rig.fill("a.test", 1000)
     rig.refill(1000)
@@ -155,7 +155,7 @@ def test_visits_of_a_host_do_not_wait_for_all_of_its_new_urls(rig, clock, dies):
     assert new == [entry("a.test", number) for number in range(1000)]
 
 
-@pytest.mark.parametrize("dies", [True, False])
+@each("dies", True, False)
 def test_urls_to_fetch_last_wait_behind_all_others_of_their_host(rig, clock, dies):
     rig.unknown = {"goes_last": lambda url: url.count(":") > 1}
     rig.publish()

@@ -3,6 +3,7 @@ import random
 import pytest
 from contracts.front_end import FrontEndContract
 from frontier_rig import entry
+from text_tables import each
 
 from webcrawl.frontier import DepthRankPrioritizer, Entry, GeometricSelector, decode, encode
 from webcrawl.frontier import front_end as module
@@ -68,7 +69,7 @@ def test_links_of_soft_errors_go_to_the_last_level(jobdir):
     assert waiting(front) == [2, 0, 1, 0]
 
 
-@pytest.mark.parametrize("level", [0, 4])
+@each("level", 0, 4)
 def test_level_outside_the_prioritizers_own_range_is_refused(jobdir, level):
     front = opened(jobdir, Stuck(level))
     with pytest.raises(ValueError, match=f"was given level {level}, not within 1 to"):
@@ -88,7 +89,7 @@ class Repeating(MercatorFrontEnd):
         return data
 
 
-@pytest.mark.parametrize("kind", [Losing, Repeating])
+@each("kind", Losing, Repeating)
 def test_a_front_end_that_loses_or_repeats_an_entry_is_detected(jobdir, kind):
     front = opened(jobdir, Stuck(1), kind=kind)
     module.check_entry_counts(front)

@@ -4,7 +4,7 @@ from functools import partial
 
 import msgspec
 import pytest
-from disk import file_size_limit
+from disk import flipped, full_disk
 from frontier_rig import entry, urls_of
 
 from webcrawl.frontier import encode, parked
@@ -105,7 +105,7 @@ def test_full_disk_loses_nothing_that_is_parked_or_let_in(rig):
     park(rig, 8)
     waiting = rig.parked
     waiting.begin_pass(["budget"])
-    with file_size_limit(8), pytest.raises(OSError, match="large"):
+    with full_disk(8):
         waiting.reconsider(8, lambda data: (data[:4], {"trap": data[4:], "budget": []}))
     assert len(rig.frontier) == 4
     assert waiting.counts == {"budget": 0, "trap": 4}
@@ -116,7 +116,7 @@ def test_damaged_queue_is_reported_with_its_place(rig):
     waiting = rig.parked
     file = next((rig.path / "parked" / "budget").iterdir())
     sound = file.read_bytes()
-    file.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    file.write_bytes(flipped(sound, len(sound) - 1))
     waiting.begin_pass(["budget"])
     with pytest.raises(CorruptRecordError, match=str(file)):
         waiting.reconsider(9, let_in)

@@ -4,8 +4,9 @@ import itertools
 from functools import partial
 
 import pytest
-from disk import file_size_limit
+from disk import full_disk
 from frontier_rig import POLICY, Rig, entry
+from text_tables import cases, each
 
 from webcrawl.frontier import LargestDelay, shared
 from webcrawl.frontier.delay_policy import cut_off
@@ -94,7 +95,14 @@ def test_memory_of_given_times_is_bounded(rig, monkeypatch):
     assert len(rig.frontier._shared._assigned) == 5
 
 
-@pytest.mark.parametrize(("shared_rest", "expected"), [(None, 9.0), (0.0, 0.0), (2.0, 2.0)])
+@cases(
+    "shared_rest expected",
+    """
+        None | 9.0
+        0.0  | 0.0
+        2.0  | 2.0
+    """,
+)
 def test_clock_rests_as_long_as_the_host_by_default(rig, shared_rest, expected):
     claim(rig, "a.test")
     rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)
@@ -104,7 +112,7 @@ def test_clock_rests_as_long_as_the_host_by_default(rig, shared_rest, expected):
 def test_full_disk_claims_nothing(rig):
     lease = contact(rig, "a.test")
     rig.snapshot()  # a new segment
-    with file_size_limit(8), pytest.raises(OSError, match="large"):
+    with full_disk(8):
         rig.claim(lease, ADDRESS)
     assert rig.stat("addresses/in_process") == 0
     assert rig.claim(lease, ADDRESS) == 0.0
@@ -113,8 +121,8 @@ def test_full_disk_claims_nothing(rig):
 # --- across a restart
 
 
-@pytest.mark.parametrize("restart", ["crash", "reboot"])
-@pytest.mark.parametrize("saved", [False, True])
+@each("restart", "crash", "reboot")
+@each("saved", False, True)
 def test_rest_of_a_clock_holds_after_a_restart(rig, restart, saved):
     """This includes a rest that is longer than a restart would infer, right after the release."""
     rig.publish()
@@ -129,8 +137,8 @@ def test_rest_of_a_clock_holds_after_a_restart(rig, restart, saved):
     assert claim(rig, "b.test") == pytest.approx(500.0)
 
 
-@pytest.mark.parametrize("saved", [False, True])
-@pytest.mark.parametrize("running_for", [0.1, 2.0, 500.0])
+@each("saved", False, True)
+@each("running_for", 0.1, 2.0, 500.0)
 def test_contact_that_was_cut_off_rests_as_if_it_had_lasted_until_now(
     rig, clock, saved, running_for
 ):
@@ -185,7 +193,7 @@ def test_rests_in_the_records_are_found_again(small):
     assert_resting(small, 30, 500.0)
 
 
-@pytest.mark.parametrize("written", ["no", "before", "after"])
+@each("written", "no", "before", "after")
 @pytest.mark.parametrize(
     "restart",
     [Rig.crash, Rig.reboot, partial(Rig.reboot, lost=True)],

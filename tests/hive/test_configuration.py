@@ -2,6 +2,7 @@
 
 import pytest
 from scrapy.settings import Settings
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.hive.configuration import check_hive_settings, store_url
@@ -17,17 +18,18 @@ def test_settings_may_be_as_the_command_line_has_them(key):
     assert check_hive_settings(Settings(given)) == ("w", 4096, 1.5)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "sentence"),
-    [
-        ("HIVE", "a{b}", "HIVE must be a name of at most 64 letters, .* not 'a{b}'"),
-        ("HIVE", "a" * 65, "HIVE must be a name of at most 64 letters"),
-        ("HIVE", "../up", "HIVE must be a name of at most 64 letters"),
-        ("HIVE_SHARDS", 0, "HIVE_SHARDS must be a whole number of at least 1, not 0"),
-        ("HIVE_SHARDS", 4097, "HIVE_SHARDS must be at most 4096, not 4097"),
-        ("HIVE_LEASE_SECS", 0.5, "HIVE_LEASE_SECS must be a number of at least 1, not 0.5"),
-        ("POLITENESS_KEY", "address", "POLITENESS_KEY must be host or domain in a hive: "),
-    ],
+@cases(
+    "name value sentence",
+    """
+        HIVE            | a{b}    | HIVE must be a name of at most 64 letters, .* not 'a{b}'
+        HIVE            | LONG    | HIVE must be a name of at most 64 letters
+        HIVE            | ../up   | HIVE must be a name of at most 64 letters
+        HIVE_SHARDS     | 0       | HIVE_SHARDS must be a whole number of at least 1, not 0
+        HIVE_SHARDS     | 4097    | HIVE_SHARDS must be at most 4096, not 4097
+        HIVE_LEASE_SECS | 0.5     | HIVE_LEASE_SECS must be a number of at least 1, not 0.5
+        POLITENESS_KEY  | address | "POLITENESS_KEY must be host or domain in a hive: "
+    """,
+    {"LONG": "a" * 65},
 )
 def test_impossible_settings_of_a_hive_end_with_one_sentence(name, value, sentence):
     with pytest.raises(FatalError, match=sentence):

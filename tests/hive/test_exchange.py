@@ -31,7 +31,7 @@ def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path, ser
 async def test_a_few_shards_are_adopted_with_each_beat(tmp_path, server):
     async with drone(tmp_path, server.url, shards=64) as a:
         for adopted in (8, 16, 24):
-            await a.exchange.work(await a.membership.beat(Report()))
+            await a.work()
             assert len(a.shards) == adopted
 
 
@@ -40,7 +40,7 @@ async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
     tmp_path, has_requests, server
 ):
     async with drone(tmp_path, server.url, shards=3) as a, drone(tmp_path, server.url) as b:
-        await a.exchange.work(await a.membership.beat(Report()))
+        await a.work()
         assert sorted(a.shards) == [0, 1, 2]
         if has_requests:
             a.parts.holding.outboxes[1].note_requests()
@@ -53,7 +53,7 @@ async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
         assert sorted(a.shards) == sorted(a.parts.holding.leases) == left
         # What is taken up again is what no other drone has had since.
         await b.membership.release({1: token})
-        await a.exchange.work(await a.membership.beat(Report()))
+        await a.work()
         assert sorted(a.shards) == [0, 1, 2]
         assert a.trusted == [True] * 3 + ([False] * 3 if has_requests else [True])
 
@@ -66,7 +66,7 @@ async def test_a_drone_claims_again_what_it_had_in_a_redis_that_was_emptied(tmp_
         # Its next process, which has the same name and cannot see that Redis was emptied.
         a.parts.holding.is_redis_complete = False
         await asyncio.sleep(LEASE_SECS)
-        await a.exchange.work(await a.membership.beat(Report()))
+        await a.work()
         assert [*a.shards] == [0]
 
 
@@ -75,7 +75,7 @@ async def test_a_drone_that_hands_shards_over_is_not_idle_and_an_idle_one_keeps_
 ):
     """A shard that nobody holds when the crawl ends is in no job directory."""
     async with drone(tmp_path, server.url, shards=2) as a:
-        await a.exchange.work(await a.membership.beat(Report()))
+        await a.work()
         await a.membership.order(share=1)
         beat = await a.membership.beat(Report())
         await a.exchange.work(beat, is_ending=True)
@@ -197,12 +197,18 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
         await membership.enter(shards)
         await membership.beat(Report())
         await membership.order(share=shards)
+    exchange = ShardExchange(parts, Publication(parts))
+
+    async def work():
+        await exchange.work(await membership.beat(Report()))
+
     try:
         yield SimpleNamespace(
+            work=work,
             parts=parts,
             keys=keys,
             membership=membership,
-            exchange=ShardExchange(parts, Publication(parts)),
+            exchange=exchange,
             shards=held,
             trusted=trusted,
         )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from scrapy.settings import Settings
+from text_tables import cases
 
 from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.errors import FatalError
@@ -13,6 +14,7 @@ from webcrawl.net.outcomes import OUTCOMES
 
 ROOT = Path(__file__).resolve().parents[2]
 FINAL = Rule(0, 0.0, 0)
+NO_RULE = r"RETRY_POLICY for timeout must be \[tries, seconds, failures\]"
 
 
 def policy(**changes):
@@ -96,27 +98,29 @@ def test_the_setting_comes_as_a_table_or_as_text():
         assert policy(RETRY_POLICY=given).rule("connect_timeout") == (1, 120.5, 0)
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ("often", "RETRY_POLICY must be a dictionary .JSON., not 'often'"),
-        ("[1, 2]", "RETRY_POLICY must be a dictionary"),
-        (
-            {"robots_denied": [1, 0, 0]},
-            "has 'robots_denied', which is not an outcome that can be retried",
-        ),
-        ({"other": [9, 0, 0]}, "has 'other', which"),
-        ({"http_200": [9, 0, 0]}, "has 'http_200', which"),
-        ({"http_5xxx": [9, 0, 0]}, "has 'http_5xxx', which"),
-        ({503: [1, 0, 0]}, "has 503, which"),
-        *(
-            ({"timeout": rule}, "RETRY_POLICY for timeout must be \\[tries, seconds, failures\\]")
-            for rule in (
-                *(3, [3, 1], [-1, 1, 0], [1.5, 1, 0], [True, 1, 0], [1, -0.1, 0]),
-                *([1, float("nan"), 0], [1, float("inf"), 0], [1, "soon", 0], [1, 1, -1]),
-            )
-        ),
-    ],
+@cases(
+    "given sentence",
+    r"""
+        often                        | RETRY_POLICY must be a dictionary .JSON., not 'often'
+        "[1, 2]"                     | RETRY_POLICY must be a dictionary
+        {"robots_denied": [1, 0, 0]}
+        | has 'robots_denied', which is not an outcome that can be retried
+        {"other": [9, 0, 0]}         | has 'other', which
+        {"http_200": [9, 0, 0]}      | has 'http_200', which
+        {"http_5xxx": [9, 0, 0]}     | has 'http_5xxx', which
+        {503: [1, 0, 0]}             | has 503, which
+        {"timeout": 3}               | NO_RULE
+        {"timeout": [3, 1]}          | NO_RULE
+        {"timeout": [-1, 1, 0]}      | NO_RULE
+        {"timeout": [1.5, 1, 0]}     | NO_RULE
+        {"timeout": [True, 1, 0]}    | NO_RULE
+        {"timeout": [1, -0.1, 0]}    | NO_RULE
+        {"timeout": [1, NaN, 0]}     | NO_RULE
+        {"timeout": [1, 1e999, 0]}   | NO_RULE
+        {"timeout": [1, "soon", 0]}  | NO_RULE
+        {"timeout": [1, 1, -1]}      | NO_RULE
+    """,
+    globals(),
 )
 def test_an_invalid_table_is_reported_in_one_sentence(given, sentence):
     with pytest.raises(FatalError, match=sentence) as caught:

@@ -1,7 +1,5 @@
 """Jobs for tests to look at: of a killed crawl, and made by hand."""
 
-from __future__ import annotations
-
 import pytest
 from killed_job import WORLD, command, kill_in_the_middle
 from stored_job import Stored

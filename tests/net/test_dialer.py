@@ -1,7 +1,5 @@
 """The addresses that hosts are connected to: permitted ones only, and the one that is bound."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from types import SimpleNamespace
@@ -12,6 +10,7 @@ from loopback import each_loop, name_server, raw_server, untrusted, zone
 from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
+from text_tables import each
 
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.fetch import Fetch
@@ -34,7 +33,7 @@ def bound_to(address):
         BOUND_ADDRESS.reset(token)
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@each("scheme", "http", "https")
 async def test_a_connection_to_another_address_of_the_host_is_not_used_again(scheme):
     tls = untrusted("a.test") if scheme == "https" else None
     async with (
@@ -130,8 +129,8 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
 # --- the guard, from the server's side
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@each("scheme", "http", "https")
+@each("address", "127.0.0.1", "::1")
 async def test_a_host_that_is_a_forbidden_address_is_never_connected_to(scheme, address):
     async with (
         raw_server(OK, address=address) as server,
@@ -148,7 +147,7 @@ async def test_a_host_that_is_a_forbidden_address_is_never_connected_to(scheme, 
         assert server.connections == 0
 
 
-@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "017700000001", "0"])
+@each("host", "127.1", "2130706433", "0x7f000001", "017700000001", "0")
 async def test_other_spellings_of_loopback_lead_nowhere(host):
     async with raw_server(OK) as server, handler_with(ALLOW_PRIVATE_ADDRESSES=False) as handler:
         found = await outcome_by(handler, f"http://{host}:{server.port}/")

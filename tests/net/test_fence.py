@@ -1,7 +1,5 @@
 """What must not be sent any more is not, however far its download has come."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
@@ -21,6 +19,7 @@ from loopback import (
     untrusted,
 )
 from scrapy import Request
+from text_tables import cases
 
 from webcrawl.net.fence import FENCE, Fence
 from webcrawl.net.outcomes import FetchError
@@ -50,7 +49,13 @@ async def broken_off(download, *, after):
     return False
 
 
-@pytest.mark.parametrize(("after", "connections"), [(0, 0), (1, 1)])
+@cases(
+    "after connections",
+    """
+        0 | 0
+        1 | 1
+    """,
+)
 async def test_a_request_is_not_sent_once_its_host_is_lost(after, connections):
     async with served(OK) as (server, get):
         assert await broken_off(get(), after=after)
@@ -144,21 +149,21 @@ async def until(happened):
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    ("way", "number"),
-    [
-        (lambda: by_http("http"), 1),
-        (lambda: by_http("https"), 1),
-        (lambda: by_proxy("http"), 1),
-        (lambda: by_proxy("https"), 1),
-        (by_ftp, 2),
-        (by_gopher, 1),
-    ],
-    ids=["http", "https", "proxy", "tunnel", "ftp", "gopher"],
+@cases(
+    "way scheme number",
+    """
+        by_http   | http  | 1
+        by_http   | https | 1
+        by_proxy  | http  | 1
+        by_proxy  | https | 1
+        by_ftp    |       | 2
+        by_gopher |       | 1
+    """,
+    globals(),
 )
-async def test_the_kernel_sends_nothing_again_after_a_lease(way, number):
+async def test_the_kernel_sends_nothing_again_after_a_lease(way, scheme, number):
     reset_at_once, half_a_lease = (1, 0), 1000 * LEASE_SECS / 2
-    async with way() as get:
+    async with way(*scheme.split()) as get:
         with fenced() as fence:
             download = asyncio.create_task(get())
             await until(lambda: options_of_clients() == [(reset_at_once, half_a_lease)] * number)

@@ -1,7 +1,5 @@
 """The address guard: what it forbids, and which download handlers have none."""
 
-from __future__ import annotations
-
 import ipaddress
 import random
 
@@ -10,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.core.downloader.handlers.file import FileDownloadHandler
 from scrapy.settings import Settings
-from text_tables import table
+from text_tables import cases, each, table
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
@@ -44,25 +42,38 @@ def test_special_blocks_are_forbidden_from_end_to_end_and_not_a_bit_beyond(net):
             assert GUARD.permits(str(address)) is not is_special(address), address
 
 
-@pytest.mark.parametrize(
+@cases(
     "address",
-    [
-        "1.1.1.1",
-        "93.184.215.14",
-        "192.31.196.1",  # AS112, globally reachable by the registry
-        "2606:4700::1111",
-        "2a00:1450:4001:82a::200e",
-        "2620:4f:8000::1",
-    ],
+    """
+        1.1.1.1
+        93.184.215.14
+        # AS112, globally reachable by the registry
+        192.31.196.1
+        2606:4700::1111
+        2a00:1450:4001:82a::200e
+        2620:4f:8000::1
+    """,
 )
 def test_addresses_of_the_public_internet_are_permitted(address):
     assert GUARD.permits(address)
 
 
-@pytest.mark.parametrize(("prefix", "shift"), [("::ffff:0:0", 0), ("64:ff9b::", 0), ("2002::", 80)])
-@pytest.mark.parametrize(
-    ("inner", "permitted"),
-    [("127.0.0.1", False), ("169.254.169.254", False), ("10.1.2.3", False), ("1.1.1.1", True)],
+@cases(
+    "prefix shift",
+    """
+        ::ffff:0:0 | 0
+        64:ff9b::  | 0
+        2002::     | 80
+    """,
+)
+@cases(
+    "inner permitted",
+    """
+        127.0.0.1       | False
+        169.254.169.254 | False
+        10.1.2.3        | False
+        1.1.1.1         | True
+    """,
 )
 def test_an_address_within_an_address_is_the_one_that_counts(prefix, shift, inner, permitted):
     outer = int(ipaddress.IPv6Address(prefix)) | int(ipaddress.IPv4Address(inner)) << shift
@@ -75,11 +86,26 @@ def test_mapped_addresses_are_read_in_either_spelling():
     assert GUARD.permits("::ffff:1.1.1.1")
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    ["", "localhost", "a.test", "1.1.1", "1.1.1.1.", "01.1.1.1", "1", "0x1.1.1.1", "[2606::1]",
-     "2606::1%eth0", "fe80::1%1", "1.1.1.1:80", " 1.1.1.1", "1.1.1.1\n", "1.1.1.1\0"],
-)  # fmt: skip
+    r"""
+        ""
+        localhost
+        a.test
+        1.1.1
+        1.1.1.1.
+        01.1.1.1
+        "1"
+        0x1.1.1.1
+        [2606::1]
+        2606::1%eth0
+        fe80::1%1
+        1.1.1.1:80
+        " 1.1.1.1"
+        "1.1.1.1\n"
+        "1.1.1.1\x00"
+    """,
+)
 def test_what_is_no_address_of_the_internet_is_forbidden(text):
     assert not GUARD.permits(text)
 
@@ -111,20 +137,17 @@ def test_nothing_public_is_forbidden_that_python_calls_global():
             assert GUARD.permits(str(address)), address
 
 
-def test_permitted_keeps_the_order():
+def test_permitted_keeps_the_order_and_has_one_where_each_has_a_clock():
     found = ["127.0.0.1", "1.1.1.1", "::1", "2606::1", "a.test"]
     assert GUARD.permitted(found) == ["1.1.1.1", "2606::1"]
     assert OPEN.permitted(found) == found[:2]
-
-
-def test_one_address_is_tried_where_each_has_a_clock():
     guard = AddressGuard.from_settings(Settings({"POLITENESS_KEY": "address"}))
-    assert guard.permitted(["127.0.0.1", "1.1.1.1", "8.8.8.8"]) == ["1.1.1.1"]
+    assert guard.permitted(found) == ["1.1.1.1"]
 
 
-@pytest.mark.parametrize(
-    ("host", "permitted"),
-    table("""
+@each(
+    "host permitted",
+    *table("""
         a.test | yes
         1.1.1.1 | yes
         [2606::1] | yes
@@ -162,7 +185,7 @@ class OfAUser(HttpDownloadHandler):
     """A handler made of one that checks addresses."""
 
 
-@pytest.mark.parametrize("private", [False, True])
+@each("private", False, True)
 def test_download_handlers_that_check_no_addresses_are_warned_of(private, caplog):
     project = Settings()
     project.setmodule("webcrawl.settings")

@@ -1,13 +1,12 @@
 """The names of outcomes: closed, and given to whatever a fetch may end with."""
 
-from __future__ import annotations
-
+import builtins
 import inspect
 
-import pytest
+import twisted.internet.error
 from scrapy import exceptions
 from scrapy.http import Response
-from twisted.internet.error import ConnectionLost
+from text_tables import cases, each
 from twisted.python.failure import Failure
 
 from webcrawl.net import outcomes
@@ -27,7 +26,7 @@ def test_every_exception_of_the_module_has_a_name_of_the_list():
     assert names <= OUTCOMES
 
 
-@pytest.mark.parametrize("cls", OWN)
+@each("cls", *OWN)
 def test_exceptions_refine_those_of_scrapy(cls):
     """So that RETRY_EXCEPTIONS and errbacks written for Scrapy's handlers work with ours."""
     fetch_error, base = cls.__bases__
@@ -35,26 +34,28 @@ def test_exceptions_refine_those_of_scrapy(cls):
     assert base.__module__ == exceptions.__name__
 
 
-@pytest.mark.parametrize(
-    ("error", "name"),
-    [
-        (exceptions.DownloadTimeoutError("why"), "timeout"),
-        (exceptions.CannotResolveHostError("why"), "dns_failed"),
-        (exceptions.DownloadConnectionRefusedError("why"), "connect_refused"),
-        (exceptions.ResponseDataLossError("why"), "incomplete"),
-        (exceptions.DownloadCancelledError("why"), "too_large"),
-        (exceptions.DownloadFailedError("why"), "connection_lost"),
-        (exceptions.UnsupportedURLSchemeError("why"), "bad_url"),
-        (exceptions.NotSupported("why"), "bad_url"),
-        (exceptions.IgnoreRequest("why"), "ignored"),
-        (exceptions.StopDownload(), "stopped"),
-        (TimeoutError(), "timeout"),
-        (ConnectionLost(), "other"),
-        (KeyError("bug"), "other"),
-        (KeyboardInterrupt(), "other"),
-    ],
+@cases(
+    "kind name",
+    """
+        DownloadTimeoutError           | timeout
+        CannotResolveHostError         | dns_failed
+        DownloadConnectionRefusedError | connect_refused
+        ResponseDataLossError          | incomplete
+        DownloadCancelledError         | too_large
+        DownloadFailedError            | connection_lost
+        UnsupportedURLSchemeError      | bad_url
+        NotSupported                   | bad_url
+        IgnoreRequest                  | ignored
+        StopDownload                   | stopped
+        TimeoutError                   | timeout
+        ConnectionLost                 | other
+        KeyError                       | other
+        KeyboardInterrupt              | other
+    """,
+    vars(twisted.internet.error) | vars(builtins) | vars(exceptions),
 )
-def test_errors_of_others_have_names_too_bare_or_in_a_failure(error, name):
+def test_errors_of_others_have_names_too_bare_or_in_a_failure(kind, name):
+    error = kind()
     assert outcome_of(error) == name
     assert outcome_of(Failure(error)) == name
     assert name in OUTCOMES
@@ -68,11 +69,11 @@ def test_a_foreign_attribute_is_no_outcome():
     assert outcome_of(error) == "other"
 
 
-@pytest.mark.parametrize("status", [100, 200, 301, 404, 429, 599, 999])
+@each("status", 100, 200, 301, 404, 429, 599, 999)
 def test_a_response_is_named_by_its_status(status):
     assert outcome_of(Response("http://a.test/", status=status)) == f"http_{status}"
 
 
-@pytest.mark.parametrize("status", [0, 99, 1000, -1])
+@each("status", 0, 99, 1000, -1)
 def test_an_impossible_status_is_a_bad_answer(status):
     assert outcome_of(Response("http://a.test/", status=status)) == "bad_answer"

@@ -1,7 +1,5 @@
 """CONTACTS_MAX and BANDWIDTH_MAX, by the servers' record of crawls in virtual time."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from itertools import accumulate
 

@@ -1,7 +1,5 @@
 """Each benchmark runs at its smallest size."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

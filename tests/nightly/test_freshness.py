@@ -1,7 +1,5 @@
 """How fresh policies of visits keep a crawl in virtual time, beside the best that can be."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Hives of several drones, disturbed: each disturbance alone, all of a kind, at one exact moment,
 and rounds by lot."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import signal
@@ -15,12 +13,13 @@ from crawling import USER_AGENT, access_log, pages_asked_for, simulated, stats_o
 from hive_crawl import DISTURBANCES, STATE, HiveCrawl, draw, play
 from redis_server import RedisServer, Sentinel
 from stopping_drone import STEPS
+from text_tables import each
 
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.simweb import fetchable_urls
 
 
-@pytest.mark.parametrize("disturbance", DISTURBANCES)
+@each("disturbance", *DISTURBANCES)
 def test_a_hive_is_complete_and_polite_after(tmp_path, disturbance):
     disturbances = [(0.2, disturbance), (0.6, disturbance)]
     play(tmp_path, disturbances, rng=random.Random(len(disturbance)))
@@ -32,13 +31,13 @@ def test_drones_that_join_and_leave_fetch_nothing_twice(tmp_path):
     play(tmp_path, disturbances, rng=random.Random(1))  # no loss explains a repetition
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", *range(20))
 def test_a_hive_is_complete_and_polite_after_disturbances_by_lot(tmp_path, seed):
     rng = random.Random(seed)
     play(tmp_path, draw(rng), rng=rng)
 
 
-@pytest.mark.parametrize("is_behind", [False, True])
+@each("is_behind", False, True)
 def test_a_fail_over_by_a_sentinel_loses_nothing(tmp_path, is_behind):
     """The replica that goes on has all, or lacks what was written last."""
     with contextlib.ExitStack() as stack:
@@ -47,7 +46,7 @@ def test_a_fail_over_by_a_sentinel_loses_nothing(tmp_path, is_behind):
         sentinel = stack.enter_context(Sentinel(tmp_path / "s", master))
         web = stack.enter_context(simulated(tmp_path, hosts=60, mean_pages=10, max_pages=30))
         given = {"redis": master, "REDIS_URL": sentinel.url}
-        hive = stack.enter_context(HiveCrawl(web, tmp_path, rng=random.Random(1), **given))
+        hive = stack.enter_context(HiveCrawl(web, tmp_path, **given))
         sentinel.wait_for_replicas(1)
         hive.join(4)
         hive.wait_for(0.3)
@@ -64,7 +63,7 @@ def test_a_fail_over_by_a_sentinel_loses_nothing(tmp_path, is_behind):
         hive.judge()
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", *STEPS)
 def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeypatch, step):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
     order, store = tmp_path / "stop", CheckpointStore(url=str(tmp_path / "store"))
@@ -75,7 +74,7 @@ def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeyp
 
     with (
         simulated(tmp_path, hosts=60, mean_pages=10, max_pages=30) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(2), **given) as hive,
+        HiveCrawl(web, tmp_path, **given) as hive,
     ):
         hive.join(3)
         hive.wait_for(0.2)

@@ -1,8 +1,5 @@
 """A drone whose machine is cut off from the network for a while, by the servers' record."""
 
-from __future__ import annotations
-
-import random
 import subprocess
 import threading
 import time
@@ -93,7 +90,7 @@ def test_a_drone_that_was_cut_off_contacts_no_host_that_it_has_lost(tmp_path, mo
         Cables(2) as cables,
         redis,
         simulated(tmp_path, **WEB, ftp=0.1, gopher=0.1) as web,
-        HiveCrawl(web, tmp_path, rng=random.Random(1), **given) as hive,
+        HiveCrawl(web, tmp_path, **given) as hive,
         Owners(hive) as owners,
     ):
         ways = [tmp_path / f"store-{machine}" for machine in range(2)]

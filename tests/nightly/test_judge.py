@@ -1,7 +1,5 @@
 """What this crawler reads in thousands of odd answers, judged by Chromium, curl and Scrapy."""
 
-from __future__ import annotations
-
 import judging
 import pytest
 import readers

@@ -1,7 +1,5 @@
 """Instructions that a page of a broad web takes, against a number in the repository."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The findings of Broder, Najork and Wiener, on a synthetic web by their figures."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys
@@ -10,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import warm
+from crawling import printed
 
 ROOT = Path(__file__).resolve().parents[2]
 DISTINCT_LINKS = 36  # of a page of this web, of 56 in the mean
@@ -32,11 +30,9 @@ def hit_rates(edges, hosts, policies):
     """By policy and size, of a crawl with *hosts* in turn."""
     trace, file = edges.with_name(f"{hosts}.trace"), edges.with_name(f"{hosts}.csv")
     queues = f"FRONTIER_BACK_QUEUES={hosts}"
-    run = warm.scrapy("urltrace", edges, "--crawl", trace, "-s", queues)
-    assert run.returncode == 0, run.stderr
+    printed("urltrace", edges, "--crawl", trace, "-s", queues)
     words = ["--policies", policies, "--sizes", "2^4..2^15", "--csv", file]
-    run = warm.scrapy("cachelab", trace, *words)
-    assert run.returncode == 0, run.stderr
+    printed("cachelab", trace, *words)
     rates = defaultdict(dict)
     with file.open() as lines:
         for row in csv.DictReader(lines):

@@ -1,7 +1,5 @@
 """Projected ends of crawls of three webs in virtual time, against the true ones."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A crawl that visits its pages for weeks of virtual time, and is killed in between, stays flat."""
 
-from __future__ import annotations
-
 import csv
 import signal
 import subprocess

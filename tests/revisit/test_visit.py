@@ -1,8 +1,8 @@
 """Tests of visits: what was found, what is known from then on, and what is due."""
 
-import pytest
 from host_rig import Records
 from msgspec.structs import replace
+from text_tables import cases
 
 from webcrawl.frontier import Entry
 from webcrawl.hosts.records.host_record import HostRecord
@@ -24,7 +24,12 @@ NOT_MODIFIED = Answer(304, "unchanged", True, {}, None)
 ERROR = Answer(404, "", False, NEW, None)
 # A page that nothing was done with, as its callback failed.
 UNREAD = Answer(200, "", False, NEW, None)
-
+FIRST = DOCUMENT._replace(change="")
+PLAIN = Answer(200, "", False, {}, None)
+MOVED, BROKEN = PLAIN._replace(status=301), PLAIN._replace(status=503)
+NOTHING = History()
+CHANGED, RENAMED = KNOWN.with_document(COPY), replace(KNOWN, etag='"new"')
+HINTED = replace(KNOWN, hinted_at=5)
 
 VISITS = Visits(policy=Uniform(DAY), first=DAY, shortest=60.0, longest=90 * DAY)
 
@@ -34,40 +39,43 @@ def visit_of(before, outcome, answer, *, records=None, visits=VISITS):
     return decide(ENTRY, outcome, answer, before=before, at=AT, records=records, visits=visits)
 
 
-@pytest.mark.parametrize(
-    ("before", "outcome", "answer", "found", "after"),
-    [
-        (None, "http_200", DOCUMENT._replace(change=""), "", COPY),
-        (None, "http_404", ERROR, "gone", History()),
-        (None, "http_301", Answer(301, "", False, {}, None), "moved", History()),
-        (None, "timeout", None, "failed", History()),
-        (KNOWN, "http_200", DOCUMENT, "changed", KNOWN.with_document(COPY)),
-        (KNOWN, "http_200", SAME, "unchanged", replace(KNOWN, etag='"new"')),
-        (KNOWN, "http_304", NOT_MODIFIED, "unchanged", KNOWN),
-        (KNOWN, "http_200", UNREAD, "failed", KNOWN),
-        (KNOWN, "http_404", ERROR, "gone", KNOWN),
-        (KNOWN, "http_503", Answer(503, "", False, {}, None), "failed", KNOWN),
-        (KNOWN, "soft_error", Answer(200, "", False, {}, None), "failed", KNOWN),
-        (KNOWN, "robots_denied", None, "failed", KNOWN),
-        (DENIED, "robots_denied", None, "gone", DENIED),
-    ],
+@cases(
+    "before outcome answer found after",
+    """
+        None   | http_200      | FIRST        | ""        | COPY
+        None   | http_404      | ERROR        | gone      | NOTHING
+        None   | http_301      | MOVED        | moved     | NOTHING
+        None   | timeout       | None         | failed    | NOTHING
+        KNOWN  | http_200      | DOCUMENT     | changed   | CHANGED
+        KNOWN  | http_200      | SAME         | unchanged | RENAMED
+        KNOWN  | http_304      | NOT_MODIFIED | unchanged | KNOWN
+        KNOWN  | http_200      | UNREAD       | failed    | KNOWN
+        KNOWN  | http_404      | ERROR        | gone      | KNOWN
+        KNOWN  | http_503      | BROKEN       | failed    | KNOWN
+        KNOWN  | soft_error    | PLAIN        | failed    | KNOWN
+        KNOWN  | robots_denied | None         | failed    | KNOWN
+        DENIED | robots_denied | None         | gone      | DENIED
+    """,
+    globals(),
 )
 def test_a_visit_says_what_was_found_and_what_is_known(before, outcome, answer, found, after):
     visit = visit_of(before, outcome, answer)
     assert (visit.before, visit.change, visit.after) == (before, found, after)
 
 
-@pytest.mark.parametrize(
-    ("before", "outcome", "answer", "secs"),
-    [
-        (None, "http_200", DOCUMENT._replace(change=""), DAY),
-        (KNOWN, "timeout", None, 60.0),  # a quarter of its interval is less than the shortest
-        (KNOWN, "robots_denied", None, DAY),
-        (KNOWN, "http_404", ERROR, 200.0),
-        (DENIED, "robots_denied", None, 200.0),
-        (KNOWN, "excluded", None, None),
-        (replace(KNOWN, hinted_at=5), "http_200", DOCUMENT, None),
-    ],
+@cases(
+    "before outcome answer secs",
+    """
+        None   | http_200      | FIRST    | DAY
+        # a quarter of its interval is less than the shortest
+        KNOWN  | timeout       | None     | 60.0
+        KNOWN  | robots_denied | None     | DAY
+        KNOWN  | http_404      | ERROR    | 200.0
+        DENIED | robots_denied | None     | 200.0
+        KNOWN  | excluded      | None     | None
+        HINTED | http_200      | DOCUMENT | None
+    """,
+    globals(),
 )
 def test_the_next_visit_is_due_after_an_interval(before, outcome, answer, secs):
     due = visit_of(before, outcome, answer).due
@@ -82,13 +90,14 @@ def test_useless_validators_are_left_out_of_the_next_entry():
     assert history_of(visit.due[0]).etag == ""
 
 
-@pytest.mark.parametrize(
-    ("etag", "text", "kept"),
-    [
-        ('"old"', 0, ""),
-        ('W/"old"', 2, ""),
-        ('W/"old"', 0, 'W/"old"'),  # the text may be as it was
-    ],
+@cases(
+    "etag text kept",
+    """
+        '"old"' | 0 | ""
+        W/"old" | 2 | ""
+        # the text may be as it was
+        W/"old" | 0 | W/"old"
+    """,
 )
 def test_validators_that_stay_while_the_document_changes_are_dropped(etag, text, kept):
     records = Records()

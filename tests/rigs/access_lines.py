@@ -1,7 +1,5 @@
 """Lines of access logs, as simweb writes them."""
 
-from __future__ import annotations
-
 from webcrawl.jobs.audit.log_line import MICRO
 
 

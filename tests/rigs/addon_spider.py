@@ -1,7 +1,5 @@
 """A user's own spider with what users of Scrapy bring along; test_addons.py runs it."""
 
-from __future__ import annotations
-
 import asyncio
 
 from scrapy import Request, Spider

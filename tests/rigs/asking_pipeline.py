@@ -1,7 +1,5 @@
 """An item pipeline that downloads more for pages whose URLs end in ``/ask``."""
 
-from __future__ import annotations
-
 from scrapy import Request
 
 

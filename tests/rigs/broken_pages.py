@@ -4,8 +4,6 @@
 benchmarks/bench_extraction.py.
 """
 
-from __future__ import annotations
-
 from wire_text import table, wire
 
 URL = "http://a.test/dir/page.html"

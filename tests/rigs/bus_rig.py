@@ -4,8 +4,6 @@ A `BusDrone` keeps its shards in a directory. Its checkpoints are published when
 can be killed, and started again with its files, or with nothing but its last checkpoints.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
@@ -35,9 +33,9 @@ return {redis.call('HGET', KEYS[1], 'born'), redis.call('HGETALL', KEYS[2])}
 class ModelShard:
     """What an inbox needs of a shard, in memory. Its are all hosts but those named foreign."""
 
-    def __init__(self, *, number=0, needs_all_seeds=False):
+    def __init__(self, *, number=0):
         self.number = number
-        self.settings = SimpleNamespace(needs_all_seeds=needs_all_seeds, key="host")
+        self.settings = SimpleNamespace(needs_all_seeds=False, key="host")
         self.eliminator = SimpleNamespace(is_full=False)
         self.intake = SimpleNamespace(submit_all=self._submit_all, note_linked=self._note_linked)
         self.is_leaving = False

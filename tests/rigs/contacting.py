@@ -1,7 +1,5 @@
 """Fetches with the handlers for ftp and gopher, from servers that say what they are told."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -1,7 +1,5 @@
 """A processing module that keeps the URLs of all its pages in its saved state."""
 
-from __future__ import annotations
-
 import json
 
 from webcrawl.pipelines.module import ProcessingModule

@@ -1,7 +1,5 @@
 """kill -9 between any two lines: what an action leaves that is cut off there, wherever it is."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import shutil

@@ -1,8 +1,6 @@
 """Real crawls for tests: the crawler as a user runs it, against the simulated web, judged by the
 simulated web's own record."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -130,9 +128,16 @@ def finish(command, *, code=0, timeout=120):
     return done.stdout
 
 
-def refusal(*words):
+def printed(*words, **options):
+    """What a command of Scrapy prints that ends well."""
+    done = warm.scrapy(*words, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def refusal(*words, **options):
     """What a command of Scrapy says that ends with 2."""
-    done = warm.scrapy(*words)
+    done = warm.scrapy(*words, **options)
     said = done.stdout + done.stderr
     assert done.returncode == 2, said
     assert "Traceback" not in said

@@ -1,7 +1,5 @@
 """Disks that fail as real ones do: full ones, and ones that lose power."""
 
-from __future__ import annotations
-
 import os
 import resource
 import stat

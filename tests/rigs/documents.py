@@ -4,8 +4,6 @@ A made document nests elements that treat what is in them in their own ways, clo
 Each of its links has its number and the elements around it in its URL, as ``/7.svg.title``.
 """
 
-from __future__ import annotations
-
 import gzip
 import random
 import tarfile

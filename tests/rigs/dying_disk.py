@@ -14,8 +14,6 @@ calls in ``_ON_DESCRIPTORS`` and ``_ON_NAMES`` and ``Path.open`` is not seen, so
 does.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os

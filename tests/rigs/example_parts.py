@@ -3,8 +3,6 @@
 That is all Python on the page: its indented blocks except options, expressions and tests.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 PAGE = Path(__file__).parent.parent.parent / "docs/howto/write-a-part.md"
@@ -12,7 +10,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs/howto/write-a-part.md"
 
 def source():
     """Return the Python text of the page."""
-    blocks: list[list[str]] = [[]]
+    blocks = [[]]
     for line in PAGE.read_text().splitlines():
         if line and not line.startswith("    "):
             blocks.append([])

@@ -1,8 +1,6 @@
 """Processing modules that fail on every page while the file is there that BUG names, and write down
 the pages that they processed in the file that RECORD names."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

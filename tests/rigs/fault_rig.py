@@ -50,6 +50,7 @@ from crawling import (
     access_log,
     is_robots,
     pages_asked_for,
+    printed,
     stats_of,
     unstored_documents,
     url_of_hit,
@@ -347,8 +348,7 @@ class FaultRig:
         kept = kept_in(self.job)
         if not kept:
             return
-        done = warm.scrapy("job", "restore", "--checkpoint", int(kept[0].name), self.job)
-        assert done.returncode == 0, done.stdout + done.stderr
+        printed("job", "restore", "--checkpoint", int(kept[0].name), self.job)
         shutil.rmtree(self.job / "damaged")
         self._known = None
         self._gone_back = self._began
@@ -692,8 +692,7 @@ class FaultRig:
         assert [path.name for path in files if not path.name.endswith(".warc.gz")] == []
         assert unstored_documents(self.world, files) == []
         assert warc_checks.complaints(files[-1]) == {}
-        done = warm.scrapy("job", "check", "--warc", self.job)
-        assert done.returncode == 0, done.stdout
+        printed("job", "check", "--warc", self.job)
 
 
 def _check_end(fault, ended, told, *, goes_on):

@@ -1,7 +1,5 @@
 """Fetches with the download handler, for tests: one handler, one answer, one outcome."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

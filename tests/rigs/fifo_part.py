@@ -1,7 +1,5 @@
 """A queue on disk as a part of a job."""
 
-from __future__ import annotations
-
 import msgspec
 
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot

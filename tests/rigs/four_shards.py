@@ -1,8 +1,6 @@
 """The scheduler over four shards: ``SCHEDULER`` of crawls that are begun with this directory in
 PYTHONPATH."""
 
-from __future__ import annotations
-
 from webcrawl.crawl.builder import ProcessBuilder, keeps_open
 from webcrawl.crawl.process import ProcessHooks
 from webcrawl.scheduler import MercatorScheduler

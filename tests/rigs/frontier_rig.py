@@ -1,7 +1,5 @@
 """Test rig of a frontier: its clock, published snapshot, crashes and restarts."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import shutil

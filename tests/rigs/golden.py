@@ -3,8 +3,6 @@
 ``WRITE_GOLDEN=1 pytest FILE`` rewrites the texts of a test file. Read the diff before you commit.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -8,9 +8,8 @@ for and every document is stored, no host was hurried, every drone that lived ha
 only what a loss explains was fetched twice.
 """
 
-from __future__ import annotations
-
 import os
+import random
 import re
 import signal
 import socket
@@ -137,11 +136,11 @@ class HiveCrawl:
         web,
         directory,
         *,
-        rng,
+        rng=None,
         redis=None,
         **settings,
     ):
-        self.rng = rng
+        self.rng = rng or random.Random(1)
         self.drones = []
         self.redis = redis or RedisServer(directory / "redis", appendonly=True)
         self._web = web

@@ -1,7 +1,5 @@
 """Whether an iterator gives way to who asks it, in CPU time."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -1,7 +1,5 @@
 """Host records in memory, for a test of what reads and writes them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from webcrawl.hosts.records import HostRecord

@@ -1,7 +1,5 @@
 """What the table of hostile kinds has names for: parts of answers, and bombs of every coding."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from functools import partial

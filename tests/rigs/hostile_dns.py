@@ -1,8 +1,6 @@
 """A name server that lies: one behaviour for each first label, and 127.0.0.1 for all others of its
 zone."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 import dns.message

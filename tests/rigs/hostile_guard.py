@@ -4,8 +4,6 @@ A listener waits at the end of those that lead to this machine. With the guard o
 connect to it, whatever the name server says.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 from loopback import name_server, raw_server, zone

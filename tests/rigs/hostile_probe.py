@@ -5,8 +5,6 @@ end it writes a line of JSON for each URL and each Page, and one about the proce
 that HOSTILE_REPORT names.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

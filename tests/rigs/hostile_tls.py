@@ -1,7 +1,5 @@
 """Certificates nobody should trust, and attacks by a TLS that does badly what libraries do well."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import ssl

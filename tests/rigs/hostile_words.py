@@ -3,8 +3,6 @@
 `Quoting` is a module that fails with a page's title as its message.
 """
 
-from __future__ import annotations
-
 from html import escape
 from urllib.parse import quote, urlsplit
 

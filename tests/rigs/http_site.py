@@ -1,7 +1,5 @@
 """A threaded HTTP server on loopback whose answers a test makes."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """Jobs of real crawls that were killed, to be checked, and what such a job says."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """An extension that tells how long the reactor's thread has worked on one thing at most."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -2,8 +2,6 @@
 
 The download itself is played by ``Desk.end``, as the engine and the downloader do it."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import warm
 from crawling import ROOT, crawl_command, stats_of
 from loopback import name_server, raw_server, zone
+from wire_text import table, wire
 
 
 class Answer(NamedTuple):
@@ -21,6 +22,15 @@ class Answer(NamedTuple):
     content_type: str = "text/html"
     headers: tuple = ()
     status: int = 200
+
+
+def pages_of(name):
+    """Return the pages of the site *name* in tests/data/sites.toml, by host and path."""
+    pages = {}
+    for url, one in table("sites")[name].items():
+        fields = {"body": one} if isinstance(one, str) else one
+        pages[url] = Answer(**fields | {"body": wire(fields["body"])})
+    return pages
 
 
 class Sites:
@@ -34,13 +44,19 @@ class Sites:
         self.dns = ""
         self.port = 0
 
+    async def asked_next(self, reader):
+        """Read a request; return its head, its host and its path."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        path = head.split(" ", 2)[1]
+        host = head.lower().partition("\r\nhost:")[2].partition("\r\n")[0].strip()
+        host = host.partition(":")[0]
+        self.asked.append(host + path)
+        return head, host, path
+
     async def talk(self, reader, writer):
         while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            path = head.split(" ", 2)[1]
-            host = head.lower().partition("\r\nhost:")[2].partition("\r\n")[0].strip()
-            name = host.partition(":")[0] + path
-            self.asked.append(name)
+            head, *place = await self.asked_next(reader)
+            name = "".join(place)
             answer = self.pages.get(name, Answer(b"not found", status=404))
             if any(f"\r\n{line}\r\n" in head for line in map(_condition, answer.headers) if line):
                 answer = answer._replace(body=b"", status=304)
@@ -68,15 +84,20 @@ def _condition(line):
 
 
 @contextlib.asynccontextmanager
+async def open_sites(sites, names):
+    """*sites* on a port of their own, for the hosts of *names*."""
+    records = {name.partition("/")[0]: ["300 A 127.0.0.1"] for name in names}
+    async with name_server(zone(records)) as dns, raw_server(sites.talk) as server:
+        sites.port, sites.dns = server.port, f"127.0.0.1:{dns.port}"
+        yield sites
+
+
+@contextlib.asynccontextmanager
 async def served(pages):
     """*pages* on a port of their own; {port} in a text body or header stands for it."""
-    sites = Sites({})
-    hosts = {name.partition("/")[0] for name in pages}
-    records = {host: ["300 A 127.0.0.1"] for host in hosts}
-    async with name_server(zone(records)) as names, raw_server(sites.talk) as server:
-        sites.port, sites.dns = server.port, f"127.0.0.1:{names.port}"
+    async with open_sites(Sites({}), pages) as sites:
         for name, answer in pages.items():
-            port = str(server.port)
+            port = str(sites.port)
             sites.pages[name] = answer._replace(
                 body=answer.body.replace(b"{port}", port.encode()),
                 headers=tuple(line.replace("{port}", port) for line in answer.headers),

@@ -1,7 +1,5 @@
 """``scrapy hive`` on a simulated web, as a user runs it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """What a directory holds, so that a test can tell that looking has changed nothing."""
 
-from __future__ import annotations
-
 
 def contents(path):
     """Every file and directory below *path*, with its bytes and the time of its last change."""

@@ -1,7 +1,5 @@
 """Real servers on the loopback interface that say exactly the bytes they are told to."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket
@@ -76,10 +74,10 @@ async def reset(raw, reader, writer):
     writer.transport.abort()
 
 
-def pieces(says, size, pause=0.0005):
+def pieces(says, size):
     """What sends *says* in pieces of *size* bytes."""
     parts = (says[start : start + size] for start in range(0, len(says), size))
-    return [act for part in parts for act in (part, pause)]
+    return [act for part in parts for act in (part, 0.0005)]
 
 
 class RawServer:

@@ -1,7 +1,5 @@
 """Crawls with a monitor, and requests to it."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from contextlib import closing, contextmanager

@@ -5,8 +5,6 @@ listens on a loopback address there is reached from all machines at the same add
 them has a loopback of its own. Making namespaces is the right of root alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

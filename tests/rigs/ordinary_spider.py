@@ -1,8 +1,6 @@
 """A spider as users write them, with ordinary Requests of every kind. Run by
 test_spiders_ordinary.py in a process of its own; it knows nothing of the Mercator frontier."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -110,30 +108,25 @@ class OrdinarySpider(Recorder):
         yield self.ask(
             "plain", meta={"mine": ["deep", {"a": 1}]}, cb_kwargs={"k": "v"}, headers={"X-A": "b"}
         )
-        yield self.ask("twice", dont_filter=True)
-        yield self.ask("twice", dont_filter=True)
-        yield self.ask("once")
-        yield self.ask("once")
+        for _ in range(2):
+            yield self.ask("twice", dont_filter=True)
+            yield self.ask("once")
         yield FormRequest(
             self.plan["post"],
             formdata={"q": "x"},
             callback=self.answered,
             meta={"name": "post", "handle_httpstatus_list": [405]},
         )
-        yield self.ask("redirecting")
-        yield self.ask("failing")
+        for name in ("redirecting", "failing", "denied", "nowhere", "no host"):
+            yield self.ask(name)
         yield self.ask("callback raises", callback=self.raising)
         yield self.ask("pipeline raises", callback=self.bad_item)
         yield self.ask("item dropped", callback=self.dropped_item)
-        yield self.ask("ignored before", meta={"before": "ignore"})
-        yield self.ask("raises before", meta={"before": "raise"})
-        yield self.ask("answered before", meta={"before": "answer"})
+        for name, act in (("ignored", "ignore"), ("raises", "raise"), ("answered", "answer")):
+            yield self.ask(f"{name} before", meta={"before": act})
         yield self.ask("replaced before", meta={"before": "replace", **other})
         yield self.ask("ignored after", meta={"after": "ignore"})
         yield self.ask("replaced after", meta={"after": "replace", **other}, dont_filter=True)
-        yield self.ask("denied")
-        yield self.ask("nowhere")
-        yield self.ask("no host")
         yield self.ask("without errback", errback=None)
         yield self.ask("errback asks", errback=self.asking, meta={"before": "ignore"})
         yield self.ask("errback raises", errback=self.raising, meta={"before": "ignore"})

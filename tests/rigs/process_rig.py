@@ -3,8 +3,6 @@
 What Scrapy's engine would do is left to the test. Work that threads would do is done inline.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from random import Random
 from types import SimpleNamespace

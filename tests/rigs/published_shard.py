@@ -1,7 +1,5 @@
 """A shard of a hive with parts of each kind of file, in one process after another; its store."""
 
-from __future__ import annotations
-
 import errno
 import os
 from unittest.mock import patch

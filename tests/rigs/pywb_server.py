@@ -1,7 +1,5 @@
 """A real pywb on loopback, which replays a WACZ; in an environment of its own (`make test`)."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import http.client

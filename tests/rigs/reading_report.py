@@ -1,7 +1,5 @@
 """The report of a job, in process, and its page read back by another library."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import msgspec

@@ -1,7 +1,5 @@
 """Host records in the hands of a test: an executor that works when told, and a killed process."""
 
-from __future__ import annotations
-
 import shutil
 
 from seen_rig import HeldExecutor

@@ -5,8 +5,6 @@ taken and never answered. What was on the way passes when the way is mended, lat
 it again. Cut as ``REFUSED``, connections are reset and new ones refused.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import enum

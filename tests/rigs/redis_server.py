@@ -1,12 +1,9 @@
 """A real Redis server for a test: the one that a hive has, in a directory of its own.
 
 `RedisServer` is a context manager. It listens on a unix socket, with *port* on a loopback port, too
-(always the same one), and with *tls* by TLS on another one: the wheel's server cannot, so a thread
-stands before it as stunnel would. It can be killed, paused and started again, with its data
-(*appendonly*) or without. `Sentinel` watches one and its replicas.
+(always the same one), and within `by_tls` by TLS on another one. It can be killed, paused and
+started again, with its data (*appendonly*) or without. `Sentinel` watches one and its replicas.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -15,14 +12,13 @@ import random
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
-import threading
 import time
 
 import redis.backoff
 import redis.retry
 import trustme
+from loopback import raw_server, untrusted
 
 from webcrawl.hive.membership.embedded_redis import server_program
 
@@ -54,7 +50,6 @@ class RedisServer:
         password="",
         appendonly=False,
         cluster=False,
-        tls=False,
         replica_of=None,
         more=(),
     ):
@@ -76,17 +71,12 @@ class RedisServer:
             self._options += ["--replicaof", "127.0.0.1", str(replica_of.port)]
         self._options += more
         self._process = None
-        self.tls = _TlsFront(self.socket) if tls else None
 
     def __enter__(self):
         self.start()
-        if self.tls is not None:
-            self.tls.start()
         return self
 
     def __exit__(self, *_):
-        if self.tls is not None:
-            self.tls.stop()
         self.kill()
 
     @property
@@ -159,23 +149,22 @@ class RedisServer:
 
 
 class Sentinel:
-    """A sentinel that watches *server* (started with *port*) and its replicas as *service*.
+    """A sentinel that watches *server* (started with *port*) and its replicas as "hive".
 
     It takes a server for down after half a second of silence, and a replica's part is to go on.
     """
 
-    def __init__(self, directory, server, *, service="hive"):
+    def __init__(self, directory, server):
         self._directory = directory
-        self._service = service
         self.port = free_port()
-        self.url = f"redis+sentinel://127.0.0.1:{self.port}/{service}/0"
+        self.url = f"redis+sentinel://127.0.0.1:{self.port}/hive/0"
         self._config = (
             f"port {self.port}\nbind 127.0.0.1\n"
-            f"sentinel monitor {service} 127.0.0.1 {server.port} 1\n"
-            + f"sentinel auth-pass {service} {server.password}\n"
+            f"sentinel monitor hive 127.0.0.1 {server.port} 1\n"
+            + f"sentinel auth-pass hive {server.password}\n"
             * bool(server.password)
-            + f"sentinel down-after-milliseconds {service} 500\n"
-            f"sentinel failover-timeout {service} 2000\n"
+            + "sentinel down-after-milliseconds hive 500\n"
+            "sentinel failover-timeout hive 2000\n"
         )
         self._process = None
 
@@ -199,10 +188,10 @@ class Sentinel:
 
     def wait_for_master(self, server):
         """Until it says that *server* is the one to write to."""
-        self._wait(lambda: self._client.sentinel_master(self._service)["port"] == server.port)
+        self._wait(lambda: self._client.sentinel_master("hive")["port"] == server.port)
 
     def _count_of_replicas(self):
-        replicas = self._client.sentinel_slaves(self._service)
+        replicas = self._client.sentinel_slaves("hive")
         return sum(replica["master-link-status"] == "ok" for replica in replicas)
 
     def _wait(self, is_ready):
@@ -230,45 +219,21 @@ def _wait(process, directory, is_ready):
         time.sleep(0.01)
 
 
-class _TlsFront:
-    """TLS on a loopback port, for the unix socket behind it; the certificate is of 127.0.0.1.
+@contextlib.asynccontextmanager
+async def by_tls(server):
+    """TLS on a loopback port, for *server* behind it: the URL, which names the authority's file.
 
-    *authority* is the file of the authority's certificate, for ``ssl_ca_certs``.
+    The wheel's server cannot, so the test's own loop stands before it as stunnel would.
     """
+    authority, file = trustme.CA(), server.directory / "authority.pem"
+    authority.cert_pem.write_to_path(str(file))
 
-    def __init__(self, target):
-        self._target = target
-        self.port = free_port()
-        self.authority = target.with_name("authority.pem")
-        self._is_serving = threading.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve()), name="TLS before Redis"
-        )
+    async def talk(reader, writer):
+        to_read, to_write = await asyncio.open_unix_connection(server.socket)
+        await asyncio.gather(_pipe(reader, to_write), _pipe(to_read, writer))
 
-    def start(self):
-        authority = trustme.CA()
-        authority.cert_pem.write_to_path(str(self.authority))
-        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        authority.issue_cert("127.0.0.1").configure_cert(self._context)
-        self._thread.start()
-        assert self._is_serving.wait(_START_SECS)
-
-    def stop(self):
-        self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
-
-    async def _serve(self):
-        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        address = ("127.0.0.1", self.port)
-        server = await asyncio.start_server(self._talk, *address, ssl=self._context)
-        self._is_serving.set()
-        await self._stopped.wait()
-        server.close()
-
-    async def _talk(self, reader, writer):
-        with contextlib.suppress(OSError):
-            to_read, to_write = await asyncio.open_unix_connection(self._target)
-            await asyncio.gather(_pipe(reader, to_write), _pipe(to_read, writer))
+    async with raw_server(talk, tls=untrusted("127.0.0.1", authority=authority)) as front:
+        yield f"rediss://127.0.0.1:{front.port}?ssl_ca_certs={file}"
 
 
 async def _pipe(reader, writer):

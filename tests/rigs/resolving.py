@@ -1,7 +1,5 @@
 """A resolver of its own for a test."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

@@ -3,8 +3,6 @@
 s3fs, which fsspec takes for s3:// otherwise, wants an older python-dateutil than the tests.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

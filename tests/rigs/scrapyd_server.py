@@ -1,7 +1,5 @@
 """A real scrapyd on a port of loopback, with a directory of its own."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

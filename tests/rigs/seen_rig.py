@@ -1,7 +1,5 @@
 """An eliminator in the hands of a test: its worker, its snapshots, its death and return."""
 
-from __future__ import annotations
-
 import shutil
 from collections import deque
 from concurrent.futures import Executor, Future

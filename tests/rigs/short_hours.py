@@ -1,7 +1,5 @@
 """An add-on of Scrapy by which visits are due within seconds: an hour of the due queues is one."""
 
-from __future__ import annotations
-
 from webcrawl.frontier import due
 from webcrawl.revisit import visits
 

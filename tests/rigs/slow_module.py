@@ -1,7 +1,5 @@
 """Item pipelines that take a fifth of a second for each page."""
 
-from __future__ import annotations
-
 import asyncio
 
 SECS = 0.2

@@ -1,7 +1,5 @@
 """A crawl by stock Scrapy that records what it made of each URL. Run by readers.py."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

@@ -1,8 +1,6 @@
 """A spider that relies on what Scrapy does by default. Run by test_as_in_scrapy.py, with stock
 Scrapy and in this project; it knows nothing of either."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ with this directory in PYTHONPATH.
 The first that comes to the step that is named in the file STOP_FILE deletes the file, and stops.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A job whose frontier, eliminator and log are made by hand, for who looks at jobs."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import msgspec

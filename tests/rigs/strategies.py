@@ -1,7 +1,5 @@
 """For tests by Hypothesis: strategies for hosts, URLs and frontier entries; numbers of examples."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st

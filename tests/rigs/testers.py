@@ -5,8 +5,6 @@ with pytest-xdist. But modules are imported and tests collected once, not once i
 seconds of CPU and half a gigabyte.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

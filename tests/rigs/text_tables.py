@@ -1,8 +1,10 @@
 """Tables of test cases written as text: one case per line, cells separated by bars."""
 
-from __future__ import annotations
-
+import ast
+import contextlib
 import re
+
+import pytest
 
 
 def lines(text):
@@ -15,6 +17,32 @@ def table(text):
     whole = re.sub(r"\n\s*\|", " |", text)
     rows = (re.split(r"\s\|(?=\s|$)", line) for line in lines(whole))
     return [tuple(cell.strip() for cell in row) for row in rows]
+
+
+def each(names, *values, ids=None):
+    """Run a test once for each of *values*; with several *names*, split by spaces, for tuples."""
+    one, *others = names.split()
+    return pytest.mark.parametrize((one, *others) if others else one, values, ids=ids)
+
+
+def cases(names, text, known=()):
+    """Run a test once per line of *text*; the cells are its arguments *names*, split by spaces.
+
+    A cell that is a Python literal (a number, None, quoted text, a dict) is that value. A cell that
+    is a name in *known*, such as ``globals()``, is the value there. Any other cell is text. Lines
+    that start with "# " are comments.
+    """
+    rows = [row for row in table(text) if not row[0].startswith("# ")]
+    values = [tuple(_value(cell, known) for cell in row) for row in rows]
+    return pytest.mark.parametrize(tuple(names.split()), values)
+
+
+def _value(cell, known=()):
+    if cell in known:
+        return known[cell]
+    with contextlib.suppress(ValueError, SyntaxError):
+        return ast.literal_eval(cell)
+    return cell
 
 
 def shown(links):

@@ -1,7 +1,5 @@
 """Processing modules as users write them: two plain pipelines around one of the base class."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

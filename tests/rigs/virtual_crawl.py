@@ -1,7 +1,5 @@
 """Crawls of a simulated web in virtual time, for weeks of it in seconds."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -9,8 +9,6 @@ Python reads when it starts need `subprocess`. The text of a simulated web whose
 seed is `SIMWEB_SEED` in the environment is made before forking, once for all processes with it.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

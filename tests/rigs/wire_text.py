@@ -4,8 +4,6 @@ A character stands for the byte of its number, and ``${expression}`` for the byt
 expression of Python.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fixtures for the tests of eliminators."""
 
-from __future__ import annotations
-
 import pytest
 from seen_rig import disk_eliminator
 

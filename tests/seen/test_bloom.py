@@ -1,7 +1,5 @@
 """Tests of the Bloom eliminator: fast answers, some loss, and the loss measured."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

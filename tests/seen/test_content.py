@@ -1,7 +1,5 @@
 """Tests of the content-seen test: exact, and without documents in process at a crash."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import tempfile
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill, count_lines, damage_of
 from strategies import examples
-from text_tables import lines
+from text_tables import each, lines
 
 from webcrawl.seen import ContentSeen
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -141,14 +139,12 @@ def test_stats_are_all_of_these(content):
     """)
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "error"),
-    [
-        (b"\xc1", CorruptRecordError),
-        (b"\x92\xa4disk\x01", CorruptRecordError),
-        (b"\x92\xa7content\x09", NewerFormatError),
-        (msgspec.msgpack.encode(("content", 1, [(7, 3)], b"")), CorruptRecordError),
-    ],
+@each(
+    "snapshot error",
+    (b"\xc1", CorruptRecordError),
+    (b"\x92\xa4disk\x01", CorruptRecordError),
+    (b"\x92\xa7content\x09", NewerFormatError),
+    (msgspec.msgpack.encode(("content", 1, [(7, 3)], b"")), CorruptRecordError),
 )
 def test_a_snapshot_that_cannot_be_used_is_reported(tmp_path, snapshot, error):
     with pytest.raises(error):

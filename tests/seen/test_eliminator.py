@@ -1,7 +1,5 @@
 """Tests of the disk eliminator: each URL once, in first-seen order, whatever the worker does."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +17,7 @@ from seen_rig import (
     publish,
     submit,
 )
-from text_tables import lines
+from text_tables import each, lines
 
 from webcrawl.seen import levels
 from webcrawl.seen.caches.clock import ClockCache
@@ -224,17 +222,15 @@ class TestTrouble:
 
 
 class TestSnapshots:
-    @pytest.mark.parametrize(
-        ("snapshots", "error", "sentence"),
-        [
-            (
-                [b"", b"\xc1", b"\x90", b"\x92\xa4disk\x01"],
-                CorruptRecordError,
-                "unreadable snapshot",
-            ),
-            ([b"\x92\xa4disk\x02"], NewerFormatError, "use the newer webcrawl"),
-            ([b"\x92\xa5Bloom\x01"], CorruptRecordError, "state of a Bloom eliminator"),
-        ],
+    @each(
+        "snapshots error sentence",
+        (
+            [b"", b"\xc1", b"\x90", b"\x92\xa4disk\x01"],
+            CorruptRecordError,
+            "unreadable snapshot",
+        ),
+        ([b"\x92\xa4disk\x02"], NewerFormatError, "use the newer webcrawl"),
+        ([b"\x92\xa5Bloom\x01"], CorruptRecordError, "state of a Bloom eliminator"),
     )
     def test_a_snapshot_that_cannot_be_used_is_one_clear_sentence(
         self, tmp_path, snapshots, error, sentence

@@ -1,7 +1,5 @@
 """Tests of fingerprints: 64 bits, never 0, the same alone and in a batch."""
 
-from __future__ import annotations
-
 import xxhash
 from hypothesis import given
 from strategies import urls

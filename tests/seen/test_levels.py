@@ -1,7 +1,5 @@
 """Tests of levels: always few runs, and files deleted only when no snapshot needs them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from conftest import FakeClock

@@ -1,7 +1,5 @@
 """Tests of reading a sorted run past damage: each damaged block is reported, and no other."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

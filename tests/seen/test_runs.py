@@ -1,7 +1,5 @@
 """Tests of sorted runs: written fingerprints are found, no others, and damage is detected."""
 
-from __future__ import annotations
-
 import shutil
 import time
 import tracemalloc
@@ -12,6 +10,7 @@ from disk import flip, flipped, full_disk
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from strategies import examples
+from text_tables import each
 
 from webcrawl.seen import runs
 from webcrawl.seen.disk_set import merge
@@ -58,7 +57,7 @@ def run(large):
     opened.close()
 
 
-@pytest.mark.parametrize("count", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 40 * BLOCK + 7])
+@each("count", 1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 40 * BLOCK + 7)
 def test_every_word_is_found_again_and_its_neighbours_are_not(tmp_path, count):
     held = random_words(count)
     write_run(tmp_path / "a.run", np.array_split(held, 3) if count > 2 else [held]).close()
@@ -174,7 +173,7 @@ def damaged(path, tmp_path, block):
     return Run.open(copy)
 
 
-@pytest.mark.parametrize("block", [0, 5, READ_BLOCKS - 1, READ_BLOCKS, LARGE // BLOCK])
+@each("block", 0, 5, READ_BLOCKS - 1, READ_BLOCKS, LARGE // BLOCK)
 def test_damage_in_a_block_is_raised_with_path_and_offset_at_use(tmp_path, large, block):
     held, path = large
     run = damaged(path, tmp_path, block)

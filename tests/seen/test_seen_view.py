@@ -1,7 +1,5 @@
 """Tests that a view of an eliminator's files shows what a restart would return."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of the buffer T: a set of fingerprints and their order of arrival, in its own memory."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

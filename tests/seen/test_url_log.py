@@ -1,7 +1,5 @@
 """Tests of the URL log U and the drain that reads it: order, cuts, cursors."""
 
-from __future__ import annotations
-
 import os
 from array import array
 from functools import partial

@@ -1,12 +1,11 @@
 """Tests of URL traces: what was written is read, after crashes and cut files, too."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
 import pytest
 import warm
+from crawling import printed
 
 from webcrawl.errors import FatalError
 from webcrawl.seen.url_trace import UrlTrace, most_popular, read_trace, write_trace
@@ -82,15 +81,15 @@ def test_the_command_prints_the_properties_of_text_and_of_traces(tmp_path):
     urls = [f"http://h.test/{rank}\n" for rank in range(1, 9) for _ in range(840 // rank)]
     with gzip.open(tmp_path / "urls.gz", "wt") as file:
         file.writelines(urls)
-    found = json.loads(warm.scrapy("urltrace", "--json", tmp_path / "urls.gz").stdout)
+    found = json.loads(printed("urltrace", "--json", tmp_path / "urls.gz"))
     assert found["requests"] == len(urls)
     assert found["distinct"] == 8
     assert found["popularity"] == [[1, 840], [2, 420], [4, 210], [8, 105]]
     assert found["exponent"] == pytest.approx(1)
     write_trace(tmp_path / "trace", [1, 2, 2, 3])
     popular = tmp_path / "popular"
-    run = warm.scrapy("urltrace", tmp_path / "trace", "--popular", popular)
-    assert "repeated      25.0% of the requests" in run.stdout
+    said = printed("urltrace", tmp_path / "trace", "--popular", popular)
+    assert "repeated      25.0% of the requests" in said
     assert read_trace(popular).fps.tolist() == [2, 1, 3]
     (tmp_path / "damaged.gz").write_bytes((tmp_path / "urls.gz").read_bytes()[:40] + bytes(99))
     for name in ("none", "damaged.gz"):
@@ -100,5 +99,5 @@ def test_the_command_prints_the_properties_of_text_and_of_traces(tmp_path):
     (tmp_path / "latin").write_bytes(
         b"http://h.test/\xe4\r\nhttp://h.test/\xe5\nhttp://h.test/\xe4"
     )
-    found = json.loads(warm.scrapy("urltrace", "--json", tmp_path / "latin").stdout)
+    found = json.loads(printed("urltrace", "--json", tmp_path / "latin"))
     assert (found["requests"], found["distinct"]) == (3, 2)

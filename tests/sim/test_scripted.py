@@ -1,14 +1,12 @@
 """Whole crawls through faults that are written down: an outage costs no URL for good, and no server
 is asked that may still be at the last answer."""
 
-from __future__ import annotations
-
 import json
 
-import pytest
 from crawling import access_log, stats_of
 from fault_rig import LONG_SETTINGS, Fault, FaultRig, Scenario, Visits
 from faults import Episode
+from text_tables import cases
 
 # Without the breaker, hosts and URLs would be given up at once.
 _SETTINGS = {
@@ -39,8 +37,13 @@ def _through(directory, episode, lives=1, **settings):
         return said, stats, ended
 
 
-@pytest.mark.parametrize(
-    ("name", "fault"), [("network", "refused"), ("network", "mute"), ("name", "dns_timeout")]
+@cases(
+    "name fault",
+    """
+        network | refused
+        network | mute
+        name    | dns_timeout
+    """,
 )
 def test_an_outage_costs_no_url(tmp_path, name, fault):
     episode = Episode(1.0, 60.0, name, fault)

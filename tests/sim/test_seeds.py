@@ -1,11 +1,10 @@
 """Whole crawls through the faults that seeds draw: nothing is lost, no host hurried."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
 from fault_rig import KINDS, REVISITING, Fault, FaultRig, Scenario, go_through, go_through_seed
+from text_tables import each
 
 # The N-th call of each kind fails, for every N of these.
 _CALLS = ("create", "open", "write", "truncate", "fsync", "unlink", "rmdir", "replace", "rename")
@@ -22,7 +21,7 @@ _LONG = (pytest.mark.long, pytest.mark.timeout(3600))
 _FIRST_SEEDS = (*range(0, 2000, 100), REVISITING)
 
 
-@pytest.mark.parametrize("seed", [2, *range(4, 12)])  # each kind of fault and of key, and parts
+@each("seed", 2, *range(4, 12))  # each kind of fault and of key, and parts
 def test_a_job_is_whole_after_the_faults_of(tmp_path, seed):
     go_through_seed(tmp_path, seed)
 
@@ -31,7 +30,7 @@ def test_no_visit_is_lost_or_early_after_faults(tmp_path):
     go_through_seed(tmp_path, 20_140)  # a clock that is set, a power failure, no file
 
 
-@pytest.mark.parametrize("first", [pytest.param(seed, marks=_LONG) for seed in _FIRST_SEEDS])
+@each("first", *[pytest.param(seed, marks=_LONG) for seed in _FIRST_SEEDS])
 def test_a_job_is_whole_after_the_faults_of_a_hundred_seeds(tmp_path, first):
     hit = Counter()
     for seed in range(first, first + 100):
@@ -60,13 +59,13 @@ def _let_fail(directory, call, number):
     return hit.total()
 
 
-@pytest.mark.parametrize("call", _CALLS)
+@each("call", *_CALLS)
 def test_every_forty_third_call_may_fail(tmp_path, counts, call):
     numbers = range(1, counts[call] + 1, _STEP)
     assert sum(_let_fail(tmp_path / str(number), call, number) for number in numbers)
 
 
-@pytest.mark.parametrize("call", [pytest.param(call, marks=_LONG) for call in _CALLS])
+@each("call", *[pytest.param(call, marks=_LONG) for call in _CALLS])
 def test_every_call_may_fail(tmp_path, counts, call):
     for number in range(1, counts[call] + 1):
         assert _let_fail(tmp_path / str(number), call, number)

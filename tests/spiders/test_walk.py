@@ -1,7 +1,5 @@
 """The random walk spider: what it estimates of a simulated web, whose truth is known."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -14,6 +12,7 @@ from fault_rig import Fault, FaultRig, Scenario
 from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.utils.project import get_project_settings
+from text_tables import each
 
 from webcrawl.simweb import allowed_urls, fetchable_urls, preset
 from webcrawl.simweb.pages import find_page, links_of, url_of
@@ -129,10 +128,7 @@ def walked(links, types, seeds, steps, rng):
     spider.closed("finished")
 
 
-@pytest.mark.parametrize(
-    ("steps", "visited"),
-    [(700, (15, 25)), pytest.param(8000, (60, 80), marks=pytest.mark.long)],
-)
+@each("steps visited", (700, (15, 25)), pytest.param(8000, (60, 80), marks=pytest.mark.long))
 def test_shares_of_a_known_graph_are_true_to_the_errors_logged(caplog, steps, visited):
     caplog.set_level("INFO")
     coverage, misses = [], []
@@ -160,7 +156,7 @@ def test_a_killed_walk_goes_on_and_ends(rig):
     assert 130 < len(asked_in(rig)) < 350
 
 
-@pytest.mark.parametrize("arguments", ["", "seeds=/no/such", "seeds={seeds},steps=0", "a=b"])
+@each("arguments", "", "seeds=/no/such", "seeds={seeds},steps=0", "a=b")
 def test_arguments_that_cannot_be_are_told_in_a_sentence(rig, arguments):
     ended = run(rig, *filter(None, arguments.split(",")))
     assert ended.returncode == 2, ended.stdout

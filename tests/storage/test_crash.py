@@ -1,7 +1,5 @@
 """Files cut at every byte, filled with zeros, or left by a power loss."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -111,20 +109,20 @@ def test_a_snapshot_whose_files_were_synced_survives_a_power_loss(tmp_path, monk
     root.mkdir()
     power = PowerLoss(root, monkeypatch)
     queue = opened(root / "front" / "queue", None)
-    model: list[bytes] = []
-    for world in range(30):
+    model = []
+
+    def use_for_a_while():
         for _ in range(rng.randrange(12)):
             model.append(item(rng.randrange(100)))
             queue.push(model[-1])
         for _ in range(rng.randrange(len(model) + 1)):
             assert queue.pop() == model.pop(0)
+
+    for world in range(30):
+        use_for_a_while()
         saved, kept = queue.snapshot(), list(model)
         sync_paths(queue.written())
-        for _ in range(rng.randrange(12)):
-            model.append(item(rng.randrange(100)))
-            queue.push(model[-1])
-        for _ in range(rng.randrange(len(model) + 1)):
-            assert queue.pop() == model.pop(0)
+        use_for_a_while()
         left = power.lose(tmp_path / str(world), rng)
         found = opened(left / "front" / "queue", saved)
         assert drain(found) == kept

@@ -1,7 +1,5 @@
 """DiskFifo: order, files, damage, a full disk, and a state machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -228,9 +226,9 @@ class FifoMachine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp(prefix="fifo-"))
         self.settings = {"chunk_items": chunk, "segment_bytes": segment}
         self.queue = opened(self.directory / "queue", **self.settings)
-        self.model: deque[bytes] = deque()
-        self.published: tuple[FifoSnapshot | None, list[bytes]] = (None, [])
-        self.prepared: tuple[FifoSnapshot, list[bytes]] | None = None
+        self.model = deque()
+        self.published = (None, [])
+        self.prepared = None
 
     @rule(new=st.binary(max_size=20))
     def push(self, new):
@@ -260,14 +258,12 @@ class FifoMachine(RuleBasedStateMachine):
     @rule()
     def publish(self):
         """Whatever happened since the snapshot was taken; the files are as they were then."""
-        assert self.prepared is not None
         self.published, self.prepared = self.prepared, None
         self.queue.forget()
 
     @precondition(lambda self: self.prepared)
     @rule()
     def crash_between_publish_and_forget(self):
-        assert self.prepared is not None
         self.published, self.prepared = self.prepared, None
         self.crash()
 

@@ -1,7 +1,5 @@
 """Atomic files, the manifest pointer and the directory lock."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from disk import flipped, full_disk
-from text_tables import table
+from text_tables import cases
 
 from webcrawl.storage.atomic import (
     make_directory,
@@ -73,8 +71,6 @@ def test_every_byte_is_written_to_a_pipe_that_takes_few_at_a_time():
         stdout=subprocess.PIPE,
     )
     with reader:
-        assert reader.stdin is not None
-        assert reader.stdout is not None
         write_all(reader.stdin.fileno(), data)
         reader.stdin.close()
         assert reader.stdout.read() == data
@@ -242,17 +238,17 @@ def test_a_manifest_without_a_checksum_is_an_edited_one(tmp_path):
     assert load(tmp_path) == {"format": 2, "state": 2}
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    table("""
+@cases(
+    "text why",
+    """
         gone             | not a readable manifest
-        {}               | no format number
-        {"format": "1"}  | no format number
-        {"format": null} | no format number
-        {"format": 1, "state": 2, "crc32": 7} | checksum mismatch
-        {"format": 1, "state": 2} | it is from before webcrawl 0.1
-        {"format": 3}    | format 3, this webcrawl reads up to 2: use the
-    """),
+        "{}"             | no format number
+        '{"format": "1"}' | no format number
+        '{"format": null}' | no format number
+        '{"format": 1, "state": 2, "crc32": 7}' | checksum mismatch
+        '{"format": 1, "state": 2}' | it is from before webcrawl 0.1
+        '{"format": 3}'   | format 3, this webcrawl reads up to 2: use the
+    """,
 )
 def test_another_manifest_is_refused_with_the_reason(tmp_path, text, why):
     ManifestStore(path=tmp_path).publish({})
@@ -288,7 +284,6 @@ def holder(tmp_path):
         text=True,
     )
     with process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "locked\n"
         yield process
         process.kill()
@@ -302,8 +297,13 @@ def test_a_second_process_is_refused_with_the_holder_of_the_lock(tmp_path, holde
         assert caught.value.holder == f"process {holder.pid}"
 
 
-def test_a_released_lock_can_be_taken_again_and_by_others(tmp_path):
-    first, second = (DirectoryLock(path=tmp_path / "LOCK") for _ in range(2))
+@pytest.fixture
+def locks(tmp_path):
+    return [DirectoryLock(path=tmp_path / "LOCK") for _ in range(2)]
+
+
+def test_a_released_lock_can_be_taken_again_and_by_others(locks):
+    first, second = locks
     first.release()
     first.acquire()
     with pytest.raises(LockedError):
@@ -314,18 +314,17 @@ def test_a_released_lock_can_be_taken_again_and_by_others(tmp_path):
     second.release()
 
 
-def test_a_holder_that_did_not_say_its_name_is_another_process(tmp_path):
-    path = tmp_path / "LOCK"
-    first, second = (DirectoryLock(path=path) for _ in range(2))
+def test_a_holder_that_did_not_say_its_name_is_another_process(locks, tmp_path):
+    first, second = locks
     first.acquire()
-    os.truncate(path, 0)
+    os.truncate(tmp_path / "LOCK", 0)
     with pytest.raises(LockedError, match="held by another process"):
         second.acquire()
     first.release()
 
 
-def test_a_lock_that_cannot_be_written_is_not_held(tmp_path):
-    first, second = (DirectoryLock(path=tmp_path / "LOCK") for _ in range(2))
+def test_a_lock_that_cannot_be_written_is_not_held(locks):
+    first, second = locks
     with full_disk(0):
         first.acquire()
     second.acquire()

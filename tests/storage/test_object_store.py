@@ -1,7 +1,5 @@
 """Object stores: what all of them promise, in a directory and by way of fsspec."""
 
-from __future__ import annotations
-
 import pytest
 from published_shard import forget_memory
 from text_tables import words

@@ -1,7 +1,5 @@
 """The record log: what is in it after appends, torn tails, damage, a full disk."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 
@@ -9,6 +7,7 @@ import pytest
 from disk import file_size_limit, flipped, full_disk
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.storage import record_log
 from webcrawl.storage.record_log import (
@@ -222,7 +221,7 @@ def test_no_record_is_written_that_no_reader_would_take(path, monkeypatch):
 # Other files, other versions
 
 
-@pytest.mark.parametrize("data", [b"not a record log at all", b"WCLX\1\0\0\0", NEWER[::-1]])
+@each("data", b"not a record log at all", b"WCLX\1\0\0\0", NEWER[::-1])
 def test_another_file_is_refused_and_left_alone(path, data):
     path.write_bytes(data)
     for attempt in (
@@ -238,7 +237,7 @@ def test_another_file_is_refused_and_left_alone(path, data):
     assert path.read_bytes() == data
 
 
-@pytest.mark.parametrize("rest", [b"", b"records of a kind not known yet"])
+@each("rest", b"", b"records of a kind not known yet")
 def test_a_log_of_a_newer_version_is_refused_and_left_alone(path, rest):
     path.write_bytes(NEWER + rest)
     sizes = (None, HEADER_SIZE + len(rest)) if rest else (None,)
@@ -301,7 +300,7 @@ def test_a_pack_that_is_cut_or_longer_is_refused(items, data):
         unpack_many(packed + b"x")
 
 
-@pytest.mark.parametrize("size", [None, 0, HEADER_SIZE, "first", "whole"])
+@each("size", None, 0, HEADER_SIZE, "first", "whole")
 def test_other_names_of_a_log_keep_their_bytes_when_it_is_opened(filled, tmp_path, size):
     path, ends = filled
     size = {"first": ends[0], "whole": ends[-1]}.get(size, size)

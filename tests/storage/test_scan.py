@@ -1,7 +1,5 @@
 """Reading record logs past damage: whatever is flipped or cut, every other record is found."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of lines, sorted beyond memory."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

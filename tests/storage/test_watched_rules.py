@@ -1,7 +1,5 @@
 """A file of rules that is watched: the end of a reading, and errors that are no line's."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Which spellings are one URL, and that comparing never leads to another server."""
 
-from __future__ import annotations
-
 import doctest
 import random
 from urllib.parse import quote
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, urls
-from text_tables import lines, pieces, table
+from text_tables import cases, each, pieces, table
 
 from webcrawl.urls import equivalence, host_of, normalize, origin_of
 from webcrawl.urls.equivalence import DEFAULT, RULES, STANDARD, Equivalence
@@ -33,7 +31,7 @@ def test_examples_of_the_documentation_hold():
     assert doctest.testmod(equivalence) == (0, 13)
 
 
-@pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
+@each("rule", *sorted(RULES - STANDARD))
 def test_every_rule_has_an_example_and_says_what_it_risks(rule):
     assert equivalence.__doc__ is not None
     section = equivalence.__doc__.partition(f"\n{rule}: ")[2].partition("\n>>> ")
@@ -41,10 +39,9 @@ def test_every_rule_has_an_example_and_says_what_it_risks(rule):
     assert "isks" in section[0] or "Off by default" in section[0]
 
 
-@pytest.mark.parametrize(
-    ("url", "form"),
-    [
-        *table("""
+@cases(
+    "url form",
+    """
         http://a.test/x;JSESSIONID=44f3a9c08e1d72b5?b | http://a.test/x?b
         http://a.test/x;JSESSIONID=44f3a9c08e1d72b5.node1?b | http://a.test/x?b
         http://a.test/x;JSESSIONID=1016 | http://a.test/x;JSESSIONID=1016
@@ -85,17 +82,17 @@ def test_every_rule_has_an_example_and_says_what_it_risks(rule):
         ftp://a.test//x?b=1&a=2 | ftp://a.test//x?b=1&a=2
         gopher://a.test/1//x%7E | gopher://a.test/1//x%7E
         gopher://a.test/1?b=1&a=2 | gopher://a.test/1?b=1&a=2
-        """),
-        ("http://a.test/?" + 200 * "&" + "a", "http://a.test/?" + 200 * "&" + "a"),
-    ],
+                LONG | LONG
+    """,
+    {"LONG": "http://a.test/?" + 200 * "&" + "a"},
 )
 def test_form_by_the_default_rules(url, form):
     assert Equivalence().comparison_form(url) == form
 
 
-@pytest.mark.parametrize(
-    ("url", "form"),
-    table("""
+@cases(
+    "url form",
+    """
         http://a.test/index.htm?x=1                           | http://a.test/?x=1
         http://a.test/a/INDEX.PHP5                            | http://a.test/a/
         http://a.test/index.shtml;jsessionid=44f3a9c08e1d72b5 | http://a.test/
@@ -103,7 +100,7 @@ def test_form_by_the_default_rules(url, form):
         http://a.test/myindex.html                            | http://a.test/myindex.html
         http://a.test/index.html/x                            | http://a.test/index.html/x
         http://a.test/default.asp                             | http://a.test/
-    """),
+    """,
 )
 def test_index_names_are_those_of_pages(url, form):
     assert Equivalence(DEFAULT | {"index_names"}).comparison_form(url) == form
@@ -114,16 +111,16 @@ def test_lower_case_leaves_escapes_as_percent_case_has_them():
     assert both.comparison_form("http://a.test/%C3%A9%41B?C=%c3") == "http://a.test/%C3%A9ab?C=%C3"
 
 
-@pytest.mark.parametrize("rule", sorted(RULES - STANDARD))
+@each("rule", *sorted(RULES - STANDARD))
 def test_rule_that_is_off_changes_nothing(rule):
     url = "http://a.test//X;jsessionid=44f3a9c08e1d72b5/%7e/index.html?utm_source=x&b=%c3&&a=1&sid=44f3a9c08e1d72b5"
     assert ALL.comparison_form(url) == "http://a.test/x/~/?a=1&b=%C3"
     assert Equivalence(RULES - {rule}).comparison_form(url) != ALL.comparison_form(url)
 
 
-@pytest.mark.parametrize(
-    ("name", "alphabet", "length", "caught"),
-    table("""
+@each(
+    "name alphabet length caught",
+    *table("""
         JSESSIONID | 0123456789ABCDEF                                               | 32 | 0.999
         PHPSESSID  | 0123456789abcdefghijklmnopqrstuv                               | 26 | 0.99
         osCsid     | 0123456789abcdef                                               | 32 | 0.999
@@ -158,9 +155,9 @@ def test_comparison_forms_never_raise_and_are_final(url, rules):
     assert Equivalence(rules).comparison_form(form) == form
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    lines("""
+    """
         http://a.test/%%34%31
         http://a.test/%%411
         http://a.test/;jsessionid=%4?%41
@@ -172,7 +169,7 @@ def test_comparison_forms_never_raise_and_are_final(url, rules):
         http://a.test/?sid=%30123456789abcdefA
         http?b=1&a=1
         http://a.test?b=1&a=1
-    """),
+    """,
 )
 def test_comparison_forms_of_odd_urls_are_final(url):
     form = ALL.comparison_form(url)

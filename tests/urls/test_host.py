@@ -1,19 +1,16 @@
 """The key of politeness, and the scope of a robots.txt."""
 
-from __future__ import annotations
-
 import ada_url
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.urls import host_of, normalize, origin_of
 
 
-@pytest.mark.parametrize(
-    ("url", "host", "origin"),
-    table("""
+@each(
+    "url host origin",
+    *table("""
         http://a.test/              | a.test            | http://a.test
         https://a.test:8443/x:y/    | a.test            | https://a.test:8443
         http://xn--mnchen-3ya.de/   | xn--mnchen-3ya.de | http://xn--mnchen-3ya.de
@@ -36,7 +33,7 @@ def test_host_and_origin_of(url, host, origin):
     assert origin_of(url) == origin
 
 
-@pytest.mark.parametrize("url", ["", "mailto:a@b.test", "/path", "//a.test/"])
+@each("url", "", "mailto:a@b.test", "/path", "//a.test/")
 def test_url_without_authority_has_no_host(url):
     assert host_of(url) == ""
     assert origin_of(url) == ""

@@ -1,15 +1,12 @@
 """One spelling per URL, and never another server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from text_tables import lines, table
+from text_tables import cases, each, lines, table
 
 from webcrawl.urls import HTTP_SCHEMES, SCHEMES, host_of, normalize, normalize_seed, origin_of
 
@@ -48,10 +45,9 @@ def test_agrees_with_every_vector_of_the_web_platform():
     assert len(VECTORS) == 888
 
 
-@pytest.mark.parametrize(
-    ("given_url", "spelling"),
-    [
-        *table(r"""
+@cases(
+    "given_url spelling",
+    r"""
         HTTP://Example.COM:80 | http://example.com/
         https://example.com:443/a/../b/./c?q#part | https://example.com/b/c?q
         https://example.com:80/ | https://example.com:80/
@@ -63,19 +59,17 @@ def test_agrees_with_every_vector_of_the_web_platform():
         http:\\a.test\x | http://a.test/x
         http://user:secret@a.test/@x?y@z | http://a.test/@x?y@z
         http://a.test. | http://a.test./
-        """),
-        ("  http://a.test/x y\n", "http://a.test/x%20y"),
-        ("http://a.test/\udcff", "http://a.test/%EF%BF%BD"),
-        ("http://a.test/\ud83d\ude00", "http://a.test/%F0%9F%98%80"),
-    ],
-)  # fmt: skip
+        "  http://a.test/x y\n" | http://a.test/x%20y
+        "http://a.test/\udcff" | http://a.test/%EF%BF%BD
+        "http://a.test/\ud83d\ude00" | http://a.test/%F0%9F%98%80
+    """,
+)
 def test_url_has_one_spelling(given_url, spelling):
     assert normalize(given_url) == spelling
 
 
-@pytest.mark.parametrize(
+@each(
     "nonsense",
-    [
         *lines("""
         example.com
         /path
@@ -92,7 +86,7 @@ def test_url_has_one_spelling(given_url, spelling):
         """),
         "",
         "http://\ud800/",
-    ],
+
 )  # fmt: skip
 def test_what_cannot_be_fetched_is_none(nonsense):
     assert normalize(nonsense) is None
@@ -122,9 +116,8 @@ def test_other_schemes_are_fetchable_when_asked_for():
     assert normalize("mailto:a@b.test", schemes=frozenset({"mailto"})) is None
 
 
-@pytest.mark.parametrize(
-    ("given_url", "spelling"),
-    table("""
+@each(
+    "given_url spelling",*table("""
         ftp://me:secret@A.Test:21/a/../b;type=i | ftp://a.test/b;type=i
         ftp://a.test:80/%2Fetc                  | ftp://a.test:80/%2Fetc
         gopher://A.Test:70/0/Some Text%09x#y    | gopher://a.test/0/Some%20Text%09x
@@ -148,16 +141,15 @@ def test_other_schemes_are_fetchable_when_asked_for():
         X-Own+1.0://A.Test:70/b                 | x-own+1.0://a.test:70/b
         mailto:a@b.test                         |
         file:///etc/passwd                      |
-    """),
+    """)
 )  # fmt: skip
 def test_ftp_and_gopher_urls_have_one_spelling_too(given_url, spelling):
     assert normalize(given_url, schemes=SCHEMES) == (spelling or None)
 
 
-@pytest.mark.parametrize(
-    ("line", "url"),
-    [
-        *table("""
+@each(
+    "line url",
+    *table("""
         example.com               | http://example.com/
         example.com:8080          | http://example.com:8080/
         example.com:8080/x        | http://example.com:8080/x
@@ -171,9 +163,8 @@ def test_ftp_and_gopher_urls_have_one_spelling_too(given_url, spelling):
         gopher://Example.com:70/1 | gopher://example.com/
         not a host                |
         """),
-        ("  Example.com/a ", "http://example.com/a"),
-        ("", None),
-    ],
+    ("  Example.com/a ", "http://example.com/a"),
+    ("", None),
 )
 def test_seed_may_lack_its_scheme(line, url):
     assert normalize_seed(line) == (url or None)

@@ -1,20 +1,16 @@
 """Who registered a host's domain, from the list in the package alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
-import pytest
-from text_tables import table
+from text_tables import each, table
 
 from webcrawl.urls.registered_domain import registered_domain, site_of
 
 
-@pytest.mark.parametrize(
-    ("host", "domain"),
-    [
-        *table("""
+@each(
+    "host domain",
+    *table("""
         example.com               | example.com
         a.b.example.com           | example.com
         www.bbc.co.uk             | bbc.co.uk
@@ -34,16 +30,15 @@ from webcrawl.urls.registered_domain import registered_domain, site_of
         2001:db8::1               | 2001:db8::1
         a..com                    | a..com
         """),
-        ("", ""),
-    ],
+    ("", ""),
 )
 def test_registered_domain_of_host(host, domain):
     assert registered_domain(host) == domain
 
 
-@pytest.mark.parametrize(
-    ("host", "site"),
-    table("""
+@each(
+    "host site",
+    *table("""
         www.bbc.co.uk       | bbc.co.uk
         alice.github.io     | alice.github.io
         www.alice.github.io | alice.github.io

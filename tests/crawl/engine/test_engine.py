@@ -1,7 +1,5 @@
 """The seams in Scrapy's private parts: these fail loudly on another Scrapy."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from functools import partial
@@ -28,6 +26,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.decorators import _warn_spider_arg
 from scrapy.utils.reactor import CallLaterOnce
 from scrapy.utils.test import get_crawler
+from text_tables import cases, each
 
 from webcrawl.crawl.engine._engine import (
     SCRAPY,
@@ -74,15 +73,16 @@ def test_a_scrapy_that_lacks_what_is_used_is_refused(opening_engine, monkeypatch
         check_engine(opening_engine)
 
 
-@pytest.mark.parametrize(
-    ("location", "target"),
-    [
-        ("http://b.test:8080/x", "http://b.test:8080/x"),
-        ("http://b.test:25/x", None),
-        ("http://b.test/" + 2048 * "x", None),
-        ("ftp://b.test/x", None),
-        ("file:///etc/passwd", None),
-    ],
+@cases(
+    "location target",
+    """
+        http://b.test:8080/x | http://b.test:8080/x
+        http://b.test:25/x   | None
+        LONG                 | None
+        ftp://b.test/x       | None
+        file:///etc/passwd   | None
+    """,
+    {"LONG": "http://b.test/" + 2048 * "x"},
 )
 def test_a_redirect_of_an_ordinary_request_leads_nowhere_that_a_link_may_not(location, target):
     crawler = get_crawler(settings_dict={"URL_MAX_LENGTH_BYTES": 2048})
@@ -156,23 +156,20 @@ class Answers:
 _THERE, _NEW = Response("http://a.test/there"), Request("http://a.test/new")
 
 
-@pytest.mark.parametrize(
+@each(
     "answers",
-    [
-        {"request": None, "response": _THERE},
-        {"request": [None], "response": [_THERE]},
-        {"request": _THERE, "response": _NEW},
-        {"request": [_NEW], "response": ValueError()},
-        {"request": ValueError(), "exception": _THERE},
-        {"request": IgnoreRequest(), "exception": [_NEW]},
-        {"request": KeyError(), "exception": None},
-        {"response": KeyError(), "exception": _THERE},
-        {"request": 7},
-        {"request": [7], "exception": None},
-        {"response": None},
-        {"response": [7]},
-    ],
-    ids=str,
+    {"request": None, "response": _THERE},
+    {"request": [None], "response": [_THERE]},
+    {"request": _THERE, "response": _NEW},
+    {"request": [_NEW], "response": ValueError()},
+    {"request": ValueError(), "exception": _THERE},
+    {"request": IgnoreRequest(), "exception": [_NEW]},
+    {"request": KeyError(), "exception": None},
+    {"response": KeyError(), "exception": _THERE},
+    {"request": 7},
+    {"request": [7], "exception": None},
+    {"response": None},
+    {"response": [7]},
 )
 def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
     def outcome(way):
@@ -199,7 +196,7 @@ def test_middlewares_are_called_as_by_scrapy_s_manager(answers):
     assert by_scrapy[1] == {b"Accept": [b"*/*"], b"User-Agent": [b"default"]}
 
 
-@pytest.mark.parametrize("manager", [SignalManager, DirectSignals])
+@each("manager", SignalManager, DirectSignals)
 def test_receivers_get_the_arguments_they_accept_and_errors_are_logged(manager, caplog):
     heard = []
     sender, signal = object(), object()

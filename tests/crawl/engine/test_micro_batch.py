@@ -1,7 +1,5 @@
 """Pages that arrive together run each stage back to back."""
 
-from __future__ import annotations
-
 import asyncio
 
 from webcrawl.crawl.engine import micro_batch

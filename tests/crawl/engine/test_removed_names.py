@@ -1,7 +1,5 @@
 """Crawls with a later Scrapy that lacks a name: they go on, or one sentence says what to do."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Signals and clocks: a crawl that is stopped, continued, told to end, or lives through the setting
 of its machine's clock is complete by the simulated web's own truth, and polite by its record."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import signal

@@ -1,7 +1,5 @@
 """Crawls that cannot go on: they end with a sentence, and the same command loses nothing."""
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -18,6 +16,7 @@ from crawling import (
     wait_until,
     warc_urls,
 )
+from text_tables import each
 
 # Scrapy, which may write files of so many bytes.
 LIMITED = """
@@ -124,7 +123,7 @@ def test_damage_met_by_the_background_work_ends_the_crawl(web):
     assert is_last_sentence(output, f"JOBDIR {web.job} is damaged", "discovered-", "start over")
 
 
-@pytest.mark.parametrize("fails", [True, False])
+@each("fails", True, False)
 def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
     user_module, web, monkeypatch, fails
 ):
@@ -143,7 +142,7 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
     assert is_complete_after(web, command)
 
 
-@pytest.mark.parametrize("method", ["acquire", "release"])
+@each("method", "acquire", "release")
 def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(user_module, web, method):
     user_module("bug", BUG.replace("{method}", method))
     command = web.command(POLITENESS_MAX_DELAY=0.2)

@@ -1,7 +1,5 @@
 """When a checkpoint is made and when it must not be; what it consists of is tested with the job."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import Counter
@@ -9,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from scrapy.signalmanager import SignalManager
+from text_tables import each
 
 from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
@@ -129,7 +128,7 @@ async def test_a_crawl_that_is_ending_makes_no_checkpoint(crawl):
     assert crawl.saved() == b"0"
 
 
-@pytest.mark.parametrize("raised", [True, False])
+@each("raised", True, False)
 async def test_a_module_that_cannot_store_its_pages_keeps_the_checkpoint_from_being_made(
     crawl, caplog, raised
 ):
@@ -178,7 +177,7 @@ async def test_checkpoints_are_kept_while_the_crawl_goes_on_and_not_at_its_end(c
     assert [one.own.snapshots["number"] for one in checkpoints] == [b"2", b"3"]
 
 
-@pytest.mark.parametrize("error", [OSError("no room"), ValueError("a bug")])
+@each("error", OSError("no room"), ValueError("a bug"))
 async def test_a_checkpoint_that_cannot_be_kept_is_still_published(crawl, error, caplog):
     def fail():
         raise error

@@ -1,7 +1,5 @@
 """The journal of commands: what is damaged in it is named."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

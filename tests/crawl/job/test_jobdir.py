@@ -1,7 +1,5 @@
 """The job directory: checkpoints of real parts, and every way to die while one is made."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -15,8 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 import warm
-from disk import PowerLoss, drain, file_size_limit, item, items
+from disk import PowerLoss, drain, file_size_limit, full_disk, item, items
 from fifo_part import FifoPart
+from text_tables import cases, each
 
 from webcrawl.crawl.job import state_directory
 from webcrawl.crawl.job.jobdir import Job
@@ -112,20 +111,20 @@ def test_snapshots_left_by_a_killed_process_are_deleted_at_the_next_open(saved):
         assert "snapshot-000002.log" not in names(saved)
 
 
-@pytest.mark.parametrize(
+@cases(
     "runs",
-    [
-        [("first", False, True), ("first", False, False), ("second", True, False),
-         ("second", True, True), ("second", False, False), ("first", True, False)],
+    """
+        first+ first second! second!+ second first!
         # A system that does not name its boots.
-        [("", False, True), ("", True, True)],
-    ],
-)  # fmt: skip
+        + !+
+    """,
+)
 def test_another_boot_is_noticed_until_a_checkpoint_was_made_in_it(jobdir, runs):
-    for number, (boot, rebooted, makes_one) in enumerate(runs):
-        with begun(jobdir, read_boot_id=lambda boot=boot: boot) as job:
-            assert job.own.rebooted is rebooted, number
-            if makes_one:
+    """In another boot than that of the last checkpoint (!), and one is made there (+)."""
+    for number, run in enumerate(runs.split()):
+        with begun(jobdir, read_boot_id=lambda run=run: run.rstrip("!+")) as job:
+            assert job.own.rebooted is ("!" in run), number
+            if "+" in run:
                 checkpoint(job)
 
 
@@ -226,16 +225,21 @@ def test_a_job_of_a_newer_format_is_refused(saved):
     assert "format 3, this webcrawl reads up to 2: use the newer webcrawl" in refusal(saved)
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [{"boot_id": None}, {"snapshot": None}, {"snapshot": {"file": "x"}}, {"snapshot": {}}],
+    """
+        {"boot_id": None}
+        {"snapshot": None}
+        {"snapshot": {"file": "x"}}
+        {"snapshot": {}}
+    """,
 )
 def test_a_manifest_without_what_publish_puts_in_is_refused(saved, changes):
     edit_manifest(saved, **changes)
     assert str(saved / "CURRENT") in refusal(saved)
 
 
-@pytest.mark.parametrize("state", ["", "shards/00"])
+@each("state", "", "shards/00")
 def test_a_job_whose_snapshot_is_gone_or_pointer_damaged_is_refused(saved, state):
     path = saved / state / "snapshot-000001.log"
     path.unlink()
@@ -244,7 +248,7 @@ def test_a_job_whose_snapshot_is_gone_or_pointer_damaged_is_refused(saved, state
     assert "does not name a manifest" in refusal(saved)
 
 
-@pytest.mark.parametrize("state", ["", "shards/00"])
+@each("state", "", "shards/00")
 def test_a_job_whose_snapshot_is_damaged_at_any_byte_is_refused(saved, state):
     path = saved / state / "snapshot-000001.log"
     data = path.read_bytes()
@@ -275,7 +279,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_live_and_the_next_one_good(saved
     queue.push_many(items(20, 30))
     prepared = job.prepare({})
     for room in range(0, 150, 5):
-        with file_size_limit(room), pytest.raises(OSError, match="File too large") as caught:
+        with full_disk(room) as caught:
             job.publish(prepared)
         assert is_disk_full(caught.value)
         assert json.loads((saved / "manifest-000001.json").read_text())["sequence"] == 1
@@ -293,7 +297,7 @@ def test_what_a_failed_checkpoint_had_to_sync_is_synced_by_the_next(jobdir, monk
     job, queue = opened(jobdir)
     queue.push_many(items(20))
     first = job.prepare({})
-    with file_size_limit(10), pytest.raises(OSError, match="File too large"):
+    with full_disk(10):
         job.publish(first)
     assert jobdir / NAME / "00000000.log" in unsynced(first)
     assert unsynced(job.prepare({})) == unsynced(first)
@@ -306,18 +310,18 @@ def unsynced(prepared):
     return {path for _, state in prepared.states for path in state.paths}
 
 
-@pytest.mark.parametrize(
-    ("error", "is_full"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device"), True),
-        (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
-        (OSError(errno.EFBIG, "File too large"), True),
-        (OSError(errno.EIO, "Input/output error"), False),
-        (ValueError("No space"), False),
-    ],
+@cases(
+    "name is_full",
+    """
+        ENOSPC | True
+        EDQUOT | True
+        EFBIG  | True
+        EIO    | False
+    """,
 )
-def test_a_full_disk_is_told_from_other_trouble(error, is_full):
-    assert is_disk_full(error) is is_full
+def test_a_full_disk_is_told_from_other_trouble(name, is_full):
+    assert is_disk_full(OSError(getattr(errno, name), "No space")) is is_full
+    assert not is_disk_full(ValueError("No space"))
 
 
 def test_work_goes_on_while_a_checkpoint_is_published(jobdir):
@@ -343,7 +347,7 @@ def saves(job, **states):
     return job.prepare({})
 
 
-@pytest.mark.parametrize("length", [0, 1, 19, 20, 21, 40, 55])
+@each("length", 0, 1, 19, 20, 21, 40, 55)
 def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
     for module in (state_directory, record_log):
         monkeypatch.setattr(module, "MAX_PAYLOAD", 20)
@@ -358,7 +362,7 @@ def test_a_snapshot_in_pieces_comes_back_also_when_the_disk_was_full_at_first(jo
     with begun(jobdir) as job:
         prepared = saves(job, large=iter([b"x" * 50] * 9))
         for room in (60, 300):
-            with file_size_limit(room), pytest.raises(OSError, match="File too large"):
+            with full_disk(room):
                 job.publish(prepared)
         job.publish(prepared)
     with begun(jobdir) as job:

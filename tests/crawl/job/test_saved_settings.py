@@ -1,7 +1,5 @@
 """What a crawl was given is found again in its job directory, and only that."""
 
-from __future__ import annotations
-
 import re
 
 from scrapy.settings import Settings

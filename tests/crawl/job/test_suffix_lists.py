@@ -1,7 +1,5 @@
 """The public suffix list of new crawls, its update, and the one that a job keeps."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Counts of the whole crawl, over the runs that it takes."""
 
-from __future__ import annotations
-
 import msgspec
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler

@@ -1,7 +1,5 @@
 """Counts of the links of pages."""
 
-from __future__ import annotations
-
 from webcrawl.crawl.links.link_counts import LinkCounts
 
 

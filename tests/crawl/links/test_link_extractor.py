@@ -1,13 +1,12 @@
 """Which links a page has, by what kind of document it is."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
 import pytest
 import warc_checks
 from scrapy.settings import Settings
+from text_tables import cases, each
 
 import webcrawl.settings
 from webcrawl.crawl.links import link_extractor
@@ -21,6 +20,9 @@ SITEMAP = b'<?xml version="1.0"?><urlset><url><loc>http://a.test/1</loc></url></
 INDEX = b"<sitemapindex><sitemap><loc>http://a.test/2.xml</loc></sitemap></sitemapindex>"
 RSS = b"<rss><channel><item><title>One</title><link>/1</link></item></channel></rss>"
 HTML = b"<!DOCTYPE html><title>x</title><a href=/1>One</a>"
+PACKED_SITEMAP, PACKED_INDEX, PACKED_TEXT = (
+    gzip.compress(data, mtime=0) for data in (SITEMAP, INDEX, b"http://a.test/1\n")
+)
 CSS = b"@import 'x.css'; a { background: url(/x.png) }"
 
 
@@ -29,17 +31,17 @@ def page(body, content_type="text/html", *, headers=(), **more):
     return warc_checks.page(url=URL, body=body, links=[], **more)
 
 
-def reader(**settings):
+def reader(settings=(), **more):
     values = Settings()
     values.setmodule(webcrawl.settings)
-    values.setdict(settings)
-    return PageLinks.from_settings(values)
+    values.setdict(dict(settings))
+    return PageLinks.from_settings(values, **more)
 
 
 def found(body, content_type="text/html", *, settings=None, **more):
     """Kind and path of all links; those to be taken in slices follow a semicolon."""
     one = page(body, content_type, **more)
-    slow = reader(**settings or {}).find(one)
+    slow = reader(settings or {}).find(one)
     links = as_text(one.links)
     return links if slow is None else f"{links}; {as_text(link for link in slow if link)}"
 
@@ -48,53 +50,51 @@ def as_text(links):
     return ", ".join(f"{link.kind} {link.url.removeprefix('http://a.test')}" for link in links)
 
 
-@pytest.mark.parametrize(
-    ("content_type", "body", "links"),
-    [
-        ("text/html", HTML, "a /1"),
-        ("application/xhtml+xml", HTML, "a /1"),
-        ("application/xml", b"<html xmlns='x'><a href='/1'/></html>", "a /1"),
-        ("", HTML, "a /1"),
-        ("", b"\xef\xbb\xbf\n<p><a href=/1>", "a /1"),
-        ("", b"plain <a href=/1>", ""),
-        ("unknown/unknown", RSS, "; item /1"),
-        ("text/plain", HTML, ""),
-        ("application/zip", HTML, ""),
-        ("text/xml", RSS, "; item /1"),
-        ("application/rss+xml", RSS, "; item /1"),
-        (
-            "application/atom+xml",
-            b"<feed><entry><link href='/1'/></entry></feed>",
-            "; item /1",
-        ),
-        ("application/xml", SITEMAP, "; loc /1"),
-        ("text/xml", INDEX, "; sitemap /2.xml"),
-        ("text/xml", b"<svg><a href='/1'/></svg>", ""),
-        ("image/svg+xml", b"<svg><a href='/1'/></svg>", ""),
-        ("text/css", CSS, ""),
-    ],
+@cases(
+    "content_type body links",
+    r"""
+        text/html             | HTML                                             | a /1
+        application/xhtml+xml | HTML                                             | a /1
+        application/xml       | b"<html xmlns='x'><a href='/1'/></html>"         | a /1
+        ""                    | HTML                                             | a /1
+        ""                    | b"\xef\xbb\xbf\n<p><a href=/1>"                  | a /1
+        ""                    | b"plain <a href=/1>"                             | ""
+        unknown/unknown       | RSS                                              | ; item /1
+        text/plain            | HTML                                             | ""
+        application/zip       | HTML                                             | ""
+        text/xml              | RSS                                              | ; item /1
+        application/rss+xml   | RSS                                              | ; item /1
+        application/atom+xml  | b"<feed><entry><link href='/1'/></entry></feed>" | ; item /1
+        application/xml       | SITEMAP                                          | ; loc /1
+        text/xml              | INDEX                                            | ; sitemap /2.xml
+        text/xml              | b"<svg><a href='/1'/></svg>"                     | ""
+        image/svg+xml         | b"<svg><a href='/1'/></svg>"                     | ""
+        text/css              | CSS                                              | ""
+    """,
+    globals(),
 )
 def test_documents_are_told_apart_by_their_type_and_root(content_type, body, links):
     assert found(body, content_type) == links
 
 
-@pytest.mark.parametrize(
-    ("content_type", "body", "links"),
-    [
-        ("text/xml", SITEMAP, "; loc /1"),
-        ("text/html", SITEMAP, "; loc /1"),
-        ("application/octet-stream", gzip.compress(SITEMAP, mtime=0), "; loc /1"),
-        ("application/gzip", gzip.compress(INDEX, mtime=0), "; sitemap /2.xml"),
-        ("text/plain", b"http://a.test/1\nhttp://a.test/2\n", "; loc /1, loc /2"),
-        ("text/plain", gzip.compress(b"http://a.test/1\n", mtime=0), "; loc /1"),
-        ("text/xml", RSS, "; item /1"),
-        ("text/html", HTML, "a /1"),
-        ("text/plain", b"<html><link rel=alternate href=/1>", "alternate /1"),
-        ("image/png", b"\x89PNG\r\n\x1a\n", "; "),
-    ],
+@cases(
+    "content_type body links",
+    r"""
+        text/xml                 | SITEMAP | ; loc /1
+        text/html                | SITEMAP | ; loc /1
+        application/octet-stream | PACKED_SITEMAP | ; loc /1
+        application/gzip         | PACKED_INDEX | ; sitemap /2.xml
+        text/plain               | b"http://a.test/1\nhttp://a.test/2\n" | ; loc /1, loc /2
+        text/plain               | PACKED_TEXT | ; loc /1
+        text/xml                 | RSS | ; item /1
+        text/html                | HTML | a /1
+        text/plain               | b"<html><link rel=alternate href=/1>" | alternate /1
+        image/png                | b"\x89PNG\r\n\x1a\n" | ";"
+    """,
+    globals(),
 )
 def test_a_named_sitemap_is_read_as_one_only_if_it_looks_like_one(content_type, body, links):
-    assert found(body, content_type, kind="sitemap") == links
+    assert found(body, content_type, kind="sitemap").strip() == links
 
 
 def test_header_links_come_first_and_each_url_once():
@@ -124,21 +124,20 @@ def test_anchor_text_kind_and_relation_are_kept():
     ]
 
 
-@pytest.mark.parametrize(
-    ("kinds", "content_type", "body", "links"),
-    [
-        ("css,stylesheet", "text/css", CSS,
-         "; stylesheet /dir/x.css, css /x.png"),
-        ("img,form", "text/html", b"<img src=/i><form action=/f?x><a href=/a>",
-         "img /i, form /f"),
-        ("a", "text/xml", RSS, ""),
-        ("a", "text/xml", SITEMAP, ""),
-        ("item", "text/xml", RSS, "; item /1"),
-        ("sitemap", "text/xml", SITEMAP, "; "),
-        ("item", "text/html", HTML, ""),
-        ("sitemap", "text/html", b"<link rel=sitemap href=/s><a href=/a>", "sitemap /s"),
-    ],
-)  # fmt: skip
+@cases(
+    "kinds content_type body links",
+    """
+        css,stylesheet | text/css | CSS | ; stylesheet /dir/x.css, css /x.png
+        img,form | text/html | b"<img src=/i><form action=/f?x><a href=/a>" | img /i, form /f
+        a | text/xml | RSS | ""
+        a | text/xml | SITEMAP | ""
+        item | text/xml | RSS | ; item /1
+        sitemap | text/xml | SITEMAP | "; "
+        item | text/html | HTML | ""
+        sitemap | text/html | b"<link rel=sitemap href=/s><a href=/a>" | sitemap /s
+    """,
+    globals(),
+)
 def test_only_the_kinds_that_are_asked_for(kinds, content_type, body, links):
     assert found(body, content_type, settings={"LINK_KINDS": kinds}) == links
 
@@ -192,13 +191,10 @@ def no_links(document):
     return [Link("/1"), "/2"]
 
 
-@pytest.mark.parametrize("extractor", [raises_after_one, no_links])
+@each("extractor", raises_after_one, no_links)
 def test_of_a_link_extractor_that_raises_the_links_so_far_count(extractor, caplog):
-    values = Settings()
-    values.setmodule(webcrawl.settings)
-    values.set("LINK_EXTRACTORS", {"text/plain": extractor})
     counted = []
-    pages = PageLinks.from_settings(values, count=counted.append)
+    pages = reader({"LINK_EXTRACTORS": {"text/plain": extractor}}, count=counted.append)
     for _ in range(3):
         links = [link for link in pages.find(page(b"x", "text/plain")) if link]
         assert links == [Link("http://a.test/1")]
@@ -206,28 +202,28 @@ def test_of_a_link_extractor_that_raises_the_links_so_far_count(extractor, caplo
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
-@pytest.mark.parametrize("path", ["no.such.module", "json.no_such", "json", 3])
+@each("path", "no.such.module", "json.no_such", "json", 3)
 def test_a_link_extractor_that_is_not_there_is_told_in_a_sentence(path):
     with pytest.raises(FatalError, match=r"^LINK_EXTRACTORS cannot be used: .*\.$"):
-        reader(LINK_EXTRACTORS={"text/plain": path})
+        reader({"LINK_EXTRACTORS": {"text/plain": path}})
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "said"),
-    [
-        (b"<meta name=robots content='noindex, nofollow'>", [], (True, True)),
-        (b"<META NAME=Robots CONTENT=NONE>", [], (True, True)),
-        (b"<meta name=webcrawl content=noindex>", [], (True, False)),
-        (b"<meta name=otherbot content=none>", [], (False, False)),
-        (b"<p>", [(b"x-robots-tag", b"nofollow")], (False, True)),
-        (b"<p>", [(b"X-Robots-Tag", b"webcrawl: nofollow, noindex")], (True, True)),
-        (b"<p>", [(b"X-Robots-Tag", b"otherbot: none")], (False, False)),
-        (b"<meta name=robots content=noindex>", [(b"X-Robots-Tag", b"nofollow")], (True, True)),
-    ],
+@cases(
+    "body headers said",
+    """
+        b"<meta name=robots content='noindex, nofollow'>" | [] | (True, True)
+        b"<META NAME=Robots CONTENT=NONE>" | [] | (True, True)
+        b"<meta name=webcrawl content=noindex>" | [] | (True, False)
+        b"<meta name=otherbot content=none>" | [] | (False, False)
+        b"<p>" | [(b"x-robots-tag", b"nofollow")] | (False, True)
+        b"<p>" | [(b"X-Robots-Tag", b"webcrawl: nofollow, noindex")] | (True, True)
+        b"<p>" | [(b"X-Robots-Tag", b"otherbot: none")] | (False, False)
+        b"<meta name=robots content=noindex>" | [(b"X-Robots-Tag", b"nofollow")] | (True, True)
+    """,
 )
 def test_what_the_page_asks_of_crawlers_is_on_it(body, headers, said):
     one = page(body, headers=headers)
-    reader(USER_AGENT="WebCrawl/0.1").find(one)
+    reader({"USER_AGENT": "WebCrawl/0.1"}).find(one)
     assert (one.robots.noindex, one.robots.nofollow) == said
 
 
@@ -269,26 +265,27 @@ def test_links_of_a_style_sheet_are_bounded():
     assert found(sheet, "text/css", settings=settings) == "; css /1, css /2, css /3"
 
 
-FEED = b"<rss><channel>%b</channel></rss>"
-ITEM = b"<item><link>/1</link><title>%b</title></item>"
+ONE_ITEM = b"<rss><item><link>/1</link><title>One</title></item></rss>"
+TWO_ITEMS = ONE_ITEM.replace(b"</rss>", b"<item><link>/1</link><title>Two</title></item></rss>")
 GRAPH = {"ITEM_PIPELINES": {"webcrawl.pipelines.link_graph.LinkGraph": 1}}
 
 
-@pytest.mark.parametrize(
-    ("body", "content_type", "header", "texts", "number"),
-    [
-        (b"<a href=/1>One</a><a href=/1>Two</a><a href=/2>x</a>", "text/html", (), ["Two"], 3),
-        (HTML, "text/html", [b"</1>; title=H"], ["One"], 2),
-        (HTML, "text/html", [b"</1>; title=H, </1>; title=I"], ["I", "One"], 3),
-        (b"x", "image/png", [b"</1>", b"</1>; title=I"], ["I"], 2),
-        (FEED % (ITEM % b"One" + ITEM % b"Two"), "text/xml", (), ["Two"], 0),
-        (FEED % (ITEM % b"One"), "text/xml", [b"</1>; title=H"], ["One"], 1),
-    ],
+@cases(
+    "body content_type header texts number",
+    """
+        b"<a href=/1>One</a><a href=/1>Two</a><a href=/2>x</a>" | text/html | () | ["Two"] | 3
+        HTML      | text/html | [b"</1>; title=H"] | ["One"] | 2
+        HTML      | text/html | [b"</1>; title=H, </1>; title=I"] | ["I", "One"] | 3
+        b"x"      | image/png | [b"</1>", b"</1>; title=I"] | ["I"] | 2
+        TWO_ITEMS | text/xml  | () | ["Two"] | 0
+        ONE_ITEM  | text/xml  | [b"</1>; title=H"] | ["One"] | 1
+    """,
+    globals(),
 )
 def test_each_link_is_counted_and_with_a_link_graph_kept(body, content_type, header, texts, number):
     for settings, kept in (({}, None), (GRAPH, texts)):
         one = page(body, content_type, headers=[(b"Link", value) for value in header])
-        slow = reader(LINK_KINDS=["a", "item", "link"], **settings).find(one)
+        slow = reader({"LINK_KINDS": ["a", "item", "link"], **settings}).find(one)
         links = [*one.links, *(link for link in slow or () if link)]
         assert len({link.url for link in links}) == len(links) > 0
         assert one.links_found == number

@@ -1,7 +1,5 @@
 """Pages into a real content-seen test, and their links to a sink that keeps them."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

@@ -1,7 +1,5 @@
 """Documents that take too long to be read, and those that the process dies of."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -12,6 +10,7 @@ from contextlib import contextmanager, suppress
 import pytest
 import warm
 from crawling import run_crawl, simulated, stats_of
+from text_tables import each
 
 from webcrawl.crawl.links.reading import ReadingTooLongError, ReadingWatch
 from webcrawl.simweb import Faults, allowed_urls
@@ -58,8 +57,8 @@ class Murderous:
 
 
 @contextmanager
-def watching(jobdir, *, max_secs=0.1):
-    watch = ReadingWatch(jobdir=jobdir, max_secs=max_secs)
+def watching(jobdir):
+    watch = ReadingWatch(jobdir=jobdir, max_secs=0.1)
     watch.open()
     try:
         yield watch
@@ -83,7 +82,7 @@ def exponential_expression():
     re.match(r"(a|a)*b", "a" * 64)
 
 
-@pytest.mark.parametrize("reads", [endless_loop, exponential_expression])
+@each("reads", endless_loop, exponential_expression)
 def test_a_reading_that_does_not_end_is_cut_off(tmp_path, reads):
     with watching(tmp_path) as watch:
         began_at = time.thread_time()
@@ -111,16 +110,14 @@ def die(jobdir, *, reading=""):
     assert warm.run(command).returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(
-    ("deaths", "poison"),
-    [
-        ([URL, URL], True),
-        ([URL], False),
-        ([URL, "", URL], False),
-        ([URL, f"{URL}/2", URL], False),
-        (["", URL, URL], True),
-        ([URL, URL, "", f"{URL}/2"], True),  # until it has come to its end
-    ],
+@each(
+    "deaths poison",
+    ([URL, URL], True),
+    ([URL], False),
+    ([URL, "", URL], False),
+    ([URL, f"{URL}/2", URL], False),
+    (["", URL, URL], True),
+    ([URL, URL, "", f"{URL}/2"], True),  # until it has come to its end
 )
 def test_a_url_read_at_two_deaths_in_a_row_is_poison(tmp_path, deaths, poison):
     for url in deaths:

@@ -1,7 +1,5 @@
 """The sample of refused URLs is bounded."""
 
-from __future__ import annotations
-
 import json
 
 from webcrawl.crawl.links.refused_log import REFUSED_LOG, RefusedLog

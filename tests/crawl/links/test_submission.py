@@ -1,14 +1,13 @@
 """From pages and seeds to entries, with a real eliminator, real filters and real host ranks."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import seen_rig
 import warc_checks
-from disk import file_size_limit
+from disk import full_disk
+from text_tables import cases, each
 
 from webcrawl.crawl.links.link_intake import LinkIntake
 from webcrawl.crawl.links.submission import MAX_SITEMAPS, LinkRules, LinkSubmitter
@@ -192,7 +191,7 @@ def test_three_redirects_may_follow_one_another_and_a_fourth_is_refused(links):
     assert why == "too_many_redirects"
 
 
-@pytest.mark.parametrize("target", ["http://b.test/0", "http://b.test/1"])
+@each("target", "http://b.test/0", "http://b.test/1")
 def test_a_redirect_back_to_where_the_chain_has_been_is_a_loop(links, target):
     assert links.redirect("http://b.test/1", url="http://b.test/0") == ""
     (entry,) = links.out()
@@ -204,7 +203,7 @@ def test_a_redirect_back_to_where_the_chain_has_been_is_a_loop(links, target):
 SOURCE, SAME = "http://b.test/?b=2&a=1", "http://b.test/?a=1&b=2"
 
 
-@pytest.mark.parametrize("target", [SAME, "http://b.test/?b=2&a=1&utm_source=x"])
+@each("target", SAME, "http://b.test/?b=2&a=1&utm_source=x")
 def test_a_redirect_to_a_url_that_counts_as_the_same_is_followed_all_the_same(links, target):
     links.page(SOURCE)
     links.redirect(target, url=SOURCE)
@@ -332,15 +331,15 @@ def test_a_link_on_a_page_that_was_redirected_to_begins_no_chain(links):
     assert entry.chain == b""
 
 
-@pytest.mark.parametrize(
-    ("key", "urls", "hosts"),
-    [
-        ("domain", ["http://www.b.co.uk/", "http://news.b.co.uk/", "http://10.0.0.1/"],
-         ["b.co.uk", "b.co.uk", "10.0.0.1"]),
-        ("host", ["http://b.test:8080/", "http://[2001:db8::1]/", "http://b.test./", "http://B.test/"],
-         ["b.test", "2001:db8::1", "b.test", "b.test"]),
-    ],
-)  # fmt: skip
+@cases(
+    "key urls hosts",
+    """
+        domain | ["http://www.b.co.uk/", "http://news.b.co.uk/", "http://10.0.0.1/"]
+        | ["b.co.uk", "b.co.uk", "10.0.0.1"]
+        host | ["http://b.test:8080/", "http://[2001:db8::1]/", "http://b.test./", "http://B.test/"]
+        | ["b.test", "2001:db8::1", "b.test", "b.test"]
+    """,
+)
 def test_hosts_are_politeness_keys(new, key, urls, hosts):
     links = new(key=key)
     links.page(*urls)
@@ -390,7 +389,7 @@ def test_refused_seeds_are_counted_and_give_no_rank(links, ranks):
 
 
 def test_on_a_full_disk_nothing_of_the_batch_counts(links, eliminator, log):
-    with file_size_limit(log.stat().st_size), pytest.raises(OSError, match="too large"):
+    with full_disk(log.stat().st_size):
         links.page("http://b.test/")
     assert links.intake.submitted == eliminator.waiting == 0
     links.page("http://b.test/")

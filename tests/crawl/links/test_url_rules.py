@@ -1,11 +1,10 @@
 """The URL rules that the settings describe."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
+from text_tables import cases, each
 
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.crawl.links.url_rules import (
@@ -24,7 +23,8 @@ TOO_MANY = (
     "URL_REFUSE has more than 100 regular expressions; EXCLUSION_FILE takes 10,000, one "
     "/EXPRESSION/ a line."
 )
-UNBALANCED = "missing ), unterminated subpattern at position 0"
+REFUSALS = {"URL_REFUSE": 101 * ["x"]}
+LONG = "http://a.com/" + 2048 * "x"
 
 
 def of_project(**values):
@@ -47,60 +47,59 @@ class Chain:
 
 
 def chain_of(domains=(), *, schemes=("http", "https"), for_seeds=False, **values):
-    return Chain(_table_of(domains, schemes=schemes, for_seeds=for_seeds, **values))
-
-
-def _table_of(domains, *, schemes, for_seeds, **values):
-    return filters_of(
+    table = filters_of(
         of_project(**values),
         schemes=frozenset(schemes),
         domains=domains,
         this_year=2026,
         for_seeds=for_seeds,
     )
+    return Chain(table)
 
 
-@pytest.mark.parametrize(
-    ("url", "refused"),
-    [
-        ("http://a.com/x?y=1", None),
-        ("http://a.com/x.zip", None),
-        ("ftp://a.com/", "scheme"),
-        ("http://a.com:25/", "port"),
-        ("http://a.com/" + 2048 * "x", "length"),
-        ("http://a.com/" + 21 * "x/", "segments"),
-        ("http://a.com/" + 4 * "x/", "repeated_segments"),
-        ("http://a.com/x/xx/xxx/xxxx", "growing_segments"),
-        ("http://a.com/?" + 16 * "x&", "parameters"),
-        ("http://" + 9 * "x." + "a.com/", "host_labels"),
-        ("http://a.com/?C=M;O=A", "listing_sort"),
-        ("http://a.com/calendar/2031-12", None),
-        ("http://a.com/calendar/2032-01", "calendar"),
-        ("http://a.com/login?next=x", "action"),
-    ],
+@cases(
+    "url refused",
+    """
+        http://a.com/x?y=1 | None
+        http://a.com/x.zip | None
+        ftp://a.com/       | scheme
+        http://a.com:25/   | port
+        LONG               | length
+        http://a.com/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/ | segments
+        http://a.com/x/x/x/x/          | repeated_segments
+        http://a.com/x/xx/xxx/xxxx     | growing_segments
+        http://a.com/?x&x&x&x&x&x&x&x&x&x&x&x&x&x&x&x& | parameters
+        http://x.x.x.x.x.x.x.x.x.a.com/ | host_labels
+        http://a.com/?C=M;O=A          | listing_sort
+        http://a.com/calendar/2031-12  | None
+        http://a.com/calendar/2032-01  | calendar
+        http://a.com/login?next=x      | action
+    """,
+    globals(),
 )
 def test_filters_that_are_on_by_default(url, refused):
     assert chain_of().refusal(url, 1000, "b.com") == refused
 
 
-@pytest.mark.parametrize(
-    ("values", "url", "refused"),
-    [
-        ({}, "http://b.com/any/robots.txt?C=M;O=A", None),
-        ({}, "gopher://b.com/0/robots.txt", "scheme"),
-        ({}, "http://b.com:25/robots.txt", "port"),
-        ({"URL_PORTS": "25"}, "http://b.com:25/robots.txt", None),
-        ({}, "http://b.com/" + 2048 * "x", "length"),
-        ({"URL_MAX_LENGTH_BYTES": 0}, "http://b.com/" + 2048 * "x", None),
-        ({"URL_SCOPE": "seeds", "URL_REFUSE": "."}, "http://b.com/robots.txt", None),
-    ],
+@cases(
+    "values url refused",
+    """
+        {}                          | http://b.com/any/robots.txt?C=M;O=A | None
+        {}                          | gopher://b.com/0/robots.txt | scheme
+        {}                          | http://b.com:25/robots.txt | port
+        {"URL_PORTS": "25"}         | http://b.com:25/robots.txt | None
+        {}                          | LONG | length
+        {"URL_MAX_LENGTH_BYTES": 0} | LONG | None
+        {"URL_SCOPE": "seeds", "URL_REFUSE": "."} | http://b.com/robots.txt | None
+    """,
+    globals(),
 )
 def test_a_redirect_of_a_robots_txt_may_leave_the_scope_but_not_lead_anywhere(values, url, refused):
     schemes = frozenset({"http", "https", "ftp"})
     assert redirect_filters_of(of_project(**values), schemes=schemes).refusal(url, 0) == refused
 
 
-@pytest.mark.parametrize("port", [2375, 2379, 3306, 5432, 6379, 9200, 11211, 27017, 25, 6000])
+@each("port", 2375, 2379, 3306, 5432, 6379, 9200, 11211, 27017, 25, 6000)
 def test_links_to_databases_are_refused_and_seeds_are_not(port):
     url = f"http://a.com:{port}/"
     assert chain_of().refusal(url, 1, "b.com") == "port"
@@ -112,7 +111,7 @@ def test_links_to_databases_are_refused_and_seeds_are_not(port):
         assert chain_of(URL_PORTS=[8080], for_seeds=for_seeds).refusal(url, 1) == "port"
 
 
-@pytest.mark.parametrize("url", ["ftp://a.com/", "gopher://a.com/", "https://a.com/"])
+@each("url", "ftp://a.com/", "gopher://a.com/", "https://a.com/")
 def test_the_port_of_a_scheme_is_refused_to_other_schemes_only(url):
     chain = chain_of(schemes=("http", "https", "ftp", "gopher"))
     assert chain.refusal(url, 1, "b.com") is None
@@ -120,47 +119,47 @@ def test_the_port_of_a_scheme_is_refused_to_other_schemes_only(url):
     assert chain.refusal("http://a.com:21/", 1, "b.com") == "port"
 
 
-@pytest.mark.parametrize(
-    ("values", "url", "refused"),
-    [
-        ({"URL_FILTERS": {"segments": None}}, "http://a.com/" + 30 * "1/", None),
-        ({"URL_MAX_DEPTH": "2"}, "http://a.com/", "depth"),
-        ({"URL_FILTERS": {"listing_sort": None}}, "http://a.com/?C=M;O=A", None),
-        ({"URL_REFUSED_SEGMENTS": "Private,tmp"}, "http://a.com/private/", "segment_name"),
-        ({"URL_REFUSED_EXTENSIONS": ".zip, GZ"}, "http://a.com/x.gz", "extension"),
-        ({"URL_PORTS": "8080"}, "http://a.com:8081/", "port"),
-        ({"URL_FILTERS": {"growing_segments": None}}, "http://a.com/x/xx/xxx/xxxx", None),
-        ({"URL_PORTS": [25]}, "http://a.com:25/", None),
-        ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://a.com/", "restrict_to"),
-        ({"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"}, "http://b.com/xx/y", None),
-        ({"URL_REFUSE": ["/a/", "/b/"]}, "http://a.com/x/b/", "pattern"),
-        ({"URL_REFUSE": '["/a,/", "/b/"]'}, "http://a.com/x/b/", "pattern"),
-        ({"URL_REFUSE": '["/a,/", "/b/"]'}, "http://a.com/", None),
-        ({"URL_REFUSE": "[a],{1}"}, "http://a.com/xa,", "pattern"),
-        ({"URL_SCOPE": "seeds"}, "http://www.a.com/", None),
-        ({"URL_SCOPE": "seeds"}, "http://c.com/", "whitelist"),
-        ({"URL_SCOPE": "seeds"}, "http://b.com/", None),
-        ({"URL_SCOPE": "domain"}, "http://b.com/", "own_domain"),
-        ({"URL_SCOPE": "domain"}, "http://www.a.com/", None),
-        ({"URL_SCOPE": "domain"}, "http://c.com/", "whitelist"),
-    ],
+@cases(
+    "values url refused",
+    r"""
+        {"URL_FILTERS": {"segments": None}} | http://a.com/1/2/3/4/5/6/7/8/9/1/2/3/4/5/6/7/8/9/1/2/3/
+        | None
+        {"URL_MAX_DEPTH": "2"}                      | http://a.com/                 | depth
+        {"URL_FILTERS": {"listing_sort": None}}     | http://a.com/?C=M;O=A         | None
+        {"URL_REFUSED_SEGMENTS": "Private,tmp"}     | http://a.com/private/         | segment_name
+        {"URL_REFUSED_EXTENSIONS": ".zip, GZ"}      | http://a.com/x.gz             | extension
+        {"URL_PORTS": "8080"}                       | http://a.com:8081/            | port
+        {"URL_FILTERS": {"growing_segments": None}} | http://a.com/x/xx/xxx/xxxx    | None
+        {"URL_PORTS": [25]}                         | http://a.com:25/              | None
+        {"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"} | http://a.com/              | restrict_to
+        {"URL_RESTRICT_TO": r"http://b\.com/x{1,2}.*"} | http://b.com/xx/y          | None
+        {"URL_REFUSE": ["/a/", "/b/"]}     | http://a.com/x/b/    | pattern
+        {"URL_REFUSE": '["/a,/", "/b/"]'}  | http://a.com/x/b/    | pattern
+        {"URL_REFUSE": '["/a,/", "/b/"]'}  | http://a.com/        | None
+        {"URL_REFUSE": "[a],{1}"}          | http://a.com/xa,     | pattern
+        {"URL_SCOPE": "seeds"}             | http://www.a.com/    | None
+        {"URL_SCOPE": "seeds"}             | http://c.com/        | whitelist
+        {"URL_SCOPE": "seeds"}             | http://b.com/        | None
+        {"URL_SCOPE": "domain"}            | http://b.com/        | own_domain
+        {"URL_SCOPE": "domain"}            | http://www.a.com/    | None
+        {"URL_SCOPE": "domain"}            | http://c.com/        | whitelist
+    """,
 )
 def test_settings_choose_the_filters(values, url, refused):
     assert chain_of(domains={"a.com", "b.com"}, **values).refusal(url, 3, "a.com") == refused
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
-        ({"URL_SCOPE": []}, "URL_SCOPE must be open, seeds or domain, not []."),
-        ({"URL_PORTS": "http"}, "URL_PORTS must be port numbers, not 'http'."),
-        ({"URL_PORTS": [70000]}, "URL_PORTS must be port numbers, not [70000]."),
-        (
-            {"URL_RESTRICT_TO": "("},
-            f"URL_RESTRICT_TO has '(', which is not valid: {UNBALANCED}.",
-        ),
-        ({"URL_REFUSE": 101 * ["x"]}, TOO_MANY),
-    ],
+@cases(
+    "values sentence",
+    """
+        {"URL_SCOPE": []}        | URL_SCOPE must be open, seeds or domain, not [].
+        {"URL_PORTS": "http"}    | URL_PORTS must be port numbers, not 'http'.
+        {"URL_PORTS": [70000]}   | URL_PORTS must be port numbers, not [70000].
+        {"URL_RESTRICT_TO": "("}
+    | URL_RESTRICT_TO has '(', which is not valid: missing ), unterminated subpattern at position 0.
+        REFUSALS | TOO_MANY
+    """,
+    globals(),
 )
 def test_impossible_url_settings_end_with_one_sentence(values, sentence):
     with pytest.raises(FatalError) as raised:
@@ -245,18 +244,19 @@ def test_filters_of_users_stand_where_their_numbers_say():
     assert with_own(listing_sort=None).refusal(url, 1) is None
 
 
-@pytest.mark.parametrize(
-    ("filters", "sentence"),
-    [
-        ({MINE: "first"}, "URL_FILTERS: the position of .*Mine must be a number, not 'first'"),
-        ({"calender": None}, "URL_FILTERS switches off 'calender', which is not a filter"),
-        ({"lenght": 1}, "URL_FILTERS names 'lenght', which cannot be loaded: .*"),
-        ({f"{__name__}.NoFilter": 1}, "URL_FILTERS is .*, which lacks def process_url"),
-        ({f"{__name__}.Async": 1}, "URL_FILTERS is .*, which lacks def process_url"),
-        ({f"{__name__}.Made": 1}, ".* cannot be used: .* missing 1 required .* 'hosts'"),
-        ({f"{__name__}.Scheme": 1}, "URL_FILTERS: .*Scheme needs a unique name .*'scheme'"),
-    ],
+@cases(
+    "name position sentence",
+    """
+        Mine     | first | URL_FILTERS: the position of .*Mine must be a number, not 'first'
+        calender | None  | URL_FILTERS switches off 'calender', which is not a filter
+        lenght   | 1     | URL_FILTERS names 'lenght', which cannot be loaded: .*
+        NoFilter | 1     | URL_FILTERS is .*, which lacks def process_url
+        Async    | 1     | URL_FILTERS is .*, which lacks def process_url
+        Made     | 1     | .* cannot be used: .* missing 1 required .* 'hosts'
+        Scheme   | 1     | URL_FILTERS: .*Scheme needs a unique name .*'scheme'
+    """,
 )
-def test_what_is_no_filter_ends_with_one_sentence(filters, sentence):
+def test_what_is_no_filter_ends_with_one_sentence(name, position, sentence):
+    path = f"{__name__}.{name}" if name in globals() else name
     with pytest.raises(FatalError, match=rf"^{sentence}\.$"):
-        with_own(**filters)
+        with_own(**{path: position})

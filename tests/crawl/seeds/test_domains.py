@@ -1,7 +1,5 @@
 """The seeds' sites, kept."""
 
-from __future__ import annotations
-
 import pytest
 
 from webcrawl.crawl.seeds.domains import SeedDomains

@@ -1,7 +1,5 @@
 """The time for which few hosts have had URLs."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from webcrawl.crawl.seeds.few_hosts import FewHosts

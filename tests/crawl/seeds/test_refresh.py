@@ -1,7 +1,5 @@
 """``python seeds/refresh.py``: a new list is complete and in place, or the old one is untouched."""
 
-from __future__ import annotations
-
 import gzip
 import http.server
 import io
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import warm
+from text_tables import cases, each
 
 SCRIPT = Path(__file__).parents[3] / "seeds" / "refresh.py"
 ROWS = b"1,first.example\r\n2,SECOND.example\r\n3,third.example\r\n4,beyond.example\r\n"
@@ -99,9 +98,7 @@ def test_local_list_of_any_form_replaces_the_old_one(tmp_path, out, content):
     assert list(out.parent.iterdir()) == [out]
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
+@each("content why",
         (b"", "the list has 0 rows instead of 3"),
         (ROWS[:35], "the list has 2 rows instead of 3"),
         (b"1,a.example\n3,c.example\n", "line 2 is not '2,domain': b'3,c.example\\n'"),
@@ -109,23 +106,21 @@ def test_local_list_of_any_form_replaces_the_old_one(tmp_path, out, content):
         (gzip.compress(ROWS, mtime=0)[:-9],
          "Compressed file ended before the end-of-stream marker was reached"),
         (zipped(a=ROWS, b=ROWS), "{source} holds 2 files instead of one list"),
-        (zipped(a=ROWS)[:-9], "File is not a zip file"),
-    ],
-)  # fmt: skip
+        (zipped(a=ROWS)[:-9], "File is not a zip file"))  # fmt: skip
 def test_unfit_list_is_refused(tmp_path, out, content, why):
     source = tmp_path / "source"
     source.write_bytes(content)
     assert_untouched(out, refresh(out, "--from", source), why.format(source=source))
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ("--from missing", "[Errno 2] No such file or directory: 'missing'"),
-        ("--url file:///etc/passwd", "file:///etc/passwd is no http or https URL"),
-        ("--url {url}/gone", "{url}/gone answered 404 Not Found"),
-        ("--url {url}/cut", "the download of {url}/cut broke off"),
-    ],
+@cases(
+    "words why",
+    """
+        --from missing           | [Errno 2] No such file or directory: 'missing'
+        --url file:///etc/passwd | file:///etc/passwd is no http or https URL
+        --url {url}/gone         | {url}/gone answered 404 Not Found
+        --url {url}/cut          | the download of {url}/cut broke off
+    """,
 )
 def test_place_without_a_list_leaves_the_old_one(out, server, words, why):
     run = refresh(out, *words.format(url=server).split())

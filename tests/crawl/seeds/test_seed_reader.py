@@ -1,7 +1,5 @@
 """Seed lists: every format people bring, every way a file can be broken, and the saved cursor."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
@@ -19,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import some_of
+from text_tables import cases, each
 
 from webcrawl.crawl.seeds import SeedReader, SeedsError, line_reader, seed_line, split_sources
 from webcrawl.crawl.seeds.line_reader import MAX_LINE_BYTES
@@ -117,66 +116,79 @@ class TestNames:
         assert "This crawl was started with other seeds; added now: b.com." in caplog.text
 
 
-NEITHER = [
-    *(b"17", b"17,", b",example.com", b"1,2,example.com", b"1;example.com", b'"'),
-    *(b"https://example.com,1000", b"99999999999,example.com", b"example.com other.example"),
-    *(b"someone@example.com", b"mailto:someone@example.com", b"http://", b"http:///"),
-    b"http://a.example/\rhttp://b.example/",
-]
-
-
 class TestLine:
-    @pytest.mark.parametrize(
-        ("text", "url", "rank"),
-        [
-            (b"1,example.com", "http://example.com/", 1),
-            (b" 17 , example.com ", "http://example.com/", 17),
-            (b'"2","example.com"', "http://example.com/", 2),
-            (b'3,"https://example.com/a,b"', "https://example.com/a,b", 3),
-            (b"4,https://example.com/a,b", "https://example.com/a,b", 4),
-            (b"5,example.com\r", "http://example.com/", 5),
-            (b"0,example.com", "http://example.com/", 0),
-            (b"example.com", "http://example.com/", None),
-            (b"EXAMPLE.com:80", "http://example.com/", None),
-            (b"example.com:8080/x?y=1#z", "http://example.com:8080/x?y=1", None),
-            (b"//example.com/x", "http://example.com/x", None),
-            (b"https://example.com/?u=http://other.test/", None, None),
-            (b"http://example.com/a b", "http://example.com/a%20b", None),
-            (b"http://example.com/#top", "http://example.com/", None),
-            (b"example.com # my own", "http://example.com/", None),
-            (b"example.com\t#my own", "http://example.com/", None),
-            ("bücher.example".encode(), "http://xn--bcher-kva.example/", None),
-            ("6,例え.テスト".encode(), "http://xn--r8jz45g.xn--zckzah/", 6),
-            (b"\xef\xbb\xbfexample.com", "http://example.com/", None),
-            (b"192.0.2.7", "http://192.0.2.7/", None),
-            (b"[2001:db8::1]:8080", "http://[2001:db8::1]:8080/", None),
-            (b"localhost", "http://localhost/", None),
-        ],
+    @cases(
+        "text url rank",
+        r"""
+            1,example.com                  | http://example.com/               | 1
+            " 17 , example.com "           | http://example.com/               | 17
+            '"2","example.com"'            | http://example.com/               | 2
+            '3,"https://example.com/a,b"'  | https://example.com/a,b           | 3
+            4,https://example.com/a,b      | https://example.com/a,b           | 4
+            "5,example.com\r"              | http://example.com/               | 5
+            0,example.com                  | http://example.com/               | 0
+            example.com                    | http://example.com/               | None
+            EXAMPLE.com:80                 | http://example.com/               | None
+            example.com:8080/x?y=1#z       | http://example.com:8080/x?y=1     | None
+            //example.com/x                | http://example.com/x              | None
+            https://a.com/?u=http://b.com/ | https://a.com/?u=http://b.com/    | None
+            http://example.com/a b         | http://example.com/a%20b          | None
+            http://example.com/#top        | http://example.com/               | None
+            example.com # my own           | http://example.com/               | None
+            "example.com\t#my own"         | http://example.com/               | None
+            bücher.example                 | http://xn--bcher-kva.example/     | None
+            6,例え.テスト                  | http://xn--r8jz45g.xn--zckzah/    | 6
+            "\ufeffexample.com"            | http://example.com/               | None
+            192.0.2.7                      | http://192.0.2.7/                 | None
+            [2001:db8::1]:8080             | http://[2001:db8::1]:8080/        | None
+            localhost                      | http://localhost/                 | None
+    """,
     )
     def test_a_line_of_a_seed_list_gives_url_and_rank(self, text, url, rank):
-        assert parse_line(text) == (url or text.decode(), rank)
+        assert parse_line(text.encode()) == (url, rank)
 
-    @pytest.mark.parametrize(
+    @cases(
         "text",
-        [b"", b"  \t\r", b"# comment", b"  # comment", b"rank,domain", b'"Rank","Domain"',
-         b"\xef\xbb\xbfrank,domain\r"],
-    )  # fmt: skip
+        r"""
+        b""
+        b"  \t\r"
+        b"# comment"
+        b"  # comment"
+        b"rank,domain"
+        b'"Rank","Domain"'
+        b"\xef\xbb\xbfrank,domain\r"
+    """,
+    )
     def test_line_may_hold_no_seed(self, text):
         assert parse_line(text) is None
 
-    @pytest.mark.parametrize(
-        ("text", "why"),
-        [
-            (b"exam\0ple.com", "NUL byte"),
-            (b"b\xfccher.example", "not UTF-8"),
-            ("example.com\n".encode("utf-16"), "NUL byte"),
-            (b"a" * (MAX_LINE_BYTES + 1), f"longer than {MAX_LINE_BYTES} bytes"),
-            (b'1,"a"\rb', "new-line character seen in unquoted field"),
-            (b"javascript:alert(1)", "not a URL that this crawler can fetch"),
-            (b"example.com:99999", "not a URL that this crawler can fetch"),
-            (b"http://[::1", "not a URL that this crawler can fetch"),
-            *((text, "neither a domain nor a URL") for text in NEITHER),
-        ],
+    @cases(
+        "text why",
+        r"""
+            b"exam\0ple.com"                      | NUL byte
+            b"b\xfccher.example"                  | not UTF-8
+            b"\xff\xfee\0x\0a\0m\0p\0l\0e\0\n\0"  | NUL byte
+            LONG                                  | longer than 16384 bytes
+            b'1,"a"\rb'                           | new-line character seen in unquoted field
+            b"javascript:alert(1)"                | not a URL that this crawler can fetch
+            b"example.com:99999"                  | not a URL that this crawler can fetch
+            b"http://[::1"                        | not a URL that this crawler can fetch
+            b"17"                                 | neither a domain nor a URL
+            b"17,"                                | neither a domain nor a URL
+            b",example.com"                       | neither a domain nor a URL
+            b"1,2,example.com"                    | neither a domain nor a URL
+            b"1;example.com"                      | neither a domain nor a URL
+            b'"'                                  | neither a domain nor a URL
+            b"https://example.com,1000"           | neither a domain nor a URL
+            b"99999999999,example.com"            | neither a domain nor a URL
+            b"example.com other.example"          | neither a domain nor a URL
+            b"someone@example.com"                | neither a domain nor a URL
+            b"mailto:someone@example.com"         | neither a domain nor a URL
+            b"http://"                            | neither a domain nor a URL
+            b"http:///"                           | neither a domain nor a URL
+            b"http://a.example/\rhttp://b.example/" | neither a domain nor a URL
+    """,
+        {"LONG": b"a" * (MAX_LINE_BYTES + 1)},
     )
     def test_bad_line_says_why(self, text, why):
         with pytest.raises(BadLine, match=f"^{why}"):
@@ -193,8 +205,8 @@ class TestFormats:
                 ("http://c.example/", 6, 6),
             ]
 
-    @pytest.mark.parametrize("pack", [gzip.compress, bytes])
-    @pytest.mark.parametrize("name", ["seeds.gz", "seeds.csv"])
+    @each("pack", gzip.compress, bytes)
+    @each("name", "seeds.gz", "seeds.csv")
     def test_gzip_is_recognised_by_content(self, write, name, pack):
         path = write(pack(b"a.example\n") + pack(b"b.example\n"), name)
         assert urls_of(path) == ["http://a.example/", "http://b.example/"]
@@ -234,7 +246,7 @@ class TestBadLines:
 
 
 class TestBrokenSources:
-    @pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n", b"rank,domain\n"])
+    @each("content", b"", b"\n\n", b"# nothing\n", b"rank,domain\n")
     def test_list_without_seeds_is_refused(self, write, content):
         path = write(content)
         assert refusal(path) == f"No seeds in {path}."
@@ -250,16 +262,18 @@ class TestBrokenSources:
     def test_no_source_is_refused(self):
         assert refusal().startswith("No seeds were named")
 
-    @pytest.mark.parametrize(
-        ("name", "why"),
-        [
-            ("missing.txt", "No such file or directory"),
-            ("directory", "Not a regular file"),
-            ("pipe", "Not a regular file"),
-            ("file/below", "Not a directory"),
-            ("x" * 300, "File name too long"),
-            ("a\0b", "embedded null"),  # the rest differs between Pythons
-        ],
+    @cases(
+        "name why",
+        r"""
+            missing.txt | No such file or directory
+            directory   | Not a regular file
+            pipe        | Not a regular file
+            file/below  | Not a directory
+            LONG        | File name too long
+            # the rest differs between Pythons
+            "a\0b"      | embedded null
+    """,
+        {"LONG": "x" * 300},
     )
     def test_source_that_cannot_be_read_is_refused_even_beside_a_good_one(
         self, tmp_path, write, name, why
@@ -290,13 +304,11 @@ class TestBrokenSources:
             lengths.add(len(got))
         assert len(lengths) > 50
 
-    @pytest.mark.parametrize(
-        ("damage", "why"),
-        [
-            (lambda data: data[:-8] + b"\0" * 4 + data[-4:], "CRC check failed"),
-            (lambda data: data[:5000] + b"\xff" * 50 + data[5050:], "invalid"),
-            (lambda data: data + b"trailing", "Not a gzipped file"),
-        ],
+    @each(
+        "damage why",
+        (lambda data: data[:-8] + b"\0" * 4 + data[-4:], "CRC check failed"),
+        (lambda data: data[:5000] + b"\xff" * 50 + data[5050:], "invalid"),
+        (lambda data: data + b"trailing", "Not a gzipped file"),
     )
     def test_damaged_gzip_ends_its_source_and_the_next_is_read(self, write, caplog, damage, why):
         numbers = random.Random(1)
@@ -384,7 +396,7 @@ class TestCursor:
         newer = msgspec.msgpack.encode({**fields, "version": 2})
         assert "has format 2; this code reads 1" in refusal(path, snapshot=newer)
 
-    @pytest.mark.parametrize("garbage", [b"", b"\xff\xff", msgspec.msgpack.encode({"version": 1})])
+    @each("garbage", b"", b"\xff\xff", msgspec.msgpack.encode({"version": 1}))
     def test_damaged_snapshot_is_refused(self, write, garbage):
         assert "cursor cannot be read" in refusal(write(b"a.example"), snapshot=garbage)
 
@@ -536,7 +548,7 @@ reader.close()
 
 
 class TestTop1M:
-    @pytest.mark.parametrize("count", [200_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+    @each("count", 200_000, pytest.param(1_000_000, marks=pytest.mark.long))
     def test_list_is_read_in_constant_memory(self, tmp_path, count):
         with TOP1M.open() as rows:
             (tmp_path / "list.csv").write_text("".join(islice(rows, count)))

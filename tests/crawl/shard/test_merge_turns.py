@@ -1,7 +1,5 @@
 """Which shard merges, and when; fake shards, as a real merge ends when it likes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,8 +1,7 @@
 """RANKS_FILE: ranks of hosts that change while the crawl runs."""
 
-from __future__ import annotations
-
 import pytest
+from text_tables import cases
 
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, Ranks, RanksFile
 from webcrawl.frontier import DepthRankPrioritizer, Entry
@@ -30,8 +29,18 @@ def test_lines_of_a_ranks_file_are_read_as_those_of_a_seed_list():
     assert len(made) == 6
 
 
-@pytest.mark.parametrize(
-    "line", ["a.test", "1,", "x,a.test", "-1,a.test", "1,http://", "1,a b", "1,a..%", "1,mailto:a"]
+@cases(
+    "line",
+    """
+        a.test
+        "1,"
+        x,a.test
+        -1,a.test
+        1,http://
+        1,a b
+        1,a..%
+        1,mailto:a
+    """,
 )
 def test_other_lines_are_bad_and_change_nothing(line):
     made = Ranks()

@@ -1,12 +1,11 @@
 """Shards as the settings make them, without a crawl around them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
+from text_tables import cases, each
 
 from webcrawl.clock import since_boot
 from webcrawl.crawl.builder import ProcessBuilder
@@ -64,7 +63,7 @@ def test_a_crawl_without_the_domains_of_its_seeds_is_not_narrowed(tmp_path):
     close(opened(tmp_path / "other", URL_SCOPE="domain"), publish=True)
 
 
-@pytest.mark.parametrize("is_alone", [False, True])
+@each("is_alone", False, True)
 def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yielded(
     tmp_path, is_alone
 ):
@@ -147,7 +146,7 @@ def test_seeds_take_their_ranks_along_and_the_sites_of_refused_ones():
 # The note of a finished URL
 
 
-@pytest.mark.parametrize("content", [0, 1, 77, LARGEST])
+@each("content", 0, 1, 77, LARGEST)
 def test_a_note_of_content_is_decoded_as_it_was_encoded(content):
     assert content_of(encode_note(content)) == content
 
@@ -161,14 +160,14 @@ def test_a_later_version_is_refused():
         content_of(b"\x02" + encode_note(77)[1:])
 
 
-@pytest.mark.parametrize(
-    ("values", "depths"),
-    [
-        ({}, [2, 0, 1]),
-        ({"URL_MAX_DEPTH": 9}, [0, 1, 2]),
-        ({"URL_MAX_DEPTH": 9, "FRONTIER_PRIORITIZER": RANKS}, [2, 0, 1]),
-    ],
-    ids=str,
+@cases(
+    "values depths",
+    """
+        {}                   | [2, 0, 1]
+        {"URL_MAX_DEPTH": 9} | [0, 1, 2]
+        BY_RANK              | [2, 0, 1]
+    """,
+    {"BY_RANK": {"URL_MAX_DEPTH": 9, "FRONTIER_PRIORITIZER": RANKS}},
 )
 def test_depths_are_taken_in_order_if_they_are_limited(tmp_path, monkeypatch, values, depths):
     monkeypatch.setattr(depths_module, "_SETTLE_SECS", 0.0)

@@ -1,7 +1,5 @@
 """The memory of a process is divided among its shards, whose parts may change at any time."""
 
-from __future__ import annotations
-
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Shards that a process holds of a crawl that has more: what is whose."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

@@ -11,6 +11,7 @@ from redis_server import RedisServer
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
@@ -21,6 +22,7 @@ from webcrawl.revisit.history import History, encode_history
 
 KEY = "web:start_urls"
 TAKEN = "{web:start_urls}:taken"
+ONE_SERVER = pytest.mark.parametrize("server", ["one server"], indirect=True)
 
 
 @pytest.fixture(scope="module", params=["one server", "a cluster"])
@@ -169,7 +171,7 @@ async def test_without_shard_0_nothing_is_taken(server, reader):
         await one.until(1)
 
 
-@pytest.mark.parametrize("server", ["one server"], indirect=True)
+@ONE_SERVER
 async def test_redis_may_go_away_and_come_back(server, reader, caplog):
     async with reader() as one:
         await one.gets(1)
@@ -186,7 +188,7 @@ async def test_redis_may_go_away_and_come_back(server, reader, caplog):
     assert caplog.text.count("Live seeds of web:start_urls cannot be read") == 1
 
 
-@pytest.mark.parametrize("server", ["one server"], indirect=True)
+@ONE_SERVER
 async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
     push(server, b"\xff", "{}", "{", "mailto:a@b.test", "x" * 70_000, *urls(1), "", "# a comment")
     async with reader() as one:
@@ -196,7 +198,7 @@ async def test_what_is_no_seed_is_named_and_counted(server, reader, caplog):
     assert "longer than 65536 bytes" in caplog.text
 
 
-@pytest.mark.parametrize("server", ["one server"], indirect=True)
+@ONE_SERVER
 async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
     with server.client() as client:
         client.sadd(KEY, *urls(1))
@@ -207,34 +209,32 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
     assert "WRONGTYPE" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("item", "url", "rank"),
-    [
-        (b"a.test", "http://a.test/", 1),
-        (b"17,a.test", "http://a.test/", 17),
-        (b' {"url": "a.test", "rank": 5}', "http://a.test/", 5),
-        (b'{"url": "3,a.test"}', "http://a.test/", 3),
-        (b'{"url": "a.test", "rank": 99999999999}', "http://a.test/", 0xFFFF_FFFF),
-        (b'{"url": "7,a.test", "meta": {}}', "http://a.test/", 7),
-    ],
+@cases(
+    "item url rank",
+    """
+        b"a.test"                                 | http://a.test/ | 1
+        b"17,a.test"                              | http://a.test/ | 17
+        b' {"url": "a.test", "rank": 5}'          | http://a.test/ | 5
+        b'{"url": "3,a.test"}'                    | http://a.test/ | 3
+        b'{"url": "a.test", "rank": 99999999999}' | http://a.test/ | 0xFFFF_FFFF
+        b'{"url": "7,a.test", "meta": {}}'        | http://a.test/ | 7
+    """,
 )
 def test_an_item_is_a_line_or_json(item, url, rank):
     (seed,) = parse_item(item)
     assert (seed.url, seed.rank) == (url, rank)
 
 
-@pytest.mark.parametrize(
-    ("more", "method", "url", "body", "meta"),
-    [
-        ({"meta": {"data": {"job": 7}}}, "GET", "https://a.test/?b=1", b"", {"data": {"job": 7}}),
-        (
-            {"meta": {"dont_redirect": True, "handle_httpstatus_list": [404], "depth": 0}},
-            *("GET", "https://a.test/?b=1", b""),
-            {"dont_redirect": True, "handle_httpstatus_list": [404], "depth": 0},
-        ),
-        ({"page": "2"}, "GET", "https://a.test/?page=2", b"", {}),
-        ({"method": "post", "page": "2", "rank": 9}, "POST", "https://a.test/?b=1", b"page=2", {}),
-    ],
+@cases(
+    "more method url body meta",
+    """
+        {"meta": {"data": {"job": 7}}} | GET | https://a.test/?b=1 | b"" | {"data": {"job": 7}}
+        {"meta": {"dont_redirect": True, "handle_httpstatus_list": [404], "depth": 0}}
+        | GET | https://a.test/?b=1 | b""
+        | {"dont_redirect": True, "handle_httpstatus_list": [404], "depth": 0}
+        {"page": "2"} | GET | https://a.test/?page=2 | b"" | {}
+        {"method": "post", "page": "2", "rank": 9} | POST | https://a.test/?b=1 | b"page=2" | {}
+    """,
 )
 def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, url, body, meta):
     (request,) = parse_item(json.dumps({"url": "https://a.test/?b=1", **more}).encode())
@@ -242,30 +242,27 @@ def test_an_item_with_more_is_a_request_as_scrapy_redis_makes_it(more, method, u
     assert (request.meta, request.dont_filter) == (meta, False)
 
 
-@pytest.mark.parametrize(
-    ("item", "why"),
-    [
-        (b'{"urls": []}', "not a valid JSON object with a url: .* `url`"),
-        (b'{"url": "https://a.test/", "meta": [1]}', r"not a valid JSON object .*`\$\.meta`"),
-        (b'{"url": "https://a.test/", "meta": null}', r"not a valid JSON object .*`\$\.meta`"),
-        (b'{"url": "https://a.test/", "page": 2}', "form data must be text: .* got `int`"),
-        (
-            b'{"url": "a.test", "page": "2"}',
-            "not a valid request: this crawler cannot fetch its URL",
-        ),
-        (b'{"url": "file:///etc/passwd", "page": "2"}', "not a valid request: this crawler"),
-        (b'{"url": "https://a.test/", "method": "GET / HTTP/1.1"}', r"url: .*`\$\.method`"),
-        (b'{"url": "https://a.test/", "method": 1}', r"url: Expected `str`, got `int`"),
-        (b'{"url": "https://a.test/", "rank": "x"}', r"url: Expected `int \| null`"),
-        (b'{"url": "https://a.test/", "meta": {"depth": "x"}}', r"Expected `int`.*\.meta\.depth`"),
-        (b'{"url": "https://a.test/", "meta": {"depth": 1%s}}' % (b"0" * 30), r"\.meta\.depth`"),
-        (b'{"url": "https://a.test/\xff"}', "not a valid JSON object with a url: 'utf-8' codec"),
-        (
-            b'{"url": "https://a.test/", "meta": {"data": ' + b"[" * 60_000,
-            "url: (maximum recursion|Stack overflow)",
-        ),
-        (b'{"url": "https://a.test/", "meta": {"dont_retry": 1}}', r"`bool`.*\.meta\.dont_retry`"),
-    ],
+@cases(
+    "item why",
+    r"""
+        b'{"urls": []}'                    | not a valid JSON object with a url: .* `url`
+        b'{"url": "https://a.test/", "meta": [1]}'  | not a valid JSON object .*`\$\.meta`
+        b'{"url": "https://a.test/", "meta": null}' | not a valid JSON object .*`\$\.meta`
+        b'{"url": "https://a.test/", "page": 2}'    | form data must be text: .* got `int`
+        b'{"url": "a.test", "page": "2"}'
+        | not a valid request: this crawler cannot fetch its URL
+        b'{"url": "file:///etc/passwd", "page": "2"}' | not a valid request: this crawler
+        b'{"url": "https://a.test/", "method": "GET / HTTP/1.1"}' | url: .*`\$\.method`
+        b'{"url": "https://a.test/", "method": 1}'    | url: Expected `str`, got `int`
+        b'{"url": "https://a.test/", "rank": "x"}'    | url: Expected `int \| null`
+        b'{"url": "https://a.test/", "meta": {"depth": "x"}}' | Expected `int`.*\.meta\.depth`
+        b'{"url": "https://a.test/", "meta": {"depth": 1000000000000000000000000000000}}'
+        | \.meta\.depth`
+        b'{"url": "https://a.test/\xff"}' | not a valid JSON object with a url: 'utf-8' codec
+        DEEP                              | url: (maximum recursion|Stack overflow)
+        b'{"url": "https://a.test/", "meta": {"dont_retry": 1}}' | `bool`.*\.meta\.dont_retry`
+    """,
+    {"DEEP": b'{"url": "https://a.test/", "meta": {"data": ' + b"[" * 60_000},
 )
 def test_an_item_that_is_no_request_is_refused_with_the_reason(item, why):
     with pytest.raises(BadLine, match=why):
@@ -274,33 +271,32 @@ def test_an_item_that_is_no_request_is_refused_with_the_reason(item, why):
 
 # The example of scrapy-redis' README, section Features.
 README = (
-    b'{"url": "https://exaple.com", "meta": {"job-id":"123xsd", "start-date":"dd/mm/yy"}, '
-    b'"url_cookie_key":"fertxsas" }'
+    '{"url": "https://exaple.com", "meta": {"job-id":"123xsd", "start-date":"dd/mm/yy"}, '
+    '"url_cookie_key":"fertxsas" }'
 )
 
 
-@pytest.mark.parametrize(
-    ("item", "url", "named"),
-    [
-        (README, "https://exaple.com/?url_cookie_key=fertxsas", "job-id, start-date"),
-        *(
-            (b'{"url": "https://a.test/", "meta": {"%b": "1"}}' % key, "https://a.test/", key)
-            for key in (b"proxy", b"bindaddress", b"fetch", b"large_body", b"download_slot")
-        ),
-        (
-            b'{"url": "https://a.test/", "meta": {"%b": 1}}' % (b"x" * 60_000),
-            *("https://a.test/", b"x" * 80),
-        ),
-    ],
+@cases(
+    "item url named",
+    """
+        README        | https://exaple.com/?url_cookie_key=fertxsas | job-id, start-date
+        proxy         | https://a.test/                             | proxy
+        bindaddress   | https://a.test/                             | bindaddress
+        fetch         | https://a.test/                             | fetch
+        large_body    | https://a.test/                             | large_body
+        download_slot | https://a.test/                             | download_slot
+        LONG          | https://a.test/                             | CUT
+    """,
+    {"README": README, "LONG": "x" * 60_000, "CUT": "x" * 80},
 )
 def test_meta_keys_that_are_not_allowed_are_left_out_and_named(item, url, named, caplog):
-    (one,) = parse_item(item)
+    if item != README:
+        item = f'{{"url": "https://a.test/", "meta": {{"{item}": 1}}}}'
+    (one,) = parse_item(item.encode())
     assert one.url == url
     assert not getattr(one, "meta", None)
     (message,) = caplog.messages
-    assert message.endswith(
-        f"that are not allowed: {named if type(named) is str else named.decode()}"
-    )
+    assert message.endswith(f"that are not allowed: {named}")
 
 
 def test_meta_keys_that_are_allowed_stay_beside_those_that_are_not(caplog):
@@ -335,7 +331,7 @@ async def test_the_last_checkpoint_of_a_crawl_has_all_seeds(server, reader):
     assert left(server) == (0, 0)
 
 
-@pytest.mark.parametrize("server", ["one server"], indirect=True)
+@ONE_SERVER
 async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
     push(server, *urls(*range(100_001)))
     async with reader(REDIS_START_URLS_BATCH_SIZE=10_000) as one:
@@ -360,17 +356,18 @@ def test_an_item_is_a_visit_of_what_was_finished_before():
     assert parse_item(visit_item(entry)) == [entry]
 
 
-@pytest.mark.parametrize(
-    ("visit", "why"),
-    [
-        ({}, "missing required field `history`"),
-        ({"history": ""}, "Expected `bytes` of length >= 1"),
-        ({"history": b64encode(b"x" * 513).decode()}, "Expected `bytes` of length <= 512"),
-        ({"history": b64encode(b"x").decode()}, "not a valid visit: "),
-        ({"kind": "robots"}, "not a valid visit: its kind is not that of a link"),
-        ({"kind": "request"}, "not a valid visit: its kind is not that of a link"),
-        ({"url": "http://b.test/"}, "unknown field `url`"),
-    ],
+@cases(
+    "visit why",
+    """
+        {}                         | missing required field `history`
+        {"history": ""}            | Expected `bytes` of length >= 1
+        LONG                       | Expected `bytes` of length <= 512
+        {"history": "eA=="}        | "not a valid visit: "
+        {"kind": "robots"}         | not a valid visit: its kind is not that of a link
+        {"kind": "request"}        | not a valid visit: its kind is not that of a link
+        {"url": "http://b.test/"}  | unknown field `url`
+    """,
+    {"LONG": {"history": "eHh4" * 171}},
 )
 def test_a_visit_that_cannot_be_is_refused_with_the_reason(visit, why):
     if visit and "history" not in visit:
@@ -385,17 +382,15 @@ def test_the_list_is_named_as_in_scrapy_redis():
     assert source_of(REDIS_START_URLS_KEY="mine").key == "mine"
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"REDIS_START_URLS_KEY": "%(spider)s"}, "REDIS_START_URLS_KEY must be a key"),
-        (
-            {"REDIS_START_URLS_AS_SET": True, "REDIS_START_URLS_AS_ZSET": True},
-            "Only one of REDIS_START_URLS_AS_SET and REDIS_START_URLS_AS_ZSET",
-        ),
-        ({"REDIS_START_URLS_BATCH_SIZE": 0}, "must be a whole number of at least 1"),
-        ({"REDIS_START_URLS_BATCH_SIZE": 10_001}, "must be at most 10000, not 10001"),
-    ],
+@cases(
+    "settings sentence",
+    """
+        {"REDIS_START_URLS_KEY": "%(spider)s"} | REDIS_START_URLS_KEY must be a key
+        {"REDIS_START_URLS_AS_SET": True, "REDIS_START_URLS_AS_ZSET": True}
+        | Only one of REDIS_START_URLS_AS_SET and REDIS_START_URLS_AS_ZSET
+        {"REDIS_START_URLS_BATCH_SIZE": 0} | must be a whole number of at least 1
+        {"REDIS_START_URLS_BATCH_SIZE": 10_001} | must be at most 10000, not 10001
+    """,
 )
 def test_a_setting_of_live_seeds_that_cannot_be_is_refused(settings, sentence):
     with pytest.raises(FatalError, match=sentence):

@@ -1,6 +1,5 @@
 """The outbox gives what was appended, in its order, until it is acknowledged; after crashes too."""
 
-import errno
 import os
 import random
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from crash import die_between_lines
+from disk import file_size_limit, flipped, full_disk
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from strategies import examples
@@ -131,15 +131,10 @@ def test_segments_being_written_or_under_way_are_not_deleted(outbox):
     assert outbox.size == 0
 
 
-def full(fd, data):
-    raise OSError(errno.ENOSPC, "no room")
-
-
-def test_notes_become_one_message_for_each_target(path, outbox, monkeypatch):
+def test_notes_become_one_message_for_each_target(path, outbox):
     for number, host in enumerate(["b.test", "c.test", "b.test"], 1):
         outbox.note(1, "a.test", host, number)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
+    with file_size_limit(0):
         assert outbox.take(100) == []
     assert outbox.unsent
     ((*_, payload, names, _),) = outbox.take(100)
@@ -149,12 +144,10 @@ def test_notes_become_one_message_for_each_target(path, outbox, monkeypatch):
     assert len(left_in(path, outbox.snapshot())) == 2
 
 
-def test_a_full_disk_takes_nothing_of_a_page(path, outbox, monkeypatch):
+def test_a_full_disk_takes_nothing_of_a_page(path, outbox):
     items = fill(outbox, 0, 2)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        with pytest.raises(OSError, match="no room"):
-            outbox.append_all([(1, b"lost", ()), (2, b"lost", ())])
+    with full_disk(0):
+        outbox.append_all([(1, b"lost", ()), (2, b"lost", ())])
     items += fill(outbox, 2, 4)
     assert taken(outbox) == items
     assert left_in(path) == items
@@ -195,7 +188,7 @@ def test_damage_to_what_a_checkpoint_names_is_raised(path, outbox):
     (file,) = path.iterdir()
     data = file.read_bytes()
     for at in range(8, len(data)):
-        for harmed in (data[:at], data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]):
+        for harmed in (data[:at], flipped(data, at)):
             file.write_bytes(harmed)
             with pytest.raises(CorruptRecordError):
                 taken(opened(path, saved))

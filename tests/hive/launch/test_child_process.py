@@ -6,6 +6,7 @@ import re
 import signal
 
 import pytest
+from text_tables import each
 
 from webcrawl.clock import now
 from webcrawl.hive.launch.child_process import PERMANENT_ERRORS, ChildProcess
@@ -58,7 +59,7 @@ async def test_a_drone_that_dies_six_times_is_given_up(child):
     assert one.process.state == "given up"
 
 
-@pytest.mark.parametrize("code", [2, 3, 4])
+@each("code", 2, 3, 4)
 async def test_an_end_that_would_come_again_is_the_last(child, code):
     one = child(f"echo 'webcrawl: There is no seed.' >&2; exit {code}")
     assert await one.process.run() == code
@@ -116,7 +117,7 @@ async def test_a_signal_at_the_terminal_does_not_reach_a_drone(child):
     assert await running == 1
 
 
-@pytest.mark.parametrize("log", ["LOG", "JSON_LOG"])
+@each("log", "LOG", "JSON_LOG")
 async def test_warnings_are_passed_on_and_progress_is_kept(child, log):
     one = child("cat >&2 <<'END'\n" + globals()[log] + "END\n")
     assert await one.process.run() == 0

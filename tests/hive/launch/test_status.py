@@ -11,7 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 import warm
+from crawling import printed, refusal
 from scrapy.settings import Settings
+from text_tables import cases
 
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
@@ -173,34 +175,29 @@ def test_the_commands_ask_by_url_and_name(server):
 
     asyncio.run(one_drone())
     hive = ("-s", f"REDIS_URL={server.url}", "-s", "HIVE=web")
-    shown = warm.scrapy("hive", "status", *hive)
-    assert shown.returncode == 0, shown.stderr
-    assert "\none-1-a      64        5" in shown.stdout
-    found = json.loads(warm.scrapy("hive", "status", "--json", *hive).stdout)
+    assert "\none-1-a      64        5" in printed("hive", "status", *hive)
+    found = json.loads(printed("hive", "status", "--json", *hive))
     assert (found["shards"], found["drones"][0]["figures"]["pages"]) == (64, 5)
     stopped = warm.scrapy("hive", "stop", "--timeout", "0.1", *hive)
     assert (stopped.returncode, stopped.stderr) == (1, "hive: still running after 0.1 s: one-1-a\n")
     server.kill()
-    refused = warm.scrapy("hive", "status", *hive)
-    assert refused.returncode == 2
-    assert "Redis at REDIS_URL does not answer" in refused.stderr
+    assert "Redis at REDIS_URL does not answer" in refusal("hive", "status", *hive)
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (["-s", "JOBDIR=nowhere"], "No hive runs in JOBDIR nowhere"),
-        (["-s", "JOBDIR={left}"], "No hive runs in JOBDIR {left}"),
-        (["-s", "REDIS_URL=redis://nowhere"], "Name the hive"),
-    ],
+@cases(
+    "given sentence",
+    """
+        ["-s", "JOBDIR=nowhere"]            | No hive runs in JOBDIR nowhere
+        ["-s", "JOBDIR={left}"]             | No hive runs in JOBDIR {left}
+        ["-s", "REDIS_URL=redis://nowhere"] | Name the hive
+    """,
 )
 def test_without_a_hive_to_ask_the_command_says_how_to_name_one(given, sentence, tmp_path):
     (tmp_path / "redis").mkdir()
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(tmp_path / "redis/redis.sock"))
-    done = warm.scrapy("hive", "status", *(word.format(left=tmp_path) for word in given))
-    assert done.returncode == 2
-    assert sentence.format(left=tmp_path) in done.stderr
+    said = refusal("hive", "status", *(word.format(left=tmp_path) for word in given))
+    assert sentence.format(left=tmp_path) in said
 
 
 async def test_drones_of_this_machine_have_their_numbers(server):

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 import redis.asyncio
+from text_tables import cases, each
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
@@ -92,7 +93,7 @@ def cores():
     os.sched_setaffinity(0, before)
 
 
-@pytest.mark.parametrize("drones", [1, 2])
+@each("drones", 1, 2)
 async def test_drones_are_kept_to_a_core_each_if_they_are_as_many(hive, cores, drones):
     local, supervisor, _ = hive(*[WAITS] * drones, redis_url="-")
     running = await begun(local, supervisor)
@@ -188,7 +189,7 @@ def unhandled(number, frame):
     raise AssertionError("it would end at once")
 
 
-@pytest.mark.parametrize("handler", [signal.SIG_IGN, unhandled])
+@each("handler", signal.SIG_IGN, unhandled)
 async def test_a_hive_ends_with_its_terminal_unless_it_ignores_sighup(hive, handler):
     before = signal.signal(signal.SIGHUP, handler)
     try:
@@ -204,13 +205,13 @@ async def test_a_hive_ends_with_its_terminal_unless_it_ignores_sighup(hive, hand
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"drones": 0}, "--drones must be from 1 to 256, not 0"),
-        ({"arguments": ["seeds=a.txt,-"]}, "standard input"),
-        ({"jobdir": "of_a_crawl"}, "contains a single-process crawl"),
-    ],
+@cases(
+    "given sentence",
+    """
+        {"drones": 0}                    | --drones must be from 1 to 256, not 0
+        {"arguments": ["seeds=a.txt,-"]} | standard input
+        {"jobdir": "of_a_crawl"}         | contains a single-process crawl
+    """,
 )
 def test_what_cannot_be_run_is_refused(tmp_path, given, sentence):
     other = tmp_path / "of_a_crawl"
@@ -221,8 +222,17 @@ def test_what_cannot_be_run_is_refused(tmp_path, given, sentence):
         hive._replace(**given).check()
 
 
-@pytest.mark.parametrize("before", [None, [], ["logs", "CURRENT"], ["mine"]])
-@pytest.mark.parametrize("way", ["argument", "one process", "no server", "Redis", "drone"])
+@each("before", None, [], ["logs", "CURRENT"], ["mine"])
+@cases(
+    "way",
+    """
+        argument
+        one process
+        no server
+        Redis
+        drone
+    """,
+)
 async def test_a_refused_hive_leaves_the_directory_as_it_was(hive, monkeypatch, before, way):
     script = "mkdir -p $(dirname {0})/drones/0/logs; : > {0}; exit 2"
     local, supervisor, _ = hive(script, redis_url="unix:///none" if way == "drone" else "")

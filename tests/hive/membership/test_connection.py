@@ -3,8 +3,9 @@
 import pytest
 from redis.asyncio import Redis
 from redis_proxy import RedisProxy
-from redis_server import Sentinel, free_port
+from redis_server import Sentinel, by_tls, free_port
 from scrapy.settings import Settings
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import (
@@ -53,13 +54,12 @@ async def test_a_hive_connects_to_a_redis_cluster(redis_of):
 
 
 async def test_a_hive_connects_to_redis_by_tls_and_checks_its_certificate(redis_of):
-    server = redis_of(tls=True)
-    url = f"rediss://127.0.0.1:{server.tls.port}"
-    assert await talked(REDIS_URL=f"{url}?ssl_ca_certs={server.tls.authority}") == b"\xff"
-    params = {"ssl_ca_certs": str(server.tls.authority)}
-    assert await talked(REDIS_URL=url, REDIS_PARAMS=params) == b"\xff"
-    with pytest.raises(FatalError, match=r"does not answer .*certificate verify failed"):
-        await talked(REDIS_URL=url)
+    async with by_tls(redis_of()) as named:
+        assert await talked(REDIS_URL=named) == b"\xff"
+        url, _, authority = named.partition("?ssl_ca_certs=")
+        assert await talked(REDIS_URL=url, REDIS_PARAMS={"ssl_ca_certs": authority}) == b"\xff"
+        with pytest.raises(FatalError, match=r"does not answer .*certificate verify failed"):
+            await talked(REDIS_URL=url)
 
 
 async def test_a_sentinel_leads_to_the_next_master(redis_of):
@@ -146,17 +146,17 @@ async def test_a_redis_that_does_not_answer_ends_with_one_sentence():
             await talked(REDIS_URL=f"{scheme}://127.0.0.1:{free_port()}")
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
-    [
-        {"REDIS_URL": "http://somewhere"},
-        {"REDIS_URL": "redis+other://somewhere"},
-        {"REDIS_URL": "redis+sentinel://somewhere"},
-        {"REDIS_URL": "redis+cluster://somewhere:port"},
-        {"REDIS_URL": "redis+cluster://"},
-        {"REDIS_PARAMS": "{"},
-        {"REDIS_URL": "redis://somewhere?db=x"},
-    ],
+    """
+        {"REDIS_URL": "http://somewhere"}
+        {"REDIS_URL": "redis+other://somewhere"}
+        {"REDIS_URL": "redis+sentinel://somewhere"}
+        {"REDIS_URL": "redis+cluster://somewhere:port"}
+        {"REDIS_URL": "redis+cluster://"}
+        {"REDIS_PARAMS": "{"}
+        {"REDIS_URL": "redis://somewhere?db=x"}
+    """,
 )
 def test_a_url_that_cannot_be_is_one_sentence(given):
     with pytest.raises(FatalError, match="REDIS_URL or REDIS_PARAMS cannot be used: "):

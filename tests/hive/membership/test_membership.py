@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from redis.exceptions import OutOfMemoryError
-from redis_server import RedisServer, Sentinel
+from redis_server import RedisServer, Sentinel, by_tls
 from scrapy.settings import Settings
+from text_tables import each
 
 from webcrawl.hive.membership.connection import UNREACHABLE, client_of, close
 from webcrawl.hive.membership.keys import Keys
@@ -61,18 +62,18 @@ async def drones(server, *names, lease_secs=10.0, shards=4, **given):
         yield made
 
 
-@pytest.mark.parametrize(
-    "kind", [{}, {"password": "geheim"}, {"cluster": True}, {"tls": True}, {"port": True}]
-)
+@each("kind", {}, {"password": "geheim"}, {"cluster": True}, None, {"port": True})
 async def test_the_life_of_a_shard_on_each_kind_of_server(redis_of, kind):
-    """Claim, acknowledge, release, leave, claim. A sentinel leads to the server with a port."""
-    server = redis_of(**kind)
-    url = server.url
-    if "tls" in kind:
-        url = f"rediss://127.0.0.1:{server.tls.port}?ssl_ca_certs={server.tls.authority}"
-    elif "port" in kind:
-        url = redis_of("watch", kind=Sentinel, server=server).url
-    async with drones(server, REDIS_URL=url) as (a, b):
+    """Claim, acknowledge, release, leave, claim. A sentinel leads to the server with a port; the
+    one of no kind is spoken to by TLS."""
+    server = redis_of(**kind or {})
+    async with contextlib.AsyncExitStack() as stack:
+        url = server.url
+        if kind is None:
+            url = await stack.enter_async_context(by_tls(server))
+        elif "port" in kind:
+            url = redis_of("watch", kind=Sentinel, server=server).url
+        a, b = await stack.enter_async_context(drones(server, REDIS_URL=url))
         claimed = await a.take(0, 1, 2)
         assert claimed.keys() == {0, 1, 2}
         beat = await a.beat(Report(number=1, leases=claimed))
@@ -281,7 +282,7 @@ async def test_a_redis_that_kept_its_data_goes_on(redis_of):
         assert (beat.state.born, beat.leases) == (born, claimed)
 
 
-@pytest.mark.parametrize("cluster", [False, True])
+@each("cluster", False, True)
 async def test_a_beat_without_an_answer_fails_soon(redis_of, cluster):
     server = redis_of(cluster=cluster)
     async with drones(server, "a", lease_secs=1.0) as (a,):

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from disk import flipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from published_shard import (
@@ -23,6 +24,7 @@ from published_shard import (
     store_of,
 )
 from records_rig import damage_of, put
+from text_tables import cases, each
 from xxhash import xxh3_128_hexdigest
 
 from webcrawl.errors import ObjectStoreError, disk_message
@@ -296,7 +298,7 @@ def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store,
     shard.save(store, token=3)
 
 
-@pytest.mark.parametrize("how", ["token", "newer", "no record"])
+@each("how", "token", "newer", "no record")
 def test_a_directory_that_is_behind_is_made_anew(store, shard, adopt, how):
     shard.save(store)
     shard.end()
@@ -413,17 +415,15 @@ def test_an_emptied_store_does_not_pass_for_a_new_one(store, shard):
     assert store.alive(["a-1"]) == {}
 
 
-@pytest.mark.parametrize(
-    ("url", "sentence"),
-    [
-        ("nosuch://me:secret@a.test/x", "HIVE_STORE nosuch://***@a.test/x cannot be used: "),
-        ("s3://bucket/x?key=secret", "HIVE_STORE s3://bucket/x?key=*** cannot be used: "),
-        (
-            "ftp://me:secret@127.0.0.1:1/x",
-            "HIVE_STORE ftp://***@127.0.0.1:1/x cannot be used: Connection refused",
-        ),
-        ("/proc/nowhere", "HIVE_STORE /proc/nowhere cannot be used: "),
-    ],
+@cases(
+    "url sentence",
+    """
+        nosuch://me:secret@a.test/x | "HIVE_STORE nosuch://***@a.test/x cannot be used: "
+        s3://bucket/x?key=secret | "HIVE_STORE s3://bucket/x?key=*** cannot be used: "
+        ftp://me:secret@127.0.0.1:1/x
+        | HIVE_STORE ftp://***@127.0.0.1:1/x cannot be used: Connection refused
+        /proc/nowhere | "HIVE_STORE /proc/nowhere cannot be used: "
+    """,
 )
 def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
     with pytest.raises(ObjectStoreError) as caught:
@@ -471,7 +471,10 @@ def test_each_flipped_bit_is_found_and_told_with_its_place(data, whole):
     name = data.draw(st.sampled_from(files))
     text = (folder / name).read_bytes()
     bit = data.draw(st.integers(0, 8 * len(text) - 1))
-    with changed_file(folder / name, flipped(text, bit)), refused("^.* is damaged: .*$") as caught:
+    with (
+        changed_file(folder / name, flipped(text, bit // 8, 1 << bit % 8)),
+        refused("^.* is damaged: .*$") as caught,
+    ):
         read_all(store, target)
     shutil.rmtree(target, ignore_errors=True)
     assert f"{name} is damaged: " in str(caught.value)
@@ -486,12 +489,11 @@ def test_no_flipped_bit_of_what_names_the_others_passes(whole):
         text = (folder / name).read_bytes()
         # A bit of nearly every byte, each of the eight by turns.
         for bit in range(0, 8 * len(text), 9):
-            with changed_file(folder / name, flipped(text, bit)), refused("HIVE_STORE"):
+            with (
+                changed_file(folder / name, flipped(text, bit // 8, 1 << bit % 8)),
+                refused("HIVE_STORE"),
+            ):
                 read()
-
-
-def flipped(text, bit):
-    return text[: bit // 8] + bytes([text[bit // 8] ^ 1 << bit % 8]) + text[bit // 8 + 1 :]
 
 
 @contextlib.contextmanager
@@ -514,8 +516,15 @@ def resealed(text, *changes):
     return b'%b,"digest":"%b"}' % (body, xxh3_128_hexdigest(body).encode())
 
 
-@pytest.mark.parametrize(
-    "name", ["../../../outside", "/etc/hostname", "a/../../b", "..", "a\\u0000"]
+@cases(
+    "name",
+    r"""
+        ../../../outside
+        /etc/hostname
+        a/../../b
+        ..
+        a\u0000
+    """,
 )
 def test_no_name_in_a_checkpoint_leads_out_of_the_store_or_the_shard(whole, name):
     store, folder, _, target = whole
@@ -597,7 +606,7 @@ def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path
     assert not fetch(target, acknowledged=(1, 2)).in_place
 
 
-@pytest.mark.parametrize("rest", [0, 1, 30, 50])
+@each("rest", 0, 1, 30, 50)
 def test_half_a_checkpoint_is_none(store, tmp_path, shard, rest):
     """Where a protocol has no writes that are whole or not at all."""
     shard.save(store)

@@ -1,7 +1,5 @@
 """Whatever ends a publication or a fetch, and wherever: the newest checkpoint is whole."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -12,6 +10,7 @@ import pytest
 from crash import die_between_lines
 from dying_disk import DyingDisk, Killed
 from published_shard import Living, adopted, newest_of, store_of
+from text_tables import each
 
 from webcrawl.hive.store.store import CheckpointStore
 
@@ -75,7 +74,7 @@ def cut_off(act, after, kind, root, patch):
 
 
 @steps
-@pytest.mark.parametrize(("kind", "store"), ENDS)
+@each("kind store", *ENDS)
 def test_dying_at_any_change_leaves_a_whole_newest_checkpoint(
     tmp_path, monkeypatch, store, kind, step
 ):
@@ -97,7 +96,7 @@ def test_dying_at_any_change_leaves_a_whole_newest_checkpoint(
 
 
 @steps
-@pytest.mark.parametrize("kind", ["full", "broken"])
+@each("kind", "full", "broken")
 def test_trouble_at_any_change_leaves_the_one_before_and_the_next_is_good(
     tmp_path, monkeypatch, kind, step
 ):
@@ -123,7 +122,7 @@ def test_trouble_at_any_change_leaves_the_one_before_and_the_next_is_good(
 
 
 @steps
-@pytest.mark.parametrize(("kind", "store"), ENDS)
+@each("kind store", *ENDS)
 def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
     tmp_path, monkeypatch, store, kind, step
 ):

@@ -154,11 +154,11 @@ class Reputation(ReputationGate):
     """With a clock of its own; the hosts in *far* are far off, the URLs in *unproven* are of such
     origins."""
 
-    def __init__(self, records, *, base=2, rounds=3):
+    def __init__(self, records, *, rounds=3):
         self.clock = FakeClock()
         self.far = set()
         self.unproven = set()
-        self.budget = ReputationBudget(base, rounds)
+        self.budget = ReputationBudget(2, rounds)
         super().__init__(
             domains=records.domains,
             budget=self.budget,

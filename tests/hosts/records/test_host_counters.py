@@ -17,6 +17,7 @@ from records_rig import (
     without_log,
 )
 from seen_rig import InlineExecutor
+from text_tables import each
 
 from webcrawl.hosts.records.host_counters import HostCounter, _with_hash
 from webcrawl.storage.record_log import CorruptRecordError
@@ -84,8 +85,8 @@ def test_key_of_the_bits_is_written_before_them(tmp_path, executor, left):
     records.close()
 
 
-@pytest.mark.parametrize("before", [0, 3, 15, 16])
-@pytest.mark.parametrize("since", [1, 13, 20])
+@each("before", 0, 3, 15, 16)
+@each("since", 1, 13, 20)
 def test_links_are_merged_into_what_is_stored(records, executor, left, before, since):
     """Lists and bitmaps of domains no longer in memory are merged, also after a full disk."""
     without_log(records).domains.resize(1)
@@ -119,7 +120,7 @@ def test_a_linking_domain_counts_once_and_the_domain_itself_never(records):
     assert domains.linked == 3
 
 
-@pytest.mark.parametrize("key", range(20))
+@each("key", *range(20))
 def test_up_to_fifteen_linking_domains_are_counted_exactly(records, executor, key):
     domains = records.domains
     domains._state.key = key
@@ -131,7 +132,7 @@ def test_up_to_fifteen_linking_domains_are_counted_exactly(records, executor, ke
     assert domains.linked == 15
 
 
-@pytest.mark.parametrize("linking", [16, 20, 50, 100, 300, 500])
+@each("linking", 16, 20, 50, 100, 300, 500)
 def test_more_are_estimated_and_hardly_ever_too_few(records, linking):
     domains = records.domains
     found = []
@@ -177,7 +178,7 @@ def test_each_job_has_a_key_of_its_own(records, tmp_path):
     other.close()
 
 
-@pytest.mark.parametrize("name", ["*", "a.test"])
+@each("name", "*", "a.test")
 def test_damaged_counter_is_reported(records, name):
     records.database.write([(5, name, b"\xc1")])
     with pytest.raises(CorruptRecordError, match="invalid counter of"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from disk import file_size_limit
+from disk import file_size_limit, flipped
 from hypothesis import given
 from hypothesis import strategies as st
 from records_rig import (
@@ -22,6 +22,7 @@ from records_rig import (
     save,
     without_log,
 )
+from text_tables import each
 
 from webcrawl.errors import is_disk_full
 from webcrawl.hosts.records import HostRecord, database
@@ -201,7 +202,7 @@ def test_readers_do_not_keep_the_log_from_being_emptied(path):
         records.close()
 
 
-@pytest.mark.parametrize("flushes", [1, 7, 64, 65, 130])
+@each("flushes", 1, 7, 64, 65, 130)
 def test_logged_and_stored_facts_survive_a_kill(path, opening, executor, tmp_path, flushes):
     """The log has room for 64 flushes; then everything is stored, and the log starts over."""
     records = opening()
@@ -337,13 +338,11 @@ def filled(path, *, facts=300):
     return path / "records.sqlite"
 
 
-@pytest.mark.parametrize(
-    ("statement", "error", "why"),
-    [
-        ("PRAGMA user_version = 3", NewerFormatError, "use the newer webcrawl"),
-        ("PRAGMA user_version = 1", CorruptRecordError, "not a file of host records"),
-        ("CREATE TABLE moz_places (url TEXT)", CorruptRecordError, "not a file of host records"),
-    ],
+@each(
+    "statement error why",
+    ("PRAGMA user_version = 3", NewerFormatError, "use the newer webcrawl"),
+    ("PRAGMA user_version = 1", CorruptRecordError, "not a file of host records"),
+    ("CREATE TABLE moz_places (url TEXT)", CorruptRecordError, "not a file of host records"),
 )
 def test_a_newer_or_another_database_is_refused(path, executor, statement, error, why):
     with contextlib.closing(sqlite3.connect(filled(path, facts=1))) as connection:
@@ -352,9 +351,7 @@ def test_a_newer_or_another_database_is_refused(path, executor, statement, error
         records_in(path, executor).open()
 
 
-@pytest.mark.parametrize(
-    "content", [b"garbage", b"no SQLite file at all. " * 400, b"SQLite format 3\0" + bytes(5000)]
-)
+@each("content", b"garbage", b"no SQLite file at all. " * 400, b"SQLite format 3\0" + bytes(5000))
 def test_file_that_is_not_a_database_is_damage(path, executor, content):
     path.mkdir(parents=True)
     (path / "records.sqlite").write_bytes(content)
@@ -391,10 +388,7 @@ def test_no_cut_and_no_garbage_gives_a_wrong_value(path, tmp_path, executor):
     wrecks += [
         whole[:at] + b"\xa5" * 700 + whole[at + 700 :] for at in range(0, len(whole) - 700, 1300)
     ]
-    wrecks += [
-        whole[:at] + bytes([whole[at] ^ 0x11]) + whole[at + 1 :]
-        for at in range(100, len(whole), 1700)
-    ]
+    wrecks += [flipped(whole, at, 0x11) for at in range(100, len(whole), 1700)]
     told = 0
     for wreck in wrecks:
         for file in broken.iterdir():

@@ -8,6 +8,7 @@ import sys
 import pytest
 from looking import contents
 from records_rig import PatientExecutor, left_behind, opened, save
+from text_tables import each
 
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.records.database import FILE, checksum
@@ -72,7 +73,7 @@ def killed_without_shared_memory(path, owner):
     return left
 
 
-@pytest.mark.parametrize("end", [closed, killed, killed_without_shared_memory])
+@each("end", closed, killed, killed_without_shared_memory)
 def test_records_of_a_former_owner_are_read_and_not_changed(tmp_path, owner, end):
     path = end(tmp_path / "hosts", owner)
     before = contents(path)
@@ -96,16 +97,14 @@ def test_a_file_of_a_later_format_or_another_kind_is_reported(tmp_path):
         pass
 
 
-@pytest.mark.parametrize(
-    ("statement", "why"),
-    [
-        ("UPDATE facts SET crc = 1 WHERE key = 'a.test'", "checksum mismatch"),
-        (
-            f"UPDATE facts SET data = x'00', crc = {NOTHING} WHERE key = 'a.test'",
-            "invalid record of",
-        ),
-        ("DROP TABLE facts", "no such table"),
-    ],
+@each(
+    "statement why",
+    ("UPDATE facts SET crc = 1 WHERE key = 'a.test'", "checksum mismatch"),
+    (
+        f"UPDATE facts SET data = x'00', crc = {NOTHING} WHERE key = 'a.test'",
+        "invalid record of",
+    ),
+    ("DROP TABLE facts", "no such table"),
 )
 def test_damage_is_reported(tmp_path, owner, statement, why):
     owner.close()

@@ -1,7 +1,5 @@
 """Whole logs: several at once, compressed, broken."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import tracemalloc
@@ -10,6 +8,7 @@ import pytest
 from access_lines import simweb_line
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.audit.access_logs import audit_logs
@@ -44,7 +43,7 @@ def test_unreadable_lines_are_counted_only(log):
     assert tally.first_unreadable == f"{path}, line 2"
 
 
-@pytest.mark.parametrize("name", ["access.log", "access.log.gz"])
+@each("name", "access.log", "access.log.gz")
 def test_a_compressed_log_is_read_like_any_other(log, name):
     path = log(*(simweb_line(at * 10, at * 10 + 5) for at in range(5000)), name=name)
     auditor, _ = audit(path, delay=5e-06)
@@ -82,7 +81,7 @@ def test_several_logs_are_one_by_time_however_they_are_divided(tmp_path_factory,
     )
     spans.sort(key=sum)
     lines = [simweb_line(start, start + took) for start, took in spans]
-    parts: list[list[str]] = [[], [], []]
+    parts = [[], [], []]
     for line in lines:
         parts[data.draw(st.integers(0, 2))].append(line)
     directory = tmp_path_factory.getbasetemp()
@@ -115,15 +114,11 @@ def test_keys_are_hosts_domains_or_addresses(log):
     }
 
 
-@pytest.mark.parametrize(
-    ("lines", "options", "sentence"),
-    [
+@each("lines options sentence",
         (["\n", "hello\n"], {}, "access.log is neither an access log of simweb nor a"),
         ([], {}, "access.log: there are no requests"),
         ([simweb_line(0, 1)[:30]], {}, "there are no requests"),
-        ([OWN], {"key": "address"}, "access.log, line 1: the line does not have the"),
-    ],
-)  # fmt: skip
+        ([OWN], {"key": "address"}, "access.log, line 1: the line does not have the"))  # fmt: skip
 def test_logs_that_cannot_be_checked_are_refused_with_one_sentence(log, lines, options, sentence):
     with pytest.raises(FatalError, match=sentence):
         audit(log(*lines), **options)

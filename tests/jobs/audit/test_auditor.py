@@ -1,7 +1,5 @@
 """The judge of politeness against naive ones that compare every contact with every other."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given

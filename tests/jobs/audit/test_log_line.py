@@ -1,13 +1,10 @@
 """Lines of access logs: what is read of them, whatever they are."""
 
-from __future__ import annotations
-
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text_tables import lines
+from text_tables import cases, each, lines
 
 from webcrawl.jobs.audit.log_line import MICRO, is_without_contact, parse
 from webcrawl.simweb import read_access_log
@@ -31,7 +28,7 @@ def test_a_line_of_simweb_is_read_to_the_microsecond():
     )
 
 
-@pytest.mark.parametrize("outcome", AnswerEnd)
+@each("outcome", *AnswerEnd)
 def test_every_outcome_of_simweb_is_known(outcome):
     line = SIMWEB.removesuffix("ok") + outcome
     contact = read(line)
@@ -66,10 +63,9 @@ def test_a_line_of_a_jobs_own_log_is_read_if_its_url_was_asked_for():
     assert is_without_contact('{"url":"http://a.test/","outcome":"dns_failed"}')
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
-    [
-        *lines("""
+    *lines("""
         nonsense
         #Fields: date time cs-method cs-uri
         192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326
@@ -77,13 +73,12 @@ def test_a_line_of_a_jobs_own_log_is_read_if_its_url_was_asked_for():
         {"url":"http://a.test/","sent":1e308}
         {"url":"http://a.test/","sent":-1}
         """),
-        "",
-        SIMWEB.replace("[1763625600.123456", "[1763625600.125002"),
-        SIMWEB.replace("1763625600.123456", "1763625600.12345"),
-        SIMWEB.replace("1763625600.123456", "inf"),
-        SIMWEB.replace("1763625600", "9" * 13),
-        f"{SIMWEB} more",
-    ],
+    "",
+    SIMWEB.replace("[1763625600.123456", "[1763625600.125002"),
+    SIMWEB.replace("1763625600.123456", "1763625600.12345"),
+    SIMWEB.replace("1763625600.123456", "inf"),
+    SIMWEB.replace("1763625600", "9" * 13),
+    f"{SIMWEB} more",
 )
 def test_an_invalid_log_line_is_not_a_contact(line):
     assert read(line) is None
@@ -111,8 +106,20 @@ def test_a_damaged_line_is_a_bounded_contact_or_none(line, data):
         assert len(contact.host) <= 255
 
 
-@pytest.mark.parametrize("filler", ["\\", '"', "a ", "[", "- ", '\\"', '" "', "0"])
-@pytest.mark.parametrize("line", [SIMWEB, OWN])
+@cases(
+    "filler",
+    r"""
+        \
+        '"'
+        "a "
+        [
+        "- "
+        \"
+        '" "'
+        "0"
+    """,
+)
+@each("line", SIMWEB, OWN)
 def test_a_hostile_line_is_read_in_linear_time(line, filler):
     began = time.process_time()
     for at in range(0, len(line), 9):

@@ -3,8 +3,6 @@
 Replays run uncompiled here, but in what is marked ``long``: to compile them takes seconds each.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import random
@@ -13,9 +11,11 @@ import numba
 import numpy as np
 import pytest
 import warm
+from crawling import printed
 from hypothesis import given
 from hypothesis import strategies as st
 from reading_report import line, report_of, write_log
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.caches.measurements import Measurement, write_csv
@@ -123,7 +123,19 @@ def test_the_knee_is_where_a_larger_cache_brings_little():
     assert "no critical region" in region_text(None)
 
 
-@pytest.mark.parametrize("text", ["", "0", "2^3..", "2^29", "7,", "x", "2^99", "10..20"])
+@cases(
+    "text",
+    """
+        ""
+        "0"
+        2^3..
+        2^29
+        "7,"
+        x
+        2^99
+        10..20
+    """,
+)
 def test_invalid_sizes_are_refused(text):
     with pytest.raises(FatalError, match=r"--sizes must be like 2\^0\.\.2\^25"):
         sizes_of(text)
@@ -154,10 +166,9 @@ def test_the_command_measures_all_requests_and_those_that_leave(tmp_path, compil
     options = {} if compiled else {"env": UNCOMPILED}
     arguments = ["--sizes", "2^2..2^3,99", "--csv", file]
     arguments += ["--figures", tmp_path / "figures"] * compiled
-    run = warm.scrapy("cachelab", trace.path, *arguments, **options)
-    assert run.returncode == 0, run.stderr
-    assert "500 requests, all links" in run.stdout
-    assert f"{sum(leave):,} requests, links that leave the page's host" in run.stdout
+    said = printed("cachelab", trace.path, *arguments, **options)
+    assert "500 requests, all links" in said
+    assert f"{sum(leave):,} requests, links that leave the page's host" in said
     names = "cache-misses", "cache-misses-to-min", "url-popularity", "stack-distances"
     drawn = [f"{name}{end}" for name in names for end in (".svg", "-cross.svg")] * compiled
     assert sorted(path.name for path in tmp_path.glob("figures/*.svg")) == sorted(drawn)

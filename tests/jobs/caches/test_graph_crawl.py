@@ -1,12 +1,11 @@
 """Simulated crawls of link graphs: order, completeness, input."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 
 import pytest
 import warm
+from crawling import printed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,8 +61,8 @@ def test_the_command_writes_the_trace_of_a_packed_graph(tmp_path):
     with gzip.open(tmp_path / "edges.gz", "wt") as file:
         file.write("# Nodes: 3\n\nhttp://a.test/ http://a.test/b 17\nhttp://a.test/ http://c.test/")
     trace = tmp_path / "trace"
-    run = warm.scrapy("urltrace", tmp_path / "edges.gz", "--crawl", trace)
-    assert "leaving       1 (25.0%)" in run.stdout, run.stderr
+    said = printed("urltrace", tmp_path / "edges.gz", "--crawl", trace)
+    assert "leaving       1 (25.0%)" in said
     assert read_trace(trace).fps.tolist() == [0, 2, 1, 2]
     run = warm.scrapy("urltrace", tmp_path / "none", "--crawl", trace)
     assert (run.returncode, run.stderr.count("\n")) == (2, 1)

@@ -1,7 +1,5 @@
 """``scrapy job check``: nothing that is damaged goes unsaid, and what is sound is called so."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
@@ -15,6 +13,7 @@ from killed_job import SHARD, STATE, forge, in_a_queue, meaning, rows_of
 from looking import contents
 from seen_rig import InlineExecutor, bloom_eliminator, disk_eliminator, names, submit
 from stored_job import in_use
+from text_tables import each
 
 from webcrawl.commands.job import report_text
 from webcrawl.crawl.job.jobdir import Job
@@ -224,7 +223,7 @@ def test_repeated_findings_are_counted_beyond_the_most_that_are_kept(tmp_path):
 # The parts, each with what a small crawl has not
 
 
-@pytest.mark.parametrize("kind", [disk_eliminator, bloom_eliminator])
+@each("kind", disk_eliminator, bloom_eliminator)
 def test_a_missing_file_of_the_url_log_hides_later_ones(tmp_path, kind):
     eliminator = kind(tmp_path, InlineExecutor())
     eliminator.open(None)
@@ -263,7 +262,7 @@ def test_a_table_of_ranks_is_checked_up_to_its_end(tmp_path):
     assert damage_in(tmp_path, check_table, msgspec.msgpack.encode([end])).damage
 
 
-@pytest.mark.parametrize("check", [check_frontier, check_seen, check_table])
+@each("check", check_frontier, check_seen, check_table)
 def test_an_invalid_snapshot_is_damage(tmp_path, check):
     for snapshot in (b"", b"\xc1", msgspec.msgpack.encode(["disk", "x"])):
         assert damage_in(tmp_path, check, snapshot).damage

@@ -1,7 +1,5 @@
 """The check of a drone's outbox reads every message, and tells what is damaged."""
 
-from __future__ import annotations
-
 import msgspec
 from bus_rig import links
 from disk import flipped

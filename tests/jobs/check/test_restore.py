@@ -1,7 +1,5 @@
 """``scrapy job restore``: a damaged job goes back to a kept checkpoint, and nothing is deleted."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -55,10 +53,10 @@ def only(job, pattern):
     return path
 
 
-def spoil(path, at=None):
+def spoil(path):
     """A byte in the middle of *path*, in this name of the file only."""
     data = bytearray(path.read_bytes())
-    data[len(data) // 2 if at is None else at] ^= 4
+    data[len(data) // 2] ^= 4
     path.unlink()
     path.write_bytes(data)
 

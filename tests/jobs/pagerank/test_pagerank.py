@@ -1,7 +1,5 @@
 """Ranks of hosts and pages by a crawl's link graph; the tables are read back with DuckDB."""
 
-from __future__ import annotations
-
 import random
 
 import duckdb
@@ -9,6 +7,8 @@ import numpy as np
 import pytest
 import warm
 from contracts.modules import a_page, run_module
+from crawling import printed
+from text_tables import each
 
 from webcrawl.errors import FatalError
 from webcrawl.items import Link
@@ -58,12 +58,11 @@ def solved(pairs, names):
     return dict(zip(names, shares, strict=True))
 
 
-@pytest.mark.parametrize("what", ["host", "page"])
+@each("what", "host", "page")
 def test_ranks_and_graph_are_those_of_the_links(jobdir, tmp_path, what):
     output = tmp_path / "ranks.csv"
     (jobdir / "graph/pagerank.work/tables-killed").mkdir(parents=True)
-    run = warm.scrapy("pagerank", jobdir, "-o", output, *["--pages"] * (what == "page"))
-    assert run.returncode == 0, run.stderr
+    printed("pagerank", jobdir, "-o", output, *["--pages"] * (what == "page"))
     column = "host" if what == "host" else "url"
     name = "regexp_extract({0}, '//([^/]*)', 1)" if what == "host" else "{0}"
     expected = ask(
@@ -112,13 +111,11 @@ def test_too_many_pairs_are_refused(jobdir, tmp_path):
         tables.rank(limit=3)
 
 
-@pytest.mark.parametrize(
-    ("damage", "sentence"),
-    [
-        (None, "There is no link graph in {}: run a crawl or a replay with "),
-        (lambda path: path.unlink(), "The link graph has no links yet"),
-        (lambda path: path.write_bytes(b"PAR1"), "The link graph in {0} cannot be ranked: {0}/"),
-    ],
+@each(
+    "damage sentence",
+    (None, "There is no link graph in {}: run a crawl or a replay with "),
+    (lambda path: path.unlink(), "The link graph has no links yet"),
+    (lambda path: path.write_bytes(b"PAR1"), "The link graph in {0} cannot be ranked: {0}/"),
 )
 def test_a_graph_that_cannot_be_ranked_is_reported_and_keeps_old_ranks(tmp_path, damage, sentence):
     if damage is not None:

@@ -1,7 +1,5 @@
 """Pages read back from WARC files, whole and damaged, of this crawler and of others."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import gzip

@@ -1,7 +1,5 @@
 """WACZ packages of files that are killed, damaged, missing."""
 
-from __future__ import annotations
-
 import gzip
 import re
 

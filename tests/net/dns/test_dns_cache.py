@@ -1,7 +1,5 @@
 """What the resolver remembers, against a model of it."""
 
-from __future__ import annotations
-
 from conftest import FakeClock
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

@@ -1,7 +1,5 @@
 """The resolver against a name server that takes 200 ms for each answer, as far ones do."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,11 +1,10 @@
 """Names that are not asked of name servers: hosts files, and a user's DNS client."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
 from scrapy.settings import Settings
+from text_tables import each
 
 from webcrawl.errors import FatalError
 from webcrawl.net.dns import hosts_file
@@ -40,8 +39,8 @@ class Client:
         self.is_closed = True
 
 
-def resolver_with(client, *, secs=60.0, tries=2, hosts=None):
-    asked = ClientQuestions(client, timeout=secs, tries=tries)
+def resolver_with(client, *, secs=60.0, hosts=None):
+    asked = ClientQuestions(client, timeout=secs, tries=2)
     return Resolver(servers=asked, cache_size=100, hosts=hosts or {})
 
 
@@ -68,12 +67,10 @@ def test_a_hosts_file_goes_before_that_of_the_system(monkeypatch, tmp_path):
     assert hosts_in(monkeypatch, tmp_path / "nowhere", None) == {}
 
 
-@pytest.mark.parametrize(
-    ("own", "why"),
-    [
-        (b"10.0.0.1 a.test\nb.test 10.0.0.1", "line 2 does not begin with an address"),
-        (b"10.0.0.1 a.test\n" * 100, "it is larger than 0 MiB"),
-    ],
+@each(
+    "own why",
+    (b"10.0.0.1 a.test\nb.test 10.0.0.1", "line 2 does not begin with an address"),
+    (b"10.0.0.1 a.test\n" * 100, "it is larger than 0 MiB"),
 )
 def test_a_hosts_file_that_cannot_be_is_told_in_a_sentence(monkeypatch, tmp_path, own, why):
     monkeypatch.setattr(hosts_file, "_MAX_BYTES", 1000)
@@ -109,9 +106,7 @@ async def test_a_client_is_asked_once_a_name_while_its_answer_holds():
     assert client.is_closed
 
 
-@pytest.mark.parametrize(
-    "answer", [OSError("broken"), ["no address"], [7], [None], TypeError("x" * 10_000)]
-)
+@each("answer", OSError("broken"), ["no address"], [7], [None], TypeError("x" * 10_000))
 async def test_a_client_that_fails_is_asked_again_and_reported_once(caplog, answer):
     client = Client({"a.test": answer, "b.test": answer})
     resolver = resolver_with(client)
@@ -144,7 +139,7 @@ async def test_a_client_that_does_not_close_keeps_no_crawl_from_its_end():
         await resolver_with(client, secs=0.01).close()
 
 
-@pytest.mark.parametrize("ttl", [float("nan"), "soon", None])
+@each("ttl", float("nan"), "soon", None)
 async def test_a_client_without_a_time_has_no_answer(ttl):
     resolver = resolver_with(Client({"a.test": ["10.0.0.1"]}, ttl=ttl))
     with pytest.raises(LookupFailedError):

@@ -1,7 +1,5 @@
 """Questions to name servers: how many at once, which server, and whom to believe."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from functools import partial

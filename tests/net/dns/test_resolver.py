@@ -1,7 +1,5 @@
 """The resolver against real name servers on UDP and TCP."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import random
@@ -20,6 +18,7 @@ from loopback import (
 )
 from resolving import asked, asking, resolver_on
 from scrapy.utils.test import get_crawler
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.net.dns.resolver import (
@@ -43,6 +42,7 @@ GOOD = zone({
     "many.test": [f"300 A 127.0.{n // 200}.{n % 200}" for n in range(400)],
 })  # fmt: skip
 refuse = partial(respond, rcode="SERVFAIL")
+reject = partial(respond, rcode="REFUSED")
 truncate = partial(respond, is_truncated=True)
 
 
@@ -71,21 +71,21 @@ async def test_names_are_resolved_to_ipv6_only_where_there_is_no_ipv4():
         ]
 
 
-@pytest.mark.parametrize(
-    ("host", "addresses"),
-    [
-        ("127.0.0.9", ["127.0.0.9"]),
-        ("::1", ["::1"]),
-        ("[2001:DB8::1]", ["2001:db8::1"]),
-        ("localhost", ["127.0.0.1"]),
-        ("www.localhost.", ["127.0.0.1"]),
-        ("", None),
-        ("a..test", None),
-        ("x" * 64 + ".test", None),
-        ("1.2.3", None),
-        ("1.2.3.256", None),
-        ("[::x]", None),
-    ],
+@cases(
+    "host addresses",
+    """
+        127.0.0.9      | ["127.0.0.9"]
+        ::1            | ["::1"]
+        [2001:DB8::1]  | ["2001:db8::1"]
+        localhost      | ["127.0.0.1"]
+        www.localhost. | ["127.0.0.1"]
+        ""             | None
+        a..test        | None
+        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.test | None
+        1.2.3          | None
+        1.2.3.256      | None
+        [::x]          | None
+    """,
 )
 async def test_literals_and_what_can_be_no_name_are_known_without_a_query(host, addresses):
     async with resolver_on(closed_port()) as resolver:
@@ -103,16 +103,13 @@ async def test_literals_and_what_can_be_no_name_are_known_without_a_query(host, 
 # --- servers that fail
 
 
-@pytest.mark.parametrize(
-    ("bad", "secs"),
-    [
-        (refuse, 60),
-        (truncate, 60),
-        (silence, 0.4),
-        (closed_port(), 60),
-        (("255.255.255.255", 53), 60),
-    ],
-    ids=["refuses", "truncates and hangs up", "silent", "closed port", "no route"],
+@each(
+    "bad secs",
+    (refuse, 60),
+    (truncate, 60),
+    (silence, 0.4),
+    (closed_port(), 60),
+    (("255.255.255.255", 53), 60),
 )
 async def test_a_server_that_fails_is_left_for_the_next_one(bad, secs):
     def fail(query):
@@ -138,21 +135,27 @@ def refuse_at_length(query):
     return refuse(query, *(f"@ 300 A 127.0.0.{n}" for n in range(99)))
 
 
+def truncate_always(query):
+    return truncate(query).to_wire()
+
+
 def alias_without_end(query):
     return respond(query, "@ 300 CNAME x@")
 
 
-@pytest.mark.parametrize(
-    ("answer", "error", "why", "asked"),
-    [
-        (refuse, LookupFailedError, "answered SERVFAIL", "u"),
-        (partial(respond, rcode="REFUSED"), LookupFailedError, "answered REFUSED", "u"),
-        (refuse_at_length, LookupFailedError, "SERVFAIL", "ut"),
-        (lambda query: truncate(query).to_wire(), LookupFailedError, "over TCP, too", "ut"),
-        (silence, LookupTimeoutError, "a.test", "uuu"),
-        (wrong_id, LookupTimeoutError, "a.test", "uuu"),
-        (alias_without_end, NoAddressError, "a.test", "u" * 18),  # for an address of either family
-    ],
+@cases(
+    "answer error why asked",
+    """
+        refuse            | LookupFailedError  | answered SERVFAIL | u
+        reject            | LookupFailedError  | answered REFUSED  | u
+        refuse_at_length  | LookupFailedError  | SERVFAIL          | ut
+        truncate_always   | LookupFailedError  | over TCP, too     | ut
+        silence           | LookupTimeoutError | a.test            | uuu
+        wrong_id          | LookupTimeoutError | a.test            | uuu
+        # for an address of either family
+        alias_without_end | NoAddressError     | a.test            | uuuuuuuuuuuuuuuuuu
+    """,
+    globals(),
 )
 async def test_failure_by_every_server_names_the_reason(answer, error, why, asked):
     secs = 0.1 if error is LookupTimeoutError else 60
@@ -283,12 +286,13 @@ async def test_many_waiters_share_one_lookup_and_a_cancelled_one_stops_nobody():
 # --- what is remembered
 
 
-@pytest.mark.parametrize(
-    ("host", "waits"),
-    [
-        ("a.test", ((0, 1), (299, 1), (1, 2), (299, 2))),
-        ("short.test", ((0, 1), (59, 1), (1, 2))),  # for a minute at least
-    ],
+@cases(
+    "host waits",
+    """
+        a.test     | ((0, 1), (299, 1), (1, 2), (299, 2))
+        # for a minute at least
+        short.test | ((0, 1), (59, 1), (1, 2))
+    """,
 )
 async def test_answers_are_cached_until_their_time_has_come(clock, host, waits):
     async with asking(GOOD, clock=clock) as (resolver, names):
@@ -382,7 +386,13 @@ async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised
             await resolver.resolve("no.such.test")
 
 
-@pytest.mark.parametrize(("name", "is_found"), [("a.test", True), ("no.such.test", False)])
+@cases(
+    "name is_found",
+    """
+        a.test       | True
+        no.such.test | False
+    """,
+)
 async def test_name_servers_are_probed_whatever_is_cached(name, is_found):
     async with asking(GOOD) as (resolver, _):
         resolver.remember(name, ["192.0.2.1"], 60)
@@ -440,21 +450,31 @@ async def test_an_earlier_run_knows_nothing_better_than_this_one(clock):
 # --- settings
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("127.0.0.1", ("127.0.0.1", 53)),
-        (" 127.0.0.1:5353 ", ("127.0.0.1", 5353)),
-        ("::1", ("::1", 53)),
-        ("[::1]", ("::1", 53)),
-        ("[::1]:5353", ("::1", 5353)),
-    ],
+@cases(
+    "text address",
+    """
+        127.0.0.1          | ("127.0.0.1", 53)
+        " 127.0.0.1:5353 " | ("127.0.0.1", 5353)
+        ::1                | ("::1", 53)
+        [::1]              | ("::1", 53)
+        [::1]:5353         | ("::1", 5353)
+    """,
 )
 def test_name_servers_are_given_as_address_and_port(text, address):
     assert server_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "dns.test", "1.2.3", "127.0.0.1:0", "127.0.0.1:x", "[::1"])
+@cases(
+    "text",
+    """
+        ""
+        dns.test
+        1.2.3
+        127.0.0.1:0
+        127.0.0.1:x
+        [::1
+    """,
+)
 def test_what_is_no_name_server_is_refused_with_a_sentence(text):
     with pytest.raises(FatalError, match=r"^DNS_SERVERS must contain addresses .*\.$"):
         server_address(text)
@@ -483,9 +503,12 @@ def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock):
     assert system.current() == (("fe80::1%lo", 53),)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("DNS_QUERY_TIMEOUT_SECS", 0), ("DNS_QUERY_TIMEOUT_SECS", "x")],
+@cases(
+    "name value",
+    """
+        DNS_QUERY_TIMEOUT_SECS | 0
+        DNS_QUERY_TIMEOUT_SECS | x
+    """,
 )
 def test_settings_that_cannot_work_are_refused_by_name(name, value):
     with pytest.raises(FatalError, match=f"^{name} must be"):

@@ -1,7 +1,5 @@
 """DNS messages as bytes, with dnspython as the oracle."""
 
-from __future__ import annotations
-
 import ipaddress
 import itertools
 
@@ -15,6 +13,7 @@ import dns.rrset
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from text_tables import cases, each
 
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.wire import AAAA, A, DnsAnswer, MalformedAnswerError
@@ -58,9 +57,7 @@ def test_a_query_is_what_dnspython_reads_back(host, ident, qtype):
     assert (question.name, question.rdtype) == (dns.name.from_text(host), qtype)
 
 
-@pytest.mark.parametrize(
-    "host", ["", ".", "a..b", ".a", "a" * 64 + ".b", ".".join(["a" * 60] * 5), "bücher.test", "a."]
-)
+@each("host", "", ".", "a..b", ".a", "a" * 64 + ".b", ".".join(["a" * 60] * 5), "bücher.test", "a.")
 def test_what_can_be_no_name_is_refused(host):
     with pytest.raises(ValueError):  # noqa: PT011  (UnicodeError is one)
         dnswire.wire_name(host)
@@ -84,30 +81,29 @@ def test_ipv6_addresses_are_read(address):
     assert ipaddress.ip_address(found) == address
 
 
-def test_an_alias_that_leaves_the_message_is_to_be_asked_for():
-    answer = read("a.test", "a.test. 300 IN CNAME b.elsewhere.test.")
-    assert answer.alias == dnswire.wire_name("b.elsewhere.test")
-    assert answer.addresses == ()
+@cases(
+    "records rcode alias ttl",
+    """
+    # An alias that leaves the message is to be asked for, any other is a negative answer.
+    a.test. 300 IN CNAME b.elsewhere.test. | 0 | b.elsewhere.test | 0
+    a.test. 300 IN CNAME b.elsewhere.test.; elsewhere.test. 900 IN SOA ns. root. 1 2 3 4 120 | 0
+    | None | 120
+    a.test. 300 IN CNAME b.test.; b.test. 300 IN CNAME a.test. | 0 | None | 60
+    # A negative answer may be for now only.
+    test. 0 IN SOA ns.test. root.test. 1 2 3 4 9 | 3 | None | 0
+""",
+)
+def test_an_answer_may_have_no_address(records, rcode, alias, ttl):
+    answer = read("a.test", *records.split("; "), rcode=rcode)
+    assert answer.alias == (alias and dnswire.wire_name(alias))
+    assert (answer.addresses, answer.ttl) == ((), ttl)
 
 
-def test_an_alias_to_a_name_without_address_is_a_negative_answer():
-    soa = "elsewhere.test. 900 IN SOA ns.test. root.test. 1 2 3 4 120"
-    answer = read("a.test", "a.test. 300 IN CNAME b.elsewhere.test.", soa)
-    assert (answer.alias, answer.addresses, answer.ttl) == (None, (), 120)
-
-
-def test_a_circle_of_aliases_is_a_negative_answer():
-    answer = read("a.test", "a.test. 300 IN CNAME b.test.", "b.test. 300 IN CNAME a.test.")
-    assert (answer.addresses, answer.alias) == ((), None)
-
-
-@pytest.mark.parametrize(
-    ("soa", "ttl"),
-    [
-        ("test. 900 IN SOA ns.test. root.test. 1 2 3 4 120", 120),
-        ("test. 30 IN SOA ns.test. root.test. 1 2 3 4 120", 30),
-        ("test. 999999 IN SOA ns.test. root.test. 1 2 3 4 999999", 3 * 3600),
-    ],
+@each(
+    "soa ttl",
+    ("test. 900 IN SOA ns.test. root.test. 1 2 3 4 120", 120),
+    ("test. 30 IN SOA ns.test. root.test. 1 2 3 4 120", 30),
+    ("test. 999999 IN SOA ns.test. root.test. 1 2 3 4 999999", 3 * 3600),
 )
 def test_a_negative_answer_holds_as_long_as_the_soa_says(soa, ttl):
     assert read("a.test", soa, rcode=dnswire.NXDOMAIN) == DnsAnswer(3, False, (), ttl, None)
@@ -117,10 +113,6 @@ def test_a_negative_answer_holds_as_long_as_the_soa_says(soa, ttl):
     message.authority.insert(0, dns.rrset.from_text("test.", 9, "IN", "NS", "ns.test."))
     assert dnswire.read_answer(message.to_wire(), asked("a.test")).ttl == ttl
     assert read("a.test", other).ttl == 60
-
-
-def test_a_negative_answer_may_be_for_now_only():
-    assert read("a.test", "test. 0 IN SOA ns.test. root.test. 1 2 3 4 9", rcode=3).ttl == 0
 
 
 def test_records_of_other_names_classes_and_types_are_passed_over():
@@ -213,16 +205,15 @@ def test_more_records_than_any_host_has_are_refused():
         dnswire.read_answer(wire, question)
 
 
-@pytest.mark.parametrize(
+@each(
     "owner",
-    [
         b"\xc0\x18",  # a pointer to itself
         b"\x40",  # a kind of label that was never defined
         b"".join(b"\x3f" + letter * 63 for letter in (b"a", b"b", b"c", b"d")) + b"\0",
         b"\x05abc",
         b"\xc0",
         b"\xff\xff",
-    ],
+
 )  # fmt: skip
 def test_names_without_end_are_malformed(owner):
     question = asked("a.test")

@@ -1,7 +1,5 @@
 """The download handler for ftp, against Twisted's server and servers that mean harm."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess
@@ -21,6 +19,7 @@ from loopback import (
     virtual_time,  # noqa: F401  a fixture
 )
 from scrapy.http import HtmlResponse, TextResponse
+from text_tables import cases, each
 from wire_text import table, wire
 
 from webcrawl.net.ftp.handler import target_of
@@ -211,14 +210,12 @@ def test_older_servers_are_asked_in_older_words():
     assert server.data_connections == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "reply",
-    [
-        b"220-one\r\n220-two\r\n220 three\r\n",
-        b"220-one\r\n 220 indented\r\n221 another code\r\n\r\n220 three\r\n",
-        b"220-one\r\n220\r\n",
-        b"220\n",
-    ],
+    b"220-one\r\n220-two\r\n220 three\r\n",
+    b"220-one\r\n 220 indented\r\n221 another code\r\n\r\n220 three\r\n",
+    b"220-one\r\n220\r\n",
+    b"220\n",
 )
 def test_replies_may_have_several_lines(reply):
     assert from_server({"": reply}, data=b"x", path="f")[0].body == b"x"
@@ -236,22 +233,22 @@ def test_what_a_server_says_has_its_outcome(replies, outcome):
         assert "QUIT" in server.commands or "RETR" not in says
 
 
-@pytest.mark.parametrize(
-    ("url", "path", "is_listing"),
-    [
-        ("ftp://a.test", b"", True),
-        ("ftp://a.test/", b"", True),
-        ("ftp://a.test/d/", b"d", True),
-        ("ftp://a.test/d;type=d", b"d", True),
-        ("ftp://a.test/f;type=A", b"f", False),
-        ("ftp://a.test/f%3Btype=a", b"f;type=a", False),
-        ("ftp://a.test/%2F", b"/", True),
-        ("ftp://a.test/%2Fetc/f", b"/etc/f", False),
-        ("ftp://a.test//etc//", b"/etc", True),
-        ("ftp://a.test/caf%E9", b"caf\xe9", False),
-        ("ftp://a.test/f?q=1", b"f?q=1", False),
-        ("ftp://a.test/f?", b"f?", False),
-    ],
+@cases(
+    "url path is_listing",
+    r"""
+        ftp://a.test            | b""         | True
+        ftp://a.test/           | b""         | True
+        ftp://a.test/d/         | b"d"        | True
+        ftp://a.test/d;type=d   | b"d"        | True
+        ftp://a.test/f;type=A   | b"f"        | False
+        ftp://a.test/f%3Btype=a | b"f;type=a" | False
+        ftp://a.test/%2F        | b"/"        | True
+        ftp://a.test/%2Fetc/f   | b"/etc/f"   | False
+        ftp://a.test//etc//     | b"/etc"     | True
+        ftp://a.test/caf%E9     | b"caf\xe9"  | False
+        ftp://a.test/f?q=1      | b"f?q=1"    | False
+        ftp://a.test/f?         | b"f?"       | False
+    """,
 )
 def test_urls_are_read_as_their_standard_says(url, path, is_listing):
     target = target_of(url)
@@ -266,16 +263,16 @@ def test_a_directory_by_any_name_is_redirected_within_its_server():
         assert target == response.url.replace("?", "%3F") + "/"
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    [
-        "ftp://a.test/a%0d%0aDELE x",
-        "ftp://a.test/a%0Ab",
-        "ftp://a.test/%00",
-        "ftp://a.test/d%0D/",
-        "ftp://me%0d%0aDELE%20x:x@a.test/",
-        "ftp://me:x%0aDELE%20x@a.test/",
-    ],
+    """
+        ftp://a.test/a%0d%0aDELE x
+        ftp://a.test/a%0Ab
+        ftp://a.test/%00
+        ftp://a.test/d%0D/
+        ftp://me%0d%0aDELE%20x:x@a.test/
+        ftp://me:x%0aDELE%20x@a.test/
+    """,
 )
 def test_no_url_can_say_a_second_command(url):
     async def scenario():
@@ -289,7 +286,7 @@ def test_no_url_can_say_a_second_command(url):
     assert not any("DELE" in command for command in commands)
 
 
-@pytest.mark.parametrize("url", ["ftp:///x", "ftp://a.test:99999/", "ftp://[::1/"])
+@each("url", "ftp:///x", "ftp://a.test:99999/", "ftp://[::1/")
 def test_urls_without_a_server_are_bad(url):
     assert asyncio.run(outcome(url)) == "bad_url"
 
@@ -377,7 +374,7 @@ def test_a_million_empty_lines_cost_little():
     assert psutil.Process().memory_info().rss - before < 100_000_000
 
 
-@pytest.mark.parametrize("after", [b"426 something broke\r\n", b"451 disk\r\n", None])
+@each("after", b"426 something broke\r\n", b"451 disk\r\n", None)
 def test_a_transfer_that_was_not_completed_is_marked(after):
     says = {"after": after}
     response, _ = from_server(says, data=b"half", path="f", DOWNLOAD_FAIL_ON_DATALOSS=False)

@@ -1,7 +1,5 @@
 """Listings of many servers, read to names."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

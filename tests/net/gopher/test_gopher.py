@@ -1,7 +1,5 @@
 """The download handler for gopher, against servers that say what they are told."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 
@@ -19,6 +17,7 @@ from loopback import (
 )
 from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.net.gopher.handler import gopher_ports, target_of
@@ -100,20 +99,20 @@ def test_links_ask_for_the_selectors_that_the_menu_has():
     assert [target_of(url).selector for url in urls[:3]] == asked
 
 
-@pytest.mark.parametrize(
-    ("path", "line", "content_type"),
-    [
-        ("/0/a%20b.txt", b"/a b.txt", b"text/plain"),
-        ("/0about", b"about", b"text/plain"),
-        ("/h/x.html", b"/x.html", b"text/html"),
-        ("/g/x", b"/x", b"image/gif"),
-        ("/I/x.jpg", b"/x.jpg", b"image/jpeg"),
-        ("/9/x.tar.gz", b"/x.tar.gz", b"application/gzip"),
-        ("/5/x", b"/x", None),
-        ("/0/x?y=z", b"/x?y=z", b"text/plain"),
-        ("/0/caf%E9", b"/caf\xe9", b"text/plain"),
-        ("/0//x", b"//x", b"text/plain"),
-    ],
+@cases(
+    "path line content_type",
+    r"""
+        /0/a%20b.txt | b"/a b.txt"  | b"text/plain"
+        /0about      | b"about"     | b"text/plain"
+        /h/x.html    | b"/x.html"   | b"text/html"
+        /g/x         | b"/x"        | b"image/gif"
+        /I/x.jpg     | b"/x.jpg"    | b"image/jpeg"
+        /9/x.tar.gz  | b"/x.tar.gz" | b"application/gzip"
+        /5/x         | b"/x"        | None
+        /0/x?y=z     | b"/x?y=z"    | b"text/plain"
+        /0/caf%E9    | b"/caf\xe9"  | b"text/plain"
+        /0//x        | b"//x"       | b"text/plain"
+    """,
 )
 def test_documents_are_asked_for_by_one_line_and_typed_by_their_item(path, line, content_type):
     response, asked = get(b"hello\r\n", path)
@@ -123,18 +122,18 @@ def test_documents_are_asked_for_by_one_line_and_typed_by_their_item(path, line,
     assert "wire_body" not in response.meta
 
 
-@pytest.mark.parametrize(
-    ("says", "text"),
-    [
-        (b"one\r\ntwo\r\n.\r\n", b"one\r\ntwo\r\n"),
-        (b"one\n.\n", b"one\n"),
-        (b"one\r\n.", b"one\r\n"),
-        (b".\r\n", b""),
-        (b"one\r\n...\r\n", b"one\r\n...\r\n"),
-        (b"ends with a dot.\r\n", b"ends with a dot.\r\n"),
-        (b"one\r\n.\r\ntwo\r\n", b"one\r\n.\r\ntwo\r\n"),
-        (b"", b""),
-    ],
+@cases(
+    "says text",
+    r"""
+        b"one\r\ntwo\r\n.\r\n"  | b"one\r\ntwo\r\n"
+        b"one\n.\n"             | b"one\n"
+        b"one\r\n."             | b"one\r\n"
+        b".\r\n"                | b""
+        b"one\r\n...\r\n"       | b"one\r\n...\r\n"
+        b"ends with a dot.\r\n" | b"ends with a dot.\r\n"
+        b"one\r\n.\r\ntwo\r\n"  | b"one\r\n.\r\ntwo\r\n"
+        b""                     | b""
+    """,
 )
 def test_the_dot_that_ends_a_text_is_no_part_of_it(says, text):
     response, _ = get(says, "/0/x")
@@ -147,13 +146,11 @@ def test_a_dot_at_the_end_of_a_binary_file_is_kept():
     assert get(b"PK\r\n.\r\n", "/9/x")[0].body == b"PK\r\n.\r\n"
 
 
-@pytest.mark.parametrize("path", ["/", "/1/x", "/0/x", "/9/x"])
-@pytest.mark.parametrize(
+@each("path", "/", "/1/x", "/0/x", "/9/x")
+@each(
     "says",
-    [
-        b"3'/x' does not exist\t\terror.host\t1\r\n.\r\n",
-        b"3Sorry!\tx\t(NULL)\t0\r\niTry again\t\terror.host\t1\r\n",
-    ],
+    b"3'/x' does not exist\t\terror.host\t1\r\n.\r\n",
+    b"3Sorry!\tx\t(NULL)\t0\r\niTry again\t\terror.host\t1\r\n",
 )
 def test_an_error_item_is_not_found(path, says):
     response, _ = get(says, path)
@@ -166,9 +163,16 @@ def test_what_looks_like_an_error_item_is_none():
     assert get(b"3No\t\terror.host\t1\r\n0But this\t/x\ta.test\t70\r\n")[0].status == 200
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
-    ["/0/a%0d%0aQUIT", "/0/a%0Ab", "/0/a%09b", "/1%00", "/%0d", "/7/search%09words"],
+    """
+        /0/a%0d%0aQUIT
+        /0/a%0Ab
+        /0/a%09b
+        /1%00
+        /%0d
+        /7/search%09words
+    """,
 )
 def test_no_selector_can_say_more_than_one_line(path):
     with pytest.raises(BadUrlError):
@@ -176,12 +180,23 @@ def test_no_selector_can_say_more_than_one_line(path):
     assert outcome_from(MENU, path) == "bad_url"
 
 
-@pytest.mark.parametrize("path", ["/7/search", "/8/x", "/2/x", "/T/x", "/i/x", "/3/x", "/+/x"])
+@cases(
+    "path",
+    """
+        /7/search
+        /8/x
+        /2/x
+        /T/x
+        /i/x
+        /3/x
+        /+/x
+    """,
+)
 def test_what_is_no_document_is_not_asked_for(path):
     assert outcome_from(MENU, path) == "bad_url"
 
 
-@pytest.mark.parametrize("url", ["gopher:///0x", "gopher://a.test:99999/", "gopher://[::1/"])
+@each("url", "gopher:///0x", "gopher://a.test:99999/", "gopher://[::1/")
 def test_urls_without_a_server_are_bad(url):
     assert asyncio.run(outcome(url, GOPHER_PORTS="70")) == "bad_url"
 
@@ -198,16 +213,17 @@ def test_ports_of_other_services_are_not_spoken_to():
 # servers that mean harm
 
 
-@pytest.mark.parametrize(
-    ("says", "path", "expected"),
-    [
-        (b"", "/", "connection_lost"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "/", "bad_answer"),
-        (b"HTTP/1.0 400 Bad Request\r\n\r\n", "/0/x", "bad_answer"),
-        (b"\0\1\2\3" * 1000, "/", "http_200"),
-        (b"no tabs at all\r\n" * 1000, "/", "http_200"),
-        (b"1\t\t\t\r\n", "/", "http_200"),
-    ],
+@cases(
+    "says path expected",
+    r"""
+        b""                                    | /    | connection_lost
+        b"HTTP/1.1 400 Bad Request\r\n\r\n"    | /    | bad_answer
+        b"HTTP/1.0 400 Bad Request\r\n\r\n"    | /0/x | bad_answer
+        BINARY                                 | /    | http_200
+        NO_TABS                                | /    | http_200
+        b"1\t\t\t\r\n"                         | /    | http_200
+    """,
+    {"BINARY": b"\0\1\2\3" * 1000, "NO_TABS": b"no tabs at all\r\n" * 1000},
 )
 def test_broken_servers_have_their_outcomes(says, path, expected):
     assert outcome_from(says, path) == expected
@@ -228,13 +244,11 @@ async def test_a_server_that_says_nothing_is_left():
 
 
 @in_virtual_time
-@pytest.mark.parametrize(
+@each(
     "limits",
-    [
-        {"DOWNLOAD_TIMEOUT": 0.4},
-        {"download_timeout": 0.4},
-        {"NET_MIN_BYTES_PER_SEC": 10_000, "NET_MIN_RATE_SECS": 0.3},
-    ],
+    {"DOWNLOAD_TIMEOUT": 0.4},
+    {"download_timeout": 0.4},
+    {"NET_MIN_BYTES_PER_SEC": 10_000, "NET_MIN_RATE_SECS": 0.3},
 )
 async def test_what_has_come_of_a_slow_document_is_kept(limits):
     async with raw_server([(b"x", 0.01)]) as server:
@@ -283,16 +297,28 @@ def test_an_endless_menu_is_cut_and_so_is_its_page():
     assert links(get(b"\n" * 3_000_000, PAGE_MAX_BYTES=4_000_000)[0]) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        b"0x\t/x\t\t70", b"0x\t/x\ta b\t70", b"0x\t/x\ta/b\t70", b"0x\t/x\t@b.test\t70",
-        b"0x\t/x\ta.test\t0", b"0x\t/x\ta.test\t99999", b"0x\t/x\ta.test\t-1",
-        b"0x\t/x\ta.test\t\xb2", b"0x\t/x\ta.test", b"0x\t/x", b"0x",
-        b"0x\t/../x\ta.test\t70", b"0x\t/a/./b\ta.test\t70", b"0x\t..\ta.test\t70",
-        b"hx\tURL:javascript:alert(1)\ta.test\t70", b"hx\tURL:\ta.test", b"0x\t/a\0b\ta.test\t70",
-    ],
-)  # fmt: skip
+    r"""
+        b"0x\t/x\t\t70"
+        b"0x\t/x\ta b\t70"
+        b"0x\t/x\ta/b\t70"
+        b"0x\t/x\t@b.test\t70"
+        b"0x\t/x\ta.test\t0"
+        b"0x\t/x\ta.test\t99999"
+        b"0x\t/x\ta.test\t-1"
+        b"0x\t/x\ta.test\t\xb2"
+        b"0x\t/x\ta.test"
+        b"0x\t/x"
+        b"0x"
+        b"0x\t/../x\ta.test\t70"
+        b"0x\t/a/./b\ta.test\t70"
+        b"0x\t..\ta.test\t70"
+        b"hx\tURL:javascript:alert(1)\ta.test\t70"
+        b"hx\tURL:\ta.test"
+        b"0x\t/a\0b\ta.test\t70"
+    """,
+)
 def test_items_that_lead_nowhere_are_no_links(line):
     found = links(get(line + b"\r\n0Ok\t/ok\ta.test\t70\r\n")[0])
     # A single dot pair that ends a type's segment is no dot segment: 0.. is a name.

@@ -1,7 +1,5 @@
 """Content codings: what servers send, what they send broken, and bombs."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import tracemalloc
@@ -16,6 +14,7 @@ from odd_answers import PACK, raw_deflate
 from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 from scrapy.utils.test import get_crawler
+from text_tables import cases, each
 
 from webcrawl.errors import FatalError
 from webcrawl.net.http.decoding import (
@@ -44,8 +43,8 @@ def middleware(limit=LIMIT):
     return ContentDecodingMiddleware(max_bytes=limit)
 
 
-def respond(body, coding, *, content_type=b"text/html", flags=None):
-    headers = Headers({b"Content-Type": content_type})
+def respond(body, coding, *, flags=None):
+    headers = Headers({b"Content-Type": b"text/html"})
     if coding is not None:
         headers[b"Content-Encoding"] = coding
     return Response("http://a.test/", headers=headers, body=body, flags=flags, protocol="HTTP/1.1")
@@ -61,7 +60,7 @@ def process(response, limit=LIMIT, **meta):
 # --- sound bodies ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", PACKERS)
+@each("way", *PACKERS)
 def test_a_coded_page_becomes_text_and_keeps_its_wire_body_and_headers(way):
     coding, pack = PACKERS[way]
     wire = pack(PAGE)
@@ -98,7 +97,7 @@ def test_an_uncoded_response_passes_as_it_is():
     assert middleware().process_response(request, empty) is empty
 
 
-@pytest.mark.parametrize("name", [b"identity", b"none", b"UTF-8", b""])
+@each("name", b"identity", b"none", b"UTF-8", b"")
 def test_names_that_mean_no_coding_leave_a_page_text(name):
     response = process(respond(PAGE, name))
     assert isinstance(response, HtmlResponse)
@@ -131,8 +130,8 @@ def test_requests_ask_for_codings_and_forget_an_earlier_wire_body():
 # --- bounds ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", PACKERS)
-@pytest.mark.parametrize("over", [-1, 0, 1, 5000])
+@each("way", *PACKERS)
+@each("over", -1, 0, 1, 5000)
 def test_a_decoded_body_is_cut_at_the_bound_and_flagged(way, over):
     coding, pack = PACKERS[way]
     response = process(respond(pack(PAGE), coding), limit=len(PAGE) - over)
@@ -145,9 +144,12 @@ def test_a_request_may_have_a_bound_of_its_own():
     assert (response.body, response.flags) == (PAGE[:100], ["truncated", "body_cut"])
 
 
-@pytest.mark.parametrize(
-    ("flag", "flags"),
-    [("truncated", ["truncated"]), ("dataloss", ["dataloss", "truncated", "body_cut"])],
+@cases(
+    "flag flags",
+    """
+        truncated | ["truncated"]
+        dataloss  | ["dataloss", "truncated", "body_cut"]
+    """,
 )
 def test_only_a_body_that_was_not_cut_on_the_way_is_called_cut_in_decoding(flag, flags):
     wire = gzip.compress(PAGE)
@@ -155,7 +157,7 @@ def test_only_a_body_that_was_not_cut_on_the_way_is_called_cut_in_decoding(flag,
     assert (response.body, response.flags) == (PAGE[:1000], flags)
 
 
-@pytest.mark.parametrize("way", PACKERS)
+@each("way", *PACKERS)
 def test_a_bomb_takes_no_more_memory_than_the_bound(way):
     coding, pack = PACKERS[way]
     wire = pack(bytes(1 << 25))
@@ -199,7 +201,7 @@ def test_a_zstd_window_beyond_the_standard_is_refused():
 # --- broken bodies ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", PACKERS)
+@each("way", *PACKERS)
 def test_a_stream_that_ends_early_gives_what_came(way):
     coding, pack = PACKERS[way]
     page = PAGE + LONG_TAIL
@@ -211,7 +213,7 @@ def test_a_stream_that_ends_early_gives_what_came(way):
     assert isinstance(response, HtmlResponse)
 
 
-@pytest.mark.parametrize("flag", ["truncated", "dataloss"])
+@each("flag", "truncated", "dataloss")
 def test_what_was_cut_on_the_way_is_not_called_undecodable(flag):
     wire = gzip.compress(PAGE)
     response = process(respond(wire[: len(wire) // 2], b"gzip", flags=[flag]))
@@ -219,7 +221,7 @@ def test_what_was_cut_on_the_way_is_not_called_undecodable(flag):
     assert PAGE.startswith(response.body)
 
 
-@pytest.mark.parametrize("way", PACKERS)
+@each("way", *PACKERS)
 def test_a_stream_with_damage_gives_what_is_before_it(way):
     coding, pack = PACKERS[way]
     page = PAGE + LONG_TAIL
@@ -236,24 +238,37 @@ def test_a_stream_with_damage_gives_what_is_before_it(way):
 NAMED_GZIP = b"\x1f\x8b\x08\x1e" + bytes(6) + b"\x03\0abcname\0note\0\0\0" + raw_deflate(PAGE)
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0"
 # A body, its codings, and what becomes of it; many more are in the table of test_frozen_answers.py.
-CASES = {
-    "every field in its header, no trailer": (NAMED_GZIP, b"gzip", PAGE, ""),
-    "a picture to which it was not applied": (PICTURE, b"gzip", PICTURE, NOT_DECODED),
-    "unknown under gzip: Scrapy": (gzip.compress(PAGE), b"compress, gzip", PAGE, NOT_DECODED),
-    "damaged at its first byte": (b"\x1f\x8b\x08\0" + b"\xff" * 99, b"gzip", None, BROKEN),
-    "br, damaged": (b"\x1b\0\0" + b"\xff" * 99, b"br", None, BROKEN),
-}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_an_odd_body_is_decoded_as_far_as_it_can_be(case):
-    wire, codings, page, finding = CASES[case]
+@cases(
+    "wire codings page finding",
+    r"""
+        # every field in its header, no trailer
+        NAMED_GZIP | b"gzip"           | PAGE    | ""
+        # a picture to which it was not applied
+        PICTURE    | b"gzip"           | PICTURE | not_decoded
+        # unknown under gzip: Scrapy
+        PACKED     | b"compress, gzip" | PAGE    | not_decoded
+        # damaged at its first byte
+        BAD_GZIP   | b"gzip"           | None    | undecodable
+        BAD_BR     | b"br"             | None    | undecodable
+    """,
+    {
+        "NAMED_GZIP": NAMED_GZIP,
+        "PICTURE": PICTURE,
+        "PAGE": PAGE,
+        "PACKED": gzip.compress(PAGE),
+        "BAD_GZIP": b"\x1f\x8b\x08\0" + b"\xff" * 99,
+        "BAD_BR": b"\x1b\0\0" + b"\xff" * 99,
+    },
+)
+def test_an_odd_body_is_decoded_as_far_as_it_can_be(wire, codings, page, finding):
     body, cut, found = decode(wire, codings_of([codings]), limit=LIMIT)
     assert (cut, found) == (False, finding)
     assert page is None or body == page
 
 
-@pytest.mark.parametrize("coding", CODINGS)
+@each("coding", *CODINGS)
 def test_a_page_that_is_not_coded_at_all_stays_readable(coding):
     response = process(respond(PAGE, coding))
     assert response.flags == ["not_decoded"]

@@ -1,7 +1,5 @@
 """Odd answers that Chromium, curl and Scrapy have been asked about: what this crawler reads."""
 
-from __future__ import annotations
-
 import pytest
 from frozen_answers import FROZEN, PAGE
 from odd_server import odd_server

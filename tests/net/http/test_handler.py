@@ -1,7 +1,5 @@
 """The download handler: what a response carries, its bounds, and Scrapy's side."""
 
-from __future__ import annotations
-
 import gzip
 import ipaddress
 import random
@@ -30,6 +28,7 @@ from scrapy.exceptions import StopDownload
 from scrapy.http import HtmlResponse
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.test import get_crawler
+from text_tables import cases, each
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
@@ -112,23 +111,27 @@ def test_a_header_that_comes_in_small_pieces_is_kept():
     assert response.meta["wire_head"] == last
 
 
-@pytest.mark.parametrize(
-    ("says", "body"),
-    [
-        (b"HTTP/1.0 200 OK\r\n\r\nto the end", b"to the end"),
-        (CHUNKED + b"0\r\n\r\nand more\r\n\r\n" * 20, b""),
-        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n", b""),
-        (b"HTTP/1.1 204 No Content\r\n\r\nand\r\n\r\nmore\r\n\r\n", b""),
-        (b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 1\r\n\r\na", b"a"),
-        (HINTS + b"HTTP/1.1 200 OK\r\ncontent-length:1\r\nContent-Length: 1,1\r\n\r\na", b"a"),
-    ],
-)  # fmt: skip
+@cases(
+    "says body",
+    r"""
+        b"HTTP/1.0 200 OK\r\n\r\nto the end" | b"to the end"
+        REPEATED | b""
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n" | b""
+        b"HTTP/1.1 204 No Content\r\n\r\nand\r\n\r\nmore\r\n\r\n" | b""
+        b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 1\r\n\r\na" | b"a"
+        HINTED   | b"a"
+    """,
+    {
+        "REPEATED": CHUNKED + b"0\r\n\r\nand more\r\n\r\n" * 20,
+        "HINTED": HINTS + b"HTTP/1.1 200 OK\r\ncontent-length:1\r\nContent-Length: 1,1\r\n\r\na",
+    },
+)
 def test_framing_gives_its_body(says, body):
     """More kinds of it are in the table of test_frozen_answers.py."""
     assert answer_to(says).body == body
 
 
-@pytest.mark.parametrize("size", [1, 7, 500])
+@each("size", 1, 7, 500)
 async def test_equal_lengths_are_one_however_the_header_comes(size):
     lines = (
         b"HTTP/1.1 200 OK\r\nA: 1\r\nContent-Length: 5\r\nB: 2\r\nContent-Length: 5\r\nC: 3\r\n\r\n"
@@ -150,8 +153,8 @@ async def test_the_answer_to_head_has_no_body():
         assert (response.body, response.flags) == (b"", [])
 
 
-@pytest.mark.parametrize("content_type", ["text/html", "image/png", "application/json", ""])
-@pytest.mark.parametrize("path", ["/", "/a.xml", "/a.png"])
+@each("content_type", "text/html", "image/png", "application/json", "")
+@each("path", "/", "/a.xml", "/a.png")
 def test_the_class_is_the_one_that_scrapy_would_choose(content_type, path):
     says = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: 5\r\n\r\nhello"
     response = answer_to(says.encode(), path=path)
@@ -170,8 +173,8 @@ def test_long_names_and_types_are_read_like_short_ones():
 # --- bounds ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [999, 1000, 1001, 300_000])
-@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+@each("size", 999, 1000, 1001, 300_000)
+@each("framing", "length", "chunked", "close")
 def test_a_body_is_cut_at_the_bound_and_flagged(size, framing):
     body = bytes(n % 251 for n in range(size))
     head = b"HTTP/1.1 200 OK\r\n"
@@ -211,25 +214,22 @@ def small_heads(monkeypatch):
     monkeypatch.setattr(limits, "MAX_HEADER_BYTES", 2000)
 
 
-@pytest.mark.parametrize("fields", [LONG_VALUE, LONG_NAME, ENDLESS, MUCH_IN_ALL])
-@pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"])
-@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+@each("fields", LONG_VALUE, LONG_NAME, ENDLESS, MUCH_IN_ALL)
+@each("interim", b"", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n")
+@each("end", b"\r\n", b"\n")
 @pytest.mark.usefixtures("small_heads")
 def test_a_header_beyond_the_bounds_is_too_large(fields, interim, end):
     says = interim + b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: 1\r\n\r\na"
     assert outcome_for(says.replace(b"\r\n", end)) == "header_too_large"
 
 
-@pytest.mark.parametrize(
-    ("fields", "outcome"),
-    [
-        (b"X: a\r\n" * 4990, "http_200"),  # curl takes 5,000
-        (b"X: a\r\n" * 5000, "header_too_large"),
-        (b"X: %b\r\n" % (b"a" * 1000) * 250, "http_200"),  # Chromium takes 256 KiB
-        (b"X: %b\r\n" % (b"a" * 120_000) * 2, "http_200"),
-        (b"X: %b\r\n" % (b"a" * 1000) * 270, "header_too_large"),
-    ],
-    ids=["many", "too many", "large", "long", "too large"],
+@each(
+    "fields outcome",
+    (b"X: a\r\n" * 4990, "http_200"),  # curl takes 5,000
+    (b"X: a\r\n" * 5000, "header_too_large"),
+    (b"X: %b\r\n" % (b"a" * 1000) * 250, "http_200"),  # Chromium takes 256 KiB
+    (b"X: %b\r\n" % (b"a" * 120_000) * 2, "http_200"),
+    (b"X: %b\r\n" % (b"a" * 1000) * 270, "header_too_large"),
 )
 def test_the_largest_headers_are_those_of_curl_and_chromium(fields, outcome):
     says = b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: 1\r\n\r\na"
@@ -243,7 +243,7 @@ def test_many_interim_answers_are_one_large_header():
     assert outcome_for(hints * 2 + OK) == "http_200"
 
 
-@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+@each("end", b"\r\n", b"\n")
 @pytest.mark.usefixtures("small_heads")
 async def test_a_header_that_never_ends_is_too_large_however_it_comes(end):
     talk = [head, OK, head, b"HTTP/1.1 200 OK" + end, (b"X-Some: field" + end, 0)]
@@ -276,8 +276,8 @@ def test_long_but_bounded_header_fields_are_taken():
 # --- IPv6 ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("host", ["[::1]", "[0:0::0:1]", "a.test"])
+@each("scheme", "http", "https")
+@each("host", "[::1]", "[0:0::0:1]", "a.test")
 async def test_addresses_of_ipv6_are_contacted(scheme, host):
     tls = untrusted("a.test") if scheme == "https" else None
     async with name_server(zone({"a.test": ["300 AAAA ::1"]})) as names:
@@ -293,8 +293,8 @@ async def test_addresses_of_ipv6_are_contacted(scheme, host):
 # --- Scrapy's side ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("signal", [signals.headers_received, signals.bytes_received])
-@pytest.mark.parametrize("fail", [False, True])
+@each("signal", signals.headers_received, signals.bytes_received)
+@each("fail", False, True)
 async def test_a_listener_can_stop_the_download(signal, fail):
     def stop(**arguments):
         raise StopDownload(fail=fail)
@@ -330,18 +330,18 @@ async def test_listeners_hear_headers_and_bytes():
     assert heard == [([b"text/html"], 5), b"hello"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("PAGE_MAX_BYTES", 0),
-        ("PAGE_MAX_BYTES", "many"),
-        ("DOWNLOAD_TIMEOUT", 0),
-        ("NET_CONNECT_TIMEOUT_SECS", "nan"),
-        ("NET_FIRST_BYTE_TIMEOUT_SECS", 0),
-        ("NET_MIN_BYTES_PER_SEC", -1),
-        ("NET_MIN_RATE_SECS", 0),
-        ("NET_KEEPALIVE_CONNECTIONS", -1),
-    ],
+@cases(
+    "name value",
+    """
+        PAGE_MAX_BYTES              | 0
+        PAGE_MAX_BYTES              | many
+        DOWNLOAD_TIMEOUT            | 0
+        NET_CONNECT_TIMEOUT_SECS    | nan
+        NET_FIRST_BYTE_TIMEOUT_SECS | 0
+        NET_MIN_BYTES_PER_SEC       | -1
+        NET_MIN_RATE_SECS           | 0
+        NET_KEEPALIVE_CONNECTIONS   | -1
+    """,
 )
 def test_limits_that_cannot_work_are_refused_by_name(name, value):
     crawler = get_crawler(settings_dict={name: value})

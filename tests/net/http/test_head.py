@@ -1,10 +1,9 @@
 """Heads that break the rules: what is made of them, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from fetching import OK, answer_to, outcome_for, served
 from loopback import each_loop, head, hold, pieces, raw_server  # noqa: F401  runs every test twice
+from text_tables import each
 from wire_text import table, wire
 
 from webcrawl.net.http.head import mended_head
@@ -13,19 +12,19 @@ OK_LINE = b"HTTP/1.1 200 OK\r\n"
 HEADS = table("heads")
 
 
-@pytest.mark.parametrize("case", HEADS["fields"])
+@each("case", *HEADS["fields"])
 def test_a_line_becomes_a_field_or_is_dropped(case):
     lines, fields = map(wire, HEADS["fields"][case])
     assert mended_head(OK_LINE + lines + b"\r\n") == (OK_LINE + fields + b"\r\n", False)
 
 
-@pytest.mark.parametrize("line", HEADS["status_lines"])
+@each("line", *HEADS["status_lines"])
 def test_a_status_line_is_read_as_browsers_read_it(line):
     made = wire(HEADS["status_lines"][line] + "\r\n\r\n")
     assert mended_head(wire(line + "\r\n\r\n")) == (made, False)
 
 
-@pytest.mark.parametrize("case", HEADS["refused"])
+@each("case", *HEADS["refused"])
 def test_what_must_be_discarded_is_refused(case):
     with pytest.raises(ValueError, match=r"status|Length|zero"):
         mended_head(wire(HEADS["refused"][case]))
@@ -48,8 +47,8 @@ CRCRLF = OK.replace(b"\r\n", b"\r\r\n")
 LOWER_CASE = b"\r\n\r\nhttp" + OK[4:]
 
 
-@pytest.mark.parametrize("says", [BROKEN_LINE, HINTS + BROKEN_LINE, CRCRLF, LOWER_CASE])
-@pytest.mark.parametrize("size", [1, 7, 500])
+@each("says", BROKEN_LINE, HINTS + BROKEN_LINE, CRCRLF, LOWER_CASE)
+@each("size", 1, 7, 500)
 async def test_a_mended_head_is_read_and_kept_and_ends_its_connection(says, size):
     async with served([head, *pieces(says, size), hold]) as (server, get):
         for connections in (1, 2):

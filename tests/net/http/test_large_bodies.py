@@ -1,17 +1,15 @@
 """Bodies beyond PAGE_MAX_BYTES: a few at a time, and only with a permit."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import random
 
-import pytest
 from fetching import answer_to, served
 from loopback import head
 from scrapy import Request
 from scrapy.http import Headers, Response
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.net.http.decoding import ContentDecodingMiddleware
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies
@@ -59,15 +57,15 @@ async def test_a_permit_that_comes_too_late_is_free_for_others():
     assert await large.permit().acquire()
 
 
-@pytest.mark.parametrize(
-    ("size", "kept", "flags"),
-    [
-        (10_000, 10_000, []),
-        (10_001, 10_001, []),
-        (200_000, 200_000, []),
-        (200_001, 200_000, ["truncated"]),
-        (300_000, 200_000, ["truncated"]),
-    ],
+@cases(
+    "size kept flags",
+    """
+        10_000  | 10_000  | []
+        10_001  | 10_001  | []
+        200_000 | 200_000 | []
+        200_001 | 200_000 | ["truncated"]
+        300_000 | 200_000 | ["truncated"]
+    """,
 )
 def test_with_a_permit_a_body_may_be_as_large_as_it_allows(size, kept, flags):
     response = answer_to(says(NOISE[:size]), **PAGE, large_body=bodies().permit())

@@ -1,15 +1,17 @@
 """The judge of odd answers: cases by number, and the rule by which others decide."""
 
-from __future__ import annotations
-
 import odd_answers
-import pytest
 from judging import Verdict
 from odd_server import Answer, odd_server
 from readers import Reading, read_by_crawler
+from text_tables import cases
 
 PAGE = Reading(200, b"page")
+UNDECODABLE, CUT = PAGE._replace(failure="undecodable"), PAGE._replace(failure="cut")
+SHORT = PAGE._replace(body=b"pag")
 FAILS = Reading(0, b"", "failed")
+INCOMPLETE = FAILS._replace(failure="incomplete")
+EMPTY_404, CUT_404 = Reading(404, b""), Reading(404, b"x", "cut")
 CASE = odd_answers.Case(0, ("head: sound",), b"page", Answer((b"",)))
 
 
@@ -20,21 +22,22 @@ def test_a_number_makes_one_case_and_all_mutations_occur():
     assert {case.family for case in cases} == {*odd_answers.FAMILIES}
 
 
-@pytest.mark.parametrize(
-    ("crawler", "curl", "scrapy", "chromium", "agrees"),
-    [
-        (PAGE, FAILS, FAILS, PAGE, True),
-        (FAILS, FAILS, FAILS, PAGE, False),
-        (PAGE._replace(failure="undecodable"), FAILS, FAILS, PAGE, False),
-        (PAGE._replace(body=b"pag"), FAILS, FAILS, PAGE, False),
-        (FAILS, PAGE, PAGE, FAILS, False),
-        (FAILS, PAGE, FAILS, FAILS, True),
-        (FAILS, PAGE, PAGE._replace(body=b"pag"), FAILS, True),
-        (FAILS, FAILS, FAILS, PAGE._replace(failure="cut"), True),
-        (Reading(404, b""), FAILS, FAILS, Reading(404, b"x", "cut"), True),
-        (Reading(0, b"", "incomplete"), FAILS, FAILS, Reading(404, b"x", "cut"), False),
-    ],
-)  # fmt: skip
+@cases(
+    "crawler curl scrapy chromium agrees",
+    """
+        PAGE        | FAILS | FAILS | PAGE    | True
+        FAILS       | FAILS | FAILS | PAGE    | False
+        UNDECODABLE | FAILS | FAILS | PAGE    | False
+        SHORT       | FAILS | FAILS | PAGE    | False
+        FAILS       | PAGE  | PAGE  | FAILS   | False
+        FAILS       | PAGE  | FAILS | FAILS   | True
+        FAILS       | PAGE  | SHORT | FAILS   | True
+        FAILS       | FAILS | FAILS | CUT     | True
+        EMPTY_404   | FAILS | FAILS | CUT_404 | True
+        INCOMPLETE  | FAILS | FAILS | CUT_404 | False
+    """,
+    globals(),
+)
 def test_chromium_or_both_others_decide(crawler, curl, scrapy, chromium, agrees):
     assert Verdict(CASE, crawler, curl, scrapy, chromium).agrees is agrees
 

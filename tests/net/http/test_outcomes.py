@@ -1,7 +1,5 @@
 """The download handler: how fetches end, and that one request is one contact."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
@@ -42,6 +40,7 @@ from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 from scrapy.utils.test import get_crawler
 from strategies import examples
+from text_tables import cases, each
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
@@ -97,15 +96,15 @@ async def read_hello(raw, reader, writer):
     await reader.read(10)
 
 
-@pytest.mark.parametrize(
-    ("serving", "says", "connections"),
-    [
+@cases(
+    "serving says connections",
+    r"""
         # It is contacted once though another failed before it.
-        (["127.0.0.3"], b"HTTP/1.1 400 Bad Request\r\n\r\n", [1]),
+        ["127.0.0.3"]              | b"HTTP/1.1 400 Bad Request\r\n\r\n" | [1]
         # It was contacted though it speaks no TLS, and no other address is tried.
-        (["127.0.0.2", "127.0.0.3"], b"HTTP/1.1 400 Bad Request\r\n\r\n", [1, 0]),
-        (["127.0.0.2", "127.0.0.3"], b"", [1, 0]),
-    ],
+        ["127.0.0.2", "127.0.0.3"] | b"HTTP/1.1 400 Bad Request\r\n\r\n" | [1, 0]
+        ["127.0.0.2", "127.0.0.3"] | b""                                 | [1, 0]
+    """,
 )
 async def test_one_address_is_contacted_once(serving, says, connections):
     records = {"a.test": ["300 A 127.0.0.2", "300 A 127.0.0.3"]}
@@ -121,21 +120,23 @@ async def test_one_address_is_contacted_once(serving, says, connections):
         assert [server.connections for server in servers] == connections
 
 
-@pytest.mark.parametrize(
-    ("url", "outcome"),
-    [
-        ("http://255.255.255.255/", "connect_failed"),  # no route
-        ("http://127.0.0.1:1/", "connect_refused"),
-        ("http://[::1]:1/", "connect_refused"),
-        ("http://a.test/", "dns_failed"),  # the name server is down
-        ("http://127.1/", "dns_not_found"),
-        ("http://a..test/", "dns_not_found"),
-        ("http:///x", "bad_url"),
-        ("http://h:99999/", "bad_url"),
-        ("http://[fe80::1%25lo]:1/", "bad_url"),
-        ("http://[::1/", "bad_url"),
-        ("foo://h/", "bad_url"),
-    ],
+@cases(
+    "url outcome",
+    """
+        # no route
+        http://255.255.255.255/  | connect_failed
+        http://127.0.0.1:1/      | connect_refused
+        http://[::1]:1/          | connect_refused
+        # the name server is down
+        http://a.test/           | dns_failed
+        http://127.1/            | dns_not_found
+        http://a..test/          | dns_not_found
+        http:///x                | bad_url
+        http://h:99999/          | bad_url
+        http://[fe80::1%25lo]:1/ | bad_url
+        http://[::1/             | bad_url
+        foo://h/                 | bad_url
+    """,
 )
 def test_a_url_that_leads_to_no_server_has_its_outcome(url, outcome):
     assert outcome_of_url(url) == outcome
@@ -150,9 +151,12 @@ async def test_silence_after_the_connection_is_a_timeout():
             assert outcome_of(silent.value) == "timeout"
 
 
-@pytest.mark.parametrize(
-    ("bound", "outcome"),
-    [("DOWNLOAD_TIMEOUT", "timeout"), ("NET_CONNECT_TIMEOUT_SECS", "connect_timeout")],
+@cases(
+    "bound outcome",
+    """
+        DOWNLOAD_TIMEOUT         | timeout
+        NET_CONNECT_TIMEOUT_SECS | connect_timeout
+    """,
 )
 async def test_a_connection_that_is_not_made_ends_by_the_first_of_both_bounds(bound, outcome):
     async with raw_server([hold]) as server, handler_with(**{bound: 0.05}) as handler:
@@ -170,15 +174,13 @@ HURRY = {"NET_MIN_BYTES_PER_SEC": 1000, "NET_MIN_RATE_SECS": 0.3}
 
 
 @in_virtual_time
-@pytest.mark.parametrize(
+@each(
     "talk",
-    [
-        stalls(),
-        stalls(b"HTTP/1.1 200"),
-        stalls(b"HTTP/1.1 100 Continue\r\n\r\n"),
-        stalls(OK[:-7]),
-        [head, b"HTTP/1.1 200 OK\r\nX: ", (b"y", 0.02)],
-    ],
+    stalls(),
+    stalls(b"HTTP/1.1 200"),
+    stalls(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    stalls(OK[:-7]),
+    [head, b"HTTP/1.1 200 OK\r\nX: ", (b"y", 0.02)],
 )
 def test_a_header_that_is_not_there_in_time_has_its_own_outcome(talk):
     error = ending(talk, NET_FIRST_BYTE_TIMEOUT_SECS=0.1)
@@ -196,14 +198,14 @@ async def test_the_time_for_the_header_counts_from_each_request():
         assert server.connections == 1
 
 
-@pytest.mark.parametrize("line", [b"\r\n", b"\n"])
+@each("line", b"\r\n", b"\n")
 def test_blank_lines_in_floods_are_no_answer(line):
     assert outcome_of(ending([head, (line * 100_000,)])) == "bad_answer"
     assert outcome_for(line * 9 + OK) == "http_200"
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("says", [b"220 a.test ESMTP\r\n", b"\r\n" * 200_000])
+@each("scheme", "http", "https")
+@each("says", b"220 a.test ESMTP\r\n", b"\r\n" * 200_000)
 async def test_a_server_that_speaks_first_is_a_bad_answer_every_time(says, scheme):
     async with raw_server([says, hold], tls=tls_of(scheme)) as server, handler_with() as handler:
         for _ in range(20):
@@ -220,17 +222,15 @@ def test_a_body_of_which_nothing_comes_is_too_slow():
 
 
 @in_virtual_time
-@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
-@pytest.mark.parametrize("fail", [True, False])
-@pytest.mark.parametrize(
+@each("bound", HURRY, {"DOWNLOAD_TIMEOUT": 0.3})
+@each("fail", True, False)
+@each(
     "pieces",
-    [
-        (LENGTH_10 + b"abc",),
-        (LENGTH_10, b"abc"),
-        (TO_THE_END, b"a", b"b", b"c"),
-        (CHUNKED, b"3\r\nabc\r\n", b"5"),
-        (CHUNKED, b"5\r\nabc"),
-    ],
+    (LENGTH_10 + b"abc",),
+    (LENGTH_10, b"abc"),
+    (TO_THE_END, b"a", b"b", b"c"),
+    (CHUNKED, b"3\r\nabc\r\n", b"5"),
+    (CHUNKED, b"5\r\nabc"),
 )
 def test_what_came_of_a_slow_body_is_a_page_cut_by_time(pieces, bound, fail):
     response = ending(stalls(*pieces), DOWNLOAD_FAIL_ON_DATALOSS=fail, **bound)
@@ -239,7 +239,7 @@ def test_what_came_of_a_slow_body_is_a_page_cut_by_time(pieces, bound, fail):
 
 
 @in_virtual_time
-@pytest.mark.parametrize("bound", [HURRY, {"DOWNLOAD_TIMEOUT": 0.3}])
+@each("bound", HURRY, {"DOWNLOAD_TIMEOUT": 0.3})
 def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
     """The rest might forbid what the part permits."""
     talk = stalls(LENGTH_10 + b"abc")
@@ -250,24 +250,22 @@ def test_a_part_of_a_robots_txt_is_no_robots_txt(bound):
 
 @in_virtual_time
 @pytest.mark.timeout(60)  # far below DOWNLOAD_TIMEOUT
-@pytest.mark.parametrize(
-    ("talk", "bounds", "size", "flags"),
-    [
-        # Fast enough, for many windows.
-        (
-            [head, LENGTH_10.replace(b"10", b"3000"), *[b"x" * 100, 0.04] * 30],
-            {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4},
-            3000,
-            [],
-        ),
-        # A quick start, and a standstill.
-        (
-            stalls(LENGTH_10.replace(b"10", b"99999") + b"x" * 50_000),
-            HURRY,
-            50_000,
-            ["truncated", "time"],
-        ),
-    ],
+@each(
+    "talk bounds size flags",
+    # Fast enough, for many windows.
+    (
+        [head, LENGTH_10.replace(b"10", b"3000"), *[b"x" * 100, 0.04] * 30],
+        {"NET_MIN_BYTES_PER_SEC": 200, "NET_MIN_RATE_SECS": 0.4},
+        3000,
+        [],
+    ),
+    # A quick start, and a standstill.
+    (
+        stalls(LENGTH_10.replace(b"10", b"99999") + b"x" * 50_000),
+        HURRY,
+        50_000,
+        ["truncated", "time"],
+    ),
 )
 def test_a_body_must_be_fast_enough_all_the_time(talk, bounds, size, flags):
     response = ending(talk, **bounds)
@@ -282,13 +280,11 @@ def test_a_lowest_rate_of_nothing_leaves_the_body_to_the_whole_timeout():
     assert response.flags == ["truncated", "time"]
 
 
-@pytest.mark.parametrize(
+@each(
     "talk",
-    [
-        [head, CHUNKED + b"5;", (b"x" * 1000,)],
-        [head, CHUNKED + b"1\r\nx\r\n5;", (b"x" * 1000,)],
-        [head, CHUNKED + b"1\r\nx\r\n0\r\n", (b"x" * 1000 + b"\r\n",)],
-    ],
+    [head, CHUNKED + b"5;", (b"x" * 1000,)],
+    [head, CHUNKED + b"1\r\nx\r\n5;", (b"x" * 1000,)],
+    [head, CHUNKED + b"1\r\nx\r\n0\r\n", (b"x" * 1000 + b"\r\n",)],
 )
 def test_framing_without_end_is_given_up(talk):
     """Endless chunk extensions and trailers, which are no body and have no bound of their own."""
@@ -309,31 +305,44 @@ def test_what_came_of_a_body_before_a_reset_may_be_kept():
 
 # --- where the head decides ------------------------------------------------------------------
 
+
 # How a body may end that decides nothing (RFC 9110, section 15: the status is the answer): what
 # comes after the status line, whether the server hangs up then, and the flags of the response.
-ENDS = {
-    "sound": (b"Content-Length: 5\r\n\r\nhello", False, []),
-    "empty": (b"Content-Length: 0\r\n\r\n", False, []),
-    "no length": (b"\r\nhello", False, ["truncated", "time"]),
-    "no body": (b"Content-Length: 5\r\n\r\n", False, ["truncated", "time"]),
-    "no chunk": (b"Transfer-Encoding: chunked\r\n\r\n", False, ["truncated", "time"]),
-    "too short": (b"Content-Length: 300\r\n\r\nhello", True, ["dataloss"]),
-    "no last chunk": (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", True, ["dataloss"]),
-    "no chunks": (b"Transfer-Encoding: chunked\r\n\r\nhello", True, ["dataloss"]),
-    "wrongly coded": (b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello", False, []),
-}
-STATUSES = [b"301 Moved", b"302 Found", b"308 Moved", b"404 None", b"410 Gone", b"429 Slow Down",
-            b"500 Broken", b"503 Busy"]  # fmt: skip
-
-
-@pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("robots_url", ["", "http://a.test/robots.txt"])
-async def test_the_head_decides_however_its_body_ends(status, end, robots_url, monkeypatch):
-    rest, hangs_up, flags = ENDS[end]
+@cases(
+    "status",
+    """
+        301 Moved
+        302 Found
+        308 Moved
+        404 None
+        410 Gone
+        429 Slow Down
+        500 Broken
+        503 Busy
+    """,
+)
+@cases(
+    "rest hangs_up flags",
+    r"""
+        b"Content-Length: 5\r\n\r\nhello" | False | []
+        b"Content-Length: 0\r\n\r\n"      | False | []
+        b"\r\nhello"                      | False | ["truncated", "time"]
+        b"Content-Length: 5\r\n\r\n"      | False | ["truncated", "time"]
+        b"Transfer-Encoding: chunked\r\n\r\n" | False | ["truncated", "time"]
+        b"Content-Length: 300\r\n\r\nhello"   | True  | ["dataloss"]
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n" | True | ["dataloss"]
+        # no chunks
+        b"Transfer-Encoding: chunked\r\n\r\nHELLO" | True | ["dataloss"]
+        b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello" | False | []
+    """,
+)
+@each("robots_url", "", "http://a.test/robots.txt")
+async def test_the_head_decides_however_its_body_ends(
+    status, rest, hangs_up, flags, *, robots_url, monkeypatch
+):
     if not hangs_up:
         monkeypatch.setattr(exchange, "_MINOR_BODY_SECS", 0.1)
-    says = b"HTTP/1.1 %b\r\nLocation: /there\r\nRetry-After: 20\r\n%b" % (status, rest)
+    says = b"HTTP/1.1 %b\r\nLocation: /there\r\nRetry-After: 20\r\n%b" % (status.encode(), rest)
     talk = [head, says, *[hold] * (not hangs_up)]
     async with served(talk) as (server, get):
         contact = SimpleNamespace(robots_url=robots_url, is_last=False)
@@ -341,7 +350,7 @@ async def test_the_head_decides_however_its_body_ends(status, end, robots_url, m
         assert (response.status, response.flags) == (int(status[:3]), flags)
         assert response.headers[b"Location"] == b"/there"
         assert response.headers[b"Retry-After"] == b"20"
-        assert response.body == (b"hello" if b"hello" in rest and end != "no chunks" else b"")
+        assert response.body == (b"hello" if b"hello" in rest else b"")
         await server.left(0 if flags else 1)
 
 
@@ -366,34 +375,32 @@ UNCLEAR = [b"", b"text", b"\xff\xfe", b"\xff/\xfe"]
 OTHERS = [b"image/png", b"application/xhtml+xml", b"textual/html", b"video/" + b"x" * 5000]
 
 
-@pytest.mark.parametrize(
-    ("settings", "received", "refused"),
-    [
-        ({}, [*UNCLEAR, *OTHERS], []),
-        (
-            {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]},
-            [*UNCLEAR, b"TEXT/HTML; charset=utf-8", b" text/plain ;x", b"application/pdf"],
-            [*OTHERS, b"application/pdfx"],
-        ),
-        ({"PAGE_CONTENT_TYPES": "text/,image/png"}, [b"image/png"], [b"image/gif"]),
-        (
-            REFUSED,
-            [b"", b"text", b"text/html; charset=utf-8", b"application/pdf"],
-            [b"text/css", b"Image/PNG"],
-        ),
-        (
-            {**REFUSED, "PAGE_CONTENT_TYPES": "text/"},
-            [b"", b"text", b"text/html; charset=utf-8"],
-            [b"text/css", b"Image/PNG", b"application/pdf"],
-        ),
-    ],
+@cases(
+    "settings received refused",
+    """
+        {}          | ANY | []
+        {"PAGE_CONTENT_TYPES": ["text/*", "Application/PDF"]}
+        | [b"", b"text", b"TEXT/HTML; charset=utf-8", b" text/plain ;x", b"application/pdf"]
+        | OTHER
+        {"PAGE_CONTENT_TYPES": "text/,image/png"} | [b"image/png"] | [b"image/gif"]
+        REFUSED     | [b"", b"text", b"text/html; charset=utf-8", b"application/pdf"]
+        | [b"text/css", b"Image/PNG"]
+        REFUSED_TOO | [b"", b"text", b"text/html; charset=utf-8"]
+        | [b"text/css", b"Image/PNG", b"application/pdf"]
+    """,
+    {
+        **globals(),
+        "ANY": [*UNCLEAR, *OTHERS],
+        "OTHER": [*OTHERS, b"application/pdfx"],
+        "REFUSED_TOO": REFUSED | {"PAGE_CONTENT_TYPES": "text/"},
+    },
 )
 def test_only_the_wanted_types_are_received(settings, received, refused):
     expected = dict.fromkeys(received, "http_200") | dict.fromkeys(refused, "unwanted_type")
     assert {kind: outcome_for(typed(kind), **settings) for kind in expected} == expected
 
 
-@pytest.mark.parametrize("status", [b"301 Moved", b"404 Not Found", b"503 Busy"])
+@each("status", b"301 Moved", b"404 Not Found", b"503 Busy")
 def test_answers_that_are_no_pages_may_be_of_any_type(status):
     response = answer_to(typed(b"image/png", status), PAGE_CONTENT_TYPES="text/")
     assert response.body == b"hello"
@@ -412,8 +419,18 @@ async def test_an_unwanted_body_is_not_received():
         await server.left(0)
 
 
-@pytest.mark.parametrize("setting", ["PAGE_CONTENT_TYPES", "PAGE_REFUSED_CONTENT_TYPES"])
-@pytest.mark.parametrize("value", ["html", "/", "text/html/", "*/*", "text/ht*ml", "/html"])
+@each("setting", "PAGE_CONTENT_TYPES", "PAGE_REFUSED_CONTENT_TYPES")
+@cases(
+    "value",
+    """
+        html
+        /
+        text/html/
+        */*
+        text/ht*ml
+        /html
+    """,
+)
 def test_a_list_of_types_that_cannot_work_is_refused(setting, value):
     crawler = get_crawler(settings_dict={setting: value})
     with pytest.raises(FatalError, match=rf"^{setting} must contain .*, not .*\.$"):
@@ -432,7 +449,7 @@ async def test_an_unused_address_from_the_name_servers_is_passed_over():
         assert names.asked == ["udp a.test. A", "udp b.test. A"]
 
 
-@pytest.mark.parametrize("cut", [*range(4, 40, 6), *range(36, 60), 70])
+@each("cut", *range(4, 40, 6), *range(36, 60), 70)
 def test_it_does_not_matter_how_an_answer_is_cut_into_packets(cut):
     """Neither for a body followed by garbage nor for one with garbage in it."""
     longer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than announced"
@@ -480,7 +497,7 @@ def test_the_packets_do_not_decide_what_becomes_of_an_answer(says, insertions, c
 
 
 @pytest.mark.parametrize("ends", [[], [reset]], ids=["closes", "resets"])
-@pytest.mark.parametrize("reused", [False, True])
+@each("reused", False, True)
 async def test_a_server_that_hangs_up_is_asked_once(ends, reused):
     talk = [*[head, OK] * reused, head, *ends]
     async with raw_server(talk) as server, handler_with() as handler:
@@ -515,9 +532,8 @@ async def test_an_origin_that_closes_kept_connections_twice_gets_new_ones(monkey
         assert server.connections == 2 + 4 + 2
 
 
-@pytest.mark.parametrize(
-    ("answers", "outcomes"),
-    [([b""], ["connection_lost"]), ([OK, b"H"], ["http_200", "connection_lost"])],
+@each(
+    "answers outcomes", ([b""], ["connection_lost"]), ([OK, b"H"], ["http_200", "connection_lost"])
 )
 async def test_what_is_lost_on_a_new_connection_or_after_a_byte_is_lost(answers, outcomes):
     talk = [act for says in answers for act in (head, says)]
@@ -545,17 +561,12 @@ async def test_an_answer_that_nobody_asked_for_is_never_the_next_one():
         assert server.connections == 2
 
 
-def test_redirects_are_not_followed():
-    says = b"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
-    assert answer_to(says).status == 301
-
-
 def tls_of(scheme):
     return untrusted("a.test") if scheme == "https" else None
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@each("scheme", "http", "https")
+@each("address", "127.0.0.1", "::1")
 async def test_a_connection_is_used_again_for_its_own_host_only(scheme, address):
     """Not for another host at the same address and port, whose turn it is not."""
     kind = "AAAA" if ":" in address else "A"
@@ -572,7 +583,7 @@ async def stop_reading(raw, reader, writer):
     writer.transport.pause_reading()
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@each("scheme", "http", "https")
 async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme):
     """TLS has an orderly end that a server can refuse to take notice of, as this one does."""
     talk = [head, stop_reading, (TO_THE_END + b"x" * 20_000,)]
@@ -584,8 +595,8 @@ async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme)
         await server.left(0)
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("size", [3, 3000, 300_000])
+@each("scheme", "http", "https")
+@each("size", 3, 3000, 300_000)
 async def test_what_came_before_a_hasty_end_is_never_lost(size, scheme):
     talk = [head, b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n" + b"x" * size]
     async with served(talk, tls=tls_of(scheme), DOWNLOAD_FAIL_ON_DATALOSS=False) as (_, get):
@@ -602,7 +613,13 @@ async def test_a_fetch_with_a_closed_handler_has_an_outcome():
         assert outcome_of(failed.value) == "connection_lost"
 
 
-@pytest.mark.parametrize(("scheme", "bound"), [("http", 8), ("https", 2)])
+@cases(
+    "scheme bound",
+    """
+        http  | 8
+        https | 2
+    """,
+)
 async def test_idle_connections_are_bounded(scheme, bound):
     records = {f"h{n}.test": ["300 A 127.0.0.1"] for n in range(12)}
     async with name_server(zone(records)) as names:
@@ -689,7 +706,7 @@ async def test_a_cancelled_request_closes_its_connection():
 # --- TLS -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["a.test", "127.0.0.1"])
+@each("host", "a.test", "127.0.0.1")
 async def test_certificates_are_not_verified_unless_the_setting_says_so(host):
     tls = untrusted("a.test")
     verified = {"DOWNLOAD_VERIFY_CERTIFICATES": True}
@@ -697,8 +714,3 @@ async def test_certificates_are_not_verified_unless_the_setting_says_so(host):
     assert await outcome_at(OK, tls=tls, host=host, **verified) == "tls_failed"
     async with served(OK, tls=tls) as (_, get):
         assert (await get()).certificate.startswith(b"\x30\x82")
-
-
-async def test_a_handshake_that_stalls_is_a_connect_timeout():
-    async with raw_server([hold]) as server, handler_with(NET_CONNECT_TIMEOUT_SECS=0.1) as handler:
-        assert await outcome_by(handler, f"https://127.0.0.1:{server.port}/") == "connect_timeout"

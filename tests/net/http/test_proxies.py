@@ -1,7 +1,5 @@
 """Fetches through a proxy: what it is asked for, its failures, and TLS behind it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 
@@ -16,6 +14,7 @@ from loopback import (
     untrusted,
 )
 from scrapy import Request
+from text_tables import cases, each
 
 from webcrawl.net.outcomes import FetchError, outcome_of
 
@@ -107,7 +106,7 @@ async def test_a_connection_to_a_proxy_is_used_again_for_its_own_host_only():
             assert proxy.connections == connections
 
 
-@pytest.mark.parametrize("answer", [ESTABLISHED, b"HTTP/1.1 200 OK\r\nbroken line\r\n\r\n"])
+@each("answer", ESTABLISHED, b"HTTP/1.1 200 OK\r\nbroken line\r\n\r\n")
 async def test_a_tunnel_is_kept_unless_the_proxy_s_answer_was_mended(answer):
     async with tunnelled(established=answer) as (_, proxy, get):
         for _ in range(2):
@@ -147,13 +146,13 @@ async def test_a_tunnel_is_used_again_like_any_connection():
             assert (proxy.connections, server.connections) == (connections, connections)
 
 
-@pytest.mark.parametrize(
-    ("host", "authority", "outcome"),
-    [
-        ("a.test", True, "http_200"),
-        ("a.test", False, "tls_failed"),
-        ("b.test", True, "tls_failed"),
-    ],
+@cases(
+    "host authority outcome",
+    """
+        a.test | True  | http_200
+        a.test | False | tls_failed
+        b.test | True  | tls_failed
+    """,
 )
 async def test_certificates_are_verified_in_a_tunnel(
     monkeypatch, tmp_path, host, authority, outcome
@@ -175,17 +174,22 @@ async def test_a_proxy_may_be_spoken_to_by_tls():
         assert (await get()).body == b"hello"
 
 
-@pytest.mark.parametrize(
-    ("says", "outcome"),
-    [
-        (b"HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n", "bad_answer"),
-        (b"HTTP/1.1 302 Elsewhere\r\nLocation: /\r\n\r\n", "bad_answer"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "bad_answer"),
-        (b"", "connection_lost"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "header_too_large"),
-        (ESTABLISHED, "tls_failed"),
-        (ESTABLISHED + b"HTTP/1.1 400 Bad Request\r\n\r\n", "tls_failed"),
-    ],
+@cases(
+    "says outcome",
+    r"""
+        b"HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n" | bad_answer
+        b"HTTP/1.1 302 Elsewhere\r\nLocation: /\r\n\r\n"    | bad_answer
+        b"SSH-2.0-OpenSSH_9.2\r\n"                          | bad_answer
+        b""         | connection_lost
+        LARGE       | header_too_large
+        ESTABLISHED | tls_failed
+        DENIED      | tls_failed
+    """,
+    {
+        "LARGE": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000,
+        "ESTABLISHED": ESTABLISHED,
+        "DENIED": ESTABLISHED + b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    },
 )
 async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
     async def read(raw, reader, writer):
@@ -206,14 +210,15 @@ async def test_a_tunnel_that_does_not_come_about_has_an_outcome(says, outcome):
         ]
 
 
-@pytest.mark.parametrize(
-    ("says", "outcome", "bound"),
-    [
-        (b"", "first_byte_timeout", {"NET_FIRST_BYTE_TIMEOUT_SECS": 0.1}),
-        (b"", "timeout", {"DOWNLOAD_TIMEOUT": 0.1}),
-        (ESTABLISHED, "connect_timeout", {"NET_CONNECT_TIMEOUT_SECS": 0.1}),
-        (ESTABLISHED, "timeout", {"DOWNLOAD_TIMEOUT": 0.1}),
-    ],
+@cases(
+    "says outcome bound",
+    """
+        b""         | first_byte_timeout | {"NET_FIRST_BYTE_TIMEOUT_SECS": 0.1}
+        b""         | timeout            | {"DOWNLOAD_TIMEOUT": 0.1}
+        ESTABLISHED | connect_timeout    | {"NET_CONNECT_TIMEOUT_SECS": 0.1}
+        ESTABLISHED | timeout            | {"DOWNLOAD_TIMEOUT": 0.1}
+    """,
+    globals(),
 )
 async def test_a_silent_proxy_is_given_up_in_time(says, outcome, bound):
     async with raw_server([head, says, hold]) as proxy, handler_with(**bound) as handler:
@@ -230,7 +235,7 @@ async def test_a_proxy_that_is_not_there_has_the_outcome_of_a_host():
             assert await failure_of(handler, url, "socks5://127.0.0.1:1") == "bad_url"
 
 
-@pytest.mark.parametrize("name", ["HTTP_PROXY", "MY_PROXIES", "environment", None])
+@each("name", "HTTP_PROXY", "MY_PROXIES", "environment", None)
 async def test_a_proxy_at_a_private_address_is_one_that_settings_name(name, monkeypatch):
     async with raw_server(OK) as proxy:
         via = f"http://127.0.0.1:{proxy.port}"

@@ -1,7 +1,5 @@
 """HTTP requests as they are sent: where to, in which words, and never more than one."""
 
-from __future__ import annotations
-
 import contextvars
 
 import pytest
@@ -10,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback import head
 from scrapy import Request
+from text_tables import cases
 
 from webcrawl.net.http.request import ADDED, Endpoint, Proxy, additions, wire_request
 
@@ -19,83 +18,84 @@ def sent(url="http://a.test/", **options):
     return wire_request(Request(url, meta=meta, **options))
 
 
-@pytest.mark.parametrize(
-    ("url", "endpoint"),
-    [
-        ("http://a.test/x", Endpoint("http", "a.test", 80)),
-        ("https://a.test", Endpoint("https", "a.test", 443)),
-        ("https://a_b.x-1.test:80/", Endpoint("https", "a_b.x-1.test", 80)),
-        ("http://xn--bcher-kva.test:65535/", Endpoint("http", "xn--bcher-kva.test", 65535)),
-        ("http://192.0.2.1:8080/", Endpoint("http", "192.0.2.1", 8080)),
-        ("HTTP://A.test/", Endpoint("http", "a.test", 80)),
-        ("http://u:p@a.test:/", Endpoint("http", "a.test", 80)),
-        ("http://[::1]:080/", Endpoint("http", "[::1]", 80)),
-        ("http://a.test./", Endpoint("http", "a.test.", 80)),
-    ],
+@cases(
+    "url scheme host port",
+    """
+        http://a.test/x                 | http  | a.test             | 80
+        https://a.test                  | https | a.test             | 443
+        https://a_b.x-1.test:80/        | https | a_b.x-1.test       | 80
+        http://xn--bcher-kva.test:65535/ | http  | xn--bcher-kva.test | 65535
+        http://192.0.2.1:8080/          | http  | 192.0.2.1          | 8080
+        HTTP://A.test/                  | http  | a.test             | 80
+        http://u:p@a.test:/             | http  | a.test             | 80
+        http://[::1]:080/               | http  | [::1]              | 80
+        http://a.test./                 | http  | a.test.            | 80
+    """,
 )
-def test_a_request_goes_to_the_endpoint_of_its_url(url, endpoint):
-    assert sent(url).endpoint == endpoint
+def test_a_request_goes_to_the_endpoint_of_its_url(url, scheme, host, port):
+    assert sent(url).endpoint == Endpoint(scheme, host, port)
 
 
-@pytest.mark.parametrize(
-    ("url", "line"),
-    [
-        ("http://a.test", b"GET / HTTP/1.1"),
-        ("http://a.test?q", b"GET /?q HTTP/1.1"),
-        ("http://a.test#f", b"GET / HTTP/1.1"),
-        ("http://a.test/x?#y", b"GET /x? HTTP/1.1"),
-        ("http://a.test//a//b", b"GET //a//b HTTP/1.1"),
-        ("http://a.test/a%7Eb/%2e./c?q=%20&r=a+b#frag", b"GET /a%7Eb/%2e./c?q=%20&r=a+b HTTP/1.1"),
-        ("http://a.test/\u00e9|'", b"GET /\xc3\xa9|' HTTP/1.1"),
-        ("http://u:p@a.test/x", b"GET /x HTTP/1.1"),
-    ],
+@cases(
+    "url line",
+    r"""
+        http://a.test                               | b"GET / HTTP/1.1"
+        http://a.test?q                             | b"GET /?q HTTP/1.1"
+        http://a.test#f                             | b"GET / HTTP/1.1"
+        http://a.test/x?#y                          | b"GET /x? HTTP/1.1"
+        http://a.test//a//b                         | b"GET //a//b HTTP/1.1"
+        http://a.test/a%7Eb/%2e./c?q=%20&r=a+b#frag | b"GET /a%7Eb/%2e./c?q=%20&r=a+b HTTP/1.1"
+        http://a.test/é|'                           | b"GET /\xc3\xa9|' HTTP/1.1"
+        http://u:p@a.test/x                         | b"GET /x HTTP/1.1"
+    """,
 )
 def test_what_is_asked_for_is_what_was_recorded(url, line):
     assert sent(url).data.split(b"\r\n")[0] == line
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    [
-        "http://user@b@a.test/",
-        "http://[fe80::1%25lo]/",
-        "http://[::1/",
-        "http:///x",
-        "http://a.test:65536/",
-        "http://a.test:" + "9" * 5000 + "/",
-        "http://a.test:x/",
-        "http://a.test /",
-        "http://a.test\\b/",
-        "http://a.test/\r\nX: 1",
-        "http://a.test/\0",
-        "http://a.test/\t",
-        "ftp://a.test/",
-        "data:,x",
-    ],
+    r"""
+        http://user@b@a.test/
+        http://[fe80::1%25lo]/
+        http://[::1/
+        http:///x
+        http://a.test:65536/
+        LONG
+        http://a.test:x/
+        http://a.test /
+        http://a.test\b/
+        "http://a.test/\r\nX: 1"
+        "http://a.test/\0"
+        "http://a.test/\t"
+        ftp://a.test/
+        data:,x
+    """,
+    {"LONG": f"http://a.test:{'9' * 5000}/"},
 )
 def test_no_request_is_made_of_any_other_url(url):
     with pytest.raises(ValueError):  # noqa: PT011  any: it becomes bad_url
         sent(url)
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
-    [
-        {"method": "G ET"},
-        {"method": "POST\r\nX: 1"},
-        {"method": "CONNECT"},
-        {"method": ""},
-        {"headers": {"X": "1\r\nY: 2"}},
-        {"headers": {"X": "1\0"}},
-        {"headers": {"X": "\x1f"}},
-        {"headers": {"X\r\nY": "1"}},
-        {"headers": {"Host": "a.test\r\nX: 1"}},
-        {"url": "http://%0d%0a:p@a.test/", "meta": {"proxy": "http://a.test\r\nX: 1"}},
-        {"meta": {"proxy": "socks5://a.test"}},
-        {"meta": {"proxy": "//a.test"}},
-        {"meta": {"proxy": "a.test:99999"}},
-        {"meta": {"proxy": "a.test"}, "headers": {"Proxy-Authorization": "1\r\nY: 2"}},
-    ],
+    r"""
+        {"method": "G ET"}
+        {"method": "POST\r\nX: 1"}
+        {"method": "CONNECT"}
+        {"method": ""}
+        {"headers": {"X": "1\r\nY: 2"}}
+        {"headers": {"X": "1\0"}}
+        {"headers": {"X": "\x1f"}}
+        {"headers": {"X\r\nY": "1"}}
+        {"headers": {"Host": "a.test\r\nX: 1"}}
+        {"url": "http://%0d%0a:p@a.test/", "meta": {"proxy": "http://a.test\r\nX: 1"}}
+        {"meta": {"proxy": "socks5://a.test"}}
+        {"meta": {"proxy": "//a.test"}}
+        {"meta": {"proxy": "a.test:99999"}}
+        {"meta": {"proxy": "a.test"}, "headers": {"Proxy-Authorization": "1\r\nY: 2"}}
+    """,
 )
 def test_nor_of_what_would_be_more_than_one_request(options):
     with pytest.raises(ValueError):  # noqa: PT011  any: it becomes bad_url
@@ -119,9 +119,13 @@ def test_fields_are_sent_in_their_order_behind_the_host():
     assert request.data == b"POST / HTTP/1.1\r\n" + lines + b"\r\nq=1"
 
 
-@pytest.mark.parametrize(
-    ("url", "value"),
-    [("user@a.test", b"dXNlcjo="), (":p@a.test", b"OnA="), ("a:b:c@a.test", b"YTpiOmM=")],
+@cases(
+    "url value",
+    """
+        user@a.test  | b"dXNlcjo="
+        :p@a.test    | b"OnA="
+        a:b:c@a.test | b"YTpiOmM="
+    """,
 )
 def test_credentials_of_a_url_are_sent_as_a_field(url, value):
     assert sent(f"http://{url}/").headers[1] == (b"Authorization", b"Basic " + value)
@@ -129,18 +133,18 @@ def test_credentials_of_a_url_are_sent_as_a_field(url, value):
     assert own.headers[1:] == ((b"Authorization", b"Basic x"),)
 
 
-@pytest.mark.parametrize(
-    ("method", "body", "length"),
-    [
-        ("GET", b"", None),
-        ("HEAD", b"", None),
-        ("OPTIONS", b"", None),
-        ("GET", b"q", b"1"),
-        ("POST", b"", b"0"),
-        ("PUT", b"qq", b"2"),
-        ("DELETE", b"", b"0"),
-        ("PURGE", b"", b"0"),
-    ],
+@cases(
+    "method body length",
+    """
+        GET     | b""   | None
+        HEAD    | b""   | None
+        OPTIONS | b""   | None
+        GET     | b"q"  | b"1"
+        POST    | b""   | b"0"
+        PUT     | b"qq" | b"2"
+        DELETE  | b""   | b"0"
+        PURGE   | b""   | b"0"
+    """,
 )
 def test_the_length_of_the_body_is_sent_whatever_its_fields_say(method, body, length):
     for fields in ({}, {"Content-Length": "7"}, {"transfer-encoding": "chunked"}):

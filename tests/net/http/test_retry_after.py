@@ -1,13 +1,11 @@
 """Retry-After in seconds and as a date, and whatever else servers put there."""
 
-from __future__ import annotations
-
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.http import Response
+from text_tables import cases, each
 
 from webcrawl.net.outcomes import retry_after
 
@@ -18,19 +16,25 @@ def answer(value, *, status=429, **headers):
     return Response("http://a.test/", status=status, headers={"Retry-After": value, **headers})
 
 
-@pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize(("value", "secs"), [("0", 0), ("120", 120), (" 7 ", 7), ("007", 7)])
+@each("status", 429, 503)
+@cases(
+    "value secs",
+    """
+        "0"   | 0
+        "120" | 120
+        " 7 " | 7
+        007   | 7
+    """,
+)
 def test_seconds_are_taken_as_they_are(status, value, secs):
     assert retry_after(answer(value, status=status), now=NOW) == secs
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
-    [
-        "Sun, 06 Nov 1994 08:51:37 GMT",
-        "Sunday, 06-Nov-94 08:51:37 GMT",
-        "Sun Nov  6 08:51:37 1994",
-    ],
+    "Sun, 06 Nov 1994 08:51:37 GMT",
+    "Sunday, 06-Nov-94 08:51:37 GMT",
+    "Sun Nov  6 08:51:37 1994",
 )
 def test_a_date_in_each_of_its_forms_is_taken(value):
     assert retry_after(answer(value), now=NOW) == 120
@@ -45,7 +49,7 @@ def test_a_date_that_is_over_asks_for_nothing():
     assert retry_after(answer("Sun, 06 Nov 1994 08:49:36 GMT"), now=NOW) == 0
 
 
-@pytest.mark.parametrize("status", [200, 301, 404, 500])
+@each("status", 200, 301, 404, 500)
 def test_other_answers_are_not_asked(status):
     assert retry_after(answer("120", status=status), now=NOW) == 0
 
@@ -54,9 +58,7 @@ def test_without_an_answer_there_is_no_wait():
     assert retry_after(None, now=NOW) == 0
 
 
-@pytest.mark.parametrize(
-    "value", ["", "soon", "-5", "1.5", "1e9", "Fri, 31 Dec 9999 99:99:99 GMT", "\xff", "x" * 10**5]
-)
+@each("value", "", "soon", "-5", "1.5", "1e9", "Fri, 31 Dec 9999 99:99:99 GMT", "\xff", "x" * 10**5)
 def test_values_that_are_neither_date_nor_seconds_ask_for_no_wait(value):
     assert retry_after(answer(value), now=NOW) == 0
 

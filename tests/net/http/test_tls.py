@@ -1,7 +1,5 @@
 """TLS: what servers may choose, what that costs, who they are, and what a connection leaves."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib
@@ -42,7 +40,7 @@ from odd_tls import (
 from OpenSSL import SSL
 from scrapy import Request
 from scrapy.settings import Settings
-from text_tables import table
+from text_tables import cases, each
 
 from webcrawl import settings as project
 from webcrawl.errors import FatalError
@@ -56,7 +54,7 @@ CIPHERS = {"DOWNLOADER_CLIENT_TLS_CIPHERS": project.DOWNLOADER_CLIENT_TLS_CIPHER
 REFUSED = {"tls_failed", "connection_lost"}
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@each("version", ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, version):
     tls = untrusted("a.test", key_type=trustme.KeyType.RSA)
     tls.minimum_version = tls.maximum_version = version
@@ -71,7 +69,7 @@ async def test_key_exchange_in_a_finite_field_is_refused_at_no_cost(tmp_path, ve
         assert time.process_time() - began < 0.15  # a handshake takes 0.24
 
 
-@pytest.mark.parametrize("curve", ["X25519", "prime256v1", "secp384r1", "secp521r1"])
+@each("curve", "X25519", "prime256v1", "secp384r1", "secp521r1")
 async def test_every_curve_that_servers_insist_on_is_offered(curve):
     tls = untrusted("a.test")
     tls.set_ecdh_curve(curve)
@@ -98,9 +96,9 @@ class _Wrapped:
         return getattr(self._of, name)
 
 
-@pytest.mark.parametrize(
-    ("openssl", "iana"),
-    table("""
+@cases(
+    "openssl iana",
+    """
         TLS_AES_256_GCM_SHA384 | TLS_AES_256_GCM_SHA384
         ECDHE-ECDSA-AES256-GCM-SHA384 | TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
         ECDHE-RSA-CHACHA20-POLY1305 | TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
@@ -108,7 +106,7 @@ class _Wrapped:
         ECDHE-ECDSA-AES256-CCM8 | TLS_ECDHE_ECDSA_WITH_AES_256_CCM_8
         AES128-SHA | TLS_RSA_WITH_AES_128_CBC_SHA
         PSK-AES128-CBC-SHA | PSK-AES128-CBC-SHA
-    """),
+    """,
 )
 def test_cipher_suites_have_the_names_of_the_registry(openssl, iana):
     """As ``openssl ciphers -stdname`` has them."""
@@ -123,8 +121,12 @@ async def test_the_version_is_that_of_the_connection():
         assert (await get()).meta["tls"] == "TLSv1.2 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA"
 
 
-@pytest.mark.parametrize(
-    ("address", "outcome"), [("127.0.0.1", "http_200"), ("127.0.0.2", "tls_failed")]
+@cases(
+    "address outcome",
+    """
+        127.0.0.1 | http_200
+        127.0.0.2 | tls_failed
+    """,
 )
 async def test_an_address_has_to_be_in_the_certificate(monkeypatch, tmp_path, address, outcome):
     authority = trustme.CA()
@@ -135,9 +137,14 @@ async def test_an_address_has_to_be_in_the_certificate(monkeypatch, tmp_path, ad
     assert await outcome_at(OK, tls=tls, **where, DOWNLOAD_VERIFY_CERTIFICATES=True) == outcome
 
 
-@pytest.mark.parametrize(
-    ("says", "verified", "outcome"),
-    [(OK, False, "http_200"), (PAGE_AND_END, False, "http_200"), (OK, True, "tls_failed")],
+@cases(
+    "says verified outcome",
+    """
+        OK           | False | http_200
+        PAGE_AND_END | False | http_200
+        OK           | True  | tls_failed
+    """,
+    globals(),
 )
 async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, outcome):
     """It has 80 kB of OpenSSL's, of which the collector knows nothing."""
@@ -158,7 +165,7 @@ async def test_a_connection_that_has_ended_leaves_no_garbage(says, verified, out
         gc.enable()
 
 
-@pytest.mark.parametrize("size", [100_000, 3_000_000])
+@each("size", 100_000, 3_000_000)
 async def test_a_body_is_whole_that_the_connection_ends_with(size):
     body = random.Random(size).randbytes(size)
     talk = [head, b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body]
@@ -179,9 +186,9 @@ async def test_a_request_of_many_records_is_sent_whole():
         assert (await get(method="POST", body=body)).body == body
 
 
-@pytest.mark.parametrize("length", [b"", b"Content-Length: 4\r\n"])
-@pytest.mark.parametrize("is_orderly", [True, False], ids=["close_notify", "cut"])
-@pytest.mark.parametrize("robots_url", ["", "https://127.0.0.1/robots.txt"], ids=["page", "robots"])
+@each("length", b"", b"Content-Length: 4\r\n")
+@each("is_orderly", True, False, ids=["close_notify", "cut"])
+@each("robots_url", "", "https://127.0.0.1/robots.txt", ids=["page", "robots"])
 async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly, robots_url):
     def serve():
         plain, _ = listener.accept()
@@ -222,13 +229,13 @@ async def test_a_handshake_that_is_given_up_leaves_nothing_behind():
     assert errors == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("DOWNLOAD_TLS_MIN_VERSION", "1.2"),
-        ("DOWNLOAD_TLS_MAX_VERSION", "SSLv3"),
-        ("DOWNLOADER_CLIENT_TLS_CIPHERS", "no such cipher"),
-    ],
+@cases(
+    "name value",
+    """
+        DOWNLOAD_TLS_MIN_VERSION      | "1.2"
+        DOWNLOAD_TLS_MAX_VERSION      | SSLv3
+        DOWNLOADER_CLIENT_TLS_CIPHERS | no such cipher
+    """,
 )
 async def test_what_is_unknown_to_tls_is_one_sentence(name, value):
     with pytest.raises(FatalError, match=rf"^[^.\n]*{name}.*{value}[^\n]*\.$"):
@@ -361,7 +368,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("case", ODD)
+@each("case", *ODD)
 async def test_odd_servers_are_read(case):
     odd, talk, outcome = ODD[case]
     assert await outcome_with(odd, talk) == outcome
@@ -394,7 +401,7 @@ async def outcome_with(odd, talk, **settings):
     return outcome_of(response)
 
 
-@pytest.mark.parametrize("length", [1, 30, 63])
+@each("length", 1, 30, 63)
 async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
     """RFC 7685: between 256 and 511 bytes."""
     name = f"{'a' * length}.test"
@@ -412,9 +419,14 @@ async def test_no_hello_has_a_length_at_which_old_servers_hang(length):
     assert [size for size in sizes if not 256 <= size + 4 <= 511] == sizes != []
 
 
-@pytest.mark.parametrize(
-    ("host", "indicated"),
-    [("a.test", "a.test"), ("a.test.", "a.test"), ("a_b.test", "a_b.test"), ("127.0.0.1", None)],
+@cases(
+    "host indicated",
+    """
+        a.test    | a.test
+        a.test.   | a.test
+        a_b.test  | a_b.test
+        127.0.0.1 | None
+    """,
 )
 async def test_servers_are_told_names_as_certificates_have_them(host, indicated):
     """RFC 6066, section 3: without the dot at the end, and no addresses."""
@@ -425,8 +437,13 @@ async def test_servers_are_told_names_as_certificates_have_them(host, indicated)
     assert told == [indicated]
 
 
-@pytest.mark.parametrize(
-    ("bits", "ciphers"), [(1024, "ALL:@SECLEVEL=0"), (2048, "kRSA"), (2048, "AES128-SHA")]
+@cases(
+    "bits ciphers",
+    """
+        1024 | ALL:@SECLEVEL=0
+        2048 | kRSA
+        2048 | AES128-SHA
+    """,
 )
 async def test_old_keys_and_cipher_suites_are_accepted(tmp_path, bits, ciphers):
     tls = old_server(tmp_path, bits)
@@ -435,7 +452,7 @@ async def test_old_keys_and_cipher_suites_are_accepted(tmp_path, bits, ciphers):
     assert await outcome_at(OK, tls=tls, **CIPHERS) == "http_200"
 
 
-@pytest.mark.parametrize("version", ["TLSv1", "TLSv1_1"])
+@each("version", "TLSv1", "TLSv1_1")
 async def test_older_versions_are_accepted_where_the_setting_says_so(tmp_path, version):
     tls = old_server(tmp_path, 2048)
     with warnings.catch_warnings():

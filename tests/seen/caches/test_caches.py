@@ -1,13 +1,12 @@
 """Tests of URL caches: each policy against a simple model, and their common contract."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.errors import FatalError
 from webcrawl.seen.caches import cache_of
@@ -61,7 +60,7 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("policy", EXACT)
+@each("policy", *EXACT)
 @given(size=st.integers(1, 25), requests=st.lists(st.sampled_from(FPS), max_size=200))
 def test_each_policy_holds_what_its_definition_says(policy, size, requests):
     make, model = EXACT[policy]
@@ -72,7 +71,7 @@ def test_each_policy_holds_what_its_definition_says(policy, size, requests):
         assert {one for one in FPS if one in cache} == held
 
 
-@pytest.mark.parametrize("policy", ALL)
+@each("policy", *ALL)
 @given(
     size=st.integers(1, 20),
     steps=st.lists(
@@ -98,7 +97,7 @@ def test_a_cache_holds_only_what_was_admitted_and_never_too_many(policy, size, s
         assert len(held) == len(cache) <= cache.size
 
 
-@pytest.mark.parametrize("policy", ["clock", "lru"])
+@each("policy", "clock", "lru")
 def test_a_url_in_use_survives_a_flood_of_others(policy):
     cache = ALL[policy](8)
     cache.admit(range(1, 9))
@@ -113,7 +112,7 @@ def test_a_url_in_use_survives_a_flood_of_others(policy):
 BYTES = {"clock": 157, "lru": 180}
 
 
-@pytest.mark.parametrize("policy", BYTES)
+@each("policy", *BYTES)
 def test_an_entry_takes_the_bytes_that_the_documents_say(policy):
     size, rng = 1 << 12, random.Random(2)
     tracemalloc.start()
@@ -134,7 +133,7 @@ def test_static_takes_the_most_popular_of_a_trace(tmp_path):
     assert [fp for fp in (7, 8, 9) if fp in cache] == [8, 9]
 
 
-@pytest.mark.parametrize("value", ["min", "sieve", "static", "lru:x", ""])
+@each("value", "min", "sieve", "static", "lru:x", "")
 def test_an_unknown_cache_policy_is_refused(value):
     with pytest.raises(FatalError, match=r"HIVE_CACHE must be one of clock, lru, .* not"):
         cache_of(value, setting="HIVE_CACHE", size=2)

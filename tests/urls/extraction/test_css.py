@@ -1,9 +1,6 @@
 """References in style sheets."""
 
-from __future__ import annotations
-
-import pytest
-from text_tables import shown, table
+from text_tables import cases, shown
 
 from webcrawl.urls.extraction.css import css_references, iter_css_links
 from webcrawl.urls.extraction.document import MarkupDocument, resolved
@@ -16,10 +13,9 @@ def links(body, *, charset=None, limit=1000):
     return [link for link in found if link is not None]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        *table(r"""
+@cases(
+    "text expected",
+    r"""
         p { background: url(a) }                          | css a
         URL( 'a' ) Url("b")                               | css a, css b
         @font-face { src: url(a) format('woff'), url(b) } | css a, css b
@@ -35,11 +31,10 @@ def links(body, *, charset=None, limit=1000):
         url() url('') url(a b) url(a'b)                   | css, css
         url(a\)b) url('a\'b') url(\61 b) url(\000061b)     | css a)b, css a'b, css ab, css ab
         @import 'a'; @IMPORT url(b) screen; @import"d"    | stylesheet a, stylesheet b, stylesheet d
-        """),
-        ('@import\nurl("c")', "stylesheet c"),
-        ("content: 'never closed\n x: url(a)", "css a"),
-        ("url('a\\\nb') url(\\110000)", "css ab, css \ufffd"),
-    ],
+        '@import\nurl("c")'                               | stylesheet c
+        "content: 'never closed\n x: url(a)"              | css a
+        "url('a\\\nb') url(\\110000)"                     | "css ab, css \ufffd"
+    """,
 )
 def test_references_are_read_as_the_standard_says(text, expected):
     assert shown(css_references(text)) == expected

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from browsing import Reader, chromium
@@ -21,10 +21,6 @@ from webcrawl.urls import normalize
 from webcrawl.urls.extraction.html import extract
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
 from webcrawl.urls.extraction.references import refresh_target, relation_kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -45,7 +41,7 @@ class Difference(NamedTuple):
 
 
 #: Differences between this crawler and Chromium, each with its reason.
-FAMILIES: dict[str, Callable[[Difference], bool]] = {
+FAMILIES = {
     # Selectors do not tell the element of HTML from one of SVG or MathML with its name. These are
     # in no real document of all that were looked at, and cost a request at most.
     "an element of SVG or MathML with the name of a link": lambda found: (
@@ -87,9 +83,9 @@ def ours(body, content_type):
 
 
 def test_links_are_those_of_the_browser():
-    shares: Counter[tuple[str, bool]] = Counter()
-    families: Counter[str] = Counter()
-    totals: Counter[str] = Counter()
+    shares = Counter()
+    families = Counter()
+    totals = Counter()
     unexplained = []
     documents = [*articles(), *installed(INSTALLED), *made(MADE)]
     with chromium() as browser:

@@ -1,7 +1,5 @@
 """Entries of RSS and Atom feeds."""
 
-from __future__ import annotations
-
 import gzip
 import tracemalloc
 

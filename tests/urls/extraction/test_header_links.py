@@ -1,9 +1,6 @@
 """Links in response headers."""
 
-from __future__ import annotations
-
-import pytest
-from text_tables import shown, table
+from text_tables import each, shown, table
 
 from webcrawl.urls.extraction.header_links import MAX_HEADER_BYTES, extract_header_links
 from webcrawl.urls.extraction.kinds import KINDS
@@ -15,9 +12,8 @@ def links(*values, refresh=None, limit=100, kinds=KINDS):
     return extract_header_links(values, refresh, url=URL, limit=limit, kinds=kinds)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+@each(
+    "value expected",
         *table(r"""
         </x>; rel=next | next /x [next]
         <?p=2>; rel="Next  nofollow"; title=" Page \"2\" "
@@ -34,7 +30,7 @@ def links(*values, refresh=None, limit=100, kinds=KINDS):
         """),
         ("</é>; title=é", "link /%C3%A9 é"),
         ("", ""),
-    ],
+
 )  # fmt: skip
 def test_link_header_is_read_as_the_standard_says(value, expected):
     for codec in ("utf-8", "latin-1"):

@@ -1,7 +1,5 @@
 """The link batch of a page."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -9,7 +7,7 @@ from broken_pages import PAGES, URL
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import lines, pieces, shown, table
+from text_tables import cases, each, lines, pieces, shown, table
 
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction import html as extraction
@@ -36,9 +34,9 @@ def paths(html, *, kinds=KINDS, **more):
     return [url.removeprefix("http://a.test") for url in urls(html, kinds=kinds, **more)]
 
 
-@pytest.mark.parametrize(
-    ("html", "link"),
-    table("""
+@cases(
+    "html link",
+    """
         <a href="/x">Text</a>                             | a /x Text
         <A HREF=y REL='NoFollow  UGC'>T                   | a /dir/y [nofollow ugc] T
         <map><area href="z" alt="no"></map>               | area /dir/z no
@@ -50,17 +48,16 @@ def paths(html, *, kinds=KINDS, **more):
         <link rel="alternate" hreflang="de" href="/de">   | alternate /de [alternate]
         <meta http-equiv="Refresh" content="5; URL='/r'"> | refresh /r
         <svg><a href="/s"><text>drawn</text></a></svg>    | a /s drawn
-    """),
-)  # fmt: skip
+    """,
+)
 def test_link_of_each_kind(html, link):
     assert shown(links(html)) == link
 
 
-@pytest.mark.parametrize(
-    ("html", "repeats"),
-    [
-        # The same reference again, another reference to the same URL, another fragment.
-        *table("""
+@each(
+    "html repeats",
+    # The same reference again, another reference to the same URL, another fragment.
+    *table("""
         <a href=/x>1</a><a href=/x>2</a>             | a /x 2
         <a href=/x>1</a><a href=../x>2</a>           | a /x 2
         <a href=/x#a>1</a><a href=/x#b>2</a>         | a /x 2
@@ -69,10 +66,9 @@ def test_link_of_each_kind(html, link):
         <a href=/x>1</a><a href=/y>2</a>             |
         <a href=/x>1</a><a href=/x rel='ugc NoFollow'><img alt=2></a> | a /x [ugc nofollow] 2
         """),
-        # What is no link is none twice.
-        (2 * "<a href=javascript:x>1</a><a href=#a>2</a><a href='http://['>3</a>", ""),
-        (2 * f"<a href=/{'x' * MAX_REFERENCE_CHARS}>1</a>", ""),
-    ],
+    # What is no link is none twice.
+    (2 * "<a href=javascript:x>1</a><a href=#a>2</a><a href='http://['>3</a>", ""),
+    (2 * f"<a href=/{'x' * MAX_REFERENCE_CHARS}>1</a>", ""),
 )
 def test_links_are_counted_before_duplicates_are_dropped(html, repeats):
     for keeps in (False, True):
@@ -88,9 +84,8 @@ def test_repeats_are_bounded_and_counted_all_the_same(monkeypatch):
     assert (len(found.links), len(found.repeats), found.count) == (1, 5, 9)
 
 
-@pytest.mark.parametrize(
+@each(
     "html",
-    [
         *lines("""
         no tag
         <p>
@@ -121,15 +116,13 @@ def test_repeats_are_bounded_and_counted_all_the_same(monkeypatch):
         """),
         "",
         f'<a href="/{"x" * MAX_REFERENCE_CHARS}">x</a>',
-    ],
+
 )  # fmt: skip
 def test_elements_that_lead_to_no_page_give_no_links(html):
     assert links(html) == []
 
 
-@pytest.mark.parametrize(
-    ("content", "path"),
-    [
+@each("content path",
         *table("""
         0;url=/x    | /x
         0; URL = /x | /x
@@ -140,9 +133,7 @@ def test_elements_that_lead_to_no_page_give_no_links(html):
         0;url=/x y  | /x%20y
         """),
         (' 1.5; url="/x"y', "/x"),
-        ("10;   url=  /x  ", "/x"),
-    ],
-)  # fmt: skip
+        ("10;   url=  /x  ", "/x"))  # fmt: skip
 def test_refresh_is_read_as_browsers_read_it(content, path):
     content = content.replace('"', "&quot;")
     assert urls(f'<meta http-equiv=refresh content="{content}">') == ["http://a.test" + path]
@@ -170,7 +161,7 @@ def test_empty_references_lead_to_the_base_where_there_is_one():
 SENSELESS = ["", "javascript:x", "http://[", "data:,x", "x" * 9000, "/é" * 500 + "/"]
 
 
-@pytest.mark.parametrize("base", SENSELESS)
+@each("base", *SENSELESS)
 def test_base_that_makes_no_sense_is_ignored(base):
     assert urls(f'<base href="{base}"><a href=x>x</a>') == ["http://a.test/dir/x"]
 
@@ -196,9 +187,7 @@ def test_text_is_collapsed_and_bounded():
     assert second.text == ("long " * 500)[:MAX_TEXT_CHARS]
 
 
-@pytest.mark.parametrize(
-    ("inside", "text"),
-    [
+@each("inside text",
         *table("""
         <img alt=' An  image '> | An image
         text <img alt=no>       | text
@@ -207,9 +196,7 @@ def test_text_is_collapsed_and_bounded():
         """),
         (" \n<b><img><img alt=' '><img alt=x></b>", "x"),
         ("", ""),
-        (f"<img alt='{'long ' * 500}'>", ("long " * 500)[:MAX_TEXT_CHARS]),
-    ],
-)  # fmt: skip
+        (f"<img alt='{'long ' * 500}'>", ("long " * 500)[:MAX_TEXT_CHARS]))  # fmt: skip
 def test_anchor_without_text_has_that_of_its_image(inside, text):
     html = f"<img alt=no><a href=/x>{inside}</a><img alt=no>"
     assert shown(links(html)) == shown(links(html + "<p>" * 2000)) == f"a /x {text}".strip()
@@ -228,15 +215,15 @@ def test_schemes_are_those_asked_for():
     assert urls(html, schemes=frozenset({"ftp"})) == ["ftp://a.test/f"]
 
 
-@pytest.mark.parametrize(
-    ("encoding", "declared", "head"),
-    [
-        ("utf-8", None, ""),
-        ("utf-8-sig", "koi8-r", ""),
-        ("windows-1251", "windows-1251", ""),
-        ("koi8-r", None, "<meta charset=koi8-r>"),
-        ("utf-16", None, ""),
-    ],
+@cases(
+    "encoding declared head",
+    """
+        utf-8        | None         | ""
+        utf-8-sig    | koi8-r       | ""
+        windows-1251 | windows-1251 | ""
+        koi8-r       | None         | <meta charset=koi8-r>
+        utf-16       | None         | ""
+    """,
 )
 def test_text_is_read_in_the_encoding_of_the_document(encoding, declared, head):
     body = f"{head}<a href=/x>Привет</a>".encode(encoding)
@@ -249,9 +236,9 @@ def test_query_is_in_the_encoding_of_the_document_and_the_path_is_not():
     assert urls(html) == ["http://a.test/%D0%B6?q=%D0%B6"]
 
 
-@pytest.mark.parametrize(
-    ("html", "expected"),
-    table("""
+@cases(
+    "html expected",
+    """
         <img src="/i" alt=" A  cat "> | img /i A cat
         <image src="/i"> | img /i
         <img srcset="/1 1x, /2 2x" src=/3 alt=x> | img /3 x, img /1 x, img /2 x
@@ -280,15 +267,15 @@ def test_query_is_in_the_encoding_of_the_document_and_the_path_is_not():
             | css /i.css, css /b, css /c
         <a href=/a style='x: url(/b)'>x</a> | a /a x, css /b
         <svg><a xlink:href='/x'>drawn</a></svg> | a /x drawn
-    """),
-)  # fmt: skip
+    """,
+)
 def test_link_of_each_kind_that_can_be_asked_for(html, expected):
     assert shown(links(html, kinds=KINDS)) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "html",
-    lines("""
+    """
         <form method=post action=/f>
         <form method=DIALOG action=/f>
         <form>
@@ -308,8 +295,8 @@ def test_link_of_each_kind_that_can_be_asked_for(html, expected):
         <div background=x>
         <link imagesrcset>
         <img data-src='' data-srcset>
-    """),
-)  # fmt: skip
+    """,
+)
 def test_elements_without_links_give_none_of_any_kind(html):
     assert links(html, kinds=KINDS) == []
 
@@ -349,10 +336,9 @@ def test_references_of_one_page_are_bounded(monkeypatch):
     assert paths(f"<style>{'url(/x)' * 5} url(/y)</style>") == ["/x"]
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        *table("""
+@cases(
+    "value expected",
+    r"""
         a                  | a
         a,                 | a
         a,b                | a,b
@@ -364,12 +350,11 @@ def test_references_of_one_page_are_bounded(monkeypatch):
         a (never closed, b | a
         a,,,, (b           | a, (b
         data:,x 1x, b 2x   | data:,x, b
-        """),
-        ("", ""),
-        (" , ,", ""),
-        ("\ta\n1x\f,\rb", "a, b"),
-    ],
-)  # fmt: skip
+        ""                 | ""
+        " , ,"             | ""
+        "\ta\n1x\f,\rb"    | a, b
+    """,
+)
 def test_srcset_is_read_as_the_standard_says(value, expected):
     assert ", ".join(srcset_references(value)) == expected
 

@@ -4,8 +4,6 @@ A regular expression or a loop that looks at the same bytes again for each openi
 name takes eight times as long for each byte of an input eight times as long.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from functools import partial

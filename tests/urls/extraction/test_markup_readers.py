@@ -1,14 +1,11 @@
 """Readers of style sheets, feeds, sitemaps, PDF and headers: any bytes, and long documents."""
 
-from __future__ import annotations
-
 import gzip
 
-import pytest
 from holding import gives_way
 from hypothesis import given
 from hypothesis import strategies as st
-from text_tables import pieces
+from text_tables import each, pieces
 
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction.css import iter_css_links
@@ -42,7 +39,7 @@ def links_of(kind, body, charset):
     return [link for link in resolved(READERS[kind](document), URL, limit=5) if link is not None]
 
 
-@pytest.mark.parametrize("kind", PIECES)
+@each("kind", *PIECES)
 @given(
     st.data(),
     st.booleans(),
@@ -71,9 +68,9 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "start", "piece"),
-    [(*document, piece) for document, text in LONG.items() for piece in pieces(text)],
+@each(
+    "kind start piece",
+    *[(*document, piece) for document, text in LONG.items() for piece in pieces(text)],
 )
 def test_reading_a_long_document_never_blocks_the_event_loop(kind, start, piece):
     unit = piece.replace(r"\n", "\n")

@@ -1,7 +1,5 @@
 """Links of PDF documents that other libraries have written."""
 
-from __future__ import annotations
-
 import io
 import time
 import zlib
@@ -10,6 +8,7 @@ import pikepdf
 import pytest
 from fpdf import FPDF
 from fpdf.enums import EncryptionMethod
+from text_tables import cases
 
 from webcrawl.urls.extraction.document import MarkupDocument
 from webcrawl.urls.extraction.pdf import iter_pdf
@@ -95,25 +94,31 @@ def test_an_encrypted_file_has_none():
     assert links(body) == []
 
 
-@pytest.mark.parametrize(
-    ("action", "target"),
-    [
-        (
-            rb"/URI (http://a.test/\(1\)\\2\
-3)",
-            "http://a.test/(1)\\23",
-        ),
-        (rb"/URI(http://a.test/\101\60b)", "http://a.test/A0b"),
-        (b"/URI <687474703a2f2f61 2e746573742F>", "http://a.test/"),
-        (b"/URI /URI\n(http://a.test/caf\xe9)", "http://a.test/caf\u00e9"),
-        (b"/URI (http://a.test/\xc3\xa9)", "http://a.test/\u00e9"),
-    ],
+@cases(
+    "action target",
+    r"""
+        b"/URI (http://a.test/\\(1\\)\\\\2\\\n3)" | http://a.test/(1)\23
+        rb"/URI(http://a.test/\101\60b)"          | http://a.test/A0b
+        b"/URI <687474703a2f2f61 2e746573742F>"   | http://a.test/
+        b"/URI /URI\n(http://a.test/caf\xe9)"     | http://a.test/café
+        b"/URI (http://a.test/\xc3\xa9)"          | http://a.test/é
+    """,
 )
 def test_strings_are_read_as_the_format_has_them(action, target):
     assert links(b"%PDF-1.7\n<</S /URI " + action + b">>") == [target]
 
 
-@pytest.mark.parametrize("text", [b"(\x01\x02)", b"(a\\nb)", b"(not closed", b"<4", b"<zz>", b"()"])
+@cases(
+    "text",
+    r"""
+        b"(\x01\x02)"
+        b"(a\\nb)"
+        b"(not closed"
+        b"<4"
+        b"<zz>"
+        b"()"
+    """,
+)
 def test_what_can_be_no_uri_is_none(text):
     assert links(b"/URI " + text) in ([], ["@"])
 

@@ -1,15 +1,12 @@
 """The short cuts for plain paths and known directories give what the long way gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import table, words
+from text_tables import cases, each, table, words
 
 from webcrawl.urls import SCHEMES, normalize
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
@@ -68,9 +65,9 @@ def test_resolver_agrees_with_normalize(base, references, codec, schemes):
     assert agrees(base, references, codec, schemes)
 
 
-@pytest.mark.parametrize(
-    ("base", "references"),
-    table(r"""
+@cases(
+    "base references",
+    r"""
         http://a.test/   | javascript:/ data:/ mailto:/x tel:/
         http://a.test/d/p | a:b ?x //x/y x/%2e%2e/y /
         http://a.test/d/p | http://b.test:80/x https://b.xn--zz/x
@@ -78,7 +75,7 @@ def test_resolver_agrees_with_normalize(base, references, codec, schemes):
         http://a.test/d/p | https://b.test:65000/ https://b.test:45678/x%zz%2e/%2e/a%2e%2e/
         http://a.test/d/p | x¶ x#a¶b
         https://a.test/   | http:/x http:///x //x ///x /\x/y
-    """),
+    """,
 )
 def test_resolver_agrees_with_normalize_where_it_once_did_not(base, references):
     assert agrees(base, ["", *(one.replace("¶", "\n") for one in words(references))])
@@ -94,10 +91,9 @@ def test_resolver_agrees_with_normalize_on_the_vectors_of_the_web_platform():
                 )
 
 
-@pytest.mark.parametrize(
-    ("codec", "reference", "url"),
-    [
-        *table(r"""
+@each(
+    "codec reference url",
+    *table(r"""
         utf-8      | ?q=привет        | ?q=%D0%BF%D1%80%D0%B8%D0%B2%D0%B5%D1%82
         cp1251     | ?q=привет        | ?q=%EF%F0%E8%E2%E5%F2
         cp1251     | ?q=привет#привет | ?q=%EF%F0%E8%E2%E5%F2
@@ -109,8 +105,7 @@ def test_resolver_agrees_with_normalize_on_the_vectors_of_the_web_platform():
         cp1251     | /привет          | /%D0%BF%D1%80%D0%B8%D0%B2%D0%B5%D1%82
         cp1251     | /x#?ж            | /x
         """),
-        ("cp1252", "?\ud800", "?%26%2355296%3B"),
-    ],
+    ("cp1252", "?\ud800", "?%26%2355296%3B"),
 )
 def test_query_is_escaped_in_the_encoding_of_the_document(codec, reference, url):
     assert (
@@ -130,9 +125,9 @@ def test_base_that_is_none_resolves_nothing_relative():
     assert ReferenceResolver("nonsense").resolve("x") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    table("""
+@cases(
+    "text expected",
+    """
         ../../c/1.html         | http://a.test/c/1.html
         ../../c/2.html?x=1#y   | http://a.test/c/2.html?x=1
         https://B.test:443/é/1 | https://b.test/%C3%A9/1
@@ -140,8 +135,8 @@ def test_base_that_is_none_resolves_nothing_relative():
         ../a/?b/c              | http://a.test/x/a/?b/c
         http://                |
         //b.test/../x/y        | http://b.test/x/y
-    """),
-)  # fmt: skip
+    """,
+)
 def test_directory_is_resolved_once(text, expected):
     resolver = ReferenceResolver("http://a.test/x/y/z")
     assert resolver.resolve(text) == resolver.resolve(text) == (expected or None)

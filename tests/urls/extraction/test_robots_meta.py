@@ -1,12 +1,9 @@
 """What pages say about their own indexing."""
 
-from __future__ import annotations
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
-from text_tables import pieces, table
+from text_tables import cases, each, pieces, table
 
 from webcrawl.urls import Link
 from webcrawl.urls.extraction.robots_meta import followed, robots_directives
@@ -17,9 +14,9 @@ def said(directives):
     return " ".join(name for name, is_set in asdict(directives).items() if is_set)
 
 
-def header(*values, agent="webcrawl"):
+def header(*values):
     directives = robots_directives(
-        tokens=(agent,), headers=[one.encode("latin-1") for one in values]
+        tokens=("webcrawl",), headers=[one.encode("latin-1") for one in values]
     )
     return said(directives)
 
@@ -32,8 +29,11 @@ def element(*metas, **more):
 # HTMLMetaProcessor (a directive counts wherever it stands in the value), and MDN under X-Robots-Tag
 # (one header for several crawlers).
 
+
 # Directives as a header and an element may separate them.
-SEPARATED = """
+@cases(
+    "value expected source",
+    r"""
     noindex                                                       | noindex          | Google
     none                                                          | noindex nofollow | Google
     all                                                           |                  | Google
@@ -60,23 +60,16 @@ SEPARATED = """
     noindex.nofollow                                              | noindex nofollow | Nutch
     noindex-nofollow                                              | noindex nofollow | Nutch
     noindexnofollow                                               | noindex nofollow | Nutch
-    'noindex', "nofollow"                                         | noindex nofollow | Nutch
+    "'noindex', \"nofollow\""                                     | noindex nofollow | Nutch
     noindex=true                                                  | noindex          | Nutch
     noindex:                                                      | noindex          | Nutch
     index, follow; noarchive                                      | noarchive        | Nutch
     15:00, noindex                                                | noindex          | Nutch
-"""
-
-
-@pytest.mark.parametrize(
-    ("value", "expected", "source"),
-    [
-        *table(SEPARATED),
-        ("", "", "Google"),
-        (" NoIndex , NOFOLLOW ", "noindex nofollow", "Google"),
-        ("noindex\t\nnofollow", "noindex nofollow", "Nutch"),
-        ("\xa0noindex\xa0nofollow", "noindex nofollow", "Nutch"),
-    ],
+    ""                            |                  | Google
+    " NoIndex , NOFOLLOW "        | noindex nofollow | Google
+    "noindex\t\nnofollow"         | noindex nofollow | Nutch
+    "\xa0noindex\xa0nofollow"     | noindex nofollow | Nutch
+""",
 )
 def test_directives_are_found_however_they_are_separated(value, expected, source):
     assert header(value) == element(("robots", value)) == expected
@@ -102,14 +95,17 @@ NAMES = """
 """
 
 
-@pytest.mark.parametrize(("value", "expected", "source"), table(NAMES))
+@each("value expected source", *table(NAMES))
 def test_a_name_in_the_header_is_whom_the_directives_behind_it_are_for(value, expected, source):
     assert header(value) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [("otherbot: noindex", "noindex"), ("otherbot: noindex, nofollow", "noindex nofollow")],
+@cases(
+    "value expected",
+    """
+        otherbot: noindex           | noindex
+        otherbot: noindex, nofollow | noindex nofollow
+    """,
 )
 def test_a_name_in_the_content_of_an_element_has_no_meaning(value, expected):
     # Google knows names in the header alone; Nutch finds the directives behind it.

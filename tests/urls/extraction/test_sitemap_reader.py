@@ -1,14 +1,11 @@
 """Sitemaps: plain, compressed, as indexes and lists, broken and hostile."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import time
 import tracemalloc
 
-import pytest
-from text_tables import shown, table
+from text_tables import cases, each, shown, table
 
 from webcrawl.urls.extraction import markup
 from webcrawl.urls.extraction.document import MarkupDocument, resolved
@@ -44,10 +41,9 @@ def test_pages_of_a_urlset():
     assert {link.modified for link in found} == {NEW_YEAR}
 
 
-@pytest.mark.parametrize(
-    ("written", "modified"),
-    [
-        *table("""
+@each(
+    "written modified",
+    *table("""
         2020-01-01T12:00Z         | 1577880000.0
         2020-01-01T13:00:00+01:00 | 1577880000.0
         2020-01-01T12:00:00.5     | 1577880000.5
@@ -55,9 +51,8 @@ def test_pages_of_a_urlset():
         9999-99-99                | 0.0
         yesterday                 | 0.0
         """),
-        ("2020-01-01", NEW_YEAR),
-        ("2" * 100_000, 0.0),
-    ],
+    ("2020-01-01", NEW_YEAR),
+    ("2" * 100_000, 0.0),
 )
 def test_when_a_page_was_modified(written, modified):
     lastmod = f"<lastmod>{written}</lastmod>"
@@ -84,10 +79,9 @@ def test_translations_count_and_images_do_not():
     assert shown(links(text)) == "alternate /de?a=1&b=%3E, loc /x"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        *table("""
+@each(
+    "text expected",
+    *table("""
         <urlset><url><loc>/?a=1&amp;b=&#50;&#x33;</loc> | /?a=1&b=23
         <urlset><url><loc>/?a=1&copy=2&b=3&</loc>       | /?a=1&copy=2&b=3&
         <loc><![CDATA[/a?x&amp;y]]></loc>               | /a?x&amp;y
@@ -103,12 +97,11 @@ def test_translations_count_and_images_do_not():
         <!DOCTYPE x [<!ENTITY e '/no'><!ENTITY f SYSTEM 'file:///etc/passwd'>]><loc>/&e;&f;</loc>
             | /&e;&f;
         """),
-        (
-            "<loc>/a<loc>/b</url><url><loc >/c</loc\n><loc/>/d<location>/no</location>",
-            "/a, /b, /c, /d",
-        ),
-        (f"<loc>/{'x' * 9000}</loc>", ""),
-    ],
+    (
+        "<loc>/a<loc>/b</url><url><loc >/c</loc\n><loc/>/d<location>/no</location>",
+        "/a, /b, /c, /d",
+    ),
+    (f"<loc>/{'x' * 9000}</loc>", ""),
 )
 def test_what_is_not_well_formed_is_read_to_the_end(text, expected):
     assert ", ".join(paths(text)) == expected
@@ -122,7 +115,7 @@ def test_list_of_urls():
     assert paths(many) == [f"/{n}" for n in range(20_000)]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "windows-1251"])
+@each("encoding", "utf-8", "utf-8-sig", "utf-16", "windows-1251")
 def test_encoding_is_found(encoding):
     text = f'<?xml version="1.0" encoding="{encoding}"?><urlset><url><loc>/ж</loc></url></urlset>'
     assert paths(text.encode(encoding)) == ["/%D0%B6"]
@@ -217,16 +210,26 @@ def test_long_text_is_cut_and_what_follows_is_found():
     assert paths(b"<loc>" + b"x" * (4 * MAX_PIECE) + b"</loc><loc>/y</loc>") == ["/y"]
 
 
-@pytest.mark.parametrize(
-    ("body", "root"),
-    [
-        (urlset("/x").encode(), "urlset"),
-        (gzip.compress(urlset("/x").encode(), mtime=0), "urlset"),
-        (b"<!-- x --><sm:SitemapIndex>", "sitemapindex"), (b"<rss version='2.0'>", "rss"),
-        (b"<?xml?><rdf:RDF xmlns=x>", "rdf"), (b"<feed\nxmlns=x>", "feed"), (b"<feedback>", ""),
-        (b"<html><body>", "html"), (b"", ""), ("<urlset>".encode("utf-16"), "urlset"),
-        (b" " * 5000 + b"<rss>", ""),
-    ],
-)  # fmt: skip
+@cases(
+    "body root",
+    r"""
+        SITEMAP                       | urlset
+        PACKED                        | urlset
+        b"<!-- x --><sm:SitemapIndex>" | sitemapindex
+        b"<rss version='2.0'>"        | rss
+        b"<?xml?><rdf:RDF xmlns=x>"   | rdf
+        b"<feed\nxmlns=x>"            | feed
+        b"<feedback>"                 | ""
+        b"<html><body>"               | html
+        b""                           | ""
+        b"\xff\xfe<\0u\0r\0l\0s\0e\0t\0>\0" | urlset
+        LATE                          | ""
+    """,
+    {
+        "SITEMAP": urlset("/x").encode(),
+        "LATE": b" " * 5000 + b"<rss>",
+        "PACKED": gzip.compress(urlset("/x").encode(), mtime=0),
+    },
+)
 def test_root_element_tells_documents_apart(body, root):
     assert root_of(MarkupDocument(body, URL)) == root

@@ -1,14 +1,12 @@
 """A thinned page has the links of the whole one."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
-from text_tables import lines, pieces, shown
+from text_tables import each, lines, pieces, shown
 
 from webcrawl.urls.extraction import html as extraction
 from webcrawl.urls.extraction import thinning
@@ -97,10 +95,9 @@ def test_thinned_page_has_the_same_links_and_texts(html):
     assert thinned == whole
 
 
-@pytest.mark.parametrize(
+@each(
     "html",
-    [
-        *lines("""
+    *lines("""
         <a title='<b>x</b>' href=/x>text</a><a href=/y>y</a>
         <a title="don't > <i>" href='/x'>text</a><a href=/y>y</a>
         <a href=/x>one<a href=/y>two</a>
@@ -137,19 +134,16 @@ def test_thinned_page_has_the_same_links_and_texts(html):
         <iframe srcdoc='<p></iframe>' src=/f><a href=/no></iframe><a href=/x>x</a>
         <a href=/x>one<!-- c -->two<script>s</script>three</a>
         """),
-        "<a\nhref=/x>one</a\n><A\tHREF=/y>two</A >",
-        "<svg><desc><textarea><a href=/no></textarea></desc><title>t</title></svg><a href=/x>x</a>",
-        f"<iframe title='{'x' * SAFE_TAG_BYTES}' src=/f>in</iframe><a href=/x>x</a>",
-    ],
+    "<a\nhref=/x>one</a\n><A\tHREF=/y>two</A >",
+    "<svg><desc><textarea><a href=/no></textarea></desc><title>t</title></svg><a href=/x>x</a>",
+    f"<iframe title='{'x' * SAFE_TAG_BYTES}' src=/f>in</iframe><a href=/x>x</a>",
 )
 def test_corner_cases_are_read_as_the_parser_reads_them(html):
     whole, thinned = whole_and_thinned(html)
     assert [link.url for link in thinned] == [link.url for link in whole]
 
 
-@pytest.mark.parametrize(
-    "raw", ["<script>s</script>", "<STYLE>s</STYLE>", "<svg><style>s</style></svg>"]
-)
+@each("raw", "<script>s</script>", "<STYLE>s</STYLE>", "<svg><style>s</style></svg>")
 def test_a_thinned_link_does_not_say_what_a_script_or_a_style_sheet_does(raw):
     _, thinned = whole_and_thinned(f"<a href=/x>one<b>two</b>{raw}three</a>{raw}")
     assert [link.text for link in thinned] == ["onetwothree"]
@@ -211,19 +205,16 @@ def attributes(start, count):
 MANY = [f"{attributes(250 * n, 249)} <" for n in range(400)]
 
 
-@pytest.mark.parametrize(
+@each(
     "html",
-    [
-        "<a " + " ".join(MANY) + ">",
-        "<a " + " ".join(MANY).replace("<", "x='>'<") + ">",
-        "<a b=c='" + attributes(0, 99_000) + "'>",
-        "<a ='" + attributes(0, 99_000) + "'>",
-        "<a b=c\"d e='x > y' " + attributes(0, 99_000) + ">",
-        " ".join("<a " + some.replace("<", "") for some in MANY) + " " * 3000 + ">",
-        " ".join(f"<a x='{some[:-1]}' b=c'd e='x >" for some in MANY) + " " * 3000 + "'>",
-        " ".join(f"<a x='{some[:-1]}' b=c'd e='x >" for some in MANY[:80]) + " " * 3000 + "'>",
-    ],
-    ids=["pieces", "ends", "value", "name", "quote", "unfinished", "joined", "few_joined"],
+    "<a " + " ".join(MANY) + ">",
+    "<a " + " ".join(MANY).replace("<", "x='>'<") + ">",
+    "<a b=c='" + attributes(0, 99_000) + "'>",
+    "<a ='" + attributes(0, 99_000) + "'>",
+    "<a b=c\"d e='x > y' " + attributes(0, 99_000) + ">",
+    " ".join("<a " + some.replace("<", "") for some in MANY) + " " * 3000 + ">",
+    " ".join(f"<a x='{some[:-1]}' b=c'd e='x >" for some in MANY) + " " * 3000 + "'>",
+    " ".join(f"<a x='{some[:-1]}' b=c'd e='x >" for some in MANY[:80]) + " " * 3000 + "'>",
 )
 def test_no_spelling_gets_a_tag_of_countless_attributes_to_the_tree_builder(html):
     assert is_rich(html.encode())

@@ -1,14 +1,11 @@
 """Refusals by name."""
 
-from __future__ import annotations
-
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import table
+from text_tables import cases, each
 
 from webcrawl.urls import HTTP_SCHEMES
 from webcrawl.urls.filters import chain as chains
@@ -49,7 +46,13 @@ def test_first_filter_that_refuses_gives_its_name():
     assert chain.refusal(URL, 3) == "depth"
 
 
-@pytest.mark.parametrize(("length", "refused"), [(2048, None), (2049, "length")])
+@cases(
+    "length refused",
+    """
+        2048 | None
+        2049 | length
+    """,
+)
 def test_url_of_exactly_the_length_passes(length, refused):
     chain = FilterChain([length_filter(2048)])
     assert chain.refusal(URL.ljust(length, "x"), 0) == refused
@@ -74,15 +77,15 @@ def asking():
     ]
 
 
-@pytest.mark.parametrize(
-    ("url", "questions"),
-    table("""
+@cases(
+    "url questions",
+    """
         http://a.test/x/y        | server http a.test None, url x y
         ftp://a/X/y/             | server ftp a None, url x y  , link a a.test
         https://[::1]:81/X?Y=/Z/ | server https ::1 81, url x Y=/Z/, link ::1 a.test
         http://a.test/?          | server http a.test None, url
         http://b.test:8080       | server http b.test 8080, url  , link b.test a.test
-    """),
+    """,
 )
 def test_filters_are_asked_what_they_need_to_know(url, questions):
     asked, filters = asking()
@@ -100,7 +103,7 @@ def test_server_that_passed_is_not_asked_about_again_within_bounds(monkeypatch):
     assert [one[2][0] for one in asked if one[0] == "server"] == ["a", "b", "c", "a"]
 
 
-@pytest.mark.parametrize("scheme", ["ftp", "http", "https", "gopher"])
+@each("scheme", "ftp", "http", "https", "gopher")
 def test_each_server_of_a_scheme_is_asked_about(scheme):
     asked, filters = asking()
     chain = FilterChain(filters)
@@ -133,9 +136,7 @@ def test_server_that_was_refused_is_asked_about_again():
     assert chain.refusal(URL, 0) is None
 
 
-@pytest.mark.parametrize(
-    ("url", "kind"), [(f"{URL}?{300 * 'x'}", "url"), (f"http://{300 * 'x'}.test/", "server")]
-)
+@each("url kind", (f"{URL}?{300 * 'x'}", "url"), (f"http://{300 * 'x'}.test/", "server"))
 def test_long_urls_and_servers_of_long_names_are_not_remembered(url, kind):
     asked, filters = asking()
     chain = FilterChain(filters)

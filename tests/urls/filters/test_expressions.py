@@ -1,12 +1,11 @@
 """Many expressions at once."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.urls.filters.expressions import MAX_CHARS, MAX_EXPRESSIONS, Expressions
 
@@ -41,7 +40,7 @@ def test_a_hostile_url_takes_no_longer_than_it_is_long():
     assert not made.found_in("http://h.test/" + 100_000 * "a" + "b" + 1000 * "x")
 
 
-@pytest.mark.parametrize("bad", ["(", "(?=x)", r"(a)\1", "(a{1000}){900}"])
+@each("bad", "(", "(?=x)", r"(a)\1", "(a{1000}){900}")
 def test_what_is_no_expression_is_refused_and_changes_nothing(bad):
     made = expressions()
     with pytest.raises(ValueError, match=r"is not a valid RE2 expression, or is too large$"):
@@ -51,7 +50,7 @@ def test_what_is_no_expression_is_refused_and_changes_nothing(bad):
     assert (len(made), made.found_in("http://x/"), made.found_in("http://a/")) == (1, True, False)
 
 
-@pytest.mark.parametrize("form", ["/{}/", "/{}{}{}{}{}{}{}{}/", "/[ab][cd][ef][gh]{}"])
+@each("form", "/{}/", "/{}{}{}{}{}{}{}{}/", "/[ab][cd][ef][gh]{}")
 def test_long_and_branching_literals_are_found_too(form):
     """More of them than a set of RE2 has memory for: it would find nothing."""
     names = [f"{n:03}name{n * n}" for n in range(1000)]

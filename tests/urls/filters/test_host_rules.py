@@ -1,12 +1,10 @@
 """Host names that are taken for one, by rules in LARM's own format."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import hosts
-from text_tables import table
+from text_tables import cases, each, table
 
 from webcrawl.urls.filters import host_rules
 from webcrawl.urls.filters.host_rules import UrlHostRules
@@ -33,10 +31,9 @@ synonym(daedalus.apache.org)=apache.org
 """
 
 
-@pytest.mark.parametrize(
-    ("host", "canonical"),
-    [
-        *table("""
+@each(
+    "host canonical",
+    *table("""
         www.cnn.com             | cnn.com
         cnn.com                 | cnn.com
         www2.cnn.com            | cnn.com
@@ -52,8 +49,7 @@ synonym(daedalus.apache.org)=apache.org
         www.                    | www.
         127.0.0.1               | 127.0.0.1
         """),
-        ("", ""),
-    ],
+    ("", ""),
 )
 def test_file_written_for_larm_works(tmp_path, host, canonical):
     path = tmp_path / "hostResolver.properties"
@@ -79,19 +75,19 @@ def test_longest_rule_that_fits_is_taken():
     assert rules.canonical("web.a.net") == "xeb.a.neu"
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        "startsWith(www.)=",
-        "startsWith(www.)",
-        "startsWith(www,)=",
-        "  startsWith(WWW.) : ",
-        "startsWith(www.) ",
-        "startsWith(\\u0077ww.)\\",
-        "starts\\\n   With(www.)=",
-        "\ufeffstartsWith(www.)=",
-        "startsWith(www.)=\r\n\r\n! a comment\r\n# startsWith(a.)=",
-    ],
+    r"""
+        startsWith(www.)=
+        startsWith(www.)
+        startsWith(www,)=
+        "  startsWith(WWW.) : "
+        "startsWith(www.) "
+        startsWith(\u0077ww.)\
+        "starts\\\n   With(www.)="
+        "\ufeffstartsWith(www.)="
+        "startsWith(www.)=\r\n\r\n! a comment\r\n# startsWith(a.)="
+    """,
 )
 def test_properties_are_read_as_java_reads_them(line, tmp_path):
     path = tmp_path / "rules"
@@ -110,32 +106,28 @@ def test_international_names_may_be_written_as_such():
     assert rules.canonical("a.xn--fiqs8s") == "a.cn"
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        *table("""
+@cases(
+    "text sentence",
+    r"""
         ends(a)=            | rules, line 1: 'ends' must be startsWith, endsWith or synonym.
         startsWith()=x      | rules, line 1: startsWith() has no host.
         synonym(a.test)=    | rules, line 1: synonym(a.test) has no other host.
         synonym(a.test)=b/c | rules, line 1: 'b/c' is not a valid part of a host name.
         synonym(a b)=c      | rules, line 1: 'a b' is not a valid part of a host name.
         synonym(ü b)=c      | rules, line 1: 'ü b' is not a valid part of a host name.
-        """),
-        (
-            "\n# x\nwww.a.test",
-            "rules, line 3: 'www.a.test' is not a rule such as startsWith(www.)=.",
-        ),
-        (
-            "endsWith(a)=" + 254 * "x",
-            f"rules, line 1: '{80 * 'x'}' is not a valid part of a host name.",
-        ),
-        (
-            "\nstartsWith(a\\\n.)=" + 999 * "x",
-            "rules, line 2: a rule may have at most 1000 characters.",
-        ),
-        (2000 * "x\\\n", "rules, line 1: a rule may have at most 1000 characters."),
-    ],
-)  # fmt: skip
+                "\n# x\nwww.a.test"
+            | rules, line 3: 'www.a.test' is not a rule such as startsWith(www.)=.
+        LONG_PART | LONG_SAID
+        LONG_RULE | rules, line 2: a rule may have at most 1000 characters.
+        LONG_LINE | rules, line 1: a rule may have at most 1000 characters.
+    """,
+    {
+        "LONG_PART": "endsWith(a)=" + 254 * "x",
+        "LONG_SAID": f"rules, line 1: '{80 * 'x'}' is not a valid part of a host name.",
+        "LONG_RULE": "\nstartsWith(a\\\n.)=" + 999 * "x",
+        "LONG_LINE": 2000 * "x\\\n",
+    },
+)
 def test_what_is_no_rule_is_told_with_its_line(text, sentence):
     with pytest.raises(ValueError, match="line") as raised:
         UrlHostRules.parse(text, name="rules")

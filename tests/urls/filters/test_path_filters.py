@@ -1,12 +1,9 @@
 """Traps by their shape and known paths are refused; ordinary pages are not."""
 
-from __future__ import annotations
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import table
+from text_tables import cases, each, table
 
 from webcrawl.urls.filters.chain import FilterChain, length_filter
 from webcrawl.urls.filters.path_filters import (
@@ -80,18 +77,14 @@ ORDINARY = """\
 /caf%C3%A9/?q=%C3%A9#x"""
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*ORDINARY.splitlines(), "/" + 150 * "0" + "1", "/" + 150 * "a", "/x/" + 64 * "-1"],
-)
+@each("path", *ORDINARY.splitlines(), "/" + 150 * "0" + "1", "/" + 150 * "a", "/x/" + 64 * "-1")
 def test_ordinary_page_passes(path):
     assert FilterChain(DEFAULTS).refusal(f"http://a.test{path}", 3) is None
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        *table("""
+@cases(
+    "path name",
+    """
         /x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/x/             | segments
         /0/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20 | segments
         /images/images/images/images/x.gif                    | repeated_segments
@@ -127,12 +120,17 @@ def test_ordinary_page_passes(path):
         /post?replytocom=8                                    | action
         /w/index.php?title=Main&action=edit&section=2         | action
         /wiki/start?do=edit                                   | action
-        """),
-        ("/" + 22 * "a.html", "growing_segments"),
-        ("/x/" + 70 * "-1" + ".html", "growing_segments"),
-        ("/start-" + 20 * "and-on-" + "/x", "growing_segments"),
-        ("/x?" + "&".join(f"p{number}=1" for number in range(17)), "parameters"),
-    ],
+                LONG_WORDS    | growing_segments
+        LONG_NUMBERS  | growing_segments
+        LONG_START    | growing_segments
+        MANY          | parameters
+    """,
+    {
+        "LONG_WORDS": "/" + 22 * "a.html",
+        "LONG_NUMBERS": "/x/" + 70 * "-1" + ".html",
+        "LONG_START": "/start-" + 20 * "and-on-" + "/x",
+        "MANY": "/x?" + "&".join(f"p{number}=1" for number in range(17)),
+    },
 )
 def test_trap_is_refused_by_name(path, name):
     chain = FilterChain(DEFAULTS)
@@ -141,16 +139,14 @@ def test_trap_is_refused_by_name(path, name):
     assert chain.refusal(f"http://a.test{path}", 3) == name
 
 
-@pytest.mark.parametrize("most", [1, 2, 5])
-@pytest.mark.parametrize(
-    ("refusing", "name", "start", "unit"),
-    [
-        (segments_filter, "segments", "", "/x"),
-        (parameters_filter, "parameters", "/?p", "&x"),
-        (repeated_segments_filter, "repeated_segments", "", "/x"),
-        (repeated_segments_filter, "repeated_segments", "", "/x/7"),
-        (growing_segments_filter, "growing_segments", "/" + 130 * "y", "z.html"),
-    ],
+@each("most", 1, 2, 5)
+@each(
+    "refusing name start unit",
+    (segments_filter, "segments", "", "/x"),
+    (parameters_filter, "parameters", "/?p", "&x"),
+    (repeated_segments_filter, "repeated_segments", "", "/x"),
+    (repeated_segments_filter, "repeated_segments", "", "/x/7"),
+    (growing_segments_filter, "growing_segments", "/" + 130 * "y", "z.html"),
 )
 def test_limits_are_the_most_that_passes(refusing, name, start, unit, most):
     chain = FilterChain([refusing(most)])
@@ -175,7 +171,7 @@ def test_long_path_is_looked_through_in_no_time():
     assert chain.refusal("http://a.test/" + "/".join([*segments, *"xxxx"]), 0) is not None
 
 
-@pytest.mark.parametrize("most", [1, 2, 5])
+@each("most", 1, 2, 5)
 def test_limit_of_growth_is_the_most_that_passes(most):
     growing = FilterChain([growing_segments_filter(most)])
     path = "/".join("x" * size for size in range(1, most + 1))
@@ -207,9 +203,9 @@ def test_segments_by_name_are_refused_whatever_their_case():
     assert chain.refusal("http://a.test/privately/x?y=/private/", 0) is None
 
 
-@pytest.mark.parametrize(
-    ("path", "refused"),
-    table("""
+@each(
+    "path refused",
+    *table("""
         /x.zip         | extension
         /x.ZIP?y=.html | extension
         /x.tar.gz      | extension

@@ -1,20 +1,17 @@
 """What the URLs of one program have in common."""
 
-from __future__ import annotations
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import table
+from text_tables import cases
 
 from webcrawl.urls import normalize
 from webcrawl.urls.filters.pattern import MAX_PATTERN, is_broad, is_root, patterns_of
 
 
-@pytest.mark.parametrize(
-    ("url", "shape", "branch"),
-    table("""
+@cases(
+    "url shape branch",
+    """
         http://a.test/ | http://a.test/ |
         http://a.test | http://a.test/ |
         https://a.test:81/ | https://a.test:81/ |
@@ -43,15 +40,15 @@ from webcrawl.urls.filters.pattern import MAX_PATTERN, is_broad, is_root, patter
             | http://a.test/a/a/a/a/a/a/a/a/a/a/{*}
             | http://a.test/a/{*}
         ftp://a.test/pub/x1.gz | ftp://a.test/pub/x{n}.gz | ftp://a.test/pub/{*}
-    """),
+    """,
 )
 def test_the_varying_parts_of_a_url_become_signs_of_its_pattern(url, shape, branch):
     assert patterns_of(url) == (shape, branch)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "broad"),
-    table("""
+@cases(
+    "pattern broad",
+    """
         http://a.test/               | yes
         http://a.test/{w}            | yes
         http://a.test/{w}.html       | yes
@@ -61,7 +58,7 @@ def test_the_varying_parts_of_a_url_become_signs_of_its_pattern(url, shape, bran
         http://a.test/?p             |
         http://a.test/x/{n}          |
         http://a.test/topic-{n}.html |
-    """),
+    """,
 )
 def test_broad_patterns_say_next_to_nothing(pattern, broad):
     assert is_broad(pattern) == bool(broad)

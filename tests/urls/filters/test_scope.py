@@ -1,12 +1,10 @@
 """What belongs to the crawl, by server, registered domain and regular expression."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import urls
-from text_tables import table
+from text_tables import cases, table
 
 from webcrawl.urls import SCHEMES
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
@@ -32,9 +30,9 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "url", "is_refused"),
-    table("""
+@cases(
+    "name url is_refused",
+    """
         port        | http://a.test/          |
         port        | http://a.test:8080/     |
         port        | http://a.test:25/       | refused
@@ -64,7 +62,7 @@ FILTERS = {
         pattern     | http://a.test/x/private/y    | refused
         pattern     | http://a.test/x.cgi?y        | refused
         pattern     | http://a.test/private        |
-    """),
+    """,
 )
 def test_each_filter_refuses_its_own(name, url, is_refused):
     """Ports that browsers refuse, hosts that a name server makes up, expressions that match as a
@@ -73,9 +71,12 @@ def test_each_filter_refuses_its_own(name, url, is_refused):
     assert refusal == (name if is_refused else None)
 
 
-@pytest.mark.parametrize(
-    ("allowed", "bad", "passing"),
-    [({25, 8080}, {8080}, {"", ":25", ":8080"}), ((), {81}, {"", ":25", ":8080"})],
+@cases(
+    "allowed bad passing",
+    """
+        {25, 8080} | {8080} | {"", ":25", ":8080"}
+        ()         | {81}   | {"", ":25", ":8080"}
+    """,
 )
 def test_ports_may_be_allowed_and_bad(allowed, bad, passing):
     chain = FilterChain([port_filter(frozenset(allowed), frozenset(bad))])
@@ -111,13 +112,13 @@ def test_whitelist_is_of_sites_and_may_grow():
 def test_nielsen_s_mode_takes_only_links_within_the_page_s_own_domain():
     chain = FilterChain([whitelist_filter({"a.com", "b.com"}), own_domain_filter()])
     assert chain.refusal("http://www.a.com/", 0) is None, "a seed has no page"
-    for url, page_host, why in (
-        ("http://www.a.com/", "a.com", None),
-        ("http://a.com/", "a.com", None),
-        ("http://b.com/", "a.com", "own_domain"),
-        ("http://c.com/", "c.com", "whitelist"),
-    ):
-        assert chain.refusal(url, 1, page_host) == why, url
+    for url, page_host, why in table("""
+        http://www.a.com/ | a.com |
+        http://a.com/     | a.com |
+        http://b.com/     | a.com | own_domain
+        http://c.com/     | c.com | whitelist
+    """):
+        assert chain.refusal(url, 1, page_host) == (why or None), url
 
 
 def test_each_expression_has_its_own_flags_alternatives_and_groups():
@@ -126,14 +127,15 @@ def test_each_expression_has_its_own_flags_alternatives_and_groups():
     assert [why for _, why in chain.answers(urls, 0)] == ["pattern", "pattern", "pattern", None]
 
 
-@pytest.mark.parametrize(
-    ("expressions", "sentence"),
-    [
-        (["("], r"has '\(', which is not valid: missing \)"),
-        (["a", "*"], r"has '\*', which is not valid: nothing to repeat"),
-        (["x{99999999999}"], "which is not valid: the repetition number is too large"),
-        ((MAX_PATTERNS + 1) * ["a"], "has more than 100 regular expressions"),
-    ],
+@cases(
+    "expressions sentence",
+    r"""
+        ["("]              | has '\(', which is not valid: missing \)
+        ["a", "*"]         | has '\*', which is not valid: nothing to repeat
+        ["x{99999999999}"] | which is not valid: the repetition number is too large
+        MANY               | has more than 100 regular expressions
+    """,
+    {"MANY": (MAX_PATTERNS + 1) * ["a"]},
 )
 def test_what_is_no_expression_is_told(expressions, sentence):
     with pytest.raises(ValueError, match=sentence):

@@ -1,8 +1,6 @@
 """The table of URL filters: chains of built-in ones and filters of users, in order."""
 
-from __future__ import annotations
-
-import pytest
+from text_tables import each
 
 from webcrawl.urls import normalize
 from webcrawl.urls.filters.chain import FilterChain, UrlFilter, length_filter
@@ -58,13 +56,11 @@ def test_a_filter_rewrites_and_the_result_is_normalized():
     assert own.asked == [("http://a.test/x", VIA), ("http://www.a.test/", VIA)]
 
 
-@pytest.mark.parametrize(
-    ("to", "why"),
-    [
-        ("http://b.test/", "own_domain"),
-        ("http://a.test/" + 40 * "x", "length"),
-        ("mailto:x", "own1"),
-    ],
+@each(
+    "to why",
+    ("http://b.test/", "own_domain"),
+    ("http://a.test/" + 40 * "x", "length"),
+    ("mailto:x", "own1"),
 )
 def test_what_is_rewritten_behind_the_built_in_filters_passes_them_again(to, why):
     _, ((_, refused),) = table(CHAIN, Own(lambda _: to)).judge(["http://a.test/"], 1, VIA)

@@ -4,6 +4,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from text_tables import cases, each
 
 from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps
@@ -29,9 +30,9 @@ def holds(traps, url):
     return traps.holds(Entry(url, "a.test"))
 
 
-def learn(traps, url, count=20, *, seen=True, start=0):
+def learn(traps, url, count=20, *, seen=True):
     """Learn from *count* documents of URLs like *url*, which has a place for a number."""
-    for number in range(start, start + count):
+    for number in range(count):
         traps.learn(url.format(number), seen=seen)
 
 
@@ -46,19 +47,19 @@ def test_a_pattern_is_parked_when_enough_of_its_pages_were_seen_before(traps):
     assert traps.stats() == {"traps/learned": 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        "http://a.test/",
-        "http://a.test/cal/",
-        "http://a.test/cal/2000",
-        "http://a.test/cal/2000?sid=1&view=day",
-        "http://a.test/calendar/2000?sid=1",
-        "http://a.test:81/cal/2000?sid=1",
-        "https://a.test/cal/2000?sid=1",
-        "http://www.a.test/cal/2000?sid=1",
-        "http://b.test/cal/2000?sid=1",
-    ],
+    """
+        http://a.test/
+        http://a.test/cal/
+        http://a.test/cal/2000
+        http://a.test/cal/2000?sid=1&view=day
+        http://a.test/calendar/2000?sid=1
+        http://a.test:81/cal/2000?sid=1
+        https://a.test/cal/2000?sid=1
+        http://www.a.test/cal/2000?sid=1
+        http://b.test/cal/2000?sid=1
+    """,
 )
 def test_other_patterns_are_let_pass(traps, other):
     learn(traps, CALENDAR)
@@ -143,7 +144,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("line", [*FREE, *OTHERS])
+@each("line", *FREE, *OTHERS)
 def test_a_pattern_in_the_exceptions_file_is_not_a_trap(line):
     traps = traps_of(line)
     learn(traps, CALENDAR, 1000)
@@ -163,7 +164,7 @@ def test_a_person_frees_a_pattern_that_is_parked():
     assert [traps.needs_pass(Supply.NOW) for _ in range(2)] == [True, False]
 
 
-@pytest.mark.parametrize("line", ["a b.test", "a.test/x y", "x" * 400, "/cal", "a..b:c/x"])
+@each("line", "a b.test", "a.test/x y", "x" * 400, "/cal", "a..b:c/x")
 def test_a_line_without_pattern_or_host_is_reported(line):
     rules = ExceptionRules()
     with pytest.raises(ValueError, match=r"is neither a pattern nor a host$"):

@@ -3,6 +3,7 @@
 import pytest
 from conftest import FakeClock
 from host_rig import Records
+from text_tables import cases
 
 from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.frontier.admission import Admission
@@ -57,18 +58,20 @@ NO_DOCUMENT = {"tested": False, "seen": False}
 NEITHER = "http_200 http_301 http_429 http_503 timeout robots_denied host_failing"
 
 
-@pytest.mark.parametrize(
-    ("outcome", "got", "counts"),
-    [
-        ("http_200", {"tested": True, "seen": False}, (1, 0)),
-        ("http_200", SEEN, (0, 1)),
-        ("http_404", NO_DOCUMENT, (0, 1)),
-        ("http_410", NO_DOCUMENT, (0, 1)),
-        *((outcome, NO_DOCUMENT, (0, 0)) for outcome in NEITHER.split()),
-    ],
+@cases(
+    "outcome got counts",
+    """
+        http_200 | FRESH       | (1, 0)
+        http_200 | SEEN        | (0, 1)
+        http_404 | NO_DOCUMENT | (0, 1)
+        http_410 | NO_DOCUMENT | (0, 1)
+        NEITHER  | NO_DOCUMENT | (0, 0)
+    """,
+    {**globals(), "FRESH": {"tested": True, "seen": False}},
 )
 def test_an_outcome_counts_for_or_against_its_host(keeper, records, outcome, got, counts):
-    keeper.note_end(entry(1), outcome, **got)
+    for one in outcome.split():
+        keeper.note_end(entry(1), one, **got)
     record = records.get("a.test")
     assert (record.fresh, record.fruitless) == counts
 

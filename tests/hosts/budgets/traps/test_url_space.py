@@ -4,11 +4,11 @@ import random
 from collections import deque
 from types import SimpleNamespace
 
-import pytest
 from conftest import FakeClock
 from host_rig import Records
 from hypothesis import given
 from hypothesis import strategies as st
+from text_tables import each
 
 from webcrawl.frontier import Entry, Supply
 from webcrawl.hosts.budgets.traps import ExceptionRules, UrlSpace
@@ -123,18 +123,16 @@ def test_a_large_sound_site_is_crawled_to_its_end():
     assert not crawl.held
 
 
-@pytest.mark.parametrize(
-    ("base", "page", "fetched"),
-    [
-        # A site map of 1,600 URLs, of which every eighth leads to something new.
-        (200, lambda n: (n % 8 == 0, n % 8 != 0, 1600 * (n == 0)), 1601),
-        # Denied URLs and redirects are on no account.
-        (100, lambda n: (False, False, 1000 * (n == 0)), 1001),
-        # 99 dead URLs, and 1,000 that robots.txt denies.
-        (100, lambda n: (False, n < 99, 1098 * (n == 0)), 1099),
-        # Every page says nothing new and names 50 more.
-        (100, lambda n: (n == 0, n > 0, 50), 111),
-    ],
+@each(
+    "base page fetched",
+    # A site map of 1,600 URLs, of which every eighth leads to something new.
+    (200, lambda n: (n % 8 == 0, n % 8 != 0, 1600 * (n == 0)), 1601),
+    # Denied URLs and redirects are on no account.
+    (100, lambda n: (False, False, 1000 * (n == 0)), 1001),
+    # 99 dead URLs, and 1,000 that robots.txt denies.
+    (100, lambda n: (False, n < 99, 1098 * (n == 0)), 1099),
+    # Every page says nothing new and names 50 more.
+    (100, lambda n: (n == 0, n > 0, 50), 111),
 )
 def test_a_host_gets_its_share_in_few_passes(base, page, fetched):
     clock = FakeClock()
@@ -267,7 +265,7 @@ def test_the_account_is_never_overdrawn(events, base, per_page):
         fruitless += event == "fruitless"
 
 
-@pytest.mark.parametrize("share", [0.12, 0.5, 1.0])
+@each("share", 0.12, 0.5, 1.0)
 def test_no_site_with_one_new_page_in_ten_is_stopped(share):
     rng = random.Random(7)
     clock = FakeClock()
