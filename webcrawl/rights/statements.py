@@ -40,11 +40,12 @@ MAX_STATEMENTS = 32
 MAX_TEXT_CHARS = 500
 _MAX_READ_CHARS = 4096
 _HEAD_BYTES = 1 << 16
-_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-_TAG = re.compile(rb"<(meta|link)\b([^>]{0,2000})", re.IGNORECASE)
-_RSL_USAGE = re.compile(
-    rb"<(?:\w{1,20}:)?(permits|prohibits)\s[^>]{0,200}?\busage\b[^>]{0,200}>([^<]{0,500})<"
+# A tag; comments and scripts are skipped, as they may have tags in them.
+_TAG = re.compile(
+    rb"<(?:!--.*?(?:-->|\Z)|script\b.*?(?:</script|\Z)|(meta|link|body)(?=[\s/>])([^>]{0,2000}))",
+    re.DOTALL | re.IGNORECASE,
 )
+_RSL_LIST = re.compile(rb"<(?:\w{1,20}:)?(permits|prohibits)\s([^<>]{0,400})>([^<]{0,500})<")
 _HEADERS = {b"content-usage": USAGE, b"content-signal": SIGNAL}
 
 
@@ -112,18 +113,19 @@ def page_statements(
 ) -> list[Statement]:
     """Return the statements in the response *headers* and the *body* of a page.
 
-    *tokens* are the crawler's product tokens, in lower case. Takes 20 us.
+    *tokens* are the crawler's product tokens, in lower case. Refusals come first.
     """
     robots = IMAGE if content_type.startswith("image/") else ROBOTS
     found = [
         each for name, value in headers for each in _in_header(name.lower(), value, tokens, robots)
     ]
     if content_type in HTML_TYPES:
-        found += _in_head(body[:_HEAD_BYTES].partition(b"<body")[0], tokens)
+        # Without zeros, ASCII text in UTF-16 is ASCII.
+        found += _in_head(body[:_HEAD_BYTES].replace(b"\0", b""), tokens)
         if b"application/rsl+xml" in body:
             found += _in_licence(body)
-    texts = [each for each in found if each[2].strip()]
-    return [stated(*each, at, purpose) for each in texts[:MAX_STATEMENTS]]
+    statements = [stated(*each, at, purpose) for each in found if each[2].strip()]
+    return sorted(statements, key=lambda each: each.verdict != REFUSE)[:MAX_STATEMENTS]
 
 
 def _in_header(
@@ -141,16 +143,19 @@ def _in_header(
     elif name == b"x-robots-tag":
         for directives in directive_texts(tokens=tokens, headers=[value]):
             yield "header", robots, directives
-    elif name == b"link" and b"license" in value:
+    elif name == b"link" and b"license" in value.lower():
         yield "header", LICENSE, text
 
 
 def _in_head(head: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """Yield place, source and text of each statement in the elements of *head*."""
-    for tag in _TAG.finditer(_COMMENT.sub(b"", head)):
-        attributes = attributes_of(tag[2])
+    """Yield place, source and text of each statement in the elements of *head*, up to <body>."""
+    for tag in _TAG.finditer(head):
+        element = (tag[1] or b"").lower()
+        if element == b"body":
+            return
+        attributes = attributes_of(tag[2] or b"")
         name, content = attributes.get("name", "").strip().lower(), attributes.get("content", "")
-        if tag[1].lower() == b"link":
+        if element == b"link":
             if "license" in attributes.get("rel", "").lower().split():
                 yield "link", LICENSE, attributes.get("href", "")
         elif name.startswith("tdm-"):
@@ -167,7 +172,8 @@ def _in_licence(body: bytes) -> Iterator[tuple[str, str, str]]:
     """
     words = [
         f"{word}={element.decode()}"
-        for element, listed in _RSL_USAGE.findall(body)
+        for element, attributes, listed in _RSL_LIST.findall(body)
+        if b"usage" in attributes
         for word in re.split(r"[\s,]+", listed.decode("latin-1").strip())
     ]
     if any(word.endswith("permits") for word in words):

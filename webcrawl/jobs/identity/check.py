@@ -14,7 +14,7 @@ from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.identity.keys import SigningKey, key_of
-from webcrawl.identity.names import contact_of, product_tokens, user_agent_of
+from webcrawl.identity.names import contact_of, is_page, product_tokens, user_agent_of
 from webcrawl.identity.signatures import DIRECTORY_PATH, FORMS, signature_agent_of, signed_fields
 from webcrawl.jobs.identity.published import directory_fields
 from webcrawl.rights.purposes import purpose_of
@@ -95,12 +95,12 @@ def check_answer(settings: BaseSettings, url: str) -> Iterator[Finding]:
     If it is refused, a second request in the other form follows after POLITENESS_MIN_DELAY. Raises
     FatalError if *url* is not for https, or without a key.
     """
-    key, parts = key_of(settings), urlsplit(url)
+    key = key_of(settings)
     if key is None:
         raise FatalError("CRAWLER_KEY_FILE is not set: scrapy identity init makes a key.")
-    if parts.scheme != "https" or not parts.hostname:
+    if not (is_page(url) and url.lower().startswith("https:")):
         raise FatalError(f"{url} must be an https URL: other requests are not signed.")
-    authority = parts.netloc.rpartition("@")[2].lower().removesuffix(":443").encode()
+    authority = urlsplit(url).netloc.rpartition("@")[2].lower().removesuffix(":443").encode()
     agent, own_form = signature_agent_of(settings), settings["CRAWLER_SIGNATURE_FORM"]
 
     for form in sorted(FORMS, key=lambda form: form != own_form):
@@ -176,8 +176,8 @@ def _check_dns(address: str) -> str:
     try:
         name = socket.gethostbyaddr(address)[0]
         found = {info[4][0] for info in socket.getaddrinfo(name, None)}
-    except OSError as error:
-        raise FatalError(f"{address} has no name in DNS: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise FatalError(f"{address} has no name in DNS: {error}") from error
     if address not in found:
         raise FatalError(f"{address} is called {name}, which has other addresses in DNS")
     return f"{address} is called {name}, which has this address"
@@ -189,12 +189,12 @@ def _get(url: str, headers: dict[str, str]) -> tuple[HTTPResponse, bytes]:
     At most 1 MiB is read.
     """
     parts = urlsplit(url)
-    connection = HTTPSConnection(parts.hostname or "", parts.port, timeout=_TIMEOUT_SECS)
+    connection = HTTPSConnection(parts.netloc.rpartition("@")[2], timeout=_TIMEOUT_SECS)
     try:
         connection.request("GET", f"{parts.path or '/'}?{parts.query}".rstrip("?"), headers=headers)
         answer = connection.getresponse()
         return answer, answer.read(_MAX_BYTES)
-    except (OSError, HTTPException) as error:
+    except (OSError, ValueError, HTTPException) as error:
         raise FatalError(f"{url} gave no answer: {error}") from error
     finally:
         connection.close()
