@@ -64,7 +64,7 @@ class Statement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     verdict: str = ""
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.text}"
+        return f"{self.source}: {self.text or 'no rule applies'}"
 
 
 class Rights(msgspec.Struct, frozen=True, omit_defaults=True):
