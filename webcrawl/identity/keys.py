@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 # Permissions of the group and of others.
 _OTHERS = 0o077
-_MAX_BYTES = 10_000
 
 
 class SigningKey:
@@ -66,8 +65,7 @@ def read_key(path: Path) -> SigningKey:
     """
     try:
         mode = path.stat().st_mode
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES)
+        data = path.read_bytes()
     except OSError as error:
         raise FatalError(f"CRAWLER_KEY_FILE {path} cannot be read: {error.strerror}.") from error
     if mode & _OTHERS:

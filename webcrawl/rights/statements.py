@@ -143,7 +143,7 @@ def _in_header(
     elif name == b"x-robots-tag":
         for directives in directive_texts(tokens=tokens, headers=[value]):
             yield "header", robots, directives
-    elif name == b"link" and b"license" in value.lower():
+    elif name == b"link" and b"license" in value:
         yield "header", LICENSE, text
 
 

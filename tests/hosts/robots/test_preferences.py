@@ -75,7 +75,10 @@ def test_preferences_do_not_change_what_may_be_fetched():
         ),
         (
             200,
-            '\ufeff[{"location": "/", "tdm-reservation": 0}, {"location": "/", "tdm-reservation": 1}]',
+            (
+                '\ufeff[{"location": "/", "tdm-reservation": 0},'
+                ' {"location": "/", "tdm-reservation": 1}]'
+            ),
             "tdmrep: tdm-reservation=0, tdm-reservation=1 -> refuse",
         ),
         (200, '{"location": "/"}', ""),

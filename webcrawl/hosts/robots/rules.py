@@ -171,12 +171,12 @@ def tdm_rules(status: int | None, body: bytes) -> RobotsRules:
     except UndecodableError:
         elements = []
     words: dict[str, str] = {}
-    for rule in filter(lambda rule: rule.location, elements):
+    for rule in elements:
         location = str(rule.location).encode().decode("latin-1")
         policy = f", tdm-policy={rule.tdm_policy}" if rule.tdm_policy else ""
         word = f"tdm-reservation={rule.tdm_reservation}{policy}".encode().decode("latin-1")
         words[location] = f"{words[location]}, {word}" if location in words else word
-    lines = [(True, *item) for item in words.items()]
+    lines = [(True, *item) for item in words.items() if item[0]]
     return RobotsRules(
         rules=RuleSet([]),
         crawl_delay=None,
