@@ -417,14 +417,19 @@ def test_a_warc_directory_that_cannot_be_is_a_sentence_and_no_traceback(command,
     assert not (jobdir / "stats.json").exists()
 
 
-def test_the_job_of_another_spider_is_refused_and_unchanged(spiders, stopped, jobdir):
+def test_the_job_of_another_spider_or_purpose_is_refused_and_unchanged(spiders, stopped, jobdir):
     before = tree(jobdir)
     said = crawl("other", jobdir=jobdir, SPIDER_MODULES="spiders_of_a_user")
     assert is_one_sentence(
         said, f"JOBDIR {jobdir} holds a crawl of the spider web, not of other", "-s JOBDIR="
     )
     assert tree(jobdir) == before
-    assert run_crawl(stopped).returncode == 0
+    given = ["-s", "CRAWL_PURPOSE=train", "-s", "CLOSESPIDER_PAGECOUNT=1"]
+    assert run_crawl([*stopped, *given]).returncode == 0
+    for other in ("", "search"):
+        said = crawl("web", "-a", "seeds=/dev/null", jobdir=jobdir, CRAWL_PURPOSE=other)
+        assert is_one_sentence(said, f"of the purpose train, not of {other or 'none'}: choose")
+    assert run_crawl([*stopped, *given[:2]]).returncode == 0
 
 
 def names_no_manifest(jobdir):

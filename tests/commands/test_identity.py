@@ -114,6 +114,10 @@ def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch
     for name in ("CRAWL_PURPOSE", "CRAWLER_CONTACT", "CRAWLER_KEY_FILE"):
         assert f"{name} is not set" in check(**{name: ""})
     assert "nowhere.invalid has no name in DNS" in check("--address", "nowhere.invalid")
+    assert "a..b has no name in DNS" in check("--address", "a..b")
+    for host in ("127.0.0.1:99999", "a" * 80, "a:b"):
+        run = bot.run("check", f"https://{host}/")
+        assert run.stdout.count(f"https://{host}/ gave no answer") == 2
     sign_directory(bot.path, Settings(bot.settings), clock=lambda: 1_700_000_000)
     assert "has expired" in check()
     (bot.path / "nginx-signature.conf").write_text("")
@@ -124,7 +128,7 @@ def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch
     assert f"with type application/json, not {TYPE}" in check()
     monkeypatch.delenv("SSL_CERT_FILE")
     assert "CERTIFICATE_VERIFY_FAILED" in check()
-    assert "behaviour Search" in bot.run("show").stdout
+    assert f"key  {key.id}" in bot.run("show").stdout
 
 
 def test_both_keys_are_published_and_sign_after_a_rotation(bot):
@@ -165,6 +169,7 @@ REFUSED = table("""
     init {dir}/new | CRAWLER_CONTACT | CRAWLER_CONTACT is empty
     init {dir}/new | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
     check http://a.test/ | | must be an https URL
+    check https://[::1 | | must be an https URL
     check https://a.test/ | CRAWLER_KEY_FILE | CRAWLER_KEY_FILE is not set
 """)
 

@@ -202,3 +202,23 @@ async def test_an_unchanged_document_that_is_refused_now_leaves_index_feed_and_d
     left_out = (job / "text/_left_out.jsonl").read_text().splitlines()
     listed = {json.loads(line)["url"].split("/")[3] for line in left_out}
     assert listed - {"2"} == {"1", "copy"}  # what is answered with 304 is not listed
+
+
+async def test_strict_crawls_remove_an_earlier_version_from_the_index(tmp_path):
+    names = ("warc.WarcPipeline", "search_index.SearchIndex")
+    settings = {
+        "CRAWL_PURPOSE": "search",
+        "RIGHTS_POLICY": "strict",
+        "ITEM_PIPELINES": json.dumps({f"webcrawl.pipelines.{name}": 1 for name in names}),
+    }
+    job = tmp_path / "job"
+    async with served({"a.test/": Answer(b"<p>text")}) as sites:
+        for headers, found in ((), 1), (("X-Robots-Tag: noindex",), 0):
+            sites.pages["a.test/"] = Answer(b"<p>text", headers=headers)
+            await crawl(sites, job, "a.test", **settings)
+            hits = search_in(job / "search", "*", limit=9, language="", host="").hits
+            assert len(hits) == found
+            warm.scrapy("frontier", job, "--refetch", "all")
+    files = (job / "warc").glob("*.warc.gz")
+    pages = [one.page for path in files for one in stored_pages(path, start=0, max_bytes=1 << 20)]
+    assert [page.url.count("robots.txt") for page in pages].count(0) == 1

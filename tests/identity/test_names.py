@@ -62,7 +62,7 @@ def test_agent_and_tokens_name_the_purpose(given, agent, tokens):
         NAME=mine, USER_AGENT=ours/2 | USER_AGENT must contain CRAWLER_NAME, mine, but is 'ours/2'.
         PURPOSE=search,train | CRAWL_PURPOSE is 'search,train', but a crawl has one purpose
         PURPOSE=search train | CRAWL_PURPOSE is 'search train', but a crawl has one purpose
-        PURPOSE=sell | CRAWL_PURPOSE must be search, agent, train, archive or research
+        PURPOSE=sell | CRAWL_PURPOSE must be one of search, agent, train, archive, research
         USER_AGENT= | USER_AGENT must begin with a product name
         USER_AGENT=* | USER_AGENT must begin with a product name
         USER_AGENT=(+https://a.test) | USER_AGENT must begin with a product name

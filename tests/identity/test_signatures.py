@@ -18,6 +18,13 @@ from webcrawl.identity.keys import SigningKey, read_key, write_new_key
 from webcrawl.identity.signatures import FORMS, Signer, signature_of, signed_fields, signer_of
 
 AGENT = "https://bot.test"
+# A key on secp224k1.
+UNKNOWN_CURVE = """-----BEGIN PRIVATE KEY-----
+MHkCAQAwEAYHKoZIzj0CAQYFK4EEACAEYjBgAgEBBB0AMppYj6IIFcNENqkCqBvR
+kE6xE3gobmuYSS8RoqE8AzoABHPosl6HhOApfklT2lJ/mru+//ecd2sQuwkzdBkX
+OBfIX2SjxADcks1mBa6hTAFsjNWgfFuCm+sz
+-----END PRIVATE KEY-----
+"""
 # RFC 9421, appendix B.1.4: the Ed25519 key of its and of the drafts' vectors.
 RFC_KEY = SigningKey(
     Ed25519PrivateKey.from_private_bytes(
@@ -190,6 +197,7 @@ def test_a_signature_is_reused_for_its_authority_while_a_minute_is_left(monkeypa
         KEY_FILE | /nowhere/key.pem | CRAWLER_KEY_FILE /nowhere/key.pem cannot be read: No such file
         KEY_FILE | /etc/passwd | CRAWLER_KEY_FILE /etc/passwd must be private: run chmod 600
         KEY_FILE | {dir}/bad.pem | must contain an Ed25519 key in PEM format
+        KEY_FILE | {dir}/curve.pem | must contain an Ed25519 key in PEM format
         KEY_FILE | {dir}/job/key.pem | must not be in JOBDIR: move it elsewhere.
     """),
 )
@@ -199,6 +207,8 @@ def test_unusable_keys_and_settings_are_a_sentence(tmp_path, setting, value, sen
     secret = path.read_text()
     bad.touch(0o600)
     bad.write_text(secret[:60])
+    (tmp_path / "curve.pem").touch(0o600)
+    (tmp_path / "curve.pem").write_text(UNKNOWN_CURVE)
     settings = Settings({"CRAWLER_KEY_FILE": str(path), "CRAWLER_SIGNATURE_AGENT": AGENT})
     settings["JOBDIR"] = str(tmp_path / "job")
     assert signer_of(settings) is not None

@@ -29,6 +29,10 @@ HEADS = table("""
     <!-- <meta name="robots" content="noai"> -->            |
     <!-- <meta name="robots" content="noai">                |
     <body><meta name="robots" content="noai">               |
+    <BODY ><meta name="robots" content="noai">              |
+    <!-- <body> --><meta name="robots" content="noai">      | meta robots: noai
+    <script>"<meta name=robots content=noai>"</script>      |
+    <script>"<body>"</script><meta name="me" content="noai"> | meta robots: noai
     <permits type="usage">search</permits>                  |
     <script type="application/rsl+xml"><permits type="usage">search ai-input</permits>
     | page rsl: others=prohibits, search=permits, ai-input=permits
@@ -70,6 +74,14 @@ def test_number_and_length_of_statements_are_limited():
     assert {(len(each.text), each.verdict) for each in found} == {(MAX_TEXT_CHARS, "refuse")}
 
 
+def test_refusals_are_kept_before_other_statements():
+    head = b"<link rel=license href=/a>" * MAX_STATEMENTS + b"<meta name=robots content=noai>"
+    found = said(body=head)
+    assert [each.verdict for each in found] == ["refuse"] + [""] * (MAX_STATEMENTS - 1)
+    head = head.decode().encode("utf-16")
+    assert said(body=head) == found
+
+
 def test_no_page_makes_it_raise():
     rng = random.Random(7)
     pieces = [
@@ -78,6 +90,8 @@ def test_no_page_makes_it_raise():
         b"<!--",
         b"-->",
         b"<link rel=license",
+        b"<script ",
+        b"<BODY>",
         b"\xff",
     ]
     pieces += [

@@ -78,7 +78,7 @@ from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
 from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.visits import Visits
-from webcrawl.rights.policy import TDM_PATH, TDM_PURPOSES, RightsPolicy
+from webcrawl.rights.policy import STRICT, TDM_PATH, TDM_PURPOSES, RightsPolicy
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
@@ -502,7 +502,7 @@ class ProcessBuilder:
                 addresses=used_addresses,
                 robots=robots,
                 tdm=tdm,
-                is_strict=rights.is_strict,
+                is_strict=rights.policy == STRICT,
             ),
             tdm=tdm,
             budgets=budgets,

@@ -22,7 +22,7 @@ from webcrawl.crawl.links.link_extractor import in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import FatalError
-from webcrawl.rights.policy import RIGHTS_REFUSED
+from webcrawl.rights.policy import RIGHTS_REFUSED, STRICT
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
 
@@ -122,9 +122,10 @@ class Intake:
         policy = self._page_links.rights
         if policy.purpose:
             page.rights = fetch.page.rights = self._page_links.rights_of(page, fetch.statements)
-            if page.rights.left_out and policy.is_strict:
+            if page.rights.left_out and policy.policy == STRICT:
                 fetch.outcome = RIGHTS_REFUSED
-                return []
+                # Modules may have to remove an earlier version.
+                return [page] if fetch.history else []
         links, slow_links = self._read(page, fetch)
 
         if fetch.page.is_same:

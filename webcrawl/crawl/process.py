@@ -26,6 +26,7 @@ from webcrawl.crawl.lease.leases import Leases
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.frontier import Supply
+from webcrawl.rights.purposes import purpose_of
 from webcrawl.signals import JOB_IS_VOID
 
 if TYPE_CHECKING:
@@ -112,7 +113,11 @@ class Process:
         self._hooks = hooks
         self._services = services
         self._state = state
-        self._spider = cast("Spider", crawler.spider).name
+        # A job directory is for one spider and one purpose.
+        self._crawl = {
+            "spider": cast("Spider", crawler.spider).name,
+            "purpose": purpose_of(crawler.settings),
+        }
         self._temporary = state.resources.temporary
         self.stop = services.stop
         self.job = job = state.resources.job
@@ -174,7 +179,7 @@ class Process:
         soon after an eliminator has merged. Blocks. Raises as ``JobState.open``.
         """
         job, services = self.job, self._services
-        job.open(spider=self._spider)
+        job.open(**self._crawl)
         if self._temporary is None and job.path.stat().st_mode & 0o022:
             logger.warning(
                 "Other users may write to JOBDIR %s: they can change what this crawl does and, "
@@ -269,5 +274,5 @@ class Process:
         """
         self.health.publish(always=True)
         crawler = self._services.crawler
-        facts = {"spider": self._spider, "revisits": flag(crawler.settings, "REVISIT")}
+        facts = {**self._crawl, "revisits": flag(crawler.settings, "REVISIT")}
         return {**facts, **self._state.facts(), "settings": settings_to_save(crawler.settings)}

@@ -17,12 +17,7 @@ from scrapy import signals
 from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
-from webcrawl.identity.names import (
-    IN_AGENT,
-    contact_of,
-    is_page,
-    user_agent_of,
-)
+from webcrawl.identity.names import IN_AGENT, contact_of, is_page, user_agent_of
 from webcrawl.identity.signatures import signer_of
 from webcrawl.net.http.handler import HttpDownloadHandler
 from webcrawl.net.http.request import SIGNERS

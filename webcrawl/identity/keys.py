@@ -11,6 +11,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 # Permissions of the group and of others.
 _OTHERS = 0o077
-_MAX_BYTES = 10_000
 
 
 class SigningKey:
@@ -65,8 +65,7 @@ def read_key(path: Path) -> SigningKey:
     """
     try:
         mode = path.stat().st_mode
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES)
+        data = path.read_bytes()
     except OSError as error:
         raise FatalError(f"CRAWLER_KEY_FILE {path} cannot be read: {error.strerror}.") from error
     if mode & _OTHERS:
@@ -74,7 +73,7 @@ def read_key(path: Path) -> SigningKey:
 
     try:
         private = load_pem_private_key(data, password=None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise FatalError(

@@ -39,7 +39,7 @@ from webcrawl.clock import cpu_time, now
 from webcrawl.configuration.values import dictionary, flag
 from webcrawl.errors import FatalError, StoreError, path_of, refusal, require_package
 from webcrawl.items import Page
-from webcrawl.rights.policy import RECORD
+from webcrawl.rights.policy import RECORD, USE
 from webcrawl.signals import UNCHANGED, checkpoint
 from webcrawl.storage.lock import LockedError
 from webcrawl.urls import SCHEMES, Link, normalize
@@ -151,7 +151,8 @@ class ProcessingModule:
         ]
         module._is_wanted = re.compile("|".join(patterns)).match
         module.takes_flagged = flag(crawler.settings, "FLAGGED_PAGES") or cls.takes_flagged
-        module.takes_refused |= crawler.settings["RIGHTS_POLICY"] == RECORD
+        if (policy := crawler.settings["RIGHTS_POLICY"]) != USE:
+            module.takes_refused = policy == RECORD
         module.stats = ModuleStats(crawler.stats, name)
 
         directory = crawler.settings["JOBDIR"]

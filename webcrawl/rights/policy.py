@@ -10,11 +10,9 @@ from webcrawl.rights.purposes import purpose_of
 from webcrawl.rights.statements import Rights, Statement, refusal_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scrapy.settings import BaseSettings
 
-_USE, _STRICT, RECORD = POLICIES = ("use", "strict", "record")
+USE, STRICT, RECORD = POLICIES = ("use", "strict", "record")
 
 #: Outcome of a URL that is not fetched, or not kept, because its owner refuses the purpose.
 RIGHTS_REFUSED = "rights_refused"
@@ -33,7 +31,7 @@ class RightsPolicy:
     """
 
     purpose: str
-    policy: str = _USE
+    policy: str = USE
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
@@ -43,13 +41,7 @@ class RightsPolicy:
             raise FatalError(f"RIGHTS_POLICY must be use, strict or record, not {policy!r}.")
         return cls(purpose=purpose_of(settings), policy=policy)
 
-    @property
-    def is_strict(self) -> bool:
-        """Return whether refused pages are not fetched."""
-        return self.policy == _STRICT
-
-    def rights(self, statements: Iterable[Statement], *, agent: str) -> Rights:
+    def rights(self, statements: tuple[Statement, ...], *, agent: str) -> Rights:
         """Return the rights that follow from *statements* about a page requested as *agent*."""
-        kept = tuple(statements)
-        left_out = "" if self.policy == RECORD else refusal_in(kept)
-        return Rights(self.purpose, agent, kept, left_out)
+        left_out = "" if self.policy == RECORD else refusal_in(statements)
+        return Rights(self.purpose, agent, statements, left_out)

@@ -24,11 +24,10 @@ def purpose_of(settings: BaseSettings) -> str:
     if not purpose or purpose in PURPOSES:
         return purpose
 
-    names = ", ".join(PURPOSES[:-1])
-    words = [word for word in re.split(r"[\s,;+/]+", purpose) if word]
+    words = re.findall(r"\w+", purpose)
     if len(words) > 1 and set(words) <= set(PURPOSES):
         raise FatalError(
             f"CRAWL_PURPOSE is {purpose!r}, but a crawl has one purpose: sites treat a crawler "
             "with several by the strictest rule of all. Run one crawl for each purpose."
         )
-    raise FatalError(f"CRAWL_PURPOSE must be {names} or {PURPOSES[-1]}, not {purpose!r}.")
+    raise FatalError(f"CRAWL_PURPOSE must be one of {', '.join(PURPOSES)}, not {purpose!r}.")

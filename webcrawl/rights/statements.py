@@ -40,14 +40,13 @@ MAX_STATEMENTS = 32
 MAX_TEXT_CHARS = 500
 _MAX_READ_CHARS = 4096
 _HEAD_BYTES = 1 << 16
-_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
-# Parsing the attributes takes 2 us, so most tags are skipped.
+# A tag; comments and scripts are skipped, as they may have tags in them.
 _TAG = re.compile(
-    rb"<(meta|link)\b(?=[^>]{0,2000}?\b(?:name|license)\b)([^>]{0,2000})", re.IGNORECASE
+    rb"<(?:!--.*?(?:-->|\Z)|script\b.*?(?:</script|\Z)|(meta|link|body)(?=[\s/>])([^>]{0,2000}))",
+    re.DOTALL | re.IGNORECASE,
 )
-_RSL_USAGE = re.compile(
-    rb"<(?:\w{1,20}:)?(permits|prohibits)\s[^>]{0,200}?\busage\b[^>]{0,200}>([^<]{0,500})<"
-)
+_STATES = re.compile(rb"name|license", re.IGNORECASE)
+_RSL_LIST = re.compile(rb"<(?:\w{1,20}:)?(permits|prohibits)\s([^<>]{0,400})>([^<]{0,500})<")
 _HEADERS = {b"content-usage": USAGE, b"content-signal": SIGNAL}
 
 
@@ -66,7 +65,7 @@ class Statement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     verdict: str = ""
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.text}"
+        return f"{self.source}: {self.text or 'no rule applies'}"
 
 
 class Rights(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,19 +114,20 @@ def page_statements(
 ) -> list[Statement]:
     """Return the statements in the response *headers* and the *body* of a page.
 
-    *tokens* are the crawler's product tokens, in lower case. Takes 30 us.
+    *tokens* are the crawler's product tokens, in lower case. Refusals come first.
     """
     robots = IMAGE if content_type.startswith("image/") else ROBOTS
     found = [
         each for name, value in headers for each in _in_header(name.lower(), value, tokens, robots)
     ]
     if content_type in HTML_TYPES:
-        head = body[:_HEAD_BYTES].partition(b"<body")[0]
+        # Without zeros, ASCII text in UTF-16 is ASCII.
+        head = body[:_HEAD_BYTES].replace(b"\0", b"")
         found += _in_head(head, tokens)
         if b"application/rsl+xml" in head:
             found += _in_licence(head)
-    texts = [each for each in found if each[2].strip()]
-    return [stated(*each, at, purpose) for each in texts[:MAX_STATEMENTS]]
+    statements = [stated(*each, at, purpose) for each in found if each[2].strip()]
+    return sorted(statements, key=lambda each: each.verdict != REFUSE)[:MAX_STATEMENTS]
 
 
 def _in_header(
@@ -150,11 +150,16 @@ def _in_header(
 
 
 def _in_head(head: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """Yield place, source and text of each statement in the elements of *head*."""
-    for tag in _TAG.finditer(_COMMENT.sub(b"", head)):
+    """Yield place, source and text of each statement in the elements of *head*, up to <body>."""
+    for tag in _TAG.finditer(head):
+        element = (tag[1] or b"").lower()
+        if element == b"body":
+            return
+        if not _STATES.search(tag[2] or b""):
+            continue  # parsing the attributes takes 2 us
         attributes = attributes_of(tag[2])
         name, content = attributes.get("name", "").strip().lower(), attributes.get("content", "")
-        if tag[1].lower() == b"link":
+        if element == b"link":
             if "license" in attributes.get("rel", "").lower().split():
                 yield "link", LICENSE, attributes.get("href", "")
         elif name.startswith("tdm-"):
@@ -171,7 +176,8 @@ def _in_licence(head: bytes) -> Iterator[tuple[str, str, str]]:
     """
     words = [
         f"{word}={element.decode()}"
-        for element, listed in _RSL_USAGE.findall(head)
+        for element, attributes, listed in _RSL_LIST.findall(head)
+        if b"usage" in attributes
         for word in re.split(r"[\s,]+", listed.decode("latin-1").strip())
     ]
     if any(word.endswith("permits") for word in words):

@@ -37,11 +37,6 @@ _LINGER_NONE = struct.pack("ii", 1, 0)
 # Seconds between the last data and a reset; with an immediate reset, the data would be dropped.
 _RESET_SECS = 0.01
 
-# What a host that verifies signatures asks for (RFC 9421, section 5).
-_ACCEPT_SIGNATURE = (
-    'Accept-Signature: sig1=("@authority" "signature-agent");created;expires;keyid'
-    ';tag="web-bot-auth"\r\n'
-)
 _HANDED_OVER = frozenset({AnswerEnd.OK, AnswerEnd.GARBAGE, AnswerEnd.BAD})
 _MISBEHAVING = frozenset({Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE})
 
@@ -216,7 +211,7 @@ class HttpConnection(asyncio.Protocol):
         if request.method != "GET":
             return status_page(405, "Allow: GET\r\n")
         if not request.verified:
-            return status_page(401, _ACCEPT_SIGNATURE)
+            return status_page(401, ACCEPT_SIGNATURE)
         _, _, port = request.host.partition(":")
         # A Host header without a port is accepted, because wget2 1.99 never sends one.
         if host.scheme != self._scheme or (port and not host.origin.endswith(f":{port}")):

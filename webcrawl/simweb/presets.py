@@ -33,13 +33,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "guarded": _SOUND | {"crawl_delays": 0.0, "faults": replace(Faults.none(), guarded=0.3)},
     # Every host allows all pages, and says in its own way what they may be used for.
     "rights": _BENCH
-    | {
-        "profile": "bench",
-        "preferences": True,
-        "hosts": 15,
-        "mean_pages": 3.0,
-        "max_pages": 4,
-    },
+    | {"profile": "bench", "preferences": True, "hosts": 15, "mean_pages": 3.0, "max_pages": 4},
     # One million pages of 20 kB with 40 links each, plain HTTP.
     "bench": _BENCH | {"profile": "bench", "https_share": 0.0},
     # Many large hosts with all kinds of titles, for crawls that fetch only a few pages of each host

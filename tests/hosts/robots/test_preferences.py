@@ -68,6 +68,19 @@ def test_preferences_do_not_change_what_may_be_fetched():
         (200, TDM.replace("1", '"0"'), "tdmrep: tdm-reservation=0, tdm-policy=/p -> allow"),
         (200, '[{"location": "/b", "tdm-reservation": 1}]', ""),
         (200, '[{"tdm-reservation": 1}]', ""),
+        (
+            200,
+            '[{"more": 1}, {"location": "/", "tdm-policy": null}]',
+            "tdmrep: tdm-reservation= ->",
+        ),
+        (
+            200,
+            (
+                '\ufeff[{"location": "/", "tdm-reservation": 0},'
+                ' {"location": "/", "tdm-reservation": 1}]'
+            ),
+            "tdmrep: tdm-reservation=0, tdm-reservation=1 -> refuse",
+        ),
         (200, '{"location": "/"}', ""),
         (200, "<html>", ""),
         (404, TDM, ""),

@@ -185,17 +185,17 @@ class Job:
         self._publish_lock = threading.Lock()
         self._published: list[StateDirectory] = []
 
-    def open(self, *, spider: str = "") -> None:
+    def open(self, **crawl: str) -> None:
         """Lock the directory, and load the current state of the job (``own``) and its shards.
 
-        *spider* is the name of the spider whose crawl it must be; with "" any spider's is opened.
+        *crawl* are facts that must be those of the saved crawl, such as its spider.
         Raises FatalError with one sentence for a directory that is not such a job, is in use or is
         damaged, and then changes nothing. Raises DiskError if the disk is full or broken.
         """
         self._refuse_foreign_directory()
         self.lock()
         try:
-            self._load(spider)
+            self._load(crawl)
             self.kept.open()
         except FatalError:
             self._lock.release()
@@ -236,10 +236,10 @@ class Job:
             )
             raise refusal(error, self.path, sentence) from error
 
-    def _load(self, spider: str) -> None:
+    def _load(self, crawl: Mapping[str, str]) -> None:
         """Load the saved states of the job and its shards, and use its hash seed.
 
-        Raises FatalError if the job belongs to another spider than *spider*.
+        Raises FatalError if the facts in *crawl* are not those of the job.
         """
         own, shards = _read(self.path, lambda name: self._only is None or name in self._only)
         # A shard may have been moved here.
@@ -249,12 +249,12 @@ class Job:
         if own is None:
             self.own.begin()
         else:
-            job_spider = own.facts.get("spider", spider)
-            if spider and job_spider != spider:
-                raise FatalError(
-                    f"JOBDIR {self.path} holds a crawl of the spider {job_spider}, "
-                    f"not of {spider}: choose another one with -s JOBDIR=DIR."
-                )
+            for name, value in crawl.items():
+                if (saved_value := own.facts.get(name) or value) != value:
+                    raise FatalError(
+                        f"JOBDIR {self.path} holds a crawl of the {name} {saved_value}, "
+                        f"not of {value or 'none'}: choose another one with -s JOBDIR=DIR."
+                    )
             self.own.resume_from(own)
 
         # Other users must not read the manifests of kept checkpoints either.

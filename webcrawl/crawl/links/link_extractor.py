@@ -204,7 +204,7 @@ class PageLinks:
             at=page.fetched_at,
         )
         agents = (value for name, value in page.request_headers if name.lower() == b"user-agent")
-        return self.rights.rights([*known, *found], agent=next(agents, b"").decode("latin-1"))
+        return self.rights.rights((*known, *found), agent=next(agents, b"").decode("latin-1"))
 
     def _kind_of(self, page: Page) -> str:
         """Return the type as which *page* is parsed: a content type, "sitemap", "feed", or ""."""

@@ -151,9 +151,9 @@ def _decoded(line: str) -> str:
 class _TdmRule(msgspec.Struct, rename="kebab"):
     """An element of ``/.well-known/tdmrep.json`` (TDM Reservation Protocol, section 6.1)."""
 
-    location: str
-    tdm_reservation: int | str = ""
-    tdm_policy: str = ""
+    location: object = ""
+    tdm_reservation: object = ""
+    tdm_policy: object = ""
 
 
 _decode_tdm = json_decoder(list[_TdmRule])
@@ -162,18 +162,21 @@ _decode_tdm = json_decoder(list[_TdmRule])
 def tdm_rules(status: int | None, body: bytes) -> RobotsRules:
     """Return rules that allow everything, with the statements of a tdmrep.json in *body*.
 
-    There are none if it is missing or not valid. The longest location that matches a URL counts.
+    There are none if it is missing or not JSON. The longest location that matches a URL counts;
+    elements with the same location are combined.
     """
     try:
-        elements = _decode_tdm(body) if is_file(status) else []
+        text = body.decode("utf-8-sig", "replace")
+        elements = _decode_tdm(text) if is_file(status) else []
     except UndecodableError:
         elements = []
-    lines = []
+    words: dict[str, str] = {}
     for rule in elements:
+        location = str(rule.location).encode().decode("latin-1")
         policy = f", tdm-policy={rule.tdm_policy}" if rule.tdm_policy else ""
-        texts = (rule.location or "/", f"tdm-reservation={rule.tdm_reservation}{policy}")
-        location, line = (text.encode().decode("latin-1") for text in texts)
-        lines.append((True, location, line))
+        word = f"tdm-reservation={rule.tdm_reservation}{policy}".encode().decode("latin-1")
+        words[location] = f"{words[location]}, {word}" if location in words else word
+    lines = [(True, *item) for item in words.items() if item[0]]
     return RobotsRules(
         rules=RuleSet([]),
         crawl_delay=None,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import socket
 import time
+from contextlib import closing
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from webcrawl.clock import wall_time
@@ -14,7 +15,7 @@ from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.identity.keys import SigningKey, key_of
-from webcrawl.identity.names import contact_of, product_tokens, user_agent_of
+from webcrawl.identity.names import contact_of, is_page, product_tokens, user_agent_of
 from webcrawl.identity.signatures import DIRECTORY_PATH, FORMS, signature_agent_of, signed_fields
 from webcrawl.jobs.identity.published import directory_fields
 from webcrawl.rights.purposes import purpose_of
@@ -37,25 +38,15 @@ _MEANINGS = {
     403: "the site refuses the crawler, signed or not",
     429: "the site got too many requests, or one signature too often",
 }
-# Behaviour by which Cloudflare treats a crawler of each purpose, and its category among verified
-# bots (developers.cloudflare.com/bots/concepts/bot, July 2026).
-_CLOUDFLARE = {
-    "search": "behaviour Search, category Search Engine Crawler",
-    "agent": "behaviour Agent, category AI Assistant",
-    "train": "behaviour Training, category AI Crawler",
-    "archive": "category Archiver",
-    "research": "category Academic Research",
-}
 
 
 def shown_identity(settings: BaseSettings) -> dict[str, str]:
     """Return what *settings* say about the crawler, by what it is, as text."""
-    purpose, key = purpose_of(settings), key_of(settings)
+    key = key_of(settings)
     facts = {
         "User-Agent": user_agent_of(settings),
         "robots.txt": ", or else ".join((*product_tokens(settings), "*")),
-        "purpose": purpose or "not stated: set CRAWL_PURPOSE",
-        "Cloudflare": _CLOUDFLARE.get(purpose, "unknown without a purpose"),
+        "purpose": purpose_of(settings) or "not stated: set CRAWL_PURPOSE",
         "signatures": "none: set CRAWLER_KEY_FILE",
     }
     if key is not None:
@@ -85,8 +76,7 @@ def check_identity(settings: BaseSettings, addresses: list[str]) -> Iterator[Fin
     yield from (_finding(_check_dns, address) for address in addresses)
     if not addresses:
         yield UNKNOWN, "the names of your addresses in DNS: give each with --address"
-    yield UNKNOWN, "which sites verify signatures, and whether they know this key"
-    yield UNKNOWN, "whether a proxy on the way changes or removes the signature"
+    yield UNKNOWN, "which sites verify signatures and know this key, and what proxies change"
 
 
 def check_answer(settings: BaseSettings, url: str) -> Iterator[Finding]:
@@ -95,20 +85,19 @@ def check_answer(settings: BaseSettings, url: str) -> Iterator[Finding]:
     If it is refused, a second request in the other form follows after POLITENESS_MIN_DELAY. Raises
     FatalError if *url* is not for https, or without a key.
     """
-    key, parts = key_of(settings), urlsplit(url)
+    key = key_of(settings)
     if key is None:
         raise FatalError("CRAWLER_KEY_FILE is not set: scrapy identity init makes a key.")
-    if parts.scheme != "https" or not parts.hostname:
+    if not (is_page(url) and url.lower().startswith("https:")):
         raise FatalError(f"{url} must be an https URL: other requests are not signed.")
-    authority = parts.netloc.rpartition("@")[2].lower().removesuffix(":443").encode()
+    authority = urlsplit(url).netloc.lower().removesuffix(":443").encode()
     agent, own_form = signature_agent_of(settings), settings["CRAWLER_SIGNATURE_FORM"]
 
     for form in sorted(FORMS, key=lambda form: form != own_form):
         if form != own_form:
             time.sleep(number(settings, "POLITENESS_MIN_DELAY", at_least=0))
         fields = signed_fields(authority, key, agent=agent, form=form, created=int(wall_time()))
-        signed = {name.decode(): value.decode() for name, value in fields}
-        headers = {"User-Agent": user_agent_of(settings), **signed}
+        headers: dict[Any, Any] = {"User-Agent": user_agent_of(settings), **dict(fields)}
         finding = _finding(_check_form, url, form, headers)
         yield finding
         if finding[0] == OK:
@@ -123,7 +112,7 @@ def _finding(check: Callable[..., str], *values: object) -> Finding:
         return FAILED, str(error)
 
 
-def _check_form(url: str, form: str, headers: dict[str, str]) -> str:
+def _check_form(url: str, form: str, headers: dict[Any, Any]) -> str:
     """Check that *url* accepts a request with *headers*, which are signed in this *form*."""
     answer, _ = _get(url, headers)
     is_accepted = 200 <= answer.status < 400
@@ -176,25 +165,24 @@ def _check_dns(address: str) -> str:
     try:
         name = socket.gethostbyaddr(address)[0]
         found = {info[4][0] for info in socket.getaddrinfo(name, None)}
-    except OSError as error:
-        raise FatalError(f"{address} has no name in DNS: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise FatalError(f"{address} has no name in DNS: {error}") from error
     if address not in found:
         raise FatalError(f"{address} is called {name}, which has other addresses in DNS")
     return f"{address} is called {name}, which has this address"
 
 
-def _get(url: str, headers: dict[str, str]) -> tuple[HTTPResponse, bytes]:
+def _get(url: str, headers: dict[Any, Any]) -> tuple[HTTPResponse, bytes]:
     """Fetch the https *url* once, without redirects, and check its certificate.
 
     At most 1 MiB is read.
     """
     parts = urlsplit(url)
-    connection = HTTPSConnection(parts.hostname or "", parts.port, timeout=_TIMEOUT_SECS)
+    path = f"{parts.path or '/'}?{parts.query}".rstrip("?")
     try:
-        connection.request("GET", f"{parts.path or '/'}?{parts.query}".rstrip("?"), headers=headers)
-        answer = connection.getresponse()
-        return answer, answer.read(_MAX_BYTES)
-    except (OSError, HTTPException) as error:
+        with closing(HTTPSConnection(parts.netloc, timeout=_TIMEOUT_SECS)) as connection:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer, answer.read(_MAX_BYTES)
+    except (OSError, ValueError, HTTPException) as error:
         raise FatalError(f"{url} gave no answer: {error}") from error
-    finally:
-        connection.close()
