@@ -61,12 +61,12 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             counts = purge(jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show)
     except FatalError:
         raise
-    except (ValueError, sqlite3.Error) as error:
+    except (OSError, ValueError, sqlite3.Error) as error:
         raise FatalError(f"{error}. Fix that and run the same command again.") from error
     for pattern, count in counts.items():
         print(f"{pattern}: {count:,} {'to be ' * opts.dry_run}removed")
     print(_NOT_REACHED, end="")
-    return 0 if counts else 1
+    return 0 if any(counts.values()) else 1
 
 
 Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)

@@ -21,6 +21,7 @@ from webcrawl.jobs.purge import files
 from webcrawl.pipelines.search_index import LOG
 from webcrawl.pipelines.warc.payloads import forget_payloads
 from webcrawl.revisit.history import GONE
+from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.line_log import LineLog
 from webcrawl.storage.record_log import HEADER_SIZE
 
@@ -59,13 +60,14 @@ def purge(
 ) -> Counter[str]:
     """Remove the pages that the rules in *text* cover from the stopped job or hive in *path*.
 
-    Returns how many records, rows and lines were removed, by pattern of their files. With *dry_run*
+    Returns how many records, rows and lines were removed, for each pattern of files. With *dry_run*
     they are only counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called
     with the number of files read. Raises ValueError for a line that is not a rule, FatalError if
     the crawl is running, was killed and not resumed, or has a damaged file, and OSError or
     sqlite3.Error. The same command then continues.
     """
-    jobdirs, counts, covers = jobdirs_of(path), Counter[str](), purge_rules(text).covers
+    jobdirs, covers = jobdirs_of(path), purge_rules(text).covers
+    counts = Counter(dict.fromkeys(_FILES, 0))
     log = LineLog(path=jobdirs[0] / PURGE_LOG, max_bytes=sys.maxsize)
 
     def begin(what: str, file: Path, count: int) -> bool:
@@ -84,9 +86,12 @@ def purge(
         # Drones may share a directory.
         found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
 
+        if not dry_run:
+            rules = jobdirs[0] / PURGED_RULES
+            old = rules.read_text("utf-8") if rules.exists() else ""
+            lines = dict.fromkeys(f"{old}\n{text}".split("\n"))
+            write_atomic(rules, "".join(f"{line}\n" for line in lines if line).encode())
         for jobdir in () if dry_run else jobdirs:
-            rules = LineLog(path=jobdir / PURGED_RULES, max_bytes=sys.maxsize)
-            rules.append_once(text.encode())
             _report_gone(jobdir, covers, at)
             forget_payloads(jobdir / "warc", covers)
         warcs = (file for _, file, work in found if work is files.purge_warc)
@@ -114,7 +119,7 @@ def _files_of(
                 "and stop it with Ctrl-C. Then purge."
             )
         for path in sorted(directory.glob(names)):
-            yield pattern, path, work
+            yield pattern, path.resolve(), work  # a link stays a link
 
 
 def _report_gone(jobdir: Path, covers: files.Covers, at: float) -> None:
