@@ -187,9 +187,17 @@ def test_a_damaged_warc_file_is_named_and_nothing_is_lost(purged, tmp_path):
     assert {path: path.read_bytes() for path in warcs(job)} == was
     damaged.unlink()
     elsewhere = (job / "warc").rename(tmp_path / "elsewhere")
+    linked = [path.rename(tmp_path / path.name) for path in elsewhere.glob("*.gz")]
+    for path in linked:
+        path.chmod(0o640)
+        (elsewhere / path.name).symlink_to(path)
+    (job / "purged.txt").write_text("other.test\nhttp://b.test/")  # an editor left out the end
     words = ("purge", job, "--host", purged.host, "-s", f"WARC_DIR={elsewhere}")
     assert warm.scrapy(*words).returncode == 0
-    left = [one for path in elsewhere.glob("*.gz") for one in warc_checks.records(path)]
+    assert {path.stat().st_mode & 0o777 for path in linked} == {0o640}
+    excluded = "other.test\nhttp://b.test/\n" + purged.host + "\n"
+    assert (job / "purged.txt").read_text() == excluded
+    left = [one for path in linked for one in warc_checks.records(path)]
     assert purged.host not in {host_of(one.headers.get("WARC-Target-URI", "")) for one in left}
 
 
