@@ -104,13 +104,12 @@ class HostRules:
         A drone reads the files of all drones, because it may take over their hosts. Raises
         FatalError if a line of a file is not a rule.
         """
-        drones = jobdir.parent.parent.glob(f"drones/*/{PURGED_RULES}")
-        paths = sorted({*jobdir.glob(PURGED_RULES), *drones})
+        of_drones = jobdir.parent.parent.glob(f"drones/*/{PURGED_RULES}")
+        paths = [*jobdir.glob(PURGED_RULES), *of_drones]
         try:
             self._purged = purge_rules("\n".join(path.read_text("utf-8") for path in paths))
         except ValueError as error:
-            names = ", ".join(map(str, paths))
-            raise FatalError(f"{names}: {error}: correct the line or remove it.") from error
+            raise FatalError(f"{paths[0]}: {error}: correct the line or remove it.") from error
 
     def command(
         self, name: str, host: str, *, source: str, reason: str = "", times: float = 1.0

@@ -254,7 +254,11 @@ def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
         crawl.communicate()
         assert "is not complete" in refusal("purge", web.job, "--host", "a.test")
     assert refusal("purge", purged.before, "--host", "a b") == (
-        "purge: 'a b' is not a host, address, network, URL or /expression/. Fix that and run the "
+        "purge: input: 'a b' is not a host, address, network, URL or /expression/. Fix that and run the "
         "same command again.\n"
     )
+    (purged.before / "text/x.parquet").touch()
+    said = refusal("purge", purged.before, "--host", "a.test", "--dry-run")
+    assert said.startswith(f"purge: {purged.before}/text/x.parquet: Parquet file size is 0 bytes")
+    (purged.before / "text/x.parquet").unlink()
     assert "--url and a URL" in refusal("purge", purged.before, "--url", "a.test")

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     Covers = Callable[[str], bool]
     Begin = Callable[[int], bool]
 
-# Suffix of new files, with which no reader of the job takes them for finished ones.
-_ASIDE = "~"
 # Longer than the fields of a record, which have two URLs of at most 30,000 bytes.
 _FIELDS_BYTES = 1 << 17
 _NAMES = re.compile(
@@ -144,7 +142,8 @@ def _rewrite(path: Path, changes: Iterable[tuple[int, int, bytes]]) -> None:
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a new file that replaces *path* and has its permissions."""
-    with replacing(path, aside=_ASIDE) as new:
+    # With this suffix, no reader of the job takes the file for a finished one.
+    with replacing(path, aside="~") as new:
         yield new
         shutil.copymode(path, new)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from collections import Counter
 from contextlib import ExitStack, closing
@@ -62,43 +63,52 @@ def purge(
 
     Returns how many records, rows and lines were removed, for each pattern of files. With *dry_run*
     they are only counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called
-    with the number of files read. Raises ValueError for a line that is not a rule, FatalError if
-    the crawl is running, was killed and not resumed, or has a damaged file, and OSError or
-    sqlite3.Error. The same command then continues.
+    with the number of files read. Raises FatalError for a line that is not a rule, or if the crawl
+    is running, was killed and not resumed, or has a file that is damaged or cannot be changed. The
+    same command then continues.
     """
-    jobdirs, covers = jobdirs_of(path), purge_rules(text).covers
-    counts = Counter(dict.fromkeys(_FILES, 0))
+    jobdirs, counts = jobdirs_of(path), Counter(dict.fromkeys(_FILES, 0))
+    changed = [] if dry_run else jobdirs
     log = LineLog(path=jobdirs[0] / PURGE_LOG, max_bytes=sys.maxsize)
 
     def begin(what: str, file: Path, count: int) -> bool:
         """Count and log what is removed from *file*; return False in a dry run."""
         counts[what] += count
-        line = {"at": at, "file": str(file), "what": what, "count": count}
         if not dry_run:
-            log.append_once(msgspec.json.encode(line))
+            log.append_once(
+                msgspec.json.encode({"at": at, "file": str(file), "what": what, "count": count})
+            )
         return not dry_run
 
-    with ExitStack() as stack:
-        for jobdir in () if dry_run else jobdirs:
-            job = Job(path=jobdir)
-            job.lock()
-            stack.callback(job.close)
-        # Drones may share a directory.
-        found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
+    place: Path | str = "input"  # not all errors name a file
+    try:
+        with ExitStack() as stack:
+            covers = purge_rules(text).covers
+            place = path
+            for jobdir in changed:
+                job = Job(path=jobdir)
+                job.lock()
+                stack.callback(job.close)
+            # Drones may share a directory.
+            found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
 
-        if not dry_run:
-            rules = jobdirs[0] / PURGED_RULES
-            old = rules.read_text("utf-8") if rules.exists() else ""
-            lines = dict.fromkeys(f"{old}\n{text}".split("\n"))
-            write_atomic(rules, "".join(f"{line}\n" for line in lines if line).encode())
-        for jobdir in () if dry_run else jobdirs:
-            _report_gone(jobdir, covers, at)
-            forget_payloads(jobdir / "warc", covers)
-        warcs = (file for _, file, work in found if work is files.purge_warc)
-        files.pass_on_payloads(warcs, covers, partial(begin, "payloads of other pages"))
-        for number, (pattern, file, work) in enumerate(found):
-            on_progress(number)
-            work(file, covers, partial(begin, pattern, file))
+            if changed:
+                rules = jobdirs[0] / PURGED_RULES
+                old = rules.read_text("utf-8") if rules.exists() else ""
+                lines = dict.fromkeys(f"{old}\n{text}".split("\n"))
+                write_atomic(rules, ("\n".join(lines) + "\n").encode())
+            for jobdir in changed:
+                _report_gone(jobdir, covers, at)
+                forget_payloads(place := jobdir / "warc", covers)
+            warcs = (file for _, file, work in found if work is files.purge_warc)
+            files.pass_on_payloads(warcs, covers, partial(begin, "payloads of other pages"))
+            for number, (pattern, place, work) in enumerate(found):
+                on_progress(number)
+                work(place, covers, partial(begin, pattern, place))
+    except FatalError:
+        raise
+    except (OSError, ValueError, sqlite3.Error) as error:
+        raise FatalError(f"{place}: {error}. Fix that and run the same command again.") from error
     return counts
 
 
