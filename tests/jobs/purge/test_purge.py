@@ -253,9 +253,10 @@ def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
         crawl.kill()
         crawl.communicate()
         assert "is not complete" in refusal("purge", web.job, "--host", "a.test")
+        assert (web.job / "purged.txt").read_text() == "\na.test\n"  # for the run that completes it
     assert refusal("purge", purged.before, "--host", "a b") == (
-        "purge: input: 'a b' is not a host, address, network, URL or /expression/. Fix that and run the "
-        "same command again.\n"
+        "purge: input: 'a b' is not a host, address, network, URL or /expression/. Fix that and run "
+        "the same command again.\n"
     )
     (purged.before / "text/x.parquet").touch()
     said = refusal("purge", purged.before, "--host", "a.test", "--dry-run")

@@ -65,7 +65,7 @@ def purge(
     they are only counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called
     with the number of files read. Raises FatalError for a line that is not a rule, or if the crawl
     is running, was killed and not resumed, or has a file that is damaged or cannot be changed. The
-    same command then continues.
+    same command then continues. If the crawl was killed, the pages are already excluded.
     """
     jobdirs, counts = jobdirs_of(path), Counter(dict.fromkeys(_FILES, 0))
     changed = [] if dry_run else jobdirs
@@ -89,14 +89,13 @@ def purge(
                 job = Job(path=jobdir)
                 job.lock()
                 stack.callback(job.close)
-            # Drones may share a directory.
-            found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
-
             if changed:
                 rules = jobdirs[0] / PURGED_RULES
                 old = rules.read_text("utf-8") if rules.exists() else ""
                 lines = dict.fromkeys(f"{old}\n{text}".split("\n"))
                 write_atomic(rules, ("\n".join(lines) + "\n").encode())
+            # Drones may share a directory.
+            found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
             for jobdir in changed:
                 _report_gone(jobdir, covers, at)
                 forget_payloads(place := jobdir / "warc", covers)
