@@ -152,6 +152,11 @@ def test_a_payload_goes_to_the_first_record_that_needs_it_and_the_others_refer_t
     ]
     assert warc_checks.complaints(path) == {}
     assert warc_checks.dangling([path]) == []
+    pass_on_payloads([path], "http://b.test/1".__eq__, lambda *_: True)
+    purge_warc(path, "http://b.test/1".__eq__, lambda _: True)
+    bodies = [one.body for one in warc_checks.records(path) if one.kind == "response"]
+    assert bodies == [b"same", b"<p>page 9"]
+    assert warc_checks.complaints(path) == {}
 
 
 def test_a_delta_reports_the_documents_as_gone_and_the_log_keeps_no_facts(purged):
@@ -255,8 +260,8 @@ def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
         assert "is not complete" in refusal("purge", web.job, "--host", "a.test")
         assert (web.job / "purged.txt").read_text() == "\na.test\n"  # for the run that completes it
     assert refusal("purge", purged.before, "--host", "a b") == (
-        "purge: input: 'a b' is not a host, address, network, URL or /expression/. Fix that and run "
-        "the same command again.\n"
+        "purge: input: 'a b' is not a host, address, network, URL or /expression/. Fix that and "
+        "run the same command again.\n"
     )
     (purged.before / "text/x.parquet").touch()
     said = refusal("purge", purged.before, "--host", "a.test", "--dry-run")
