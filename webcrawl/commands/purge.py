@@ -59,7 +59,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     for pattern, count in counts.items():
         print(f"{pattern}: {count:,} {'to be ' * opts.dry_run}removed")
     print(_NOT_REACHED, end="")
-    return int(not any(counts.values()))
+    return int(not counts.total())
 
 
 Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)

@@ -104,8 +104,7 @@ class HostRules:
         A drone reads the files of all drones, because it may take over their hosts. Raises
         FatalError if a line of a file is not a rule.
         """
-        of_drones = jobdir.parent.parent.glob(f"drones/*/{PURGED_RULES}")
-        paths = [*jobdir.glob(PURGED_RULES), *of_drones]
+        paths = [*jobdir.glob(PURGED_RULES), *jobdir.parent.parent.glob(f"drones/*/{PURGED_RULES}")]
         try:
             self._purged = purge_rules("\n".join(path.read_text("utf-8") for path in paths))
         except ValueError as error:

@@ -80,7 +80,7 @@ def purge(
             )
         return not dry_run
 
-    place: Path | str = "input"  # not all errors name a file
+    place: object = "input"  # not all errors name a file
     try:
         with ExitStack() as stack:
             covers = purge_rules(text).covers
