@@ -164,7 +164,9 @@ def test_a_delta_reports_the_documents_as_gone_and_the_log_keeps_no_facts(purged
     added = {url for url, change in state(purged.before)["delta"]}
     assert {one["url"] for one in told} == {url for url in added if host_of(url) == purged.host}
     assert {(one["change"], one["reason"]) for one in told} == {("gone", "purged")}
-    assert "scrapy purge" in warm.scrapy("why", purged.web.job, told[0]["url"]).stdout
+    said = warm.scrapy("why", purged.web.job, told[0]["url"]).stdout
+    assert "scrapy purge" in said
+    assert f"): purged: {told[0]['url']}\n" in said
     was, now = ((job / LOG).read_bytes().splitlines() for job in (purged.before, purged.web.job))
     assert [len(line) for line in was] == [len(line) for line in now[: len(was)]]
     mine = [line for line in now[: len(was)] if b'"host":"%b"' % purged.host.encode() in line]
