@@ -43,7 +43,7 @@ def test_the_documented_table_of_outcomes_is_that_of_the_code():
             assert name not in told
             told.add(name)
             assert rules.rule(name) == (number(tries), number(wait), number(failures)), name
-    assert told == NAMES | {"http_NNN"} | {name for name in rules.names if name[:5] == "http_"}
+    assert told == NAMES | {"http_NNN", "excluded_CATEGORY"} | {name for name in rules.names if name[:5] == "http_"}
 
 
 def test_every_outcome_that_the_program_gives_a_url_is_named():
@@ -63,8 +63,8 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
     decided |= set(re.findall(r'(?:_UNREACHABLE|EXCLUDED) = "(\w+)"', source))
     decided |= set(re.findall(r'return failed.failed_with\n +return "(\w+)"', source))
     assert len(decided) == 9
-    # The last two by a command, and by the owner's preferences.
-    assert decided | OUTCOMES | {"dropped", "rights_refused"} == NAMES
+    # The last three by commands, and by the owner's preferences.
+    assert decided | OUTCOMES | {"dropped", "purged", "rights_refused"} == NAMES
 
 
 def test_general_settings_scale_the_table():
