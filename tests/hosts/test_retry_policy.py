@@ -43,7 +43,9 @@ def test_the_documented_table_of_outcomes_is_that_of_the_code():
             assert name not in told
             told.add(name)
             assert rules.rule(name) == (number(tries), number(wait), number(failures)), name
-    assert told == NAMES | {"http_NNN", "excluded_CATEGORY"} | {name for name in rules.names if name[:5] == "http_"}
+    assert told == NAMES | {"http_NNN", "excluded_CATEGORY"} | {
+        name for name in rules.names if name[:5] == "http_"
+    }
 
 
 def test_every_outcome_that_the_program_gives_a_url_is_named():
