@@ -1,5 +1,7 @@
 """Tests of host rules: what files and commands say about a host, and the source of each rule."""
 
+import shutil
+
 import pytest
 from scrapy.utils.project import get_project_settings
 
@@ -42,6 +44,11 @@ def test_a_purged_url_is_excluded_and_a_bad_line_is_named(rules, tmp_path):
     rules.open_purged(tmp_path)
     assert rules.excluded_by("a.test", "http://a.test/x").source == "scrapy purge"
     assert not rules.excluded_by("a.test", "http://a.test/y")
+    drones = tmp_path / "drones"
+    (drones / "0").mkdir(parents=True)
+    shutil.copy(path, drones / "0")
+    rules.open_purged(drones / "2")  # a new one, which takes over the host
+    assert rules.excluded_by("a.test", "http://a.test/x")
     path.write_text("a.test\nb c\n")
     with pytest.raises(FatalError, match=r"purged.txt: 'b c' is not a host, .* remove it\.$"):
         rules.open_purged(tmp_path)

@@ -20,7 +20,6 @@ Exit codes:
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from webcrawl.commands import Group, Options, Settings, UsageError, make_command, progress, take_job
@@ -46,7 +45,6 @@ def _options(group: Group) -> None:
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from webcrawl.clock import wall_time
-    from webcrawl.errors import FatalError
     from webcrawl.jobs.purge.purge import purge
 
     take_job(args, settings, only_job=True)
@@ -56,17 +54,12 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if not lines or any("://" not in url for url in opts.url):
         raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
     jobdir, text, at = Path(settings["JOBDIR"]), "\n".join(lines), round(wall_time(), 3)
-    try:
-        with progress("files read") as show:
-            counts = purge(jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show)
-    except FatalError:
-        raise
-    except (ValueError, sqlite3.Error) as error:
-        raise FatalError(f"{error}. Fix that and run the same command again.") from error
+    with progress("files read") as show:
+        counts = purge(jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show)
     for pattern, count in counts.items():
         print(f"{pattern}: {count:,} {'to be ' * opts.dry_run}removed")
     print(_NOT_REACHED, end="")
-    return 0 if counts else 1
+    return int(not counts.total())
 
 
 Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)

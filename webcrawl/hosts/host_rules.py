@@ -101,13 +101,14 @@ class HostRules:
     def open_purged(self, jobdir: Path) -> None:
         """Read what ``scrapy purge`` has excluded from the crawl in *jobdir*. Blocks.
 
-        Raises FatalError if a line of the file is not a rule.
+        A drone reads the files of all drones, because it may take over their hosts. Raises
+        FatalError if a line of a file is not a rule.
         """
-        path = jobdir / PURGED_RULES
+        paths = [*jobdir.glob(PURGED_RULES), *jobdir.parent.parent.glob(f"drones/*/{PURGED_RULES}")]
         try:
-            self._purged = purge_rules(path.read_text("utf-8") if path.exists() else "")
+            self._purged = purge_rules("\n".join(path.read_text("utf-8") for path in paths))
         except ValueError as error:
-            raise FatalError(f"{path}: {error}: correct the line or remove it.") from error
+            raise FatalError(f"{paths[0]}: {error}: correct the line or remove it.") from error
 
     def command(
         self, name: str, host: str, *, source: str, reason: str = "", times: float = 1.0

@@ -152,6 +152,11 @@ def test_a_payload_goes_to_the_first_record_that_needs_it_and_the_others_refer_t
     ]
     assert warc_checks.complaints(path) == {}
     assert warc_checks.dangling([path]) == []
+    pass_on_payloads([path], "http://b.test/1".__eq__, lambda *_: True)
+    purge_warc(path, "http://b.test/1".__eq__, lambda _: True)
+    bodies = [one.body for one in warc_checks.records(path) if one.kind == "response"]
+    assert bodies == [b"same", b"<p>page 9"]
+    assert warc_checks.complaints(path) == {}
 
 
 def test_a_delta_reports_the_documents_as_gone_and_the_log_keeps_no_facts(purged):
@@ -159,7 +164,9 @@ def test_a_delta_reports_the_documents_as_gone_and_the_log_keeps_no_facts(purged
     added = {url for url, change in state(purged.before)["delta"]}
     assert {one["url"] for one in told} == {url for url in added if host_of(url) == purged.host}
     assert {(one["change"], one["reason"]) for one in told} == {("gone", "purged")}
-    assert "scrapy purge" in warm.scrapy("why", purged.web.job, told[0]["url"]).stdout
+    said = warm.scrapy("why", purged.web.job, told[0]["url"]).stdout
+    assert "scrapy purge" in said
+    assert f"): purged: {told[0]['url']}\n" in said
     was, now = ((job / LOG).read_bytes().splitlines() for job in (purged.before, purged.web.job))
     assert [len(line) for line in was] == [len(line) for line in now[: len(was)]]
     mine = [line for line in now[: len(was)] if b'"host":"%b"' % purged.host.encode() in line]
@@ -187,9 +194,17 @@ def test_a_damaged_warc_file_is_named_and_nothing_is_lost(purged, tmp_path):
     assert {path: path.read_bytes() for path in warcs(job)} == was
     damaged.unlink()
     elsewhere = (job / "warc").rename(tmp_path / "elsewhere")
+    linked = [path.rename(tmp_path / path.name) for path in elsewhere.glob("*.gz")]
+    for path in linked:
+        path.chmod(0o640)
+        (elsewhere / path.name).symlink_to(path)
+    (job / "purged.txt").write_text("other.test\nhttp://b.test/")  # an editor left out the end
     words = ("purge", job, "--host", purged.host, "-s", f"WARC_DIR={elsewhere}")
     assert warm.scrapy(*words).returncode == 0
-    left = [one for path in elsewhere.glob("*.gz") for one in warc_checks.records(path)]
+    assert {path.stat().st_mode & 0o777 for path in linked} == {0o640}
+    excluded = "other.test\nhttp://b.test/\n" + purged.host + "\n"
+    assert (job / "purged.txt").read_text() == excluded
+    left = [one for path in linked for one in warc_checks.records(path)]
     assert purged.host not in {host_of(one.headers.get("WARC-Target-URI", "")) for one in left}
 
 
@@ -245,8 +260,13 @@ def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
         crawl.kill()
         crawl.communicate()
         assert "is not complete" in refusal("purge", web.job, "--host", "a.test")
+        assert (web.job / "purged.txt").read_text() == "\na.test\n"  # for the run that completes it
     assert refusal("purge", purged.before, "--host", "a b") == (
-        "purge: 'a b' is not a host, address, network, URL or /expression/. Fix that and run the "
-        "same command again.\n"
+        "purge: input: 'a b' is not a host, address, network, URL or /expression/. Fix that and "
+        "run the same command again.\n"
     )
+    (purged.before / "text/x.parquet").touch()
+    said = refusal("purge", purged.before, "--host", "a.test", "--dry-run")
+    assert said.startswith(f"purge: {purged.before}/text/x.parquet: Parquet file size is 0 bytes")
+    (purged.before / "text/x.parquet").unlink()
     assert "--url and a URL" in refusal("purge", purged.before, "--url", "a.test")

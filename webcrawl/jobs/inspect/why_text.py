@@ -160,8 +160,10 @@ def _outcome_text(outcome: OutcomeLine, now: float) -> str:
     if outcome.robots:
         text += f', by "{outcome.robots}"'
     kind, via = outcome.kind, outcome.via
-    found = f"linked from {via} ({kind})" if via else f"found as {kind}"
-    return f"{text}; {found}, depth {outcome.depth}: {outcome.url}"
+    if kind:  # which a purge removes
+        found = f"linked from {via} ({kind})" if via else f"found as {kind}"
+        text += f"; {found}, depth {outcome.depth}"
+    return f"{text}: {outcome.url}"
 
 
 def _statement_text(statement: Statement, now: float) -> str:

@@ -4,8 +4,8 @@ Modules: purge (the whole job), files (each kind of file).
 
 What to remove is written as in EXCLUSION_FILE. The steps, in this order::
 
-    1. exclude      the text becomes a file in JOBDIR/purged, so the next run does not fetch the
-                    pages (hosts/politeness/exclusions.py)
+    1. exclude      the text is added to JOBDIR/purged.txt, in a hive that of the first drone, so
+                    the next run does not fetch the pages (hosts/host_rules.py)
     2. report gone  a line for each document in logs/info.jsonl; the next delta reports it as gone
     3. forget       payloads.sqlite, so that no new revisit record refers to a removed record
     4. pass on      payloads to which records of other pages refer

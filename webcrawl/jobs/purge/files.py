@@ -15,7 +15,7 @@ import gzip
 import re
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     Covers = Callable[[str], bool]
     Begin = Callable[[int], bool]
 
-# Suffix of new files, with which no reader of the job takes them for finished ones.
-_ASIDE = "~"
 # Longer than the fields of a record, which have two URLs of at most 30,000 bytes.
 _FIELDS_BYTES = 1 << 17
 _NAMES = re.compile(
@@ -132,13 +130,22 @@ def _read(name: str, start: int, end: int) -> bytes:
 
 def _rewrite(path: Path, changes: Iterable[tuple[int, int, bytes]]) -> None:
     """Replace parts of *path* as *changes* say: start, end and new content of each, in order."""
-    with replacing(path, aside=_ASIDE) as new, path.open("rb") as old, new.open("wb") as file:
+    with _replacing(path) as new, path.open("rb") as old, new.open("wb") as file:
         for start, end, data in changes:
             while size := min(start - old.tell(), _COPY_BYTES):
                 file.write(old.read(size))
             file.write(data)
             old.seek(end)
         shutil.copyfileobj(old, file)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a new file that replaces *path* and has its permissions."""
+    # With this suffix, no reader of the job takes the file for a finished one.
+    with replacing(path, aside="~") as new:
+        yield new
+        shutil.copymode(path, new)
 
 
 def _records(path: Path) -> Iterator[tuple[str, int, int, bytes, bytes, bytes]]:
@@ -184,7 +191,7 @@ def purge_lines(path: Path, covers: Covers, begin: Begin) -> None:
         count = sum(edited(line) != line for line in old)
         if count and begin(count):
             old.seek(0)
-            with replacing(path, aside=_ASIDE) as new, opened(new, "wb") as file:
+            with _replacing(path) as new, opened(new, "wb") as file:
                 file.writelines(map(edited, old))
 
 
@@ -205,7 +212,7 @@ def purge_parquet(path: Path, covers: Covers, begin: Begin, *, column: str) -> N
         count = sum(kept(group).count(False) for group in groups)
         if count and begin(count):
             with (
-                replacing(path, aside=_ASIDE) as new,
+                _replacing(path) as new,
                 pq.ParquetWriter(new, old.schema_arrow, compression="zstd") as writer,
             ):
                 for group in groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from collections import Counter
 from contextlib import ExitStack, closing
@@ -21,6 +22,7 @@ from webcrawl.jobs.purge import files
 from webcrawl.pipelines.search_index import LOG
 from webcrawl.pipelines.warc.payloads import forget_payloads
 from webcrawl.revisit.history import GONE
+from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.line_log import LineLog
 from webcrawl.storage.record_log import HEADER_SIZE
 
@@ -59,41 +61,53 @@ def purge(
 ) -> Counter[str]:
     """Remove the pages that the rules in *text* cover from the stopped job or hive in *path*.
 
-    Returns how many records, rows and lines were removed, by pattern of their files. With *dry_run*
+    Returns how many records, rows and lines were removed, for each pattern of files. With *dry_run*
     they are only counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called
-    with the number of files read. Raises ValueError for a line that is not a rule, FatalError if
-    the crawl is running, was killed and not resumed, or has a damaged file, and OSError or
-    sqlite3.Error. The same command then continues.
+    with the number of files read. Raises FatalError for a line that is not a rule, or if the crawl
+    is running, was killed and not resumed, or has a file that is damaged or cannot be changed. The
+    same command then continues. If the crawl was killed, the pages are already excluded.
     """
-    jobdirs, counts, covers = jobdirs_of(path), Counter[str](), purge_rules(text).covers
+    jobdirs, counts = jobdirs_of(path), Counter(dict.fromkeys(_FILES, 0))
+    changed = [] if dry_run else jobdirs
     log = LineLog(path=jobdirs[0] / PURGE_LOG, max_bytes=sys.maxsize)
 
     def begin(what: str, file: Path, count: int) -> bool:
         """Count and log what is removed from *file*; return False in a dry run."""
         counts[what] += count
-        line = {"at": at, "file": str(file), "what": what, "count": count}
         if not dry_run:
-            log.append_once(msgspec.json.encode(line))
+            log.append_once(
+                msgspec.json.encode({"at": at, "file": str(file), "what": what, "count": count})
+            )
         return not dry_run
 
-    with ExitStack() as stack:
-        for jobdir in () if dry_run else jobdirs:
-            job = Job(path=jobdir)
-            job.lock()
-            stack.callback(job.close)
-        # Drones may share a directory.
-        found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
-
-        for jobdir in () if dry_run else jobdirs:
-            rules = LineLog(path=jobdir / PURGED_RULES, max_bytes=sys.maxsize)
-            rules.append_once(text.encode())
-            _report_gone(jobdir, covers, at)
-            forget_payloads(jobdir / "warc", covers)
-        warcs = (file for _, file, work in found if work is files.purge_warc)
-        files.pass_on_payloads(warcs, covers, partial(begin, "payloads of other pages"))
-        for number, (pattern, file, work) in enumerate(found):
-            on_progress(number)
-            work(file, covers, partial(begin, pattern, file))
+    place: object = "input"  # not all errors name a file
+    try:
+        with ExitStack() as stack:
+            covers = purge_rules(text).covers
+            place = path
+            for jobdir in changed:
+                job = Job(path=jobdir)
+                job.lock()
+                stack.callback(job.close)
+            if changed:
+                rules = jobdirs[0] / PURGED_RULES
+                old = rules.read_text("utf-8") if rules.exists() else ""
+                lines = dict.fromkeys(f"{old}\n{text}".split("\n"))
+                write_atomic(rules, ("\n".join(lines) + "\n").encode())
+            # Drones may share a directory.
+            found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
+            for jobdir in changed:
+                _report_gone(jobdir, covers, at)
+                forget_payloads(place := jobdir / "warc", covers)
+            warcs = (file for _, file, work in found if work is files.purge_warc)
+            files.pass_on_payloads(warcs, covers, partial(begin, "payloads of other pages"))
+            for number, (pattern, place, work) in enumerate(found):
+                on_progress(number)
+                work(place, covers, partial(begin, pattern, place))
+    except FatalError:
+        raise
+    except (OSError, ValueError, sqlite3.Error) as error:
+        raise FatalError(f"{place}: {error}. Fix that and run the same command again.") from error
     return counts
 
 
@@ -114,7 +128,7 @@ def _files_of(
                 "and stop it with Ctrl-C. Then purge."
             )
         for path in sorted(directory.glob(names)):
-            yield pattern, path, work
+            yield pattern, path.resolve(), work  # a link stays a link
 
 
 def _report_gone(jobdir: Path, covers: files.Covers, at: float) -> None:
