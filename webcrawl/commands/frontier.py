@@ -29,10 +29,10 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
+    job_of,
     make_command,
     print_answer,
     progress,
-    take_job,
     web_crawler,
 )
 from webcrawl.errors import FatalError
@@ -103,7 +103,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1
-    take_job([*args, *refetch[words:]], settings, only_job=True)
+    jobdir = job_of([*args, *refetch[words:]], settings)
 
     exclusive = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
     if sum(value is not None for value in exclusive) > 1:
@@ -111,9 +111,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
     needs_one_process = opts.sources is not None or opts.outcomes is not None
-    if needs_one_process and is_hive(Path(settings["JOBDIR"])):
+    if needs_one_process and is_hive(jobdir):
         raise FatalError(
-            f"{settings['JOBDIR']} belongs to a hive; --import and --retry need the job of one "
+            f"{jobdir} belongs to a hive; --import and --retry need the job of one "
             "process. To add seeds, push them to the hive's list of live seeds."
         )
 
