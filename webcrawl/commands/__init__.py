@@ -326,10 +326,8 @@ def progress_of(total: int) -> Iterator[Callable[[int], None]]:
         yield on_progress
 
 
-def print_answer(
-    result: object, text: Callable[[], str], *, as_json: bool, is_visible: bool = False
-) -> None:
-    """Print *result* as JSON if *as_json*, otherwise the return value of *text*.
+def print_answer(result: object, text: str, *, as_json: bool, is_visible: bool = False) -> None:
+    """Print *result* as JSON if *as_json*, otherwise *text*.
 
     Results contain text from other people, and a terminal executes control characters. These are
     escaped as in Python, unless the text *is_visible* already. Characters that the encoding of the
@@ -340,7 +338,7 @@ def print_answer(
     if as_json:
         data = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     else:
-        visible_text = text() if is_visible else visible(text())
+        visible_text = text if is_visible else visible(text)
         data = visible_text.encode(sys.stdout.encoding, "backslashreplace")
     print_bytes(data)
 

@@ -28,7 +28,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     now = wall_time()
     print_answer(
         {"processes": results},
-        lambda: "\n".join(examination_text(result, now=now) for result in results),
+        "\n".join(examination_text(result, now=now) for result in results),
         as_json=opts.json,
     )
     return 0

@@ -98,7 +98,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         policies.open()
         tables = sorted(policies.rules.tables)
         text = f"{counted(len(tables), 'table')} in {opts.check_hosts}\n"
-        print_answer({"tables": tables}, lambda: text, as_json=opts.json)
+        print_answer({"tables": tables}, text, as_json=opts.json)
         return 0
 
     refetch = opts.refetch or []
@@ -126,7 +126,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     else:
         result, text = _show(opts, settings)
 
-    print_answer(result, lambda: text, as_json=opts.json)
+    print_answer(result, text, as_json=opts.json)
     damaged = getattr(result, "damaged", ())
     for clause in damaged:
         sys.stderr.write(f"frontier: {visible(clause)}.\n")

@@ -147,7 +147,7 @@ def _status(opts: Options, settings: Settings) -> int:
     status = asyncio.run(ask_hive(name, settings, look))
     port = ports_of(Path(settings["JOBDIR"])).get("monitor")
     rows = [*table(name, status), *([f"the monitor is on port {port}"] if port else [])]
-    print_answer(status, lambda: "\n".join((*rows, "")), as_json=opts.json)
+    print_answer(status, "\n".join((*rows, "")), as_json=opts.json)
     return 0
 
 

@@ -135,7 +135,7 @@ def _check(jobdir: Path, opts: Options) -> int:
             for directory in jobdirs
         ]
     answer = reports[0] if jobdirs == [jobdir] else reports
-    print_answer(answer, lambda: "".join(map(report_text, reports)), as_json=opts.json)
+    print_answer(answer, "".join(map(report_text, reports)), as_json=opts.json)
     return 1 if any(report.damage_count for report in reports) else 0
 
 
@@ -149,7 +149,7 @@ def _restore(jobdir: Path, opts: Options) -> int:
     sizes = [bytes_of(path, warc=False, kept=False) for path in checkpoints]
     with progress_of(sum(sizes[:1]) + sum(sizes)) as on_progress:
         result = restore_job(jobdir, checkpoints, on_progress=on_progress)
-    print_answer(result, lambda: _restored_text(result), as_json=opts.json)
+    print_answer(result, _restored_text(result), as_json=opts.json)
     return 0 if result.checkpoint else 1
 
 
