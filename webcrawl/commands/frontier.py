@@ -56,7 +56,6 @@ def _options(group: Group) -> None:
         help=f"show the N hosts with the longest queues (default: {_DEFAULT_TOP})",
     )
     add("--host", metavar="NAME", help="show where the URLs of one host (or of a URL's host) wait")
-    add("--json", action="store_true", help="print JSON")
     add(
         "--export",
         metavar="FILE",
@@ -236,4 +235,4 @@ def crawler_for_job(settings: Settings, *, with_rules: bool = False) -> Crawler:
     return web_crawler(settings)
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)
+Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options, json=True)
