@@ -8,6 +8,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 from text_tables import cases, each
 
+from webcrawl.crawl.figures.counts import Counts
 from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.extensions.statistics import Statistics, progress_line
@@ -103,10 +104,10 @@ def test_a_line_is_whole_and_small_rates_have_a_decimal(evidence, rate, shown):
     line = progress_line(
         STATE,
         Diagnosis(Cause.POLITENESS, 0.0, evidence),
-        rate=rate,
+        Counts(pages=999_900_000, redirects=0, given_up={"http_404": 99_900_000}, visits=0),
         secs=9_999 * 3600 + 62,
-        pages=999_900_000,
-        given_up=99_900_000,
+        rate=rate,
+        visit_rate=0.0,
     )
     assert line == (
         f"9999:01:02 999.9M pages ({shown}/s), 99.9M given up; 9,999.9M waiting, 1,000 in process; "
@@ -118,11 +119,9 @@ def test_a_line_has_the_speed_of_visits():
     line = progress_line(
         STATE._replace(due=30, fresh=20),
         Diagnosis(Cause.POLITENESS, 0.0, ""),
-        rate=0.0,
+        Counts(pages=1, redirects=0, given_up={}, visits=120),
         secs=1,
-        pages=1,
-        given_up=0,
-        visits=120,
+        rate=0.0,
         visit_rate=0.4,
     )
     assert " 1 page (0/s), 120 visits (0.4/s), 20 URLs seen within 7 days, 0 given up; " in line

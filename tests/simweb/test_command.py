@@ -110,7 +110,7 @@ def test_it_names_the_protocols_and_serves_those_that_are_asked_for(project):
         *("--world", "ftp_port=0", "--world", "gopher_port=0"),
     )
     assert code == 0
-    assert re.search(r"HTTP on port \d+, HTTPS on port \d+\n +FTP on port \d+, Gopher on", out)
+    assert re.search(r"HTTP on port \d+, HTTPS on port \d+, FTP on port \d+, Gopher on", out)
     port = re.search(r"Gopher on port (\d+)", out)[1]
     assert f"-s GOPHER_PORTS={port}\n" in out
     assert (project / "other/access.log").exists()

@@ -219,29 +219,38 @@ def make_command(
     return type("Command", (ScrapyCommand,), attributes)
 
 
-def take_job(
-    args: Sequence[str], settings: Settings, *, only_job: bool = False, are_paths: bool = False
-) -> list[str]:
+def take_job(args: Sequence[str], settings: Settings, *, are_paths: bool = False) -> list[str]:
     """Set JOBDIR if the first of *args* names a job, and return the other arguments.
 
     The first argument names a job if it is a directory with a job or a hive in it; an argument
-    after ``--`` never does. With *only_job* it is the only argument and must name a job. Raises
-    FatalError if it looks like a directory but has no job, unless the arguments *are_paths*. Raises
-    UsageError if no job or too many arguments are given.
+    after ``--`` never does. Raises FatalError if it looks like a directory but has no job, unless
+    the arguments *are_paths*. Raises UsageError if nothing is given.
     """
     from webcrawl.hive.launch.job_directories import is_crawl
 
     words, default_parent = [*args], Path(settings["JOBDIR"] or "").parent
 
-    if words and words[0] != "--" and (only_job or is_crawl(Path(words[0]))):
+    if words and words[0] != "--" and is_crawl(Path(words[0])):
         settings.set("JOBDIR", words.pop(0), priority="cmdline")
     elif not are_paths and words and words[0].startswith(("/", "./", "../", f"{default_parent}/")):
         raise FatalError(f"There is no crawl in {words[0]}.")
     if words[:1] == ["--"]:
         del words[0]
-    if (words and only_job) or not (words or settings["JOBDIR"]):
+    if not (words or settings["JOBDIR"]):
         raise UsageError("name one job directory")
     return words
+
+
+def job_of(args: Sequence[str], settings: Settings) -> Path:
+    """Return the job directory that *args* name, or else JOBDIR, and set JOBDIR to it.
+
+    Raises UsageError if there is none, or more than one.
+    """
+    if len(args) > 1 or not (args or settings["JOBDIR"]):
+        raise UsageError("name one job directory")
+    for name in args:
+        settings.set("JOBDIR", name, priority="cmdline")
+    return Path(settings["JOBDIR"])
 
 
 def sources_or_job(args: Sequence[str], settings: Settings) -> list[str]:
@@ -317,10 +326,8 @@ def progress_of(total: int) -> Iterator[Callable[[int], None]]:
         yield on_progress
 
 
-def print_answer(
-    result: object, text: Callable[[], str], *, as_json: bool, is_visible: bool = False
-) -> None:
-    """Print *result* as JSON if *as_json*, otherwise the return value of *text*.
+def print_answer(result: object, text: str, *, as_json: bool, is_visible: bool = False) -> None:
+    """Print *result* as JSON if *as_json*, otherwise *text*.
 
     Results contain text from other people, and a terminal executes control characters. These are
     escaped as in Python, unless the text *is_visible* already. Characters that the encoding of the
@@ -331,7 +338,7 @@ def print_answer(
     if as_json:
         data = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     else:
-        visible_text = text() if is_visible else visible(text())
+        visible_text = text if is_visible else visible(text)
         data = visible_text.encode(sys.stdout.encoding, "backslashreplace")
     print_bytes(data)
 

@@ -82,7 +82,7 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
             heading = f"{len(fps):,} requests, {stream}; misses by policy and number of entries:"
             region = region_text(laboratory.critical_region())
             texts.append(f"{heading}\n{text_of(results)}\n{region}\n")
-    print_answer(None, lambda: "\n".join(texts), as_json=False)
+    print_answer(None, "\n".join(texts), as_json=False)
     return 0
 
 

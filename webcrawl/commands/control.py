@@ -78,7 +78,7 @@ def _print_answers(answers: list[CommandAnswer], *, as_json: bool) -> int:
     """Print *answers* and return the exit code."""
     lines = (f"{answer.drone}: {answer.said}\n".removeprefix(": ") for answer in answers)
     result = answers if answers[0].drone else answers[0]
-    print_answer(result, lambda: "".join(lines), as_json=as_json)
+    print_answer(result, "".join(lines), as_json=as_json)
     return 2 if any(answer.refused for answer in answers) else 0
 
 

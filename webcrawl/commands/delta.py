@@ -22,7 +22,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, make_command, progress, take_job
+from webcrawl.commands import Group, Options, Settings, job_of, make_command, progress
 from webcrawl.wording import counted
 
 
@@ -50,7 +50,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.inspect.delta import delta, parse_since, write_json, write_parquet
     from webcrawl.storage.atomic import replacing
 
-    take_job(args, settings, only_job=True)
+    jobdir = job_of(args, settings)
     output: Path | None = opts.output
     write = write_json
     if output is not None and output.suffix == ".parquet":
@@ -58,7 +58,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         write = write_parquet
     with progress("lines") as on_progress, ExitStack() as stack:
         start = parse_since(opts.since)
-        changes, token = delta(Path(settings["JOBDIR"]), start, on_progress=on_progress)
+        changes, token = delta(jobdir, start, on_progress=on_progress)
         path = sys.stdout.fileno() if output is None else stack.enter_context(replacing(output))
         count = write(changes, stack.enter_context(open(path, "wb", closefd=output is not None)))
     sys.stderr.write(f"{counted(count, 'change')}; for the next delta use --since\n")

@@ -16,22 +16,19 @@ Exit codes:
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from webcrawl.clock import wall_time
-from webcrawl.commands import Options, Settings, make_command, print_answer, take_job
+from webcrawl.commands import Options, Settings, job_of, make_command, print_answer
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from webcrawl.jobs.inspect.examination import examination_text, examinations
 
-    take_job(args, settings, only_job=True)
-    results = examinations(Path(settings["JOBDIR"]))
+    results = examinations(job_of(args, settings))
     now = wall_time()
     print_answer(
         {"processes": results},
-        lambda: "\n".join(examination_text(result, now=now) for result in results),
+        "\n".join(examination_text(result, now=now) for result in results),
         as_json=opts.json,
     )
     return 0

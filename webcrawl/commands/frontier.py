@@ -29,10 +29,10 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
+    job_of,
     make_command,
     print_answer,
     progress,
-    take_job,
     web_crawler,
 )
 from webcrawl.errors import FatalError
@@ -56,7 +56,6 @@ def _options(group: Group) -> None:
         help=f"show the N hosts with the longest queues (default: {_DEFAULT_TOP})",
     )
     add("--host", metavar="NAME", help="show where the URLs of one host (or of a URL's host) wait")
-    add("--json", action="store_true", help="print JSON")
     add(
         "--export",
         metavar="FILE",
@@ -98,12 +97,12 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         policies.open()
         tables = sorted(policies.rules.tables)
         text = f"{counted(len(tables), 'table')} in {opts.check_hosts}\n"
-        print_answer({"tables": tables}, lambda: text, as_json=opts.json)
+        print_answer({"tables": tables}, text, as_json=opts.json)
         return 0
 
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1
-    take_job([*args, *refetch[words:]], settings, only_job=True)
+    jobdir = job_of([*args, *refetch[words:]], settings)
 
     exclusive = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
     if sum(value is not None for value in exclusive) > 1:
@@ -111,9 +110,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
     needs_one_process = opts.sources is not None or opts.outcomes is not None
-    if needs_one_process and is_hive(Path(settings["JOBDIR"])):
+    if needs_one_process and is_hive(jobdir):
         raise FatalError(
-            f"{settings['JOBDIR']} belongs to a hive; --import and --retry need the job of one "
+            f"{jobdir} belongs to a hive; --import and --retry need the job of one "
             "process. To add seeds, push them to the hive's list of live seeds."
         )
 
@@ -126,7 +125,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     else:
         result, text = _show(opts, settings)
 
-    print_answer(result, lambda: text, as_json=opts.json)
+    print_answer(result, text, as_json=opts.json)
     damaged = getattr(result, "damaged", ())
     for clause in damaged:
         sys.stderr.write(f"frontier: {visible(clause)}.\n")
@@ -236,4 +235,4 @@ def crawler_for_job(settings: Settings, *, with_rules: bool = False) -> Crawler:
     return web_crawler(settings)
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)
+Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options, json=True)

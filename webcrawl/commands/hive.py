@@ -33,9 +33,9 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
+    job_of,
     make_command,
     print_answer,
-    take_job,
 )
 from webcrawl.configuration.values import number, port_number
 from webcrawl.errors import FatalError
@@ -81,7 +81,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.hosts:
         return _run_elsewhere(args, opts, settings)
     if args[:1] in (["status"], ["stop"]):
-        take_job(args[1:], settings, only_job=True)
+        job_of(args[1:], settings)
         return (_status if args[0] == "status" else _stop)(opts, settings)
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
@@ -147,7 +147,7 @@ def _status(opts: Options, settings: Settings) -> int:
     status = asyncio.run(ask_hive(name, settings, look))
     port = ports_of(Path(settings["JOBDIR"])).get("monitor")
     rows = [*table(name, status), *([f"the monitor is on port {port}"] if port else [])]
-    print_answer(status, lambda: "\n".join((*rows, "")), as_json=opts.json)
+    print_answer(status, "\n".join((*rows, "")), as_json=opts.json)
     return 0
 
 

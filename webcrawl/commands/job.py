@@ -20,7 +20,6 @@ Exit codes:
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import (
@@ -28,15 +27,16 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
+    job_of,
     make_command,
     print_answer,
     progress_of,
-    take_job,
 )
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from webcrawl.jobs.check.findings import Finding
     from webcrawl.jobs.check.restore import Restored
@@ -119,8 +119,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("usage: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
     if opts.warc if args[0] == "restore" else opts.checkpoint is not None:
         raise UsageError("--warc is for check, and --checkpoint for restore")
-    take_job(args[1:], settings, only_job=True)
-    return commands[args[0]](Path(settings["JOBDIR"]), opts)
+    return commands[args[0]](job_of(args[1:], settings), opts)
 
 
 def _check(jobdir: Path, opts: Options) -> int:
@@ -136,7 +135,7 @@ def _check(jobdir: Path, opts: Options) -> int:
             for directory in jobdirs
         ]
     answer = reports[0] if jobdirs == [jobdir] else reports
-    print_answer(answer, lambda: "".join(map(report_text, reports)), as_json=opts.json)
+    print_answer(answer, "".join(map(report_text, reports)), as_json=opts.json)
     return 1 if any(report.damage_count for report in reports) else 0
 
 
@@ -150,7 +149,7 @@ def _restore(jobdir: Path, opts: Options) -> int:
     sizes = [bytes_of(path, warc=False, kept=False) for path in checkpoints]
     with progress_of(sum(sizes[:1]) + sum(sizes)) as on_progress:
         result = restore_job(jobdir, checkpoints, on_progress=on_progress)
-    print_answer(result, lambda: _restored_text(result), as_json=opts.json)
+    print_answer(result, _restored_text(result), as_json=opts.json)
     return 0 if result.checkpoint else 1
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, make_command, progress, take_job
+from webcrawl.commands import Group, Options, Settings, job_of, make_command, progress
 from webcrawl.wording import counted
 
 
@@ -45,8 +45,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from webcrawl.errors import FatalError, require_package
 
-    take_job(args, settings, only_job=True)
-    jobdir = settings["JOBDIR"]
+    jobdir = job_of(args, settings)
     for package in ("pyarrow", "duckdb"):
         require_package(package, feature="The link graph")
     import duckdb
@@ -59,8 +58,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     kind, prefix = ("page", "page_") if opts.pages else ("host", "")
     name = "url" if opts.pages else "host"
-    directories = edge_directories(Path(jobdir))
-    directory = Path(jobdir) / DIRECTORY
+    directories = edge_directories(jobdir)
+    directory = jobdir / DIRECTORY
     output = opts.output or directory / f"{prefix}ranks.csv"
     for sentence in moved_file_notices(directories):
         sys.stderr.write(f"pagerank: {sentence}\n")

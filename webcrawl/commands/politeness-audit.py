@@ -132,7 +132,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         )
     print_answer(
         as_data(auditor, counts, key=key, top=opts.top) | job_facts,
-        lambda: note + "\n".join((*as_text(auditor, counts, key=key, top=opts.top), "")),
+        note + "\n".join((*as_text(auditor, counts, key=key, top=opts.top), "")),
         as_json=opts.json,
     )
     if auditor.violations:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, UsageError, make_command, progress, take_job
+from webcrawl.commands import Group, Options, Settings, UsageError, job_of, make_command, progress
 
 _NOT_REACHED = """\
 not reached, because it is elsewhere or not a page:
@@ -47,13 +47,13 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.clock import wall_time
     from webcrawl.jobs.purge.purge import purge
 
-    take_job(args, settings, only_job=True)
+    jobdir = job_of(args, settings)
     lines = [*opts.host, *opts.url]
     if opts.list:
         lines.append(Path(opts.list).read_text("utf-8", "replace"))
     if not lines or any("://" not in url for url in opts.url):
         raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
-    jobdir, text, at = Path(settings["JOBDIR"]), "\n".join(lines), round(wall_time(), 3)
+    text, at = "\n".join(lines), round(wall_time(), 3)
     with progress("files read") as show:
         counts = purge(jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show)
     for pattern, count in counts.items():

@@ -74,7 +74,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             seeds=split_sources(opts.seeds),
             on_progress=on_progress,
         )
-    print_answer(result, lambda: _text(result), as_json=opts.json)
+    print_answer(result, _text(result), as_json=opts.json)
     for sentence in result.unreadable:
         sys.stderr.write(f"queue-build: {sentence}\n")
     return 2 if result.unreadable else 0

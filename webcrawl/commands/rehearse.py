@@ -103,14 +103,10 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         settings=overrides,
         command=[
             *words,
-            *(word for setting in options.set for word in ("-s", setting)),
-            *(word for name, value in arguments.items() for word in ("-a", f"{name}={value}")),
-            *(word for uri in options.output for word in ("-o", str(_feed_file(directory, uri)))),
-            *(
-                word
-                for uri in options.overwrite
-                for word in ("-O", str(_feed_file(directory, uri)))
-            ),
+            *(f"-s{setting}" for setting in options.set),
+            *(f"-a{name}={value}" for name, value in arguments.items()),
+            *(f"-o{_feed_file(directory, uri)}" for uri in options.output),
+            *(f"-O{_feed_file(directory, uri)}" for uri in options.overwrite),
         ],
         access_log=directory / "access.log",
     )

@@ -125,10 +125,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     started_at = reported_at = now()
     pages_reported = 0
 
-    def counts() -> tuple[int, int]:
-        stats = crawler.stats
-        return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
-
     def on_progress(path: Path, offset: int) -> None:
         """Remember that *path* was read up to *offset*, and log progress at intervals."""
         nonlocal position, reported_at, pages_reported
@@ -137,7 +133,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         if secs < interval:
             return
 
-        (pages, failed), bytes_done = counts(), sum(sizes[: paths.index(path)]) + offset
+        (pages, failed), bytes_done = _counts(crawler), sum(sizes[: paths.index(path)]) + offset
         line = (
             f"{elapsed(now() - started_at)} {counted(pages, 'page')} "
             f"({(pages - pages_reported) / secs:,.0f}/s), {failed:,} failed; "
@@ -166,8 +162,7 @@ def _print_result(crawler: Crawler, position: tuple[Path, int]) -> int:
 
     *position* is the file in which the replay stopped, and the offset there.
     """
-    stats = crawler.stats
-    pages, failed = stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
+    stats, (pages, failed) = crawler.stats, _counts(crawler)
     reason = stats.get_value("finish_reason", "")
     read = counted(stats.get_value("replay/files", 0), "file")
     print(f"{counted(pages, 'page')} of {read}, {failed:,} failed")
@@ -177,6 +172,12 @@ def _print_result(crawler: Crawler, position: tuple[Path, int]) -> int:
     if not reason or reason == "start_error" or failed:
         return 1
     return 2 if stats.get_value("replay/damaged_files") else 0
+
+
+def _counts(crawler: Crawler) -> tuple[int, int]:
+    """Return how many pages were processed, and on how many a module failed."""
+    stats = crawler.stats
+    return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
 
 
 Command = make_command(_run, syntax="[options] [JOBDIR|WARC|LARM ...]", options=_options, logs=True)

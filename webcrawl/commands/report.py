@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 
 from webcrawl.clock import wall_time
-from webcrawl.commands import Group, Options, Settings, UsageError, make_command, progress, take_job
+from webcrawl.commands import Group, Options, Settings, UsageError, job_of, make_command, progress
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -53,12 +53,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.report.sources import CrawlReader
     from webcrawl.storage.atomic import write_atomic
 
-    take_job(args, settings, only_job=True)
+    path = job_of(args, settings)
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise UsageError("--price-per-hour must be a number of dollars, at least 0")
 
-    path = Path(settings["JOBDIR"])
     output = opts.output or path / "report.html"
     jobdirs = jobdirs_of(path)
     if not output.parent.is_dir():

@@ -66,7 +66,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         host=opts.host,
     )
     marks = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
-    print_answer(result, lambda: _text(result, marks), as_json=opts.json, is_visible=True)
+    print_answer(result, _text(result, marks), as_json=opts.json, is_visible=True)
     return 0 if result.total else 1
 
 

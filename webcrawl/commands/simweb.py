@@ -239,26 +239,19 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
     crawl = shlex.join(["scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}", *options])
     last_name = world.host(world.hosts - 1).name
     addresses = world.address_list()
-    ports = f"HTTP on port {world.http_port}"
-    if world.https_share:
-        ports += f", HTTPS on port {world.https_port}"
-    services = [
-        f"{name} on port {port}"
-        for name, share, port in (
-            ("FTP", world.ftp, world.ftp_port),
-            ("Gopher", world.gopher, world.gopher_port),
-        )
-        if share
-    ]
-    others = (
-        f"\n              {', '.join(services)}, on an address for each host" if services else ""
+    services = (
+        ("HTTP", True, world.http_port),
+        ("HTTPS", world.https_share, world.https_port),
+        ("FTP", world.ftp, world.ftp_port),
+        ("Gopher", world.gopher, world.gopher_port),
     )
+    ports = ", ".join(f"{name} on port {port}" for name, is_served, port in services if is_served)
     truth = f"\n  truth       {opts.truth}" if opts.truth else ""
     print(
         f"The simulated internet is up: {counted(world.hosts, 'host')}, seed {world.seed}, "
         f"{opts.preset}.\n"
         f"  names       site00000.sim.test to {last_name}, by DNS on {web.dns} (UDP)\n"
-        f"  addresses   {addresses[0]} to {addresses[-1]}, {ports}{others}\n"
+        f"  addresses   {addresses[0]} to {addresses[-1]}, {ports}\n"
         f"  seeds       {opts.seeds_file} ({counted(world.seed_hosts, 'URL')})\n"
         f"  access log  {log_path}{truth}\n"
         f"  crawl it    {crawl}\n"

@@ -76,7 +76,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         use_seed(trace.seed)
         write_trace(opts.popular, most_popular(trace.fps, _MAX_POPULAR))
     properties = properties_of(trace)
-    print_answer(properties, lambda: text_of(properties), as_json=opts.json)
+    print_answer(properties, text_of(properties), as_json=opts.json)
     return 0
 
 

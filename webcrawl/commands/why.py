@@ -36,7 +36,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     # Bytes that are not UTF-8 are read as U+FFFD, as in pages.
     url = args[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     explanation = ask(Path(settings["JOBDIR"]), lambda view: explain(url, view, settings))
-    print_answer(explanation, lambda: why_text(explanation, now=wall_time()), as_json=opts.json)
+    print_answer(explanation, why_text(explanation, now=wall_time()), as_json=opts.json)
     return 1 if explanation.state in {"refused", "unknown"} else 0
 
 

@@ -8,7 +8,7 @@ simultaneously.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -32,20 +32,12 @@ class UndecodableError(msgspec.DecodeError):
     """Raised for bytes, or a value decoded from them, that do not have the expected form."""
 
 
-@overload
-def msgpack_decoder(kind: type[T], **more: Any) -> Callable[[_Bytes], T]: ...
-@overload
-def msgpack_decoder(kind: Any, **more: Any) -> Callable[[_Bytes], Any]: ...
-def msgpack_decoder(kind: Any, **more: Any) -> Callable[[_Bytes], Any]:
+def msgpack_decoder(kind: type[T], **more: Any) -> Callable[[_Bytes], T]:
     """Return a msgpack decoder for the type *kind*; *more* goes to ``msgspec.msgpack.Decoder``."""
     return _with_one_error(msgspec.msgpack.Decoder(kind, **more).decode)
 
 
-@overload
-def json_decoder(kind: type[T], **more: Any) -> Callable[[_Text], T]: ...
-@overload
-def json_decoder(kind: Any, **more: Any) -> Callable[[_Text], Any]: ...
-def json_decoder(kind: Any, **more: Any) -> Callable[[_Text], Any]:
+def json_decoder(kind: type[T], **more: Any) -> Callable[[_Text], T]:
     """Return a JSON decoder for the type *kind*; *more* goes to ``msgspec.json.Decoder``."""
     return _with_one_error(msgspec.json.Decoder(kind, **more).decode)
 

@@ -37,8 +37,6 @@ _MAX_CLIENTS = 8
 _REQUEST_SECS = 5.0
 # How long a client waits for an answer; the slowest commands take some seconds.
 _ANSWER_SECS = 60.0
-# The smallest maximum length of any system, without the zero byte at the end.
-_MAX_PATH_BYTES = 103
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -67,8 +65,6 @@ class ControlSocket:
         self._remove(_saved_path(self._jobdir))
         directory = tempfile.mkdtemp(prefix="webcrawl-", dir=_parent_directory())
         self._path = path = Path(directory) / _socket_name(self._jobdir)
-        if len(os.fsencode(path)) > _MAX_PATH_BYTES:
-            raise OSError(f"the path {path} is too long for a socket")
         self._server = await asyncio.start_unix_server(self._serve, path, limit=MAX_BYTES)
         path.chmod(0o600)
         write_atomic(self._jobdir / FILE, f"{path}\n".encode())

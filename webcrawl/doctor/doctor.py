@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from webcrawl.doctor.activity import CrawlActivity
     from webcrawl.doctor.histogram import Latencies
 
-# The cause that held for most of the last 20 s is named (two progress lines). Advice considers a
-# minute.
-_SECS, _ADVICE_SECS = 20.0, 60.0
+# The cause that held for most of the last 20 s is named (two progress lines).
+_SECS = 20.0
+# Advice considers this many looks, about a minute.
+_ADVICE_LOOKS = 60
 _MIN_LOOKS = 3
-# Other causes with less than this share of the minute do not matter for the advice.
+# Other causes with less than this share of that time do not matter for the advice.
 _MIN_SHARE = 0.1
 
 
@@ -57,8 +58,7 @@ class Doctor:
         #: Measures how long the processing modules hold the event loop.
         self.module_times = ModuleTimes(clock=clock)
         self._at = clock()
-        self._looks: deque[_Look] = deque()
-        self._recent: defaultdict[Cause, float] = defaultdict(float)
+        self._looks: deque[_Look] = deque(maxlen=_ADVICE_LOOKS)
         self._named = Cause.STARTING
         self._since = self._at
 
@@ -77,18 +77,7 @@ class Doctor:
         lags = sorted(look.use.lag for look in [*self._looks][-_MIN_LOOKS:]) or [lag]
         cause = cause_of(activity, use._replace(lag=min(lag, lags[len(lags) // 2])))
         self.secs[cause] += secs
-        self._recent[cause] += secs
         self._looks.append(_Look(secs, cause, activity, use))
-
-        # Forget looks that are older than a minute.
-        first = self._looks[0]
-        while (
-            len(self._looks) > _MIN_LOOKS
-            and sum(self._recent.values()) - first.secs >= _ADVICE_SECS
-        ):
-            self._recent[first.cause] -= first.secs
-            self._looks.popleft()
-            first = self._looks[0]
 
         is_certain = cause in CERTAIN
         recent: defaultdict[Cause, float] = defaultdict(float)
@@ -132,9 +121,12 @@ class Doctor:
 
         # More workers are not advised if they would soon meet another limit, or if the slow hosts
         # are left over from an outage.
-        shared_secs = sum(self._recent[cause] for cause in SHARED)
+        recent: defaultdict[Cause, float] = defaultdict(float)
+        for look in self._looks:
+            recent[look.cause] += look.secs
+        shared_secs = sum(recent[cause] for cause in SHARED)
         would_not_help = (
-            shared_secs > _MIN_SHARE * sum(self._recent.values()) or self._recent[Cause.OUTAGE] >= 1
+            shared_secs > _MIN_SHARE * sum(recent.values()) or recent[Cause.OUTAGE] >= 1
         )
         is_advised = not (would_not_help and self._named is Cause.WORKERS)
         return Diagnosis(

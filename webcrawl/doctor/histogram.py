@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 #: Number of buckets: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and all longer durations.
 BUCKETS = 33
@@ -48,7 +47,6 @@ def bound(bucket: int) -> float:
     return float((1 << bucket) / _PER_SEC)
 
 
-@dataclasses.dataclass(slots=True, eq=False, weakref_slot=True)
 class Latencies:
     """Latency histograms of a process and the hosts that it contacts.
 
@@ -61,17 +59,21 @@ class Latencies:
     lag: delay of the event loop.
     """
 
-    dns: Histogram = dataclasses.field(default_factory=Histogram)
-    connect: Histogram = dataclasses.field(default_factory=Histogram)
-    first_byte: Histogram = dataclasses.field(default_factory=Histogram)
-    download: Histogram = dataclasses.field(default_factory=Histogram)
-    rest: Histogram = dataclasses.field(default_factory=Histogram)
-    frontier: Histogram = dataclasses.field(default_factory=Histogram)
-    lag: Histogram = dataclasses.field(default_factory=Histogram)
+    dns: Histogram
+    connect: Histogram
+    first_byte: Histogram
+    download: Histogram
+    rest: Histogram
+    frontier: Histogram
+    lag: Histogram
 
-    def items(self) -> Iterator[tuple[str, Histogram]]:
+    def __init__(self) -> None:
+        for name in Latencies.__annotations__:
+            setattr(self, name, Histogram())
+
+    def items(self) -> Iterable[tuple[str, Histogram]]:
         """Return all histograms with their names."""
-        return ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
+        return vars(self).items()
 
     def stats(self) -> dict[str, float]:
         """Return count, mean, median and 99th percentile of all histograms with data.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from webcrawl.doctor.activity import CrawlActivity
 
+_FROM_ACTIVITY = ("waiting", "in_process", "workers", "ready", "resting", "due", "parked")
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State and diagnosis of a crawl's process at one moment.
@@ -56,14 +58,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             diagnosis=diagnosis,
             projection=projection,
             shards=dict(shards),
-            waiting=activity.waiting,
-            in_process=activity.in_process,
-            workers=activity.workers,
             busy=activity.on_wire,
-            ready=activity.ready,
-            resting=activity.resting,
-            due=activity.due,
-            parked=dict(activity.parked),
+            **{name: getattr(activity, name) for name in _FROM_ACTIVITY},
         )
 
 

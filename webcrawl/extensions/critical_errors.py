@@ -66,9 +66,8 @@ CRITICAL_URLS = "critical/urls.txt"
 _LOG_FILE_BYTES = 1 << 26
 _WARC_FILE_BYTES = 1 << 28
 _BREAKER_SECS = 60.0
-# A kind is a type of error in one place. These limit the stored errors of a kind, and the kinds.
+# A kind is a type of error in one place.
 _MAX_PER_KIND = 100
-_MAX_KINDS = 1000
 _MAX_TEXT = 2000
 _MAX_TRACE_LINES = 60
 _DOWNLOAD = "download"
@@ -186,8 +185,6 @@ class CriticalErrors:
         """Count *error*; log it and store *page*, unless there were too many of its kind."""
         self._crawler.stats.inc_value(f"critical/{where}")
         kind = where, type(error).__qualname__
-        if kind not in self._kind_counts and len(self._kind_counts) >= _MAX_KINDS:
-            return
         self._kind_counts[kind] += 1
         if self._kind_counts[kind] > _MAX_PER_KIND:
             return

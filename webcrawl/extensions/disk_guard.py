@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import whole
+from webcrawl.crawl.figures.counts import size
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
 
@@ -76,13 +77,13 @@ class DiskGuard:
         extra = {"spider": self._crawler.spider}
         if free[path] < self._floor_bytes:
             sentence = (
-                f"{_in_mib(free[path])} are free at {path}, less than DISK_MIN_FREE_BYTES "
-                f"({_in_mib(self._floor_bytes)}): free some space, and the crawl resumes by itself."
+                f"{size(free[path])} are free at {path}, less than DISK_MIN_FREE_BYTES "
+                f"({size(self._floor_bytes)}): free some space, and the crawl resumes by itself."
             )
             if pauses.hold(_NAME, sentence):
                 logger.warning("The crawl is paused: %s", sentence, extra=extra)
         elif free[path] >= self._resume_bytes and pauses.lift(_NAME):
-            logger.info("The crawl resumes: %s are free again", _in_mib(free[path]), extra=extra)
+            logger.info("The crawl resumes: %s are free again", size(free[path]), extra=extra)
 
 
 def _free_bytes(path: Path) -> int:
@@ -97,8 +98,3 @@ def _free_bytes(path: Path) -> int:
         return shutil.disk_usage(path).free
     except OSError:
         return 1 << 63
-
-
-def _in_mib(size_bytes: int) -> str:
-    """Format *size_bytes* in MiB."""
-    return f"{size_bytes / 2**20:,.0f} MiB"

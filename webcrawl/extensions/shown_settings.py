@@ -13,7 +13,6 @@ from webcrawl.configuration.secrets import masked
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-    from scrapy.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -21,19 +20,17 @@ logger = logging.getLogger(__name__)
 class ShownSettings:
     """Extension that logs the settings that differ from Scrapy's defaults, at DEBUG."""
 
-    def __init__(self, *, settings: Settings) -> None:
-        self._settings = settings
-
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         # Hide Scrapy's message, which is logged as soon as all extensions are created.
         logging.getLogger("scrapy.crawler").addFilter(
             lambda record: not str(record.msg).startswith("Overridden settings")
         )
-        extension = cls(settings=crawler.settings)
-        crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
-        return extension
 
-    def spider_opened(self) -> None:
-        shown = {name: masked(name, value) for name, value in overridden_settings(self._settings)}
-        logger.debug("Overridden settings:\n%s", pformat(shown))
+        def show() -> None:
+            overridden = overridden_settings(crawler.settings)
+            shown = {name: masked(name, value) for name, value in overridden}
+            logger.debug("Overridden settings:\n%s", pformat(shown))
+
+        crawler.signals.connect(show, signal=signals.spider_opened, weak=False)
+        return cls()

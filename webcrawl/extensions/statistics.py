@@ -39,7 +39,7 @@ class Statistics:
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
         self._every = every
-        self._pages = self._visits = 0
+        self._last = Counts(0, 0, {}, 0)
         self._at = self._began = 0.0
 
     @classmethod
@@ -70,14 +70,12 @@ class Statistics:
         line = progress_line(
             process.health.activity(),
             process.health.diagnosis(),
-            rate=(counts.pages - self._pages) / secs,
+            counts,
             secs=time - self._began,
-            pages=counts.pages,
-            given_up=sum(counts.given_up.values()),
-            visits=counts.visits,
-            visit_rate=(counts.visits - self._visits) / secs,
+            rate=(counts.pages - self._last.pages) / secs,
+            visit_rate=(counts.visits - self._last.visits) / secs,
         )
-        self._pages, self._visits, self._at = counts.pages, counts.visits, time
+        self._last, self._at = counts, time
 
         projection = process.health.update_projection()
         if projection and len(line) + len(projection) + 2 <= _MAX_CHARS:
@@ -88,25 +86,23 @@ class Statistics:
 def progress_line(
     state: CrawlActivity,
     diagnosis: Diagnosis,
+    counts: Counts,
     *,
-    rate: float,
     secs: float,
-    pages: int,
-    given_up: int,
-    visits: int = 0,
-    visit_rate: float = 0.0,
+    rate: float,
+    visit_rate: float,
 ) -> str:
     """Return the progress line, without the prefix of the log.
 
-    *rate* and *visit_rate* are pages and visits per second since the last line. *secs*, *pages*,
-    *given_up* (URLs) and *visits* (repeat visits) are totals of this run.
+    *counts* and *secs* are those of this run. *rate* and *visit_rate* are pages and visits per
+    second since the last line.
     """
-    visited = ""
+    visited, pages, visits = "", counts.pages, counts.visits
     if visits or state.due or state.fresh:
         visited = f", {counted(visits, 'visit', short(visits))} ({per_second(visit_rate)}/s)"
         visited += f", {counted(state.fresh, 'URL', short(state.fresh))} seen within 7 days"
     return (
         f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
-        f"({per_second(rate)}/s){visited}, {short(given_up)} given up; "
+        f"({per_second(rate)}/s){visited}, {short(sum(counts.given_up.values()))} given up; "
         f"{short(state.waiting)} waiting, {state.in_process:,} in process; {diagnosis.brief}"
     )

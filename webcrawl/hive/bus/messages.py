@@ -101,7 +101,7 @@ class MessageError(ValueError):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgpack_decoder(_Links | _Linked | LinkedHosts | EntryMessage | SeedsSent)
+_decode = msgpack_decoder(_Links | _Linked | LinkedHosts | EntryMessage | SeedsSent)  # type: ignore[arg-type]  # a union
 #: The encoded message that all seeds were sent.
 SEEDS_SENT = _encode(SeedsSent())
 

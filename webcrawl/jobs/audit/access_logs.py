@@ -11,6 +11,7 @@ import contextlib
 import gzip
 import heapq
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
@@ -150,10 +151,9 @@ def audit_logs(
 
 def _check_names(logs: Sequence[str]) -> None:
     """Raise FatalError if a log is given twice, because each request would overlap with itself."""
-    real_paths = [Path(name).resolve() for name in logs]
-    for name, path in zip(logs, real_paths, strict=True):
-        if real_paths.count(path) > 1:
-            raise FatalError(f"{name} is given twice")
+    for path, number in Counter(Path(name).resolve() for name in logs).items():
+        if number > 1:
+            raise FatalError(f"{path} is given twice")
 
 
 def sorted_by_start(

@@ -106,7 +106,10 @@ class Auditor:
         if record is None:
             record = self.keys[key] = KeyRecord(contact, contact.start, contact.end)
 
-        self._count_contact(contact)
+        self.contacts += 1
+        self.last = max(self.last, contact.end)
+        if self.first is None or contact.start < self.first:
+            self.first = contact.start
         record.contacts += 1
         if record.contacts > 1:
             if contact.start < record.last_start and contact.end <= record.last_start:
@@ -147,13 +150,6 @@ class Auditor:
         """The smallest gap of all keys, in microseconds; None if no key had two contacts."""
         gaps = (record.smallest for record in self.keys.values() if record.smallest is not None)
         return min(gaps, default=None)
-
-    def _count_contact(self, contact: LoggedRequest) -> None:
-        """Count *contact* in the totals of all keys."""
-        self.contacts += 1
-        self.last = max(self.last, contact.end)
-        if self.first is None or contact.start < self.first:
-            self.first = contact.start
 
     def _add_violation(
         self, key: str, record: KeyRecord, contact: LoggedRequest, missing: int

@@ -53,26 +53,35 @@ class LoggedRequest(NamedTuple):
 def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
     """Parse *text*, a line without its line end. Returns None if the format is unknown.
 
+    Times in a job's own log are by the crawler's clock.
+
     *log* and *line* are the file name and the line number. Strings that many lines share are kept
     in memory only once.
     """
     if text.startswith("{"):
-        return _parse_own_line(text, log=log, line=line)
-    match = _SIMWEB.fullmatch(text)
-    if match is None:
-        return None
-    start, end = _to_micros(match["start"]), _to_micros(match["end"])
+        try:
+            fields = _decode(text)
+        except UndecodableError:
+            return None  # a line of an older webcrawl does not say when the request was sent
+        url, host, address = fields.url, host_of(fields.url), ""
+        start = round(fields.sent * MICRO)
+        end = start + max(round(fields.took * MICRO) - _ROUNDING_MICROS, 0)
+    else:
+        match = _SIMWEB.fullmatch(text)
+        if match is None:
+            return None
+        host, address = host_of(match["origin"]), match["address"]
+        request_words = match["request"].split(" ")
+        url = match["origin"] + request_words[len(request_words) > 1]
+        start, end = _to_micros(match["start"]), _to_micros(match["end"])
     if end < start:
         return None
-    request_words = match["request"].split(" ")
     return LoggedRequest(
         start=start,
         end=end,
-        host=intern(host_of(match["origin"])[:_HOST_CHARS]),
-        address=intern(match["address"][:_HOST_CHARS]),
-        url=_shorten(
-            match["origin"] + (request_words[1] if len(request_words) > 1 else request_words[0])
-        ),
+        host=intern(host[:_HOST_CHARS]),
+        address=intern(address[:_HOST_CHARS]),
+        url=url if len(url) <= _URL_CHARS else url[: _URL_CHARS - 1] + "…",
         log=log,
         line=line,
     )
@@ -94,32 +103,6 @@ def is_without_contact(text: str) -> bool:
     return text.startswith("{") and not any(name in text for name in _CONTACT)
 
 
-def _parse_own_line(text: str, *, log: str, line: int) -> LoggedRequest | None:
-    """Parse *text*, a line of a job's own log; its times are by the crawler's clock.
-
-    Returns None for a line of an older webcrawl, which does not say when the request was sent.
-    """
-    try:
-        fields = _decode(text)
-    except UndecodableError:
-        return None
-    start = round(fields.sent * MICRO)
-    return LoggedRequest(
-        start=start,
-        end=start + max(round(fields.took * MICRO) - _ROUNDING_MICROS, 0),
-        host=intern(host_of(fields.url)[:_HOST_CHARS]),
-        address="",
-        url=_shorten(fields.url),
-        log=log,
-        line=line,
-    )
-
-
 def _to_micros(text: str) -> int:
     """Convert *text*, seconds with six decimals, to microseconds."""
     return int(text[:-7]) * MICRO + int(text[-6:])
-
-
-def _shorten(url: str) -> str:
-    """Cut *url* to the length that is displayed."""
-    return url if len(url) <= _URL_CHARS else url[: _URL_CHARS - 1] + "…"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
@@ -26,42 +26,38 @@ _DONE_LOG_LOST = (
 _IGNORED = "it is ignored"
 
 
-class QueueOnDisk(NamedTuple):
-    """A queue on disk, with its *name* in the report."""
-
-    name: str
-    path: Path
-    fifo: FifoSnapshot
-
-
 def check_frontier(path: Path, snapshot: bytes, findings: Findings) -> None:
     """Check the files in the directory *path* of the frontier in *snapshot*."""
     state = decode_snapshot(snapshot)
-    for queue in _queues_on_disk(path, state):
-        _check_queue(queue, findings)
+    for name, queue_path, fifo in _queues_on_disk(path, state):
+        _check_queue(name, queue_path, fifo, findings)
     _check_done_log(path / "done", state.segment, findings)
 
 
-def _queues_on_disk(path: Path, state: FrontierSnapshot) -> Iterator[QueueOnDisk]:
-    """Yield all queues in *state* that may have files; *path* is the frontier's directory."""
+def _queues_on_disk(
+    path: Path, state: FrontierSnapshot
+) -> Iterator[tuple[str, Path, FifoSnapshot]]:
+    """Yield all queues in *state* that may have files; *path* is the frontier's directory.
+
+    Each is its name in the report, its directory, and its snapshot.
+    """
     for number, fifo in enumerate(state.levels, start=1):
-        yield QueueOnDisk(f"level {number}", path / "front" / f"{number:02d}", fifo)
+        yield f"level {number}", path / "front" / f"{number:02d}", fifo
     for reason, fifo in state.parked.items():
-        yield QueueOnDisk(f"URLs parked for {reason}", path / "parked" / reason, fifo)
+        yield f"URLs parked for {reason}", path / "parked" / reason, fifo
     for name, fifo in state.due.items():
-        queue_name = f"URLs that are {name.replace('_', ' in hour ')}"
-        yield QueueOnDisk(queue_name, path / "due" / name, fifo)
+        yield f"URLs that are {name.replace('_', ' in hour ')}", path / "due" / name, fifo
     for queue in state.queues:
         if queue.overflow is not None:
             overflow = overflow_path(path / "back", queue.number)
-            yield QueueOnDisk(f"host {queue.host}", overflow, queue.overflow)
+            yield f"host {queue.host}", overflow, queue.overflow
 
 
-def _check_queue(queue: QueueOnDisk, findings: Findings) -> None:
-    """Check the files of *queue*, and add what is damaged to *findings*."""
+def _check_queue(name: str, path: Path, fifo: FifoSnapshot, findings: Findings) -> None:
+    """Check the files of the queue *name* in *path*, and add what is damaged to *findings*."""
     damaged: list[tuple[Path, int, str]] = []
     readable = 0
-    for file, piece in scan_fifo(queue.path, queue.fifo):
+    for file, piece in scan_fifo(path, fifo):
         findings.on_progress(piece.end - piece.start)
         if isinstance(piece, Gap):
             damaged.append((file, piece.start, unreadable(piece)))
@@ -77,12 +73,12 @@ def _check_queue(queue: QueueOnDisk, findings: Findings) -> None:
         readable += len(items)
 
     # Damage may be anywhere in a queue, so its consequence is known only now.
-    missing = queue.fifo.overflow - readable
+    missing = fifo.overflow - readable
     if missing and not damaged:
-        problem = f"{readable:,} entries instead of {queue.fifo.overflow:,}"
-        damaged.append((queue.path, 0, problem))
-    length = counted(length_of(queue.fifo), "URL")
-    consequence = f"{missing:,} of {length} waiting in {queue.name} cannot be read"
+        problem = f"{readable:,} entries instead of {fifo.overflow:,}"
+        damaged.append((path, 0, problem))
+    length = counted(length_of(fifo), "URL")
+    consequence = f"{missing:,} of {length} waiting in {name} cannot be read"
     for file, offset, problem in damaged:
         findings.add(file, offset, problem, consequence)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from array import array
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -202,18 +202,14 @@ def push(
     up to 1,000 entries, encoded by *encoded*; by default they become live seeds of a hive.
     *on_progress* is called with a count and its unit.
     """
-    counts, items = PutBack(), list[bytes]()
+    counts = PutBack()
     lines = _idle_lines(jobdir, selects, counts, on_progress, visits=True)
     others = (entry_of(line, "", rank=0, visits=True) for line in lines)
-    for entry in chain(_due_entries(jobdir, selects, counts), others):
-        items.append(encoded(entry))
-        counts.urls += 1
-        if len(items) == _PUSH_SIZE:
-            pushed(items)
-            items.clear()
-            on_progress(counts.urls, "URLs pushed")
-    if items:
-        pushed(items)
+    items = map(encoded, chain(_due_entries(jobdir, selects, counts), others))
+    while batch := [*islice(items, _PUSH_SIZE)]:
+        pushed(batch)
+        counts.urls += len(batch)
+        on_progress(counts.urls, "URLs pushed")
     return counts
 
 

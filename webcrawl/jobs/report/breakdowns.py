@@ -7,6 +7,7 @@ from collections import defaultdict
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from webcrawl.crawl.figures.counts import size
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import shares_of
 from webcrawl.jobs.report.chart import lines, scaled
@@ -18,7 +19,6 @@ from webcrawl.jobs.report.figures import (
     rate,
     share,
     shares,
-    size,
     span,
     stamp,
 )

@@ -60,21 +60,6 @@ def share(part: float, whole: float) -> str:
     return f"{percent:.1f}%" if percent >= 0.1 else "< 0.1%"
 
 
-def size(count: float) -> str:
-    """Format a number of bytes, *count*.
-
-    >>> [size(count) for count in (0, 999, 1000, 1_234_567, 5e15)]
-    ['0 B', '999 B', '1.0 kB', '1.2 MB', '5,000.0 TB']
-    """
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in ("kB", "MB", "GB"):
-        count /= 1000
-        if count < 999.95:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1000:,.1f} TB"
-
-
 def span(secs: float) -> str:
     """Format a duration of *secs* seconds.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # A number, with or without a unit; not a date or a range.
-_NUMBER = re.compile(r"[<$]? ?\d[\d,]*(\.\d+)?([%kKMGT+]| \w+)?")
+_NUMBER = re.compile(r"[<$]? ?\d[\d,]*(\.\d+)?([%+]| ?[A-Za-z]\w*)?")
 
 
 def page(model: ReportPage) -> str:

@@ -11,7 +11,7 @@ from itertools import accumulate
 from shutil import disk_usage
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.figures.counts import Counts, module_failures, short
+from webcrawl.crawl.figures.counts import Counts, module_failures, short, size
 from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, now
 from webcrawl.jobs.report.figures import (
@@ -21,7 +21,6 @@ from webcrawl.jobs.report.figures import (
     over_time,
     rate,
     share,
-    size,
     span,
     stamp,
 )
