@@ -30,6 +30,8 @@ from webcrawl.simweb.pages import (
     redirect_target,
     size_of,
 )
+from webcrawl.simweb.rendering import subresources_of
+from webcrawl.simweb.replies import reply_to
 
 
 def pages_of(world, hosts):
@@ -48,11 +50,13 @@ def digest(name):
         if found.leaf.status == 200:
             for part in body_of(world, found):
                 total.update(part)
+        for host, target in subresources_of(world, found) if found.is_scripted else ():
+            total.update(b"".join(reply_to(world, host, target, gzip=False).parts))
     return total.hexdigest()
 
 
 def test_the_same_seed_is_the_same_bytes_in_another_process():
-    names = ("mercator", "bench")
+    names = ("mercator", "bench", "rendered")
     script = f"from tests.simweb.test_pages import digest; print(*map(digest, {names}))"
     there = subprocess.run(
         [sys.executable, "-c", script],

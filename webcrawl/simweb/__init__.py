@@ -30,6 +30,7 @@ from webcrawl.simweb.process import SimWebProcess, start_in_process
 from webcrawl.simweb.server import serve
 from webcrawl.simweb.truth import (
     allowed_urls,
+    browser_truth,
     fetchable_urls,
     is_endless_url,
     reachable_urls,
@@ -47,6 +48,7 @@ __all__ = [
     "SimWebProcess",
     "World",
     "allowed_urls",
+    "browser_truth",
     "fetchable_urls",
     "is_endless_url",
     "preset",
