@@ -30,8 +30,6 @@ from webcrawl.simweb.pages import (
     redirect_target,
     size_of,
 )
-from webcrawl.simweb.rendering import subresources_of
-from webcrawl.simweb.replies import reply_to
 
 
 def pages_of(world, hosts):
@@ -50,8 +48,6 @@ def digest(name):
         if found.leaf.status == 200:
             for part in body_of(world, found):
                 total.update(part)
-        for host, target in subresources_of(world, found) if found.is_scripted else ():
-            total.update(b"".join(reply_to(world, host, target, gzip=False).parts))
     return total.hexdigest()
 
 

@@ -52,7 +52,7 @@ _SENT_VALIDATORS = (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 0))
 _CACHING = (
     "",
     "Cache-Control: max-age=600\r\n",
-    "Cache-Control: no-cache\r\nETag: {etag}\r\n",
+    'Cache-Control: no-cache\r\nETag: "{name}"\r\n',
     "Expires: Fri, 31 Dec 2100 23:59:59 GMT\r\n",
 )
 _JAVASCRIPT = "Content-Type: text/javascript\r\nAccess-Control-Allow-Origin: *\r\n"
@@ -155,11 +155,10 @@ def _subresource(world: World, host: HostSpec, target: str, known: Known) -> Hos
     """Return the reply for *target* if it is a script or the data of a page with a script."""
     match = SCRIPT.fullmatch(target)
     if match and match[1] in SCRIPTS:
-        etag = f'"{match[1]}"'
-        headers = (_JAVASCRIPT + _CACHING[host.index % 4].format(etag=etag)).encode()
-        if known[0] == etag:
-            return HostReply(304, headers, [])
-        return HostReply(200, headers, [SCRIPTS[match[1]].encode()])
+        headers = _JAVASCRIPT + _CACHING[host.index % 4].format(name=match[1])
+        if f"ETag: {known[0]}\r\n" in headers:
+            return HostReply(304, headers.encode(), [])
+        return HostReply(200, headers.encode(), [SCRIPTS[match[1]].encode()])
 
     match = DATA.fullmatch(target)
     found_page = find_page(world, host, match[2]) if match else None

@@ -50,6 +50,7 @@ _ENDLESS = re.compile(rf"https?://(?:[^/]+/(?:calendar|maze)/|[^/:]+\.(?:{_FARM}
 class InBrowser(NamedTuple):
     """What a browser finds on a page."""
 
+    page: PageSpec
     links: frozenset[str]  # URLs
     gains: bool  # whether text and links are there only after rendering
 
@@ -93,6 +94,7 @@ def browser_truth(world: World, user_agent: str | None) -> dict[str, InBrowser]:
             is_complete = _is_complete(world, found_page, may_fetch)
             keys = links_of(world, found_page) if is_complete else []
             found[url_of(world, key)] = InBrowser(
+                found_page,
                 frozenset(url_of(world, link) for link in keys),
                 is_complete and not _is_complete(world, found_page, None),
             )
@@ -164,8 +166,9 @@ def _is_complete(
     """
     if not (found_page.is_scripted and found_page.host.rendering in CLIENT_RENDERED):
         return True
-    needed = subresources_of(world, found_page)
-    return may_fetch is not None and all(may_fetch(host, target) for host, target in needed)
+    return may_fetch is not None and all(
+        may_fetch(*one) for one in subresources_of(world, found_page)
+    )
 
 
 def _rules(world: World, user_agent: str | None) -> Callable[[HostSpec, str], bool]:
@@ -173,7 +176,7 @@ def _rules(world: World, user_agent: str | None) -> Callable[[HostSpec, str], bo
     if user_agent is None:
         return lambda _host, _target: True
     rules_of = functools.cache(lambda index: _rules_of(world, world.host(index), user_agent))
-    return lambda host, target: bool(rules_of(host.index)(host.origin + target))
+    return lambda host, target: rules_of(host.index)(host.origin + target)
 
 
 def _rules_of(world: World, host: HostSpec, user_agent: str) -> Callable[[str], bool]:
