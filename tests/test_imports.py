@@ -31,6 +31,7 @@ FLOORS = [
         dupefilter hosts
         revisit
         crawl
+        render
         hive
         scheduler jobs
         control

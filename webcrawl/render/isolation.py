@@ -1,0 +1,143 @@
+"""Starts programs that have no network and see no files but the system's and their own.
+
+The program runs in namespaces: a network without interfaces that work, a tree of files that has the
+system's programs (read-only) and one directory, its own processes only. As root these are plain
+namespaces, and the program runs as ``nobody``; else they are user namespaces. Chromium's own
+sandbox works inside of both. The commands are those of util-linux 2.38 or newer.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+_NOBODY = 65534
+# Seconds that the namespaces may take to set up.
+_TRY_SECS = 20.0
+
+# The program's end of two pipes is 3 and 4, as Chromium wants them. `setpriv` and `unshare` end the
+# program when the process that started it ends, even if that is killed.
+_RUN = 'cd "$own" && ulimit -c 0 && ulimit -f 409600 && exec "$@" 3<&0 4>&1 </dev/null >&2'
+_ENTER = f"""
+set -eu
+root=$1 own=$2 program=$3
+shift 3
+mount -t tmpfs -o mode=755 none "$root"
+cd "$root"
+mkdir -p proc dev/shm tmp etc old ".$own"
+chmod 1777 dev/shm tmp
+for path in /usr /bin /sbin /lib /lib32 /lib64 /etc/alternatives /etc/chromium.d /etc/fonts \
+    /etc/ld.so.cache "$program"; do
+  if [ -L "$path" ]; then cp -P "$path" ".$path"
+  elif [ -d "$path" ]; then
+    mkdir -p ".$path"
+    mount --rbind "$path" ".$path"
+    mount -o remount,bind,ro ".$path" || true  # in a user namespace its owner is nobody anyway
+  elif [ -e "$path" ]; then touch ".$path"; mount --bind "$path" ".$path"
+  fi
+done
+for device in full null random urandom zero; do
+  touch "dev/$device"
+  mount --bind "/dev/$device" "dev/$device"
+done
+mount --bind "$own" ".$own"
+mount -t proc proc proc
+pivot_root . old
+umount -l /old
+{_RUN}
+"""
+_PLAIN = f"own=$1; shift; {_RUN}"
+_LEAVE_ROOT = [
+    *("setpriv", "--reuid", str(_NOBODY), "--regid", str(_NOBODY), "--clear-groups"),
+    *("--bounding-set", "-all", "--inh-caps", "-all"),
+]
+
+
+class Isolation:
+    """Directory of a program, and the command that runs it in namespaces.
+
+    ``warning`` is a sentence if this machine does not allow namespaces, else "". The program then
+    sees the network and all files that its user may read, and its own rules have to do. It never
+    runs as root.
+    """
+
+    def __init__(self, executable: str) -> None:
+        """Make the directory. *executable* is the path of the program."""
+        self._base = Path(tempfile.mkdtemp(prefix="webcrawl-render-"))
+        self._root = self._base / "root"
+        #: The program's home.
+        self.directory = self._base / "own"
+        self._program = str(Path(executable).resolve().parent)
+        for path in (self._root, self.directory):
+            path.mkdir()
+        if os.geteuid() == 0:
+            for path in (self._base, self._root, self.directory):
+                os.chown(path, _NOBODY, _NOBODY)
+        self.warning = ""
+        if not self._is_allowed():
+            self.warning = (
+                "This machine does not allow namespaces, so only the rendering engine's own rules "
+                "keep pages from the network and from files: allow user namespaces, or render on "
+                "another machine."
+            )
+
+    def command(self, program: list[str]) -> list[str]:
+        """Return the command that runs *program*, with pipes for its descriptors 3 and 4.
+
+        The command's standard input and output are the other ends.
+        """
+        as_root = os.geteuid() == 0
+        start = ["nice", "-n", "10", "setpriv", "--pdeathsig", "KILL"]
+        if self.warning:
+            leave = _LEAVE_ROOT if as_root else []
+            return [*start, *leave, "sh", "-c", _PLAIN, "sh", str(self.directory), *program]
+        leave = _LEAVE_ROOT
+        users: list[str] = []
+        if not as_root:
+            users = ["--user", "--map-root-user"]
+            leave = ["unshare", "--user", f"--map-user={_NOBODY}", f"--map-group={_NOBODY}"]
+        enter = ["--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child"]
+        places = [str(self._root), str(self.directory), self._program]
+        return [
+            *start,
+            "unshare",
+            *users,
+            *enter,
+            "sh",
+            "-c",
+            _ENTER,
+            "sh",
+            *places,
+            *leave,
+            *program,
+        ]
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the program: nothing of ours, so no keys."""
+        own = str(self.directory)
+        names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+        path = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
+        return path | dict.fromkeys(names, own)
+
+    def remove(self) -> None:
+        """Delete the directory. The program must have ended."""
+        shutil.rmtree(self._base, ignore_errors=True)
+
+    def _is_allowed(self) -> bool:
+        self.warning = ""
+        try:
+            tried = subprocess.run(  # noqa: S603  # all words are ours
+                self.command(["true"]),
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_TRY_SECS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return tried.returncode == 0
