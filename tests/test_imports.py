@@ -30,8 +30,8 @@ FLOORS = [
         frontier seen net pipelines
         dupefilter hosts
         revisit
-        crawl
         render
+        crawl
         hive
         scheduler jobs
         control

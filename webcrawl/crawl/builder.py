@@ -46,6 +46,7 @@ from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.crawl.shard.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
 from webcrawl.crawl.shard.shards import Shards
+from webcrawl.crawl.rendering import passes_of, render_mode
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
@@ -76,6 +77,7 @@ from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
+from webcrawl.render.passes import RenderGate
 from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.visits import Visits
 from webcrawl.seen.caches import trace_seed
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.remote_shards import RemoteShards
     from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
+    from webcrawl.render.passes import Passes
     from webcrawl.seen import Eliminator
 
 # Number of seed hosts whose ranks are remembered, and of seed sites.
@@ -196,6 +199,7 @@ class ProcessBuilder:
         self._trap_exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
         visits = Visits.from_crawler(crawler, importance=self._ranks.importance)
         self._visits = visits if flag(settings, "REVISIT") else None
+        self._rendering: Passes | None = None
         self._back_queue_count = (
             whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         )
@@ -203,6 +207,14 @@ class ProcessBuilder:
         self._sizes["queues"] = max(self._back_queue_count, self._sizes["queues"])
 
         self.shards = Shards(number=number, remote=remote)
+        if render_mode(settings) != "0":
+            self._rendering = passes_of(
+                settings,
+                jobdir=self._jobdir,
+                shards=self.shards,
+                rules=self._rules,
+                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
+            )
         for shard_number in held:
             self.shards.add(self.shard(shard_number))
         self.shards.resize()
@@ -244,6 +256,7 @@ class ProcessBuilder:
                 stop=self.stop,
                 visits=self._visits,
                 live=self._live,
+                rendering=self._rendering,
             ),
             hooks=hooks,
             pages=PageIntake(
@@ -348,6 +361,7 @@ class ProcessBuilder:
             hosts=self._build_host_services(
                 records, self._build_budgets(records, frontier, seen, clock), clock
             ),
+            is_fetched=None if self._rendering is None else self._rendering.has,
         )
         shard.resize(len(self.shards) + 1)
         return shard
@@ -420,6 +434,8 @@ class ProcessBuilder:
         origins = OriginRests(records=records, clock=clock)
 
         gates: list[Gate] = [*quotas, *traps.gates()]
+        if self._rendering is not None:
+            gates.insert(0, RenderGate(self._rendering, clock=now))
         if self._max_depth:
             depth_order = DepthOrder(
                 hosts=lambda: frontier.hosts + frontier.leased,

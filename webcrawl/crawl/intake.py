@@ -17,12 +17,14 @@ from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.crawl.job.state_directory import shard_name
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.lease.plain_requests import NotPlainError
+from webcrawl.crawl.lease.stored_exchange import exchange_of
 from webcrawl.crawl.links.link_counts import LinkCounts
-from webcrawl.crawl.links.link_extractor import in_slices
+from webcrawl.crawl.links.link_extractor import HTML_TYPES, in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import FatalError
-from webcrawl.signals import CONTENT_SEEN, UNCHANGED
+from webcrawl.render.passes import RENDERING
+from webcrawl.signals import CONTENT_SEEN, SUBRESOURCE, UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
 
 if TYPE_CHECKING:
@@ -81,6 +83,9 @@ class Intake:
         self._job = state.resources.job
         self._remote = state.shards.remote
         self._key_of = state.rules.key_of
+        self._rules = state.rules
+        self._rendering = services.rendering
+        self._render_mode = render_mode(services.crawler.settings)
         self._crawler = services.crawler
         self._reading = services.reading
         self._stop = services.stop
@@ -118,6 +123,11 @@ class Intake:
             return []
         page = page_of(response, fetch, schemes=self._page_links.schemes)
         page.origin = fetch
+        if fetch.lease.entry.kind == SUBRESOURCE:
+            await self._leases.items.hand_over(page, fetch, SUBRESOURCE)
+            return []
+        if self._awaits_rendering(page, response, fetch):
+            return []
         links, slow_links = self._read(page, fetch)
 
         if fetch.page.is_same:
@@ -134,6 +144,29 @@ class Intake:
             await self._leases.items.hand_over(page, fetch, CONTENT_SEEN)
             return []
         return [page] if is_accepted else []
+
+    def _awaits_rendering(self, page: Page, response: Response, fetch: Fetch) -> bool:
+        """Return whether *page* has to be rendered first. Then its exchange is in the store."""
+        rendering, entry = self._rendering, fetch.lease.entry
+        if rendering is None or fetch.rendered is not None or entry.extra:
+            return False
+        if not (page.is_document and page.content_type in HTML_TYPES and self._may_render(page)):
+            return False
+        if rendering.is_full:
+            self._crawler.stats.inc_value("render/skipped")
+            return False
+        try:
+            rendering.keep(entry, exchange_of(response, fetch))
+        except OSError as error:
+            self._leases.completion.put_back_unstored(fetch, error)
+        fetch.page.awaits_rendering = True
+        return True
+
+    def _may_render(self, page: Page) -> bool:
+        """Return whether the settings, and the commands of the user, let *page* be rendered."""
+        rules = self._rules.hosts
+        mode = rules.url_policy(page.url).render or self._render_mode
+        return mode != "0" and not rules.lets_pass(RENDERING, page.url)
 
     def _read(self, page: Page, fetch: Fetch) -> tuple[Sequence[Link], SlowLinks | None]:
         """Parse *page* as ``PageIntake.read`` does, watched in case that takes too long.

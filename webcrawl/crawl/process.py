@@ -151,7 +151,13 @@ class Process:
             completion=leases.completion,
             may_end=hooks.may_end,
             awaits=hooks.awaits,
-            reported=[shards, self.pauses, self.intake.link_counts, *hooks.reported],
+            reported=[
+                shards,
+                self.pauses,
+                self.intake.link_counts,
+                *filter(None, [services.rendering]),
+                *hooks.reported,
+            ],
             totals=self._totals,
         )
         self.checkpoints = Checkpointer(
@@ -184,6 +190,10 @@ class Process:
         self.parts.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)
         services.outcome_log.open()
         services.reading.open()
+        if (rendering := services.rendering) is not None:
+            if warning := rendering.open(forgets=job.own.rebooted or job.kept.is_copy):
+                logger.warning("%s", warning)
+            rendering.resume()
         self._totals.open(job.own.saved("totals"))
         job.own.attach("totals", self._totals)
         if self._temporary is None and job.is_behind:
@@ -234,6 +244,8 @@ class Process:
             services.outcome_log.close()
             self._state.close(stop.fail)
             services.reading.close()
+            if services.rendering is not None:
+                services.rendering.close()
 
     def work(self) -> None:
         """Do a slice of background work.
@@ -242,6 +254,8 @@ class Process:
         rules that have changed. Raises the errors of these steps, such as OSError.
         """
         leases, rules = self.parts.leases, self._state.rules
+        if self._services.rendering is not None and not self.stop.is_ending:
+            self._services.rendering.work()
         self.shards.work(self._hooks.supply())
         leases.side_downloads.refuse_leaving()
         lease_secs = self._services.live.lease_secs

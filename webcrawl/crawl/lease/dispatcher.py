@@ -11,7 +11,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.completion import Way
-from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
+from webcrawl.crawl.lease.outcome_log import OVER_BUDGET
+from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, SUBRESOURCE, Entry
 from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import errback_error
@@ -58,7 +59,18 @@ class Dispatcher:
             completion.end_unsent(lease, Way.DROP)
             return None
 
-        if entry.kind not in NO_URLS:
+        rendering = self.services.rendering
+        if rendering is not None and (page := rendering.rendered(entry)) is not None:
+            # It was fetched before, so its host is not contacted.
+            fetch = completion.begin(lease, history=history_of(entry), rendered=page)
+            request = self.requests.for_entry(entry, {})
+            assert request is not None  # only links are rendered
+            return fetch.bind(request)
+
+        if entry.kind == SUBRESOURCE:
+            if shard.admission.refusal(entry):
+                return self._refuse(lease, OVER_BUDGET)
+        elif entry.kind not in NO_URLS:
             reason = shard.admission.stops(entry)
             if reason:
                 completion.end_unsent(lease, Way.PARK, reason)
@@ -112,10 +124,14 @@ class Dispatcher:
     def _is_wanted(self, entry: Entry) -> bool:
         """Return whether *entry* is still needed.
 
-        False if the side download is over, or a newer robots redirect has replaced this one.
+        False if the side download is over, if a newer robots redirect has replaced this one, or if
+        no page waits for the subresource.
         """
         if entry.kind == ASIDE:
             return entry.via in self.side_downloads
+        rendering = self.services.rendering
+        if entry.kind == SUBRESOURCE:
+            return rendering is not None and rendering.is_pending(entry.url)
         if entry.kind != ROBOTS_REDIRECT:
             return True
         shard = self.services.shards.find(entry.via)  # None: it has left
@@ -218,6 +234,8 @@ class Dispatcher:
         """
         history = history_of(lease.entry)
         headers = {}
+        if self.services.rendering is not None and lease.entry.kind == SUBRESOURCE:
+            headers = self.services.rendering.store.validators(lease.entry.url)
         if history is not None:
             headers = conditional_headers(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers)

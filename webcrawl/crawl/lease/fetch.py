@@ -17,6 +17,7 @@ from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.walls import WALLS
+from webcrawl.render.passes import RenderedPage
 from webcrawl.revisit.history import History, validators
 from webcrawl.revisit.visit import Answer
 
@@ -54,6 +55,7 @@ class Fetch(msgspec.Struct, eq=False):
     is_released: the host was released, or the frontier has taken URL and host back.
     page: the result of processing the page.
     history: facts about the URL's document from earlier fetches; None at the first fetch.
+    rendered: the page in the store that answers instead of the host; None if the host does.
     """
 
     lease: Lease[Shard]
@@ -74,6 +76,7 @@ class Fetch(msgspec.Struct, eq=False):
     is_released: bool = False
     page: PageResult = msgspec.field(default_factory=PageResult)
     history: History | None = None
+    rendered: RenderedPage | None = None
 
     def bind(self, request: Request) -> Request:
         """Link *request*, which will be sent for this contact, to this Fetch, and return it."""

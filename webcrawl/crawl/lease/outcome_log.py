@@ -84,6 +84,8 @@ INFO_LOG = "logs/info.jsonl"
 
 #: Outcome of URLs that robots.txt denies.
 DENIED = "robots_denied"
+#: Outcome of subresources whose host or domain is over a budget.
+OVER_BUDGET = "over_budget"
 #: Outcome of parked URLs that a user has dropped, see control/table.py.
 DROPPED = "dropped"
 #: Every outcome of a URL except ``http_NNN``: those of fetches, those of URLs for which nothing was
@@ -94,6 +96,7 @@ NAMES = OUTCOMES | {
     "crawl_delay_too_long",
     "excluded",
     "host_failing",
+    OVER_BUDGET,
     DROPPED,
     "replaced",
 }
