@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -72,9 +73,11 @@ _REFUSED = {
     "TextTrack": "media",
     "EventSource": "EventSource",
 }
-# Not sent to the engine again: the body is decoded, and cookies are not kept.
-_DROPPED = frozenset(
-    ("content-encoding", "content-length", "transfer-encoding", "set-cookie", "connection")
+# Not sent to the engine: the body is decoded, cookies are not kept, `_permission` has the last two.
+_DROPPED = re.compile(
+    "content-(encoding|length)|transfer-encoding|connection|set-cookie"
+    "|access-control-allow-(origin|credentials)",
+    re.IGNORECASE,
 )
 
 # In the page's own world, before its scripts: what never comes to `Fetch` is reported. The page can
@@ -90,6 +93,12 @@ _REPORTER = """
   wrap("WebSocket", true); wrap("WebTransport", true);
   wrap("RTCPeerConnection", false); wrap("webkitRTCPeerConnection", false);
   wrap("SharedWorker", false);
+  Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
+  if (location.protocol === "data:") { report("data-document"); stop(); }
+  if (self === top) {  // frames, in which observers of scrolling are called
+    const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
+    frame();
+  }
   if (self.ServiceWorkerContainer) ServiceWorkerContainer.prototype.register = url => {
     report("service-worker " + new URL(url, location.href));
     return Promise.reject(new DOMException("refused", "SecurityError"));
@@ -193,7 +202,7 @@ class Chromium:
         call("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
 
     def render(self, page: Pass, stored: LookUp) -> Rendering:
-        """Render *page* in the tab. The process may have to be replaced afterwards, as in Engine."""
+        """Render *page* in the tab."""
         assert self._process is not None
         run = _Run(
             page,
@@ -216,6 +225,19 @@ class Chromium:
         if self._isolation is not None:
             self._isolation.remove()
             self._isolation = None
+
+
+def _permission(headers: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the header fields that let a page read the answer to a request with *headers*.
+
+    The crawl sends no Origin, so the server has not said whether the page may.
+    """
+    fields = {
+        "Origin": headers.get("Origin"),
+        "Headers": headers.get("Access-Control-Request-Headers"),
+        "Credentials": "true",
+    }
+    return [(f"Access-Control-Allow-{name}", value) for name, value in fields.items() if value]
 
 
 class _StopError(Exception):
@@ -276,7 +298,7 @@ class _Run(_Conversation):
         self._began = clock()
         self.deadline = self._began + page.bounds.wall_secs
         self._next_look = 0.0
-        self._given = self._loaded = self._settled = self._closing = False
+        self._given = self._settled = self._closing = False
         self._cpu_before = usage_of(pid).cpu_secs
         self._rendering = Rendering("settled")
         self._named: set[tuple[str, str]] = set()
@@ -305,14 +327,10 @@ class _Run(_Conversation):
 
     def _show(self) -> None:
         """Load the page and let its timers run."""
-        self._set_time()
-        self._connection.send("Page.navigate", self.session, url=self._page.url)
+        self.call("Emulation.setVirtualTimePolicy", policy="pause")
+        self._send("Page.navigate", url=self._page.url)
         while not self._settled:
             self.next_message()
-
-    def _set_time(self, **budget: float) -> None:
-        policy = "pauseIfNetworkFetchesPending"
-        self.call("Emulation.setVirtualTimePolicy", policy=policy, **budget)
 
     def _stop_scripts(self) -> None:
         self._closing = True
@@ -345,7 +363,6 @@ class _Run(_Conversation):
         origin = "/".join(self._url.split("/")[:3])
         erase = "self.name = ''; try { sessionStorage.clear(); } catch {}"
         self.call("Runtime.evaluate", expression=erase)
-        self._set_time()
         self.call("Page.navigate", url="about:blank")
         self.call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
         self.call("Network.clearBrowserCookies")
@@ -379,13 +396,12 @@ class _Run(_Conversation):
         match message.method:
             case "Fetch.requestPaused":
                 self._on_request(params, message.session_id)
-            case "Page.loadEventFired" if self._given and not self._closing:
-                self._loaded = True
+            case "Page.frameNavigated" if not self._closing and not params["frame"].get("parentId"):
                 budget = 1000 * self._bounds.virtual_secs
                 policy = "pauseIfNetworkFetchesPending"
                 self._send("Emulation.setVirtualTimePolicy", policy=policy, budget=budget)
             case "Emulation.virtualTimeBudgetExpired":
-                self._settled = self._loaded
+                self._settled = True
             case "Page.navigatedWithinDocument":
                 self._note_navigation(params.get("url", ""))
             case "Page.javascriptDialogOpening":
@@ -418,17 +434,23 @@ class _Run(_Conversation):
     def _on_request(self, params: dict[str, Any], session: str) -> None:
         request = params["request"]
         url, kind = request["url"], params.get("resourceType", "")
-        answer = self._find(url, kind, request["method"], params.get("frameId", ""))
+        headers = request["headers"]
+        if headers.get("Accept") == "text/event-stream":
+            kind = "EventSource"
+        elif kind == "Other" and "User-Agent" not in headers:
+            kind = "Script"  # of a worker; hints and icons have that header
+        answer: Answer | Refused | None = Answer(204, [], b"")
+        if "Access-Control-Request-Method" not in headers:
+            answer = self._find(url, kind, request["method"], params.get("frameId", ""))
         if isinstance(answer, Answer):
+            kept = [field for field in answer.headers if not _DROPPED.fullmatch(field[0])]
             self._connection.send(
                 "Fetch.fulfillRequest",
                 session,
                 requestId=params["requestId"],
                 responseCode=answer.status,
                 responseHeaders=[
-                    {"name": name, "value": value}
-                    for name, value in answer.headers
-                    if name.lower() not in _DROPPED
+                    {"name": name, "value": value} for name, value in [*kept, *_permission(headers)]
                 ],
                 body=base64.b64encode(answer.body).decode("ascii"),
             )

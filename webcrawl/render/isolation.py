@@ -20,7 +20,7 @@ _TRY_SECS = 20.0
 
 # The program's end of two pipes is 3 and 4, as Chromium wants them. `setpriv` and `unshare` end the
 # program when the process that started it ends, even if that is killed.
-_RUN = 'cd "$own" && ulimit -c 0 && ulimit -f 409600 && exec "$@" 3<&0 4>&1 </dev/null >&2'
+_RUN = 'cd "$own" && ulimit -c 0 && ulimit -f 409600 && ulimit -d 2000000 && exec "$@" 3<&0 4>&1 </dev/null >&2'
 _ENTER = f"""
 set -eu
 root=$1 own=$2 program=$3
