@@ -41,12 +41,12 @@ from webcrawl.crawl.links.refused_log import RefusedLog
 from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.crawl.process import Process, ProcessHooks
+from webcrawl.crawl.rendering import passes_of, render_mode
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.crawl.shard.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
 from webcrawl.crawl.shard.shards import Shards
-from webcrawl.crawl.rendering import passes_of, render_mode
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes

@@ -19,13 +19,15 @@ from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.lease.plain_requests import NotPlainError
 from webcrawl.crawl.lease.stored_exchange import exchange_of
 from webcrawl.crawl.links.link_counts import LinkCounts
-from webcrawl.crawl.links.link_extractor import HTML_TYPES, in_slices
+from webcrawl.crawl.links.link_extractor import in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
+from webcrawl.crawl.rendering import render_mode
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import FatalError
 from webcrawl.render.passes import RENDERING
 from webcrawl.signals import CONTENT_SEEN, SUBRESOURCE, UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
+from webcrawl.urls.extraction.html import HTML_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence

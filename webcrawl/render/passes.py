@@ -129,8 +129,8 @@ class Passes:
         *forgets* as in ``RenderStore.open``. Raises FatalError if the engine does not work, and
         OSError.
         """
-        warning = self._workers[0].start()
         self.store.open(forgets=forgets)
+        warning = self._workers[0].start()
         for saved in self.store.pages():
             page = self._add(saved.url, int.from_bytes(saved.key, "big"), saved.since)
             page.passes, page.failures = saved.passes, saved.failures

@@ -60,9 +60,10 @@ CREATE TABLE IF NOT EXISTS answers (name TEXT PRIMARY KEY, pending TEXT, refused
 """
 _USABLE = """pending IS NULL AND (fresh_until > ? OR EXISTS (SELECT 1 FROM needs
     JOIN pages ON pages.url = needs.page WHERE needs.name = answers.name AND {pages}))"""
-_FOR_RUNNING = f"""SELECT refused, status, headers, body FROM answers
-    WHERE name = ? AND {_USABLE.format(pages="pages.running")}"""
-_FOR_PAGE = f"SELECT 1 FROM answers WHERE name = ? AND {_USABLE.format(pages='pages.url = ?')}"
+_FOR_RUNNING = "SELECT refused, status, headers, body FROM answers WHERE name = ? AND " + (
+    _USABLE.format(pages="pages.running")
+)
+_FOR_PAGE = "SELECT 1 FROM answers WHERE name = ? AND " + _USABLE.format(pages="pages.url = ?")
 
 _decode_headers = msgpack_decoder(list[tuple[str, str]])
 _decode_refused = msgpack_decoder(list[tuple[str, str]])
@@ -250,7 +251,7 @@ class RenderStore:
         """Store *answer* for *url*, which is no longer pending."""
         fields, now = _fields(answer.headers), wall_time()
         fresh_until = now + _fresh_secs(fields, now)
-        if answer.status == 304:  # noqa: PLR2004  # not modified
+        if answer.status == 304:  # not modified
             # Without a stored body nothing was asked, and the answer is useless.
             self._run(
                 "UPDATE answers SET pending = NULL, fresh_until = ?, refused ="
@@ -324,8 +325,8 @@ class RenderStore:
 def _fields(headers: list[tuple[str, str]]) -> dict[str, str]:
     """Return *headers* by lower-case name; repeated fields are joined."""
     fields: dict[str, str] = {}
-    for name, value in headers:
-        name = name.lower()
+    for spelling, value in headers:
+        name = spelling.lower()
         fields[name] = f"{fields[name]}, {value}" if name in fields else value
     return fields
 
@@ -354,7 +355,7 @@ def _fresh_secs(fields: dict[str, str], now: float) -> float:
 
 
 def _number(text: str) -> float | None:
-    return float(text) if text.isdecimal() and len(text) < 12 else None  # noqa: PLR2004
+    return float(text) if text.isdecimal() and len(text) < 12 else None
 
 
 def _epoch(text: str, default: float) -> float:

@@ -203,5 +203,5 @@ def serve(stdin: IO[bytes], stdout: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    with open(0, "rb") as stdin, open(1, "wb", buffering=0) as stdout:  # noqa: PTH123
+    with open(0, "rb") as stdin, open(1, "wb", buffering=0) as stdout:
         serve(stdin, stdout)

@@ -20,10 +20,10 @@ from scrapy import signals
 from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
 from webcrawl.crawl.lease.outcome_log import DENIED, DROPPED
+from webcrawl.crawl.lease.stored_exchange import answer_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.errors import ends_crawl
-from webcrawl.crawl.lease.stored_exchange import answer_of
 from webcrawl.frontier import (
     ASIDE,
     NO_URLS,

@@ -84,7 +84,7 @@ def restore(exchange: bytes, request: Request, fetch: Fetch) -> Response:
         flags=stored.flags,
         request=request,
         protocol=stored.protocol,
-        ip_address=stored.ip or None,  # type: ignore[arg-type]  # only its text is used
+        ip_address=stored.ip or None,
     )
 
 
