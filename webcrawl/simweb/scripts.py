@@ -42,9 +42,9 @@ const a = []; for (;;) a.push(new Array(1e6).fill(a.length));
 const a = []; for (;;) a.push(new Uint8Array(1 << 28).fill(1));
 const a = []; for (;;) { let s = 'x' + a.length; while (s.length < 1e8) s += s; a.push(s); }
 const m = new Map(); for (let i = 0;; i++) m.set(i, {i});
-const m = new WebAssembly.Memory({initial: 1}); for (;;) m.grow(1000);
-let a = [0]; for (;;) a = structuredClone([a, a]);
-for (let i = 0;; i++) localStorage.setItem(i, 'x'.repeat(1e5));
+const a = []; for (;;) a.push(new Uint8Array(new WebAssembly.Memory({initial: 99}).buffer).fill(1));
+const a = [{}]; for (;;) a.push(structuredClone(a));
+for (let i = 0;; i++) try { localStorage.setItem(i, 'x'.repeat(1e5)); } catch {}
 for (;;) document.body.append(document.createElement('div'));
 for (let e = document.body;; e = e.lastChild) e.append(document.createElement('div'));
 for (;;) document.body.append(document.body.cloneNode(true));

@@ -8,6 +8,10 @@ The rules are those of this crawler. The target of a redirect is a link like any
 extracted only from HTML pages with status 200; FTP directories and Gopher menus are converted to
 HTML. A page that robots.txt forbids is not fetched, so its links remain unknown. Links of
 duplicates count once, because duplicates have the same bytes and absolute links.
+
+Functions with the argument *browser* take the pages of sites that need a browser as a browser shows
+them, without scrolling, if it may load their scripts and data. Without it, these pages have no
+links.
 """
 
 from __future__ import annotations
@@ -48,11 +52,11 @@ _ENDLESS = re.compile(rf"https?://(?:[^/]+/(?:calendar|maze)/|[^/:]+\.(?:{_FARM}
 
 
 class InBrowser(NamedTuple):
-    """What a browser finds on a page."""
+    """A page, and what a browser with a network finds on it."""
 
     page: PageSpec
     links: frozenset[str]  # URLs
-    gains: bool  # whether text and links are there only after rendering
+    gains: bool  # whether its text and links, if any, are there only after rendering
 
 
 def reachable_urls(world: World, *, browser: bool = False) -> set[str]:
@@ -84,8 +88,8 @@ def fetchable_urls(world: World, user_agent: str, *, browser: bool = False) -> s
 def browser_truth(world: World, user_agent: str | None) -> dict[str, InBrowser]:
     """Return what a browser finds on each HTML page that a crawl with a browser finds, by URL.
 
-    If *user_agent* is None, robots.txt is ignored. Otherwise scripts and data that robots.txt
-    forbids *user_agent* are not loaded.
+    If *user_agent* is None, robots.txt is ignored. Otherwise, a page whose script is forbidden to
+    *user_agent* has no links and does not gain.
     """
     may_fetch = _rules(world, user_agent)
     found = {}
