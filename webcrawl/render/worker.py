@@ -179,6 +179,12 @@ class _Server:
         self._pages = None
 
 
+def _named(path: str) -> Any:
+    """Return what *path* names, as ``module:name``."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
 def serve(stdin: IO[bytes], stdout: IO[bytes]) -> None:
     """Answer the messages of *stdin* on *stdout* until it ends."""
 
@@ -187,10 +193,10 @@ def serve(stdin: IO[bytes], stdout: IO[bytes]) -> None:
         return stdin.read(size)
 
     order = _decode_order(read())
-    engine = Chromium(order.path, clock=now)
+    # The class of another engine is named like the store.
+    engine: Any = _named(order.path)() if ":" in order.path else Chromium(order.path, clock=now)
     server = _Server(engine)
-    module, _, function = order.store.partition(":")
-    stored: LookUp = getattr(import_module(module), function)(order.argument)
+    stored: LookUp = _named(order.store)(order.argument)
     try:
         error = server.start(check=order.check)
         _write(stdout, RenderReady(engine.warning, error))

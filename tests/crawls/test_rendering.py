@@ -1,0 +1,74 @@
+"""Pages that need a browser, in whole crawls of the simulated web; judged by its record. The engine
+of most tests knows the scripts of the simulated sites (rigs/scripted_engine.py)."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+from crawling import (
+    ROOT,
+    USER_AGENT,
+    damage_in,
+    impolite,
+    kill,
+    pages_asked_for,
+    simulated,
+)
+
+from webcrawl.simweb import allowed_urls, browser_truth
+from webcrawl.simweb.rendering import subresources_of
+from webcrawl.simweb.truth import is_endless_url
+
+SCRIPTED = "scripted_engine:ScriptedEngine"
+MIN_DELAY = 0.15
+_BUSTER = re.compile(r"\?_=\d+")
+
+
+def subresources(world, agent):
+    """All that a browser may ask for on the pages that *agent* may fetch, without cache-busters."""
+    return {
+        _BUSTER.sub("", host.origin + target)
+        for page, _, _ in browser_truth(world, agent).values()
+        if page.is_scripted
+        for host, target in subresources_of(world, page)
+    }
+
+
+@pytest.fixture(autouse=True)
+def _engines_of_tests(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
+
+
+def judge(web, *, engine_finds=True):
+    hits = web.hits()
+    assert impolite(hits, min_delay=MIN_DELAY) == []
+    asked = [url for url in pages_asked_for(hits) if not is_endless_url(url)]
+    parts = subresources(web.world, USER_AGENT)
+    pages = {url for url in asked if _BUSTER.sub("", url) not in parts}
+    if engine_finds:
+        assert pages == allowed_urls(web.world, USER_AGENT, browser=True)
+    return asked, parts
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
+def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(tmp_path, kills):
+    rng = random.Random(kills)
+    settings = {
+        "RENDER": "all",
+        "RENDER_ENGINE": SCRIPTED,
+        "POLITENESS_MIN_DELAY": MIN_DELAY,
+        "CHECKPOINT_INTERVAL_SECS": 0.7,
+    }
+    with simulated(tmp_path, "rendered", hosts=16, max_pages=12) as web:
+        for _ in range(kills):
+            crawl = web.start(**settings)
+            time.sleep(rng.uniform(0.5, 2.0))
+            kill(crawl)
+            assert damage_in(web.job) == []
+        said = web.crawl(**settings)
+        assert "finished: nothing is left to fetch" in said
+        assert damage_in(web.job) == []
+        judge(web)
