@@ -41,7 +41,7 @@ from webcrawl.crawl.links.refused_log import RefusedLog
 from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.crawl.process import Process, ProcessHooks
-from webcrawl.crawl.rendering import passes_of, render_mode
+from webcrawl.crawl.rendering import RenderChoice, RenderSettings, passes_of
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
@@ -200,6 +200,7 @@ class ProcessBuilder:
         visits = Visits.from_crawler(crawler, importance=self._ranks.importance)
         self._visits = visits if flag(settings, "REVISIT") else None
         self._rendering: Passes | None = None
+        self._render_choice: RenderChoice | None = None
         self._back_queue_count = (
             whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         )
@@ -207,13 +208,21 @@ class ProcessBuilder:
         self._sizes["queues"] = max(self._back_queue_count, self._sizes["queues"])
 
         self.shards = Shards(number=number, remote=remote)
-        if render_mode(settings) != "0":
+        options = RenderSettings.from_settings(settings)
+        if options.mode != "0":
             self._rendering = passes_of(
                 settings,
+                options,
                 jobdir=self._jobdir,
                 shards=self.shards,
                 rules=self._rules,
                 count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
+            )
+            self._render_choice = RenderChoice(
+                settings=options,
+                rules=self._rules.hosts,
+                passes=self._rendering,
+                stats=crawler.stats,
             )
         for shard_number in held:
             self.shards.add(self.shard(shard_number))
@@ -262,6 +271,7 @@ class ProcessBuilder:
             pages=PageIntake(
                 links=state.links, fail=self.stop.fail, text=text_fingerprint_of(settings)
             ),
+            renders=self._render_choice,
             page_links=PageLinks.from_settings(
                 settings,
                 count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # there are no stats yet

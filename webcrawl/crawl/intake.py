@@ -21,13 +21,10 @@ from webcrawl.crawl.lease.stored_exchange import exchange_of
 from webcrawl.crawl.links.link_counts import LinkCounts
 from webcrawl.crawl.links.link_extractor import in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
-from webcrawl.crawl.rendering import render_mode
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import FatalError
-from webcrawl.render.passes import RENDERING
 from webcrawl.signals import CONTENT_SEEN, SUBRESOURCE, UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
-from webcrawl.urls.extraction.html import HTML_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -43,6 +40,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.link_extractor import PageLinks
     from webcrawl.crawl.links.page_intake import PageIntake, SlowLinks
     from webcrawl.crawl.links.remote_shards import RemoteShards
+    from webcrawl.crawl.rendering import RenderChoice
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.shard_lifecycle import ShardLifecycle
     from webcrawl.frontier import Entry
@@ -65,7 +63,7 @@ class Intake:
 
     *page_links* finds the links of pages, *pages* submits them. Without *follows*, links are not
     followed, and those of a document seen before are stored with its page. *may_end* says whether
-    the crawl may end when no URLs are left here.
+    the crawl may end when no URLs are left here. *renders* decides which pages are rendered.
     """
 
     def __init__(
@@ -79,15 +77,14 @@ class Intake:
         page_links: PageLinks,
         follows: bool,
         may_end: Callable[[], bool],
+        renders: RenderChoice | None = None,
     ) -> None:
         self._links = state.links
         self._shards = state.shards
         self._job = state.resources.job
         self._remote = state.shards.remote
         self._key_of = state.rules.key_of
-        self._rules = state.rules
-        self._rendering = services.rendering
-        self._render_mode = render_mode(services.crawler.settings)
+        self._renders = renders
         self._crawler = services.crawler
         self._reading = services.reading
         self._stop = services.stop
@@ -125,15 +122,15 @@ class Intake:
             return []
         page = page_of(response, fetch, schemes=self._page_links.schemes)
         page.origin = fetch
-        if fetch.lease.entry.kind == SUBRESOURCE:
-            await self._leases.items.hand_over(page, fetch, SUBRESOURCE)
-            return []
-        if self._awaits_rendering(page, response, fetch):
-            return []
-        links, slow_links = self._read(page, fetch)
+        is_subresource = fetch.lease.entry.kind == SUBRESOURCE
+        if not is_subresource:
+            if self._awaits_rendering(page, response, fetch):
+                return []
+            links, slow_links = self._read(page, fetch)
 
-        if fetch.page.is_same:
-            await self._leases.items.hand_over(page, fetch, UNCHANGED)
+        if is_subresource or fetch.page.is_same:
+            why = SUBRESOURCE if is_subresource else UNCHANGED
+            await self._leases.items.hand_over(page, fetch, why)
             return []
         if slow_links is not None:
             return self._submit_in_slices(page, fetch, slow_links)
@@ -149,26 +146,18 @@ class Intake:
 
     def _awaits_rendering(self, page: Page, response: Response, fetch: Fetch) -> bool:
         """Return whether *page* has to be rendered first. Then its exchange is in the store."""
-        rendering, entry = self._rendering, fetch.lease.entry
-        if rendering is None or fetch.rendered is not None or entry.extra:
+        renders, entry = self._renders, fetch.lease.entry
+        if renders is None or fetch.rendered is not None or entry.extra:
             return False
-        if not (page.is_document and page.content_type in HTML_TYPES and self._may_render(page)):
-            return False
-        if rendering.is_full:
-            self._crawler.stats.inc_value("render/skipped")
+        shape = renders.shape_of(page)
+        if shape is None:
             return False
         try:
-            rendering.keep(entry, exchange_of(response, fetch))
+            renders.passes.keep(entry, exchange_of(response, fetch), shape)
         except OSError as error:
             self._leases.completion.put_back_unstored(fetch, error)
         fetch.page.awaits_rendering = True
         return True
-
-    def _may_render(self, page: Page) -> bool:
-        """Return whether the settings, and the commands of the user, let *page* be rendered."""
-        rules = self._rules.hosts
-        mode = rules.url_policy(page.url).render or self._render_mode
-        return mode != "0" and not rules.lets_pass(RENDERING, page.url)
 
     def _read(self, page: Page, fetch: Fetch) -> tuple[Sequence[Link], SlowLinks | None]:
         """Parse *page* as ``PageIntake.read`` does, watched in case that takes too long.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.links.link_extractor import PageLinks
     from webcrawl.crawl.links.page_intake import PageIntake
+    from webcrawl.crawl.rendering import RenderChoice
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.net.fence import Fence
 
@@ -94,8 +95,8 @@ class ProcessParts:
 class Process:
     """One process of a crawl. Everything runs in the reactor thread, except merges and fsync.
 
-    *hooks* let other processes of the crawl take part in decisions. *pages* and *page_links* as in
-    ``Intake``. Without *follows* only seeds are fetched.
+    *hooks* let other processes of the crawl take part in decisions. *pages*, *page_links* and
+    *renders* as in ``Intake``. Without *follows* only seeds are fetched.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Process:
         pages: PageIntake,
         page_links: PageLinks,
         follows: bool,
+        renders: RenderChoice | None = None,
     ) -> None:
         crawler = services.crawler
         self._hooks = hooks
@@ -137,6 +139,7 @@ class Process:
             pages=pages,
             page_links=page_links,
             follows=follows,
+            renders=renders,
             may_end=hooks.may_end,
         )
         self._totals = Totals(

@@ -24,15 +24,17 @@ import msgspec
 from webcrawl.frontier import key
 from webcrawl.frontier.admission import Gate
 from webcrawl.net.outcomes import REDIRECTS
+from webcrawl.render.candidates import SAMPLES, outline_of
 from webcrawl.render.engine import Pass
 from webcrawl.render.store import name_of
-from webcrawl.urls import normalize
+from webcrawl.urls import host_of, normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Supply
+    from webcrawl.render.candidates import Verdicts
     from webcrawl.render.engine import Answer, Rendering
     from webcrawl.render.store import RenderStore
 
@@ -64,10 +66,14 @@ class Worker(Protocol):
 
 
 class _Waiting(msgspec.Struct, gc=False):
-    """A page in the store. ``pending`` has the names of the subresources that it waits for."""
+    """A page in the store. ``pending`` has the names of the subresources that it waits for.
+
+    ``shape`` is that of a candidate, 0 for a page that is rendered in any case.
+    """
 
     key: int
     since: float
+    shape: int = 0
     passes: int = 0
     failures: int = 0
     pending: set[str] = msgspec.field(default_factory=set)
@@ -93,7 +99,7 @@ class Passes:
     *answer_of* returns the stored response in an exchange. *submit* is called with the URL of a
     missing subresource and that of its page: it requests the former, or returns why it cannot be
     requested. *wait_secs* bounds how long a page waits; *clock* returns epoch seconds. *count*
-    counts a stat.
+    counts a stat. The attribute requests has the number of subresources requested by this process.
     """
 
     def __init__(
@@ -103,6 +109,7 @@ class Passes:
         workers: Sequence[Worker],
         answer_of: Callable[[bytes], Answer],
         submit: Callable[[str, str], str],
+        verdicts: Verdicts,
         wait_secs: float,
         clock: TimeSource,
         count: Callable[[str], None],
@@ -111,12 +118,17 @@ class Passes:
         self._workers = workers
         self._answer_of = answer_of
         self._submit = submit
+        self._verdicts = verdicts
         self._wait_secs = wait_secs
         self._clock = clock
         self._count = count
         self._pages: dict[str, _Waiting] = {}
         self._ready = 0
         self._due: dict[str, None] = {}
+        # By host and shape: the samples that are being rendered, and the pages that wait for them.
+        self._samples: dict[tuple[str, int], set[str]] = {}
+        self._held: dict[tuple[str, int], list[str]] = {}
+        self.requests = 0
         # Pages with the times at which they stop waiting, in order.
         self._deadlines: deque[tuple[float, str]] = deque()
         self._idle = [*workers]
@@ -132,7 +144,7 @@ class Passes:
         self.store.open(forgets=forgets)
         warning = self._workers[0].start()
         for saved in self.store.pages():
-            page = self._add(saved.url, int.from_bytes(saved.key, "big"), saved.since)
+            page = self._add(saved.url, int.from_bytes(saved.key, "big"), saved.since, saved.shape)
             page.passes, page.failures = saved.passes, saved.failures
             if saved.html is None:
                 page.pending = self.store.pending_of(saved.url)
@@ -164,16 +176,19 @@ class Passes:
 
     # --- pages
 
-    def keep(self, entry: Entry, exchange: bytes) -> None:
-        """Store the *exchange* of the page of *entry*, to be rendered."""
+    def keep(self, entry: Entry, exchange: bytes, shape: int = 0) -> None:
+        """Store the *exchange* of the page of *entry*, to be rendered.
+
+        A candidate of a *shape* is only rendered if pages of this shape gain by it.
+        """
         now = self._clock()
         self.forget(entry)
-        self.store.keep(entry.url, key(entry).to_bytes(8, "big"), now, exchange)
-        self._check(entry.url, self._add(entry.url, key(entry), now))
+        self.store.keep(entry.url, key(entry).to_bytes(8, "big"), now, shape, exchange)
+        self._check(entry.url, self._add(entry.url, key(entry), now, shape))
         self._count("render/pages")
 
-    def _add(self, url: str, page_key: int, since: float) -> _Waiting:
-        page = self._pages[url] = _Waiting(page_key, since)
+    def _add(self, url: str, page_key: int, since: float, shape: int) -> _Waiting:
+        page = self._pages[url] = _Waiting(page_key, since, shape)
         self._deadlines.append((since + self._wait_secs, url))
         return page
 
@@ -207,6 +222,7 @@ class Passes:
             self._ready -= page.is_ready
             self._due.pop(entry.url, None)
             self.store.forget(entry.url)
+            self._end_sample(entry.url, page.shape)
 
     # --- subresources
 
@@ -240,6 +256,7 @@ class Passes:
         for url in urls[: max(room, 0)]:
             must_wait, is_new = self.store.need(page_url, url)
             refusal = self._submit(url, page_url) if is_new else ""
+            self.requests += is_new
             if refusal:
                 self.store.refuse(url, refusal)
             elif must_wait:
@@ -249,8 +266,50 @@ class Passes:
 
     def _check(self, url: str, page: _Waiting) -> None:
         """Make the next pass over *page* due if it waits for nothing."""
-        if not (page.pending or page.is_running or page.is_ready):
+        if page.pending or page.is_running or page.is_ready:
+            return
+        if not page.shape or self._may_begin(url, page):
             self._due[url] = None
+
+    def _may_begin(self, url: str, page: _Waiting) -> bool:
+        """Return whether *page*, a candidate, is rendered. Otherwise it is ready, or held."""
+        tried, gained = self._verdicts.find(url, page.shape)
+        group = (host_of(url), page.shape)
+        samples = self._samples.setdefault(group, set())
+        if url in samples or tried + len(samples) < SAMPLES:
+            samples.add(url)
+            return True
+        if tried < SAMPLES:
+            self._held.setdefault(group, []).append(url)
+            return False
+        if 2 * gained < tried:
+            self.store.end_pass(url, failed=False, html="", refused=[])
+            self._make_ready(page)
+            self._count("render/spared")
+            return False
+        return True
+
+    def _note_sample(self, url: str, page: _Waiting, html: str) -> None:
+        """Note whether *page*, if it is a sample, has gained by being rendered as *html*."""
+        if url in self._samples.get((host_of(url), page.shape), ()):
+            before = outline_of(self._answer_of(self.store.exchange(url)).body)
+            gained = bool(html) and before.gains(outline_of(html.encode("utf-8", "replace")))
+            self._verdicts.note(url, page.shape, gained=gained)
+            self._end_sample(url, page.shape)
+
+    def _end_sample(self, url: str, shape: int) -> None:
+        """Check the pages that wait for the sample *url*, if it is one. Their time begins now."""
+        group, now = (host_of(url), shape), self._clock()
+        samples = self._samples.get(group, set())
+        samples.discard(url)
+        if not samples:
+            self._samples.pop(group, None)
+        for held_url in self._held.pop(group, []):
+            held = self._pages.get(held_url)
+            if held is not None and held.shape == shape:
+                held.since = now
+                self._deadlines.append((now + self._wait_secs, held_url))
+                self._check(held_url, held)
 
     def work(self) -> None:
         """Take the results of passes, and begin those that are due. Raises OSError."""
@@ -307,6 +366,7 @@ class Passes:
         )
         if is_last:
             self._make_ready(page)
+            self._note_sample(url, page, rendering.html)
             self._count("render/rendered" if rendering.html else "render/failed")
         else:
             self._check(url, page)

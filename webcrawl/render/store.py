@@ -49,8 +49,8 @@ _BUSTER = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, key BLOB, since REAL, exchange BLOB,
-    passes INTEGER DEFAULT 0, failures INTEGER DEFAULT 0, running INTEGER DEFAULT 0,
+CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, key BLOB, since REAL, shape INTEGER,
+    exchange BLOB, passes INTEGER DEFAULT 0, failures INTEGER DEFAULT 0, running INTEGER DEFAULT 0,
     html TEXT, refused BLOB);
 CREATE TABLE IF NOT EXISTS needs (page TEXT, name TEXT, PRIMARY KEY (page, name)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS needs_by_name ON needs (name);
@@ -58,23 +58,25 @@ CREATE TABLE IF NOT EXISTS answers (name TEXT PRIMARY KEY, pending TEXT, refused
     status INTEGER, headers BLOB, body BLOB, size INTEGER DEFAULT 0, stored_at REAL,
     fresh_until REAL DEFAULT 0);
 """
-_USABLE = """pending IS NULL AND (fresh_until > ? OR EXISTS (SELECT 1 FROM needs
-    JOIN pages ON pages.url = needs.page WHERE needs.name = answers.name AND {pages}))"""
-_FOR_RUNNING = "SELECT refused, status, headers, body FROM answers WHERE name = ? AND " + (
-    _USABLE.format(pages="pages.running")
-)
-_FOR_PAGE = "SELECT 1 FROM answers WHERE name = ? AND " + _USABLE.format(pages="pages.url = ?")
+_USABLE = """ FROM answers WHERE name = ? AND pending IS NULL AND (fresh_until > ? OR EXISTS
+    (SELECT 1 FROM needs JOIN pages ON pages.url = page WHERE needs.name = answers.name AND """
+_FOR_RUNNING = f"SELECT refused, status, headers, body{_USABLE} running))"
+_FOR_PAGE = f"SELECT 1{_USABLE} page = ?))"
 
 _decode_headers = msgpack_decoder(list[tuple[str, str]])
 _decode_refused = msgpack_decoder(list[tuple[str, str]])
 
 
 class SavedPage(NamedTuple):
-    """Row of a page. ``html`` is None as long as it waits; ``key`` is that of its entry."""
+    """Row of a page. ``html`` is None as long as it waits; ``key`` is that of its entry.
+
+    ``shape`` is that of a candidate (candidates.py), 0 for a page that is rendered in any case.
+    """
 
     url: str
     key: bytes
     since: float
+    shape: int
     passes: int
     failures: int
     html: str | None
@@ -86,7 +88,7 @@ class SavedPage(NamedTuple):
         return _decode_refused(self.refused) if self.refused else []
 
 
-_PAGE = "SELECT url, key, since, passes, failures, html, refused FROM pages"
+_PAGE = "SELECT url, key, since, shape, passes, failures, html, refused FROM pages"
 
 
 def name_of(url: str) -> str:
@@ -152,12 +154,12 @@ class RenderStore:
         """Yield the pages, the oldest first."""
         yield from map(SavedPage._make, self._rows(f"{_PAGE} ORDER BY since"))
 
-    def keep(self, url: str, key: bytes, since: float, exchange: bytes) -> None:
+    def keep(self, url: str, key: bytes, since: float, shape: int, exchange: bytes) -> None:
         """Store the *exchange* of the page *url*; it replaces an older one."""
         self.forget(url)
         self._run(
-            "INSERT INTO pages (url, key, since, exchange) VALUES (?, ?, ?, ?)",
-            (url, key, since, exchange),
+            "INSERT INTO pages (url, key, since, shape, exchange) VALUES (?, ?, ?, ?, ?)",
+            (url, key, since, shape, exchange),
         )
 
     def page(self, url: str) -> SavedPage:

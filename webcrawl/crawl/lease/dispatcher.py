@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
     from webcrawl.hosts.politeness.preconditions import Decision
+    from webcrawl.render.passes import RenderedPage
 
 
 # Seconds until a part of a host is checked again while another part fetches robots.txt.
@@ -51,7 +52,7 @@ class Dispatcher:
     completion: Completion
     links: LinkSubmitter
 
-    def dispatch(self, lease: Lease[Shard]) -> Request | None:
+    def dispatch(self, lease: Lease[Shard]) -> Request | None:  # noqa: PLR0911  # one for each case
         """Return the Request to send for *lease*; None when there is nothing to send."""
         entry, completion = lease.entry, self.completion
         shard = lease.shard
@@ -59,18 +60,14 @@ class Dispatcher:
             completion.end_unsent(lease, Way.DROP)
             return None
 
-        rendering = self.services.rendering
-        if rendering is not None and (page := rendering.rendered(entry)) is not None:
-            # It was fetched before, so its host is not contacted.
-            fetch = completion.begin(lease, history=history_of(entry), rendered=page)
-            request = self.requests.for_entry(entry, {})
-            assert request is not None  # only links are rendered
-            return fetch.bind(request)
+        if self.services.rendering is not None:
+            page = self.services.rendering.rendered(entry)
+            if page is not None:
+                return self._answer(lease, page)
 
-        if entry.kind == SUBRESOURCE:
-            if shard.admission.refusal(entry):
-                return self._refuse(lease, OVER_BUDGET)
-        elif entry.kind not in NO_URLS:
+        if entry.kind == SUBRESOURCE and shard.admission.refusal(entry):
+            return self._refuse(lease, OVER_BUDGET)
+        if entry.kind not in NO_URLS and entry.kind != SUBRESOURCE:
             reason = shard.admission.stops(entry)
             if reason:
                 completion.end_unsent(lease, Way.PARK, reason)
@@ -103,6 +100,13 @@ class Dispatcher:
                     )
                 completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, next_entry=redirect)
         return None
+
+    def _answer(self, lease: Lease[Shard], page: RenderedPage) -> Request:
+        """Return the Request for *page*, which was fetched before: its host is not contacted."""
+        request = self.requests.for_entry(lease.entry, {})
+        assert request is not None  # only links are rendered
+        history = history_of(lease.entry)
+        return self.completion.begin(lease, history=history, rendered=page).bind(request)
 
     def _decide(self, lease: Lease[Shard], *, is_host_looked_up: bool = False) -> Decision:
         """Return the decision about *lease*, and submit the host's new sitemaps.

@@ -17,7 +17,7 @@ from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.walls import WALLS
-from webcrawl.render.passes import RenderedPage
+from webcrawl.render.passes import RenderedPage  # noqa: TC001  # msgspec reads it
 from webcrawl.revisit.history import History, validators
 from webcrawl.revisit.visit import Answer
 

@@ -71,7 +71,10 @@ class HostRelease:
         try:
             if fetch.expected_bytes is not None:
                 self._rules.rates.note_end(fetch.expected_bytes)
-            self._after_contact(fetch)
+            if fetch.rendered is None:
+                self._after_contact(fetch)
+            else:  # there was no contact
+                self._release(fetch.lease)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
 
@@ -79,10 +82,6 @@ class HostRelease:
         """Learn from the contact of *fetch*, and release its host for the pause that follows."""
         entry, shard = fetch.lease.entry, fetch.lease.shard
         frontier, politeness = shard.frontier, shard.hosts.politeness
-        if fetch.rendered is not None:
-            frontier.release(fetch.lease.key, rest=0.0, shared_rest=0.0)
-            return
-
         outcome, response = fetch.outcome, fetch.response
         if response is None and fetch.on_wire is not None:
             # A middleware may have replaced the result, for example by a Request that retries it.

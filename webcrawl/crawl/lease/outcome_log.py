@@ -22,6 +22,8 @@ Fields that have their default value are left out::
     undecodable  true if its content coding is broken
     not_decoded  true if its content coding is unknown, or was declared but not applied
     flags      soft_error if the page may be an error page
+    passes     number of passes in which the page was rendered
+    unloaded   what the last pass did not get: at most twenty pairs of a URL and the reason
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   target of the redirect
@@ -75,6 +77,8 @@ MAX_LINE_BYTES = 1 << 16
 MAX_URL = 1 << 14
 #: Maximum length of the fields ``redirect`` and ``via``.
 MAX_OTHER_URL = 1 << 11
+#: Maximum number of entries of the field ``unloaded``, and length of a URL in it.
+MAX_UNLOADED, MAX_UNLOADED_URL = 20, 500
 #: The type of most responses.
 HTML = "text/html"
 _MAX_ROBOTS = 500
@@ -147,6 +151,8 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     denied: Count = 0
     not_decoded: bool = False
     flags: str = ""
+    passes: Count = 0
+    unloaded: list[tuple[str, str]] = []
 
     @property
     def history(self) -> History:
@@ -270,6 +276,12 @@ def _fetch_fields(fetch: Fetch) -> dict[str, Any]:
         "redirect_refused": page.redirect_refused,
         "flags": page.flags,
     }
+    if fetch.rendered is not None:
+        facts["passes"] = fetch.rendered.passes
+        facts["unloaded"] = [
+            (url[:MAX_UNLOADED_URL], reason)
+            for url, reason in fetch.rendered.refused[:MAX_UNLOADED]
+        ]
 
     if response is not None:
         flags = response.flags

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from scrapy.http import Headers, HtmlResponse
 
-from webcrawl.configuration.decoding import msgpack_decoder
+from webcrawl.configuration.decoding import Epoch, Seconds, msgpack_decoder
 from webcrawl.render.engine import Answer
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class StoredExchange(msgspec.Struct, frozen=True):
     protocol: str | None
     ip: str
     meta: dict[str, Any]
-    sent_wall: float
-    took: float
+    sent_wall: Epoch
+    took: Seconds
     robots_line: str
     page_flags: str
     score: int
@@ -75,7 +75,9 @@ def restore(exchange: bytes, request: Request, fetch: Fetch) -> Response:
     fetch.sent_wall, fetch.took, fetch.robots_line = (
         stored.sent_wall, stored.took, stored.robots_line
     )  # fmt: skip
-    fetch.page.flags, fetch.page.score = stored.page_flags, stored.score
+    if fetch.rendered is None or not fetch.rendered.html:
+        # Otherwise they would be those of the shell, which resembles others of its host.
+        fetch.page.flags, fetch.page.score = stored.page_flags, stored.score
     return HtmlResponse(
         request.url,
         status=stored.status,
