@@ -252,8 +252,8 @@ LINK_KINDS = [
 # no links of that type. HTML is always read by the built-in extractor as well. Feeds and sitemaps
 # are recognized by their root element (docs/howto/find-links-in-other-formats.md).
 LINK_EXTRACTORS: dict[str, str | None] = {}
-# Render pages in a browser without a network (docs/howto/render-pages.md): 0, all, or auto for
-# those that show more that way. What they need is fetched like any URL.
+# Render pages in a browser without a network: 0, all, or auto for those that show more that way.
+# What they need is fetched like any URL (docs/howto/pages-that-need-javascript.md).
 RENDER = "0"
 # chromium in PATH, or the path of its program.
 RENDER_ENGINE = "chromium"

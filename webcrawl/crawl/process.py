@@ -154,13 +154,7 @@ class Process:
             completion=leases.completion,
             may_end=hooks.may_end,
             awaits=hooks.awaits,
-            reported=[
-                shards,
-                self.pauses,
-                self.intake.link_counts,
-                *filter(None, [services.rendering]),
-                *hooks.reported,
-            ],
+            reported=[shards, self.pauses, self.intake.link_counts, *hooks.reported],
             totals=self._totals,
         )
         self.checkpoints = Checkpointer(

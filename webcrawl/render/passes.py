@@ -380,10 +380,6 @@ class Passes:
         """Return whether a page waits to be handed out."""
         return self._ready > 0
 
-    def stats(self) -> dict[str, float]:
-        """Return the numbers of pages in the store, by their names in the crawl's stats."""
-        return {"render/waiting": len(self._pages) - self._ready, "render/ready": self._ready}
-
 
 class RenderGate(Gate):
     """Gate that holds the URLs of pages that are being rendered. *clock* returns seconds."""

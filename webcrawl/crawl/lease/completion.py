@@ -357,7 +357,7 @@ class Completion:
                 result = result._replace(outcome="", is_duplicate=False, visit=visit.change)
             self._note_visit(lease, visit, outcome)
 
-        is_url = lease.entry.kind not in NO_URLS
+        is_url = lease.entry.kind not in {*NO_URLS, SUBRESOURCE}
         result = result if is_url else NOTHING
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)

@@ -52,7 +52,7 @@ class Dispatcher:
     completion: Completion
     links: LinkSubmitter
 
-    def dispatch(self, lease: Lease[Shard]) -> Request | None:  # noqa: PLR0911  # one for each case
+    def dispatch(self, lease: Lease[Shard]) -> Request | None:  # noqa: PLR0911, PLR0912  # one for each case
         """Return the Request to send for *lease*; None when there is nothing to send."""
         entry, completion = lease.entry, self.completion
         shard = lease.shard

@@ -54,6 +54,7 @@ from webcrawl import signals
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.decoding import Count, Epoch, Seconds  # noqa: TC001  # msgspec reads them
 from webcrawl.crawl.lease.page_builder import truncation
+from webcrawl.frontier import SUBRESOURCE
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
@@ -213,6 +214,9 @@ class OutcomeLog:
         self.log.append(self._line(entry, outcome, visit, fetch, robots))
         crawler = self.crawler
         is_first = visit.before is None
+        if entry.kind == SUBRESOURCE:
+            crawler.stats.inc_value(f"render/outcome/{outcome}")
+            return
         crawler.stats.inc_value(f"outcome/{outcome}" if is_first else f"visits/{visit.change}")
         if signals.has_receivers(crawler.signals, signals.url_finished):
             crawler.signals.send_catch_log(

@@ -3,11 +3,12 @@
 The functions are pure; ``writer`` calls them in its worker thread. A page becomes three records,
 always in this order: ``response``, ``request``, ``metadata``. The last two refer to the first with
 WARC-Concurrent-To. Before the metadata of a rendered page comes a ``conversion``, the HTML of its
-DOM, which refers to the response. The first is a ``revisit`` if its payload is already stored, from another URL or
-an earlier visit. A page that was not fetched with HTTP becomes two records: ``resource``, the bare
-document, and ``metadata``. If there is no document, there is only ``metadata``, with the reason.
-Recovery relies on ``metadata`` being the last record. Invariant: whatever the page contains, a
-record is well-formed: its lengths are correct, and no value can break out of its line.
+DOM, which refers to the response. The first is a ``revisit`` if its payload is already stored, from
+another URL or an earlier visit. A page that was not fetched with HTTP becomes two records:
+``resource``, the bare document, and ``metadata``. If there is no document, there is only
+``metadata``, with the reason. Recovery relies on ``metadata`` being the last record. Invariant:
+whatever the page contains, a record is well-formed: its lengths are correct, and no value can break
+out of its line.
 
 messages.py says which parts of a request and a response are stored. A ``resource`` contains what
 was received: the listing of an FTP directory or the Gopher menu, not the page of links that the
