@@ -95,8 +95,8 @@ def reached_by(engine: Engine) -> list[str]:
             for one in select.select([*listeners], [], [], secs)[0]:
                 reached.add(listeners.pop(one))
 
-        def stored(url: str, kind: Kind) -> Answer | None:
-            path, _, query = url.removeprefix(_SITE).partition("?")
+        def stored(url: str, _: Kind) -> Answer | None:
+            path, _mark, query = url.removeprefix(_SITE).partition("?")
             if path == "wait":
                 look(_WAIT_SECS)
                 return Answer(200, _HTML, b"")
