@@ -182,10 +182,11 @@ class Chromium:
             except ConnectionLostError as error:
                 self.stop()
                 log.seek(0)
-                last = log.read().decode(errors="replace").strip().rpartition("\n")[2]
-                raise EngineError(f"{executable} does not start ({error}): {last}.") from error
-        if not self.warning:
-            isolation.remove()
+                lines = log.read().decode(errors="replace").splitlines()
+                reason = [line for line in lines if "FATAL" in line] or lines[-1:]
+                raise EngineError(
+                    f"{executable} does not start ({error}): {' '.join(reason)}"
+                ) from error
 
     def _open_tab(self) -> None:
         call = partial(self.connection.call, secs=_START_SECS)

@@ -27,12 +27,13 @@ exec "$@" 3<&0 4>&1 </dev/null >&2
 """
 _ENTER = f"""
 set -eu
-root=$1 own=$2 program=$3
-shift 3
-mount -t tmpfs -o mode=755 none "$root"
-cd "$root"
-mkdir -p proc dev/shm tmp etc old ".$own"
+own=/own program=$1
+shift
+mount -t tmpfs -o mode=755 none /tmp
+cd /tmp
+mkdir -p proc dev/shm tmp etc old own
 chmod 1777 dev/shm tmp
+mount -t tmpfs -o mode=777,size=256m none own
 for path in /usr /bin /sbin /lib /lib32 /lib64 /etc/alternatives /etc/chromium.d /etc/fonts \
     /etc/ld.so.cache "$program"; do
   if [ -L "$path" ]; then cp -P "$path" ".$path"
@@ -47,7 +48,6 @@ for device in full null random urandom zero; do
   touch "dev/$device"
   mount --bind "/dev/$device" "dev/$device"
 done
-mount -t tmpfs -o mode=777,size=256m none ".$own"
 mount -t proc proc proc
 pivot_root . old
 umount -l /old
@@ -69,7 +69,7 @@ _WARNING = (
 
 
 class Isolation:
-    """Directory of a program, and the command that runs it in namespaces.
+    """Home of a program, and the command that runs it in namespaces.
 
     ``warning`` is a sentence if this machine does not allow namespaces, else "". The program then
     sees the network and all files that its user may read, and its own rules have to do. It never
@@ -77,34 +77,33 @@ class Isolation:
     """
 
     def __init__(self, executable: str) -> None:
-        """Make the directory, and try the namespaces. *executable* is the path of the program."""
-        self._base = tempfile.mkdtemp(prefix="webcrawl-render-")
-        #: The program's home. In the namespaces it is in memory.
-        self.directory = f"{self._base}/own"
+        """Try the namespaces; if they are not allowed, make a directory.
+
+        *executable* is the path of the program.
+        """
         self._program = str(Path(executable).resolve().parent)
         self._as_root = os.geteuid() == 0
-        for place in (f"{self._base}/root", self.directory):
-            Path(place).mkdir()
-        if self._as_root:
-            for place in (self._base, self.directory):
-                os.chown(place, _NOBODY, _NOBODY)
-        names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
-        #: Environment of the program: nothing of ours, so no keys.
-        self.environment = {"PATH": _PATH, "LANG": "C.UTF-8"} | dict.fromkeys(names, self.directory)
         self.warning = ""
+        #: The program's home; in the namespaces it is in memory.
+        self.directory = "/own"
         try:
             tried = subprocess.run(  # noqa: S603  # all words are ours
                 self.command(["true"]),
-                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_TRY_SECS,
                 check=False,
-            )
+            ).returncode
         except (OSError, subprocess.TimeoutExpired):
-            tried = None
-        if tried is None or tried.returncode:
+            tried = 1
+        if tried:
             self.warning = _WARNING
+            self.directory = tempfile.mkdtemp(prefix="webcrawl-render-")
+            if self._as_root:
+                os.chown(self.directory, _NOBODY, _NOBODY)
+        names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+        #: Environment of the program: nothing of ours, so no keys.
+        self.environment = {"PATH": _PATH, "LANG": "C.UTF-8"} | dict.fromkeys(names, self.directory)
 
     def command(self, program: list[str]) -> list[str]:
         """Return the command that runs *program*, with pipes for its descriptors 3 and 4.
@@ -115,10 +114,10 @@ class Isolation:
         if self.warning:
             return [*_START, *leave, "sh", "-c", _PLAIN, "sh", self.directory, *program]
         enter = _NAMESPACES if self._as_root else [*_NAMESPACES, *_USERS]
-        places = [f"{self._base}/root", self.directory, self._program]
         leave = leave or _LEAVE_USERS
-        return [*_START, *enter, "sh", "-c", _ENTER, "sh", *places, *leave, *program]
+        return [*_START, *enter, "sh", "-c", _ENTER, "sh", self._program, *leave, *program]
 
     def remove(self) -> None:
-        """Delete the directory. In the namespaces the program has no use for it once it runs."""
-        shutil.rmtree(self._base, ignore_errors=True)
+        """Delete the directory, if there is one outside of memory. The program must have ended."""
+        if self.warning:
+            shutil.rmtree(self.directory, ignore_errors=True)
