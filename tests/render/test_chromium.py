@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,18 +16,18 @@ from rendered_pages import cases, expected, links, page, shown, stored
 from text_tables import words
 
 from webcrawl.clock import now
-from webcrawl.errors import FatalError
 from webcrawl.render import chromium, hostile_check, isolation
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import EngineError
 from webcrawl.render.isolation import Isolation
-from webcrawl.render.process_tree import usage_of
 from webcrawl.render.worker import RenderOrder, RenderWorker
 
 pytestmark = pytest.mark.long
 
 HOSTILE = {"cpu_secs": 2, "wall_secs": 20, "nodes": 2000, "requests": 50, "bytes": 4_000_000}
-LOOK = "id -u; ls /; cat /proc/net/dev; ls -A /proc | grep -c '^[0-9]'; env; ls -A; touch x && echo ok"
+LOOK = (
+    "id -u; ls /; cat /proc/net/dev; ls -A /proc | grep -c '^[0-9]'; env; ls -A; touch x && echo ok"
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +46,10 @@ def test_a_page_shows_its_links_and_what_it_lacks(engine, case):
 
 
 def test_pages_of_an_origin_do_not_see_what_another_has_stored(engine):
-    keep = "document.cookie = 'a=1'; localStorage.a = sessionStorage.a = name = 1;"
     look = "[document.cookie, localStorage.a, sessionStorage.a, name].join('')"
+    keep = "document.cookie = 'a=1'; localStorage.a = sessionStorage.a = name = 1;"
     html = f"<p></p><script>document.querySelector('p').id = 'x' + {look}; {keep}</script>"
-    for _ in range(2):
-        assert '<p id="xundefinedundefined"' in engine.render(page(html), stored).html.replace(
-            '<p id="x"', '<p id="xundefinedundefined"'
-        )
+    assert ['<p id="x">' in engine.render(page(html), stored).html for _ in range(2)] == [True] * 2
 
 
 @pytest.mark.parametrize("case", cases("hostile"))
@@ -66,7 +65,7 @@ def test_a_hostile_page_stays_within_its_bounds(case):
     assert rendering.cpu_secs < 2 * HOSTILE["cpu_secs"] + 4
     assert rendering.memory < 3 << 30
     assert rendering.requests <= HOSTILE["requests"]
-    assert rendering.bytes <= HOSTILE["bytes"] + 1_000_000
+    assert rendering.bytes <= HOSTILE["bytes"]
     assert max(map(len, (rendering.missing, rendering.refused, rendering.navigations))) <= 1000
 
 
@@ -84,11 +83,8 @@ def looked(isolation, script):
 
 def test_the_program_has_no_network_no_files_no_keys_and_is_not_root(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    place = Isolation(sys.executable)
-    try:
-        seen = looked(place, LOOK)
-    finally:
-        place.remove()
+    place = Isolation("/bin/sh")
+    seen = looked(place, LOOK)
     assert place.warning == ""
     assert seen.startswith("65534\n")
     assert "lo:" in seen
@@ -101,7 +97,11 @@ def as_nobody(code, *arguments):
     user = words("setpriv --reuid 65534 --regid 65534 --clear-groups") * (os.geteuid() == 0)
     run = subprocess.run(
         [*user, sys.executable, "-c", code, *arguments],
-        env={"PYTHONPATH": f"{ROOT}:{ROOT}/tests/rigs", "PATH": os.environ["PATH"], "TMPDIR": "/tmp"},
+        env={
+            "PYTHONPATH": f"{ROOT}:{ROOT}/tests/rigs",
+            "PATH": os.environ["PATH"],
+            "TMPDIR": "/tmp",
+        },
         capture_output=True,
         text=True,
         check=True,
@@ -134,9 +134,10 @@ def test_no_page_gets_out_of_the_namespaces(engine):
 
 
 def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch):
-    flags = [flag for flag in chromium._FLAGS.split() if "nowhere" not in flag]
+    flags = [flag for flag in words(chromium._FLAGS) if not re.search("nowhere|NOTFOUND", flag)]
     monkeypatch.setattr(chromium, "_FLAGS", " ".join(flags))
     monkeypatch.setattr(isolation, "_NAMESPACES", ["false"])
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")  # which another user may enter
     engine = Chromium(clock=now)
     engine.start()
     try:
@@ -148,13 +149,9 @@ def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch
 
 def test_the_debugger_listens_nowhere(engine):
     tables = [Path(f"/proc/{engine.pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
-    assert [line for table in tables for line in table.splitlines() if line.split()[3] == "0A"] == []
-
-
-def test_a_missing_engine_is_a_sentence():
-    worker = RenderWorker(RenderOrder("rendered_pages:opened", "", path="/no/chromium"))
-    with pytest.raises(FatalError, match="/no/chromium is not a program: install the system's"):
-        worker.start()
+    assert [
+        line for table in tables for line in table.splitlines() if line.split()[3] == "0A"
+    ] == []
 
 
 def test_a_program_that_is_no_browser_is_a_sentence():
@@ -175,17 +172,12 @@ def test_a_worker_replaces_what_crashed_and_leaves_nothing():
         process.kill()
         assert worker.render(page(html)).ended == "crashed"
         assert "ab</body>" in worker.render(page(html)).html
-        tree = worker._process.pid
-        assert usage_of(tree)[1] > 50 << 20
+        second = worker._process
+        (namespaces,) = Path(f"/proc/{second.pid}/task/{second.pid}/children").read_text().split()
     finally:
         worker.stop()
-    wait_until(lambda: not engines_of(tree), secs=20)
-
-
-def engines_of(pid):
-    """Chromium's processes whose directory the worker process *pid* has made."""
-    run = subprocess.run(["pgrep", "-f", "user-data-dir=.*/webcrawl-render-"], capture_output=True)
-    return run.stdout.split()
+    # The process that holds the namespaces ends last, after all those inside.
+    wait_until(lambda: not Path(f"/proc/{namespaces}").exists(), secs=20)
 
 
 def test_an_engine_does_not_hold_up_its_thread(engine):

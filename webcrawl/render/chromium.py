@@ -428,9 +428,9 @@ class _Run:
         result.requests += 1
         found = self._page.refused.get(url) or self._stored(url, kind)
         if isinstance(found, Answer):
-            result.bytes += len(found.body)
-            if result.bytes > bounds.bytes:
+            if result.bytes + len(found.body) > bounds.bytes:
                 return "too many bytes"
+            result.bytes += len(found.body)
         return found
 
     def _note(self, where: dict[T, None], what: T) -> None:
