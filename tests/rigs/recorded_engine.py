@@ -79,16 +79,20 @@ def played(lines):
     player = threading.Thread(target=play)
     player.start()
     engine = chromium.Chromium(clock=now)
-    with subprocess.Popen(["sleep", "60"], start_new_session=True) as engine._process:
+    with (
+        subprocess.Popen(["sleep", "60"], start_new_session=True) as engine._process,
+        os.fdopen(from_browser, "rb") as reader,
+        os.fdopen(to_browser, "wb", buffering=0) as writer,
+    ):
+        engine.pid = engine._process.pid
+        engine.connection = Connection(reader, writer, clock=now)
         try:
-            engine.connection = Connection(from_browser, to_browser, clock=now)
             engine._open_tab()
             yield engine, calls
         finally:
             engine.stop()
-            os.close(to_browser)
+            writer.close()
             player.join()
-            os.close(from_browser)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import select
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,11 +44,11 @@ _decode = json_decoder(Message)
 class Connection:
     """Sends calls to a browser, and receives its answers and events. Never blocks for ever."""
 
-    def __init__(self, reader: int, writer: int, *, clock: TimeSource) -> None:
-        self._reader, self._writer, self._clock = reader, writer, clock
+    def __init__(self, reader: IO[bytes], writer: IO[bytes], *, clock: TimeSource) -> None:
+        self._reader, self._writer, self._clock = reader.fileno(), writer.fileno(), clock
         self._last_id = 0
         self._received = bytearray()
-        os.set_blocking(writer, False)
+        os.set_blocking(self._writer, False)
 
     def send(self, method: str, session: str = "", **params: Any) -> int:
         """Send a call and return its id. Raises ConnectionLostError."""

@@ -51,8 +51,9 @@ _START_SECS = 30.0
 _LAST_SECS = 3.0
 # Between two looks at what the engine uses.
 _POLL_SECS = 0.1
-# URLs of each kind in a result.
-_MAX_NAMED = 1000
+# URLs of each kind in a result, and their length.
+_MAX_NAMED, _MAX_URL = 1000, 4000
+_ATTACH: dict[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 # Resource types that are looked up; others are refused under the name on the right.
 _KINDS: dict[str, Kind] = {
@@ -142,12 +143,8 @@ class Chromium:
         self._isolation: Isolation | None = None
         self.connection: Connection
         self.session = self.tab = self.warning = ""
-
-    @property
-    def pid(self) -> int:
-        """Process of the namespaces; Chromium's are its descendants."""
-        assert self._process is not None
-        return self._process.pid
+        #: Process whose descendants Chromium's are.
+        self.pid = 0
 
     def start(self) -> None:
         """Start Chromium and open its tab. Takes about a second. Raises EngineError."""
@@ -175,8 +172,8 @@ class Chromium:
             )
             assert process.stdin
             assert process.stdout
-            reader, writer = process.stdout.fileno(), process.stdin.fileno()
-            self.connection = Connection(reader, writer, clock=self.clock)
+            self.pid = process.pid
+            self.connection = Connection(process.stdout, process.stdin, clock=self.clock)
             try:
                 self._open_tab()
             except ConnectionLostError as error:
@@ -195,18 +192,11 @@ class Chromium:
         self.tab = call("Target.createTarget", url="about:blank", **context)["targetId"]
         attached = call("Target.attachToTarget", targetId=self.tab, flatten=True)
         self.session = session = attached["sessionId"]
-        for domain in ("Page", "Inspector", "Runtime"):
+        for domain in ("Page", "Inspector", "Runtime", "Fetch"):
             call(f"{domain}.enable", session)
-        call("Fetch.enable", session)
         call("Runtime.addBinding", session, name="webcrawlReport")
         call("Page.addScriptToEvaluateOnNewDocument", session, source=_REPORTER)
-        call(
-            "Target.setAutoAttach",
-            session,
-            autoAttach=True,
-            waitForDebuggerOnStart=True,
-            flatten=True,
-        )
+        call("Target.setAutoAttach", session, **_ATTACH)
 
     def render(self, page: Pass, stored: LookUp) -> Rendering:
         """Render *page* in the tab."""
@@ -247,16 +237,20 @@ class _Run:
     def __init__(self, engine: Chromium, page: Pass, stored: LookUp) -> None:
         self._engine, self._page, self._stored = engine, page, stored
         self._clock, self._connection = engine.clock, engine.connection
+        self._send = partial(self._connection.send, session=engine.session)
+        self._call = partial(
+            self._connection.call, session=engine.session, secs=_LAST_SECS, on_event=self._on_event
+        )
         self._url = urldefrag(page.url).url
         self._began = self._clock()
         self._cpu_before = usage_of(engine.pid)[0]
         self._next_look = 0.0
         self._is_given = self._is_settled = self._is_over = self._has_worker = False
         self._result = Rendering("settled")
-        # Sets in the order of what came first.
+        # Each URL with its kind or the reason, in the order of what came first.
         self._missing: dict[tuple[str, Kind], None] = {}
         self._refused: dict[tuple[str, str], None] = {}
-        self._navigations: dict[str, None] = {}
+        self._navigations: dict[tuple[str, str], None] = {}
 
     def result(self) -> Rendering:
         result = self._result
@@ -267,13 +261,13 @@ class _Run:
         except _StopError as stop:
             result.ended = stop.args[0]
             if result.ended in {"cpu", "wall"}:
-                with suppress(ConnectionLostError):
+                with suppress(ConnectionLostError, _StopError):
                     self._stop_scripts()
                     self._take_snapshot()
         except ConnectionLostError:
             result.ended = "crashed"
         result.missing, result.refused = [*self._missing], [*self._refused]
-        result.navigations = [*self._navigations]
+        result.navigations = [url for url, _ in self._navigations]
         result.wall_secs = self._clock() - self._began
         self._look()
         return result
@@ -304,11 +298,10 @@ class _Run:
 
     def _take_snapshot(self) -> None:
         world = self._call("Page.createIsolatedWorld", frameId=self._engine.tab)
-        bounds = self._page.bounds
         returned = self._call(
             "Runtime.evaluate",
-            expression=_SNAPSHOT % (bounds.nodes, bounds.bytes),
-            contextId=world.get("executionContextId", 0),
+            expression=_SNAPSHOT % (self._page.bounds.nodes, self._page.bounds.bytes),
+            contextId=world.get("executionContextId"),
             returnByValue=True,
         )
         value = returned.get("result", {}).get("value", {})
@@ -330,14 +323,6 @@ class _Run:
         self._call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
         self._call("Network.clearBrowserCookies")
 
-    def _send(self, method: str, **params: Any) -> None:
-        self._connection.send(method, self._engine.session, **params)
-
-    def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        return self._connection.call(
-            method, self._engine.session, secs=_LAST_SECS, on_event=self._on_event, **params
-        )
-
     def _on_event(self, event: Message) -> None:
         """Answer requests, refuse the rest, note URLs, and see when the page has settled."""
         params = event.params
@@ -352,16 +337,16 @@ class _Run:
             case "Emulation.virtualTimeBudgetExpired":
                 self._is_settled = True
             case "Page.navigatedWithinDocument":
-                self._note(self._navigations, url)
+                self._note(self._navigations, url, "")
             case "Page.javascriptDialogOpening":
                 self._send("Page.handleJavaScriptDialog", accept=False)
             case "Page.windowOpen":
-                self._note(self._refused, (url, "popup"))
+                self._note(self._refused, url, "popup")
             case "Page.downloadWillBegin":
-                self._note(self._refused, (url, "download"))
+                self._note(self._refused, url, "download")
             case "Runtime.bindingCalled":
                 name, _, url = params["payload"].partition(" ")
-                self._note(self._refused, (url or self._url, name))
+                self._note(self._refused, url or self._url, name)
             case "Target.attachedToTarget":
                 self._on_target(params["targetInfo"], params["sessionId"])
             case "Inspector.targetCrashed":
@@ -374,7 +359,7 @@ class _Run:
             self._connection.send("Fetch.enable", session)
             self._connection.send("Runtime.runIfWaitingForDebugger", session)
         else:
-            self._note(self._refused, (target["url"], target["type"]))
+            self._note(self._refused, target["url"], target["type"])
             self._connection.send("Target.closeTarget", targetId=target["targetId"])
 
     def _on_request(self, params: dict[str, Any], session: str) -> None:
@@ -400,9 +385,9 @@ class _Run:
             )
             return
         if answer is None:
-            self._note(self._missing, (url, _KINDS[kind]))
+            self._note(self._missing, url, _KINDS[kind])
         else:
-            self._note(self._refused, (url, answer))
+            self._note(self._refused, url, answer)
         # With "Aborted" the page stays when it tries to go elsewhere.
         respond("Fetch.failRequest", errorReason="Aborted" if kind == "Document" else "Failed")
 
@@ -413,12 +398,14 @@ class _Run:
             return self._page.answer
         if kind == "Document" and frame == self._engine.tab:
             if method == "GET":
-                self._note(self._navigations, url)
+                self._note(self._navigations, url, "")
             return "navigation" if method == "GET" else f"navigation by {method}"
         if kind not in _KINDS:
             return _REFUSED.get(kind, kind.lower())
-        if method != "GET" or not url.startswith(("http://", "https://")):
-            return f"method {method}" if method != "GET" else "scheme"
+        if method != "GET":
+            return f"method {method}"
+        if len(url) > _MAX_URL:
+            return "too long"
         return self._look_up(url, _KINDS[kind])
 
     def _look_up(self, url: str, kind: Kind) -> Answer | str | None:
@@ -433,6 +420,6 @@ class _Run:
             result.bytes += len(found.body)
         return found
 
-    def _note(self, where: dict[T, None], what: T) -> None:
+    def _note(self, where: dict[tuple[str, T], None], url: str, what: T) -> None:
         if len(where) < _MAX_NAMED and self._is_given and not self._is_over:
-            where[what] = None
+            where[url[:_MAX_URL], what] = None

@@ -1,19 +1,18 @@
 """Process that drives an engine, so that no page can hold up the crawl.
 
-``RenderWorker`` starts this module as a program and writes messages to its standard input: a
-``RenderOrder``, then passes. Each is answered on standard output, by a ``RenderReady`` or a
-``Rendering``. A message is its length in four bytes, big-endian, and msgpack.
+``RenderWorker`` starts this module as a program, with a socket to talk to it. It sends a
+``RenderOrder``, then passes; each is answered by a ``RenderReady`` or a ``Rendering``, in msgpack.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import IO, Any
+from multiprocessing.connection import Connection as Pipes
+from multiprocessing.connection import Pipe
 
 import msgspec
 
@@ -69,16 +68,17 @@ class RenderWorker:
 
         Raises FatalError if the engine is missing or does not start, or if a page got out of it.
         """
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "webcrawl.render.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            start_new_session=True,  # Ctrl-C is for the crawl
-        )
+        self._pipe, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603  # all words are ours
+                [sys.executable, "-m", "webcrawl.render.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                start_new_session=True,  # Ctrl-C is for the crawl
+            )
         try:
             ready = _decode_ready(self._exchange(self._order, _START_SECS))
-        except (OSError, UndecodableError) as error:
+        except (OSError, EOFError, UndecodableError) as error:
             ready = RenderReady(error=f"The process that renders pages does not start: {error}.")
         if ready.error:
             self.stop()
@@ -91,7 +91,7 @@ class RenderWorker:
             if self._process is None:
                 self.start()
             return _decode_rendering(self._exchange(page, page.bounds.wall_secs + _MORE_SECS))
-        except (OSError, UndecodableError, FatalError):
+        except (OSError, EOFError, UndecodableError, FatalError):
             self.stop()
             return Rendering("crashed")
 
@@ -99,36 +99,15 @@ class RenderWorker:
         """Kill the process; the engine ends with it and leaves no files."""
         if self._process is not None:
             self._process.kill()
-            with suppress(OSError):
-                self._process.communicate()
+            self._process.wait()
+            self._pipe.close()
             self._process = None
 
-    def _exchange(self, message: Any, secs: float) -> bytes:
-        assert self._process
-        assert self._process.stdin
-        assert self._process.stdout
-        _write(self._process.stdin, message)
-        pipe, deadline = self._process.stdout.fileno(), now() + secs
-        data, size = b"", 4
-        while len(data) < size:
-            if not select.select([pipe], [], [], max(0.0, deadline - now()))[0]:
-                raise TimeoutError("it does not answer")
-            part = os.read(pipe, 1 << 20)
-            if not part:
-                raise BrokenPipeError("it has ended")
-            data += part
-            size = 4 + int.from_bytes(data[:4], "big")
-        return data[4:]
-
-
-def _write(pipe: IO[bytes], message: Any) -> None:
-    data = msgspec.msgpack.encode(message)
-    pipe.write(len(data).to_bytes(4, "big") + data)
-    pipe.flush()
-
-
-def _read(pipe: IO[bytes]) -> bytes:
-    return pipe.read(int.from_bytes(pipe.read(4), "big"))
+    def _exchange(self, message: RenderOrder | Pass, secs: float) -> bytes:
+        self._pipe.send_bytes(msgspec.msgpack.encode(message))
+        if not self._pipe.poll(secs):
+            raise TimeoutError("it does not answer")
+        return self._pipe.recv_bytes()
 
 
 def _started(engine: Chromium, *, check: bool) -> str:
@@ -145,18 +124,18 @@ def _started(engine: Chromium, *, check: bool) -> str:
     return ""
 
 
-def serve(stdin: IO[bytes], stdout: IO[bytes]) -> None:
-    """Answer the messages of *stdin* on *stdout* until it ends."""
-    order = _decode_order(_read(stdin))
+def serve(pipe: Pipes) -> None:
+    """Answer the messages of *pipe* until it is closed."""
+    order = _decode_order(pipe.recv_bytes())
     engine = Chromium(order.path, clock=now)
     module, _, function = order.store.partition(":")
     stored = getattr(import_module(module), function)(order.argument)
     try:
         error = _started(engine, check=order.check)
-        _write(stdout, RenderReady(engine.warning, error))
+        pipe.send_bytes(msgspec.msgpack.encode(RenderReady(engine.warning, error)))
         pages = _PAGES if order.check else 0  # of this engine
-        while data := _read(stdin):
-            page, rendering = _decode_pass(data), Rendering("crashed")
+        while True:
+            page, rendering = _decode_pass(pipe.recv_bytes()), Rendering("crashed")
             if pages >= _PAGES:
                 engine.stop()
                 error, pages = _started(engine, check=False), 0
@@ -164,11 +143,11 @@ def serve(stdin: IO[bytes], stdout: IO[bytes]) -> None:
                 rendering = engine.render(page, stored)
             is_large = rendering.memory > page.bounds.memory // 2
             pages = _PAGES if rendering.ended != "settled" or is_large else pages + 1
-            _write(stdout, rendering)
+            pipe.send_bytes(msgspec.msgpack.encode(rendering))
     finally:
         engine.stop()
 
 
 if __name__ == "__main__":
-    with suppress(BrokenPipeError):  # the crawl has ended
-        serve(sys.stdin.buffer, sys.stdout.buffer)
+    with suppress(OSError, EOFError):  # the crawl has ended
+        serve(Pipes(int(sys.argv[1])))
