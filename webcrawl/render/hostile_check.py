@@ -7,6 +7,7 @@ network has no resolver either.
 from __future__ import annotations
 
 import json
+import re
 import select
 import socket
 from contextlib import ExitStack, suppress
@@ -50,10 +51,7 @@ _ATTEMPTS = """{
   serviceworker: at => navigator.serviceWorker.register("/worker.js?" + at),
   navigation: at => { location.href = `http://${at}/`; },
 }"""
-_NAMES = """
-    fetch post redirect image beacon events websocket webtransport webrtc hints frame form popup
-    worker serviceworker navigation
-""".split()
+_NAMES = re.findall(r"^  (\w+): at =>", _ATTEMPTS, re.MULTILINE)
 _PLACES = [
     (family, host, kind)
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
