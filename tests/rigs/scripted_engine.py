@@ -7,7 +7,7 @@ import json
 import re
 from urllib.parse import urljoin, urlsplit
 
-from webcrawl.render.engine import Refused, Rendering
+from webcrawl.render.engine import Rendering
 
 _SCRIPT = re.compile(r'<script[^>]* src="([^"]+/([a-z-]+?)(?:-\d+)?\.js[^"]*)"')
 
@@ -55,7 +55,7 @@ class ScriptedEngine:
         answer = self.stored(url, kind)
         if answer is None:
             self.result.missing.append((url, kind))
-        elif isinstance(answer, Refused):
-            self.result.refused.append((url, answer.reason))
+        elif isinstance(answer, str):
+            self.result.refused.append((url, answer))
             return None
         return answer

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 import select
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from webcrawl.clock import TimeSource
 
 # The largest message accepted: the DOM of a page, with all characters escaped.
 _MAX_MESSAGE = 256 << 20
+_WRITE_SECS = 10.0
 
 
 class ConnectionLostError(Exception):
@@ -33,7 +36,6 @@ class Message(msgspec.Struct, rename="camel"):
     session_id: str = ""
     params: dict[str, Any] = {}
     result: dict[str, Any] = {}
-    error: dict[str, Any] = {}
 
 
 _decode = json_decoder(Message)
@@ -42,12 +44,11 @@ _decode = json_decoder(Message)
 class Connection:
     """Sends calls to a browser, and receives its answers and events. Never blocks for ever."""
 
-    def __init__(self, reader: int, writer: int, *, clock: TimeSource) -> None:
-        self._reader, self._writer, self._clock = reader, writer, clock
+    def __init__(self, reader: IO[bytes], writer: IO[bytes], *, clock: TimeSource) -> None:
+        self._reader, self._writer, self._clock = reader.fileno(), writer.fileno(), clock
         self._last_id = 0
         self._received = bytearray()
-        self._searched = 0
-        os.set_blocking(writer, False)
+        os.set_blocking(self._writer, False)
 
     def send(self, method: str, session: str = "", **params: Any) -> int:
         """Send a call and return its id. Raises ConnectionLostError."""
@@ -57,10 +58,9 @@ class Connection:
             call["sessionId"] = session
         left = memoryview(msgspec.json.encode(call) + b"\0")
         while left:
-            _, writable, _ = select.select([], [self._writer], [], 10.0)
+            if not select.select([], [self._writer], [], _WRITE_SECS)[1]:
+                raise ConnectionLostError("it does not read its calls")
             try:
-                if not writable:
-                    raise ConnectionLostError("the engine does not read its calls")
                 left = left[os.write(self._writer, left) :]
             except OSError as error:
                 raise ConnectionLostError(str(error)) from error
@@ -72,19 +72,41 @@ class Connection:
         Raises ConnectionLostError.
         """
         deadline = self._clock() + secs
-        while (end := self._received.find(b"\0", self._searched)) < 0:
-            self._searched = len(self._received)
+        searched = 0
+        while (end := self._received.find(b"\0", searched)) < 0:
+            searched = len(self._received)
             wait = max(0.0, deadline - self._clock())
             if not select.select([self._reader], [], [], wait)[0]:
                 return None
             data = os.read(self._reader, 1 << 20)
-            if not data or self._searched > _MAX_MESSAGE:
-                raise ConnectionLostError("the engine has ended")
+            if not data or searched > _MAX_MESSAGE:
+                raise ConnectionLostError("it has ended")
             self._received += data
         line = bytes(self._received[:end])
         del self._received[: end + 1]
-        self._searched = 0
         try:
             return _decode(line)
         except UndecodableError as error:
-            raise ConnectionLostError(f"the engine sent no valid message: {error}") from error
+            raise ConnectionLostError(f"it sent no valid message: {error}") from error
+
+    def call(
+        self,
+        method: str,
+        session: str = "",
+        *,
+        secs: float,
+        on_event: Callable[[Message], None] | None = None,
+        **params: Any,
+    ) -> dict[str, Any]:
+        """Return the result of *method*, {} if that has failed; events go to *on_event*.
+
+        Raises ConnectionLostError, also if there is no result in *secs*.
+        """
+        wanted = self.send(method, session, **params)
+        deadline = self._clock() + secs
+        while message := self.receive(max(0.0, deadline - self._clock())):
+            if message.id == wanted:
+                return message.result
+            if on_event:
+                on_event(message)
+        raise ConnectionLostError("it does not answer")

@@ -15,27 +15,21 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urldefrag
 
 from webcrawl.render.cdp import Connection, ConnectionLostError, Message
-from webcrawl.render.engine import (
-    Answer,
-    Bounds,
-    Ending,
-    EngineError,
-    Kind,
-    LookUp,
-    Pass,
-    Refused,
-    Rendering,
-)
+from webcrawl.render.engine import Answer, Ending, EngineError, Kind, LookUp, Pass, Rendering
 from webcrawl.render.isolation import Isolation
 from webcrawl.render.process_tree import usage_of
 
 if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
+
+T = TypeVar("T")
 
 # The first two lines keep the network away where namespaces do not.
 _FLAGS = """
@@ -55,10 +49,11 @@ _WITHOUT = """
 _START_SECS = 30.0
 # Time to give the DOM of a page that was stopped, and to clean up.
 _LAST_SECS = 3.0
-# Between two looks at what the engine uses; at least this many times as long as a look takes.
-_POLL_SECS, _POLL_RATIO = 0.1, 20
-# URLs named of each kind in a result, and their length.
+# Between two looks at what the engine uses.
+_POLL_SECS = 0.1
+# URLs of each kind in a result, and their length.
 _MAX_NAMED, _MAX_URL = 1000, 4000
+_ATTACH: dict[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 # Resource types that are looked up; others are refused under the name on the right.
 _KINDS: dict[str, Kind] = {
@@ -129,6 +124,8 @@ _SNAPSHOT = """
     }
   }
   const html = (document.doctype ? "<!DOCTYPE html>" : "") + root.outerHTML;
+  self.name = "";
+  try { sessionStorage.clear(); } catch {}
   return {nodes, html: html.length > maxLength ? "" : html};
 })(%d, %d)
 """
@@ -141,12 +138,13 @@ class Chromium:
     """
 
     def __init__(self, path: str = "", *, clock: TimeSource) -> None:
-        self._path, self._clock = path, clock
+        self._path, self.clock = path, clock
         self._process: subprocess.Popen[bytes] | None = None
         self._isolation: Isolation | None = None
-        self._connection: Connection
-        self._session = self._tab = ""
-        self.warning = ""
+        self.connection: Connection
+        self.session = self.tab = self.warning = ""
+        #: Process whose descendants Chromium's are.
+        self.pid = 0
 
     def start(self) -> None:
         """Start Chromium and open its tab. Takes about a second. Raises EngineError."""
@@ -158,70 +156,59 @@ class Chromium:
             )
         self._isolation = isolation = Isolation(executable)
         self.warning = isolation.warning
-        flags = [flag.replace("MAP*", "MAP * ") for flag in _FLAGS.split()]
-        flags.append(f"--disable-features={','.join(_WITHOUT.split())}")
-        flags.append(f"--user-data-dir={isolation.directory}/profile")
-        log = isolation.directory.parent / "log"
-        with log.open("wb") as errors:
+        flags = [
+            *(flag.replace("MAP*", "MAP * ") for flag in _FLAGS.split()),
+            f"--disable-features={','.join(_WITHOUT.split())}",
+            f"--user-data-dir={isolation.directory}/profile",
+        ]
+        with tempfile.TemporaryFile() as log:
             self._process = process = subprocess.Popen(  # noqa: S603  # the user's choice
                 isolation.command([executable, *flags]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=errors,
-                env=isolation.environment(),
+                stderr=log,
+                env=isolation.environment,
                 start_new_session=True,  # killed as a group
             )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        reader, writer = process.stdout.fileno(), process.stdin.fileno()
-        self._connection = Connection(reader, writer, clock=self._clock)
-        try:
-            self._open_tab()
-        except ConnectionLostError as error:
-            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            self.stop()
-            raise EngineError(
-                f"{executable} does not start ({error}): {said[-1] if said else 'it says nothing'}"
-            ) from error
+            assert process.stdin
+            assert process.stdout
+            self.pid = process.pid
+            self.connection = Connection(process.stdout, process.stdin, clock=self.clock)
+            try:
+                self._open_tab()
+            except ConnectionLostError as error:
+                self.stop()
+                log.seek(0)
+                lines = log.read().decode(errors="replace").splitlines()
+                reason = [line for line in lines if "FATAL" in line] or lines[-1:]
+                raise EngineError(
+                    f"{executable} does not start ({error}): {' '.join(reason)}"
+                ) from error
 
     def _open_tab(self) -> None:
-        whole = _Conversation(self._connection, clock=self._clock)
-        whole.deadline = self._clock() + _START_SECS
-        call = whole.call
-        context = call("Target.createBrowserContext")["browserContextId"]
-        call("Browser.setDownloadBehavior", behavior="deny", browserContextId=context)
-        target = call("Target.createTarget", url="about:blank", browserContextId=context)
-        self._tab = target["targetId"]
-        attached = call("Target.attachToTarget", targetId=self._tab, flatten=True)
-        self._session = whole.session = attached["sessionId"]
-        for domain in ("Page", "Inspector", "Runtime"):
-            call(f"{domain}.enable")
-        call("Fetch.enable", patterns=[{"urlPattern": "*"}])
-        call("Runtime.addBinding", name="webcrawlReport")
-        call("Page.addScriptToEvaluateOnNewDocument", source=_REPORTER)
-        call("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
+        call = partial(self.connection.call, secs=_START_SECS)
+        context = call("Target.createBrowserContext")
+        call("Browser.setDownloadBehavior", behavior="deny", **context)
+        self.tab = call("Target.createTarget", url="about:blank", **context)["targetId"]
+        attached = call("Target.attachToTarget", targetId=self.tab, flatten=True)
+        self.session = session = attached["sessionId"]
+        for domain in ("Page", "Inspector", "Runtime", "Fetch"):
+            call(f"{domain}.enable", session)
+        call("Runtime.addBinding", session, name="webcrawlReport")
+        call("Page.addScriptToEvaluateOnNewDocument", session, source=_REPORTER)
+        call("Target.setAutoAttach", session, **_ATTACH)
 
     def render(self, page: Pass, stored: LookUp) -> Rendering:
         """Render *page* in the tab."""
-        assert self._process is not None
-        run = _Run(
-            page,
-            stored,
-            self._connection,
-            clock=self._clock,
-            session=self._session,
-            tab=self._tab,
-            pid=self._process.pid,
-        )
-        return run.result()
+        return _Run(self, page, stored).result()
 
     def stop(self) -> None:
         """Kill Chromium with all its processes, and delete its directory."""
-        process, self._process = self._process, None
-        if process is not None:
+        if self._process is not None:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.communicate()
+            self._process = None
         if self._isolation is not None:
             self._isolation.remove()
             self._isolation = None
@@ -241,213 +228,155 @@ def _permission(headers: dict[str, str]) -> list[tuple[str, str]]:
 
 
 class _StopError(Exception):
-    """Raised within a pass to end it."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending)
-        self.ending = ending
+    """Raised within a pass to end it, with the Ending."""
 
 
-class _Conversation:
-    """Calls whose answers are awaited; events that come in between go to ``on_event``."""
-
-    def __init__(self, connection: Connection, *, clock: TimeSource, session: str = "") -> None:
-        self._connection, self._clock, self.session = connection, clock, session
-        #: No call is answered later.
-        self.deadline = 0.0
-
-    def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the result of *method*, {} if that has failed. Raises ConnectionLostError."""
-        wanted = self._connection.send(method, self.session, **params)
-        while True:
-            message = self.next_message()
-            if message is not None and message.id == wanted:
-                return message.result
-            if message is None and self._clock() > self.deadline:
-                raise ConnectionLostError("the engine does not answer")
-
-    def next_message(self) -> Message | None:
-        """Handle the next message and return it; None if there is none for a short time."""
-        message = self._connection.receive(_POLL_SECS)
-        if message is not None and message.method:
-            self.on_event(message)
-        return message
-
-    def on_event(self, message: Message) -> None:
-        """Handle an event."""
-
-
-class _Run(_Conversation):
+class _Run:
     """One pass."""
 
-    def __init__(
-        self,
-        page: Pass,
-        stored: LookUp,
-        connection: Connection,
-        *,
-        clock: TimeSource,
-        session: str,
-        tab: str,
-        pid: int,
-    ) -> None:
-        super().__init__(connection, clock=clock, session=session)
-        self._page, self._stored, self._tab, self._pid = page, stored, tab, pid
-        self._bounds: Bounds = page.bounds
+    def __init__(self, engine: Chromium, page: Pass, stored: LookUp) -> None:
+        self._engine, self._page, self._stored = engine, page, stored
+        self._clock, self._connection = engine.clock, engine.connection
+        self._send = partial(self._connection.send, session=engine.session)
+        self._call = partial(
+            self._connection.call, session=engine.session, secs=_LAST_SECS, on_event=self._on_event
+        )
         self._url = urldefrag(page.url).url
-        self._began = clock()
-        self.deadline = self._began + page.bounds.wall_secs
+        self._began = self._clock()
+        self._cpu_before = usage_of(engine.pid)[0]
         self._next_look = 0.0
-        self._given = self._settled = self._closing = False
-        self._cpu_before = usage_of(pid).cpu_secs
-        self._rendering = Rendering("settled")
-        self._named: set[tuple[str, str]] = set()
+        self._is_given = self._is_settled = self._is_over = self._has_worker = False
+        self._result = Rendering("settled")
+        # Each URL with its kind or the reason, in the order of what came first.
+        self._missing: dict[tuple[str, Kind], None] = {}
+        self._refused: dict[tuple[str, str], None] = {}
+        self._navigations: dict[tuple[str, str], None] = {}
 
     def result(self) -> Rendering:
-        rendering = self._rendering
+        result = self._result
         try:
-            try:
-                self._show()
-                self._take_snapshot()
-            except _StopError as stop:
-                rendering.ended = stop.ending
-                if stop.ending not in {"memory", "crashed"}:
+            self._show()
+            self._take_snapshot()
+            self._clean_up()
+        except _StopError as stop:
+            result.ended = stop.args[0]
+            if result.ended in {"cpu", "wall"}:
+                with suppress(ConnectionLostError, _StopError):
                     self._stop_scripts()
                     self._take_snapshot()
-            if rendering.ended == "settled":
-                self._clean_up()
-        except _StopError as stop:
-            rendering.ended = stop.ending
         except ConnectionLostError:
-            if rendering.ended == "settled":
-                rendering.ended = "crashed"
-        rendering.wall_secs = self._clock() - self._began
+            result.ended = "crashed"
+        result.missing, result.refused = [*self._missing], [*self._refused]
+        result.navigations = [url for url, _ in self._navigations]
+        result.wall_secs = self._clock() - self._began
         self._look()
-        return rendering
+        return result
 
     def _show(self) -> None:
         """Load the page and let its timers run."""
-        self.call("Emulation.setVirtualTimePolicy", policy="pause")
+        self._send("Emulation.setVirtualTimePolicy", policy="pause")
         self._send("Page.navigate", url=self._page.url)
-        while not self._settled:
-            self.next_message()
+        while not self._is_settled:
+            if message := self._connection.receive(_POLL_SECS):
+                self._on_event(message)
+            if self._clock() >= self._next_look:
+                if ending := self._look():
+                    raise _StopError(ending)
+                self._next_look = self._clock() + _POLL_SECS
 
-    def _stop_scripts(self) -> None:
-        self._closing = True
-        self.deadline = self._clock() + _LAST_SECS
-        for method, params in [
-            ("Runtime.terminateExecution", {}),
-            ("Emulation.setScriptExecutionDisabled", {"value": True}),
-        ]:
-            self._connection.send(method, self.session, **params)
+    def _look(self) -> Ending | None:
+        """Note what the engine uses, and return the bound that it is over."""
+        result, bounds = self._result, self._page.bounds
+        cpu_secs, memory = usage_of(self._engine.pid)
+        result.cpu_secs = max(result.cpu_secs, cpu_secs - self._cpu_before)
+        result.memory = max(result.memory, memory)
+        if memory > bounds.memory:
+            return "memory"
+        if result.cpu_secs > bounds.cpu_secs:
+            return "cpu"
+        return "wall" if self._clock() - self._began > bounds.wall_secs else None
 
     def _take_snapshot(self) -> None:
-        world = self.call("Page.createIsolatedWorld", frameId=self._tab)
-        bounds = self._bounds
-        result = self.call(
+        world = self._call("Page.createIsolatedWorld", frameId=self._engine.tab)
+        returned = self._call(
             "Runtime.evaluate",
-            expression=_SNAPSHOT % (bounds.nodes, bounds.bytes),
-            contextId=world.get("executionContextId", 0),
+            expression=_SNAPSHOT % (self._page.bounds.nodes, self._page.bounds.bytes),
+            contextId=world.get("executionContextId"),
             returnByValue=True,
         )
-        value = result.get("result", {}).get("value", {})
-        rendering = self._rendering
-        rendering.nodes, rendering.html = value.get("nodes", 0), value.get("html", "")
-        if not rendering.html and rendering.ended == "settled":
-            raise _StopError("nodes" if rendering.nodes else "crashed")
+        value = returned.get("result", {}).get("value", {})
+        self._result.nodes, self._result.html = value.get("nodes", 0), value.get("html", "")
+        if not self._result.html:
+            raise _StopError("nodes" if value else "crashed")
+
+    def _stop_scripts(self) -> None:
+        self._is_over = True
+        self._send("Runtime.terminateExecution")
+        self._send("Emulation.setScriptExecutionDisabled", value=True)
 
     def _clean_up(self) -> None:
-        """Leave the page, and delete what it has stored."""
-        self._closing = True
-        self.deadline = self._clock() + _LAST_SECS
+        """Delete what the page has stored. Its timers stand still until the next page comes."""
+        self._is_over = True
+        if self._has_worker:
+            self._call("Page.navigate", url="about:blank")
         origin = "/".join(self._url.split("/")[:3])
-        erase = "self.name = ''; try { sessionStorage.clear(); } catch {}"
-        self.call("Runtime.evaluate", expression=erase)
-        self.call("Page.navigate", url="about:blank")
-        self.call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
-        self.call("Network.clearBrowserCookies")
+        self._call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
+        self._call("Network.clearBrowserCookies")
 
-    def next_message(self) -> Message | None:
-        """As in _Conversation, and end the pass if it is over one of its bounds."""
-        message = super().next_message()
-        if self._clock() >= self._next_look and not self._closing:
-            began = self._clock()
-            self._look(raises=True)
-            looked = self._clock()
-            self._next_look = looked + max(_POLL_SECS, _POLL_RATIO * (looked - began))
-        return message
-
-    def _look(self, *, raises: bool = False) -> None:
-        usage, rendering, bounds = usage_of(self._pid), self._rendering, self._bounds
-        rendering.cpu_secs = max(rendering.cpu_secs, usage.cpu_secs - self._cpu_before)
-        rendering.memory = max(rendering.memory, usage.memory)
-        if not raises:
-            return
-        if usage.memory > bounds.memory:
-            raise _StopError("memory")
-        if rendering.cpu_secs > bounds.cpu_secs:
-            raise _StopError("cpu")
-        if self._clock() - self._began > bounds.wall_secs:
-            raise _StopError("wall")
-
-    def on_event(self, message: Message) -> None:
+    def _on_event(self, event: Message) -> None:
         """Answer requests, refuse the rest, note URLs, and see when the page has settled."""
-        params = message.params
-        match message.method:
+        params = event.params
+        url = params.get("url", "")
+        match event.method:
             case "Fetch.requestPaused":
-                self._on_request(params, message.session_id)
-            case "Page.frameNavigated" if not self._closing and not params["frame"].get("parentId"):
-                budget = 1000 * self._bounds.virtual_secs
+                self._on_request(params, event.session_id)
+            case "Page.frameNavigated" if "parentId" not in params["frame"]:
+                budget = 1000 * self._page.bounds.virtual_secs
                 policy = "pauseIfNetworkFetchesPending"
                 self._send("Emulation.setVirtualTimePolicy", policy=policy, budget=budget)
             case "Emulation.virtualTimeBudgetExpired":
-                self._settled = True
+                self._is_settled = True
             case "Page.navigatedWithinDocument":
-                self._note_navigation(params.get("url", ""))
+                self._note(self._navigations, url, "")
             case "Page.javascriptDialogOpening":
                 self._send("Page.handleJavaScriptDialog", accept=False)
             case "Page.windowOpen":
-                self._refuse(params.get("url", ""), "popup")
+                self._note(self._refused, url, "popup")
             case "Page.downloadWillBegin":
-                self._refuse(params.get("url", ""), "download")
+                self._note(self._refused, url, "download")
             case "Runtime.bindingCalled":
-                name, _, url = params.get("payload", "").partition(" ")
-                self._refuse(url or self._url, name)
+                name, _, url = params["payload"].partition(" ")
+                self._note(self._refused, url or self._url, name)
             case "Target.attachedToTarget":
-                self._on_target(params)
+                self._on_target(params["targetInfo"], params["sessionId"])
             case "Inspector.targetCrashed":
                 raise _StopError("crashed")
 
-    def _send(self, method: str, **params: Any) -> None:
-        self._connection.send(method, self.session, **params)
-
-    def _on_target(self, params: dict[str, Any]) -> None:
+    def _on_target(self, target: dict[str, Any], session: str) -> None:
         """Let a worker begin, its requests paused like the page's; close everything else."""
-        info, session = params.get("targetInfo", {}), params.get("sessionId", "")
-        if info.get("type") == "worker":
-            self._connection.send("Fetch.enable", session, patterns=[{"urlPattern": "*"}])
+        if target["type"] == "worker":
+            self._has_worker = True
+            self._connection.send("Fetch.enable", session)
             self._connection.send("Runtime.runIfWaitingForDebugger", session)
         else:
-            self._refuse(info.get("url", ""), info.get("type", "target"))
-            self._connection.send("Target.closeTarget", targetId=info.get("targetId", ""))
+            self._note(self._refused, target["url"], target["type"])
+            self._connection.send("Target.closeTarget", targetId=target["targetId"])
 
     def _on_request(self, params: dict[str, Any], session: str) -> None:
-        request = params["request"]
-        url, kind = request["url"], params.get("resourceType", "")
-        headers = request["headers"]
+        request, kind = params["request"], params["resourceType"]
+        url, headers = request["url"], request["headers"]
         if headers.get("Accept") == "text/event-stream":
             kind = "EventSource"
         elif kind == "Other" and "User-Agent" not in headers:
             kind = "Script"  # of a worker; hints and icons have that header
-        answer: Answer | Refused | None = Answer(204, [], b"")
+        answer: Answer | str | None = Answer(204, [], b"")
         if "Access-Control-Request-Method" not in headers:
-            answer = self._find(url, kind, request["method"], params.get("frameId", ""))
+            answer = self._find(url, kind, request["method"], params.get("frameId"))
+        respond = partial(self._connection.send, session=session, requestId=params["requestId"])
         if isinstance(answer, Answer):
             kept = [field for field in answer.headers if not _DROPPED.fullmatch(field[0])]
-            self._connection.send(
+            respond(
                 "Fetch.fulfillRequest",
-                session,
-                requestId=params["requestId"],
                 responseCode=answer.status,
                 responseHeaders=[
                     {"name": name, "value": value} for name, value in [*kept, *_permission(headers)]
@@ -455,57 +384,42 @@ class _Run(_Conversation):
                 body=base64.b64encode(answer.body).decode("ascii"),
             )
             return
-        if isinstance(answer, Refused):
-            self._refuse(url, answer.reason)
-        elif self._is_new(url, kind):
-            self._rendering.missing.append((url, _KINDS[kind]))
+        if answer is None:
+            self._note(self._missing, url, _KINDS[kind])
+        else:
+            self._note(self._refused, url, answer)
         # With "Aborted" the page stays when it tries to go elsewhere.
-        reason = "Aborted" if kind == "Document" else "Failed"
-        self._connection.send(
-            "Fetch.failRequest", session, requestId=params["requestId"], errorReason=reason
-        )
+        respond("Fetch.failRequest", errorReason="Aborted" if kind == "Document" else "Failed")
 
-    def _find(self, url: str, kind: str, method: str, frame: str) -> Answer | Refused | None:
-        """Return the answer to a request, None if it is missing."""
-        rendering, bounds = self._rendering, self._bounds
-        if self._closing:
-            return Refused("the pass is over")
-        if kind == "Document" and url == self._url and not self._given:
-            self._given = True
+    def _find(self, url: str, kind: str, method: str, frame: str | None) -> Answer | str | None:
+        """Return the answer to a request or the reason to refuse it, None if it is missing."""
+        if kind == "Document" and url == self._url and not self._is_given:
+            self._is_given = True
             return self._page.answer
-        if kind == "Document" and frame == self._tab:
+        if kind == "Document" and frame == self._engine.tab:
             if method == "GET":
-                self._note_navigation(url)
-            return Refused("navigation" if method == "GET" else f"navigation by {method}")
+                self._note(self._navigations, url, "")
+            return "navigation" if method == "GET" else f"navigation by {method}"
         if kind not in _KINDS:
-            return Refused(_REFUSED.get(kind, kind.lower()))
+            return _REFUSED.get(kind, kind.lower())
         if method != "GET":
-            return Refused(f"method {method}")
-        if not url.startswith(("http://", "https://")):
-            return Refused("scheme")
-        if rendering.requests >= bounds.requests:
-            return Refused("too many requests")
-        rendering.requests += 1
-        if reason := self._page.refused.get(url):
-            return Refused(reason)
-        found = self._stored(url, _KINDS[kind])
+            return f"method {method}"
+        if len(url) > _MAX_URL:
+            return "too long"
+        return self._look_up(url, _KINDS[kind])
+
+    def _look_up(self, url: str, kind: Kind) -> Answer | str | None:
+        result, bounds = self._result, self._page.bounds
+        if result.requests >= bounds.requests:
+            return "too many requests"
+        result.requests += 1
+        found = self._page.refused.get(url) or self._stored(url, kind)
         if isinstance(found, Answer):
-            rendering.bytes += len(found.body)
-            if rendering.bytes > bounds.bytes:
-                return Refused("too many bytes")
+            if result.bytes + len(found.body) > bounds.bytes:
+                return "too many bytes"
+            result.bytes += len(found.body)
         return found
 
-    def _refuse(self, url: str, reason: str) -> None:
-        refused = self._rendering.refused
-        if len(refused) < _MAX_NAMED and not self._closing and self._is_new(url, reason):
-            refused.append((url[:_MAX_URL], reason))
-
-    def _note_navigation(self, url: str) -> None:
-        navigations = self._rendering.navigations
-        if len(navigations) < _MAX_NAMED and len(url) <= _MAX_URL and self._is_new(url, ""):
-            navigations.append(url)
-
-    def _is_new(self, url: str, what: str) -> bool:
-        before = len(self._named)
-        self._named.add((url[:_MAX_URL], what))
-        return len(self._named) > before
+    def _note(self, where: dict[tuple[str, T], None], url: str, what: T) -> None:
+        if len(where) < _MAX_NAMED and self._is_given and not self._is_over:
+            where[url[:_MAX_URL], what] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,14 +25,9 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Refused(NamedTuple):
-    """Result of a look-up for a URL that may not be fetched, such as "robots.txt"."""
-
-    reason: str
-
-
-#: Looks up a URL and its kind in the store. None means that it is missing but may be fetched.
-LookUp: TypeAlias = Callable[[str, Kind], "Answer | Refused | None"]
+#: Looks up a URL and its kind in the store. A str is the reason why it may not be fetched, such as
+#: "robots.txt". None means that it is missing, but may be fetched.
+LookUp: TypeAlias = Callable[[str, Kind], "Answer | str | None"]
 
 
 class Bounds(msgspec.Struct, frozen=True):

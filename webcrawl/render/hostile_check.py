@@ -7,6 +7,7 @@ network has no resolver either.
 from __future__ import annotations
 
 import json
+import re
 import select
 import socket
 from contextlib import ExitStack, suppress
@@ -47,12 +48,14 @@ _ATTEMPTS = """{
   popup: at => window.open(`http://${at}/`),
   worker: at => new Worker(URL.createObjectURL(new Blob(
     [`fetch("http://${at}/").catch(() => 0); new WebSocket("ws://${at}/");`]))),
-  "service worker": at => navigator.serviceWorker.register("/worker.js?" + at),
+  serviceworker: at => navigator.serviceWorker.register("/worker.js?" + at),
   navigation: at => { location.href = `http://${at}/`; },
 }"""
-_NAMES = [
-    *("fetch", "post", "redirect", "image", "beacon", "events", "websocket", "webtransport"),
-    *("webrtc", "hints", "frame", "form", "popup", "worker", "service worker", "navigation"),
+_NAMES = re.findall(r"^  (\w+): at =>", _ATTEMPTS, re.MULTILINE)
+_PLACES = [
+    (family, host, kind)
+    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)
 ]
 # `wait` gives connections time: the page's own timers run in virtual time.
 _PAGE = """<!DOCTYPE html><head></head><body><script>
@@ -73,30 +76,24 @@ def reached_by(engine: Engine) -> list[str]:
     """
     with ExitStack() as sockets:
         listeners: dict[socket.socket, str] = {}
-        ports: dict[str, int] = {}
+        ports = dict.fromkeys(_NAMES, 0)
         for name in _NAMES:
-            first = sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
-            ports[name] = first.getsockname()[1]
-            listeners[first] = name
-            for family, host, kind in [
-                (socket.AF_INET, "127.0.0.1", socket.SOCK_DGRAM),
-                (socket.AF_INET6, "::1", socket.SOCK_STREAM),
-                (socket.AF_INET6, "::1", socket.SOCK_DGRAM),
-            ]:
+            for family, host, kind in _PLACES:
                 with suppress(OSError):  # a machine without IPv6, or the port is used
-                    other = sockets.enter_context(socket.socket(family, kind))
-                    other.bind((host, ports[name]))
+                    one = sockets.enter_context(socket.socket(family, kind))
+                    one.bind((host, ports[name]))
+                    ports[name] = one.getsockname()[1]
+                    listeners[one] = name
                     if kind is socket.SOCK_STREAM:
-                        other.listen()
-                    listeners[other] = name
+                        one.listen()
         reached: set[str] = set()
 
         def look(secs: float) -> None:
             for one in select.select([*listeners], [], [], secs)[0]:
                 reached.add(listeners.pop(one))
 
-        def stored(url: str, kind: Kind) -> Answer | None:
-            path, _, query = url.removeprefix(_SITE).partition("?")
+        def stored(url: str, _: Kind) -> Answer | None:
+            path, _mark, query = url.removeprefix(_SITE).partition("?")
             if path == "wait":
                 look(_WAIT_SECS)
                 return Answer(200, _HTML, b"")

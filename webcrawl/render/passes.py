@@ -167,6 +167,8 @@ class Passes:
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
             self._threads = None
+        for worker in self._workers:  # a pass that was just beginning has started it again
+            worker.stop()
         self.store.close()
 
     @property

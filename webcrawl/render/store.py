@@ -27,7 +27,7 @@ import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
-from webcrawl.render.engine import Answer, Refused
+from webcrawl.render.engine import Answer
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
@@ -105,15 +105,15 @@ def stored_answers(path: str) -> LookUp:
     """Return the look-up in the store at *path*, for a worker process."""
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10.0)
 
-    def look_up(url: str, kind: Kind) -> Answer | Refused | None:  # noqa: ARG001  # an engine's
+    def look_up(url: str, kind: Kind) -> Answer | str | None:  # noqa: ARG001  # an engine's
         name = name_of(url)
         if not name:
-            return Refused("scheme")
+            return "scheme"
         row = database.execute(_FOR_RUNNING, (name, wall_time())).fetchone()
         if row is None:
             return None
         refused, status, headers, body = row
-        return Refused(refused) if refused else Answer(status, _decode_headers(headers), body)
+        return str(refused) if refused else Answer(status, _decode_headers(headers), body)
 
     return look_up
 
