@@ -1,9 +1,9 @@
 """Pages that RENDER=auto renders: the rule for documents, and verdicts by host and shape.
 
 A document is a candidate if it has few words and links for its scripts. Candidates of a host with
-the same scripts have the same shape. The first three of a shape are rendered, and the others wait
-for the verdict about these: whether half of them gained text or links. It is kept in the host's
-record for 30 days.
+the same scripts have the same shape. The first of a shape is rendered, and the others wait for it:
+if it gains text or links, they are rendered as well. Otherwise the second one decides. The verdict
+is kept in the host's record for 30 days.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.hosts.records import HostRecords
 
-#: Candidates of a shape that are rendered before its verdict.
-SAMPLES = 3
+#: Candidates of a shape that are rendered until one gains.
+SAMPLES = 2
 _EXPIRE_SECS = 30 * 86_400.0
 _SHAPES = 8  # of a host
 _MAX_BYTES = 1 << 20
@@ -30,7 +30,6 @@ _MAX_BYTES = 1 << 20
 _RULES = (
     (40, 4),  # a shell
     (150, 2),  # a shell with a long text for browsers without scripts
-    (25, 30),  # a frame of menus around nothing
 )
 # Parts of a document that nobody reads.
 _UNREAD = (b"script", b"style", b"noscript", b"template")

@@ -7,6 +7,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
+
 #: Why a request was made. An engine cannot tell modules from other scripts.
 Kind: TypeAlias = Literal["script", "fetch", "xhr", "style"]
 #: How a pass ended: the page had nothing left to do, or one of the bounds, or the engine failed.
@@ -38,13 +40,13 @@ class Bounds(msgspec.Struct, frozen=True):
     how long the page's timers may run after it has loaded; they do not wait in real time.
     """
 
-    cpu_secs: float = 10.0
-    wall_secs: float = 30.0
+    cpu_secs: Seconds = 10.0
+    wall_secs: Seconds = 30.0
     memory: int = 1 << 30
     nodes: int = 100_000
     requests: int = 500
     bytes: int = 32 << 20
-    virtual_secs: float = 5.0
+    virtual_secs: Seconds = 5.0
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -73,8 +75,8 @@ class Rendering(msgspec.Struct):
     missing: list[tuple[str, Kind]] = []
     refused: list[tuple[str, str]] = []
     navigations: list[str] = []
-    cpu_secs: float = 0.0
-    wall_secs: float = 0.0
+    cpu_secs: Seconds = 0.0
+    wall_secs: Seconds = 0.0
     #: Bytes, the most seen.
     memory: int = 0
     nodes: int = 0

@@ -125,8 +125,8 @@ class Passes:
         self._pages: dict[str, _Waiting] = {}
         self._ready = 0
         self._due: dict[str, None] = {}
-        # By host and shape: the samples that are being rendered, and the pages that wait for them.
-        self._samples: dict[tuple[str, int], set[str]] = {}
+        # By host and shape: the sample that is being rendered, and the pages that wait for it.
+        self._samples: dict[tuple[str, int], str] = {}
         self._held: dict[tuple[str, int], list[str]] = {}
         self.requests = 0
         # Pages with the times at which they stop waiting, in order.
@@ -277,23 +277,21 @@ class Passes:
         """Return whether *page*, a candidate, is rendered. Otherwise it is ready, or held."""
         tried, gained = self._verdicts.find(url, page.shape)
         group = (host_of(url), page.shape)
-        samples = self._samples.setdefault(group, set())
-        if url in samples or tried + len(samples) < SAMPLES:
-            samples.add(url)
+        if gained:
             return True
-        if tried < SAMPLES:
-            self._held.setdefault(group, []).append(url)
-            return False
-        if 2 * gained < tried:
+        if tried >= SAMPLES:
             self.store.end_pass(url, failed=False, html="", refused=[])
             self._make_ready(page)
             self._count("render/spared")
             return False
-        return True
+        if self._samples.setdefault(group, url) == url:
+            return True
+        self._held.setdefault(group, []).append(url)
+        return False
 
     def _note_sample(self, url: str, page: _Waiting, html: str) -> None:
         """Note whether *page*, if it is a sample, has gained by being rendered as *html*."""
-        if url in self._samples.get((host_of(url), page.shape), ()):
+        if self._samples.get((host_of(url), page.shape)) == url:
             before = outline_of(self._answer_of(self.store.exchange(url)).body)
             gained = bool(html) and before.gains(outline_of(html.encode("utf-8", "replace")))
             self._verdicts.note(url, page.shape, gained=gained)
@@ -302,10 +300,9 @@ class Passes:
     def _end_sample(self, url: str, shape: int) -> None:
         """Check the pages that wait for the sample *url*, if it is one. Their time begins now."""
         group, now = (host_of(url), shape), self._clock()
-        samples = self._samples.get(group, set())
-        samples.discard(url)
-        if not samples:
-            self._samples.pop(group, None)
+        if self._samples.get(group) != url:
+            return
+        del self._samples[group]
         for held_url in self._held.pop(group, []):
             held = self._pages.get(held_url)
             if held is not None and held.shape == shape:
