@@ -18,6 +18,7 @@ from crawling import (
     simulated,
 )
 
+from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.simweb import allowed_urls, browser_truth
 from webcrawl.simweb.rendering import subresources_of
 from webcrawl.simweb.truth import is_endless_url
@@ -51,6 +52,28 @@ def judge(web, *, engine_finds=True):
     if engine_finds:
         assert pages == allowed_urls(web.world, USER_AGENT, browser=True)
     return asked, parts
+
+
+def rendered_in(web):
+    """The URLs that were rendered, and how many passes all together took."""
+    lines = list(outcome_lines(web.job))
+    return {line.url for line in lines if line.passes}, sum(line.passes for line in lines)
+
+
+@pytest.mark.parametrize(
+    "engine", [SCRIPTED, pytest.param("chromium", marks=pytest.mark.long)], ids=["scripted", "real"]
+)
+def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
+    settings = {"RENDER": "auto", "RENDER_ENGINE": engine, "RENDER_SHARE": 0.9}
+    with simulated(tmp_path, "rendered", hosts=40) as web:
+        web.crawl(POLITENESS_MIN_DELAY=MIN_DELAY, **settings)
+        rendered, _ = rendered_in(web)
+        asked, parts = judge(web)
+        truth = browser_truth(web.world, USER_AGENT)
+    gains = {url for url, page in truth.items() if page.gains}
+    others = truth.keys() - gains
+    assert len(gains & rendered) >= 0.95 * len(gains)
+    assert len(others & rendered) <= 0.05 * len(others)
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])

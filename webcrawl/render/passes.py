@@ -280,7 +280,7 @@ class Passes:
         if gained:
             return True
         if tried >= SAMPLES:
-            self.store.end_pass(url, failed=False, html="", refused=[])
+            self.store.end_pass(url, passes=page.passes, failures=0, html="", refused=[])
             self._make_ready(page)
             self._count("render/spared")
             return False
@@ -361,7 +361,11 @@ class Passes:
         if is_last:
             refused = [*refused, *((missing_url, "missing") for missing_url in missing)]
         self.store.end_pass(
-            url, failed=failed, html=rendering.html if is_last else None, refused=refused
+            url,
+            passes=page.passes,
+            failures=page.failures,
+            html=rendering.html if is_last else None,
+            refused=refused,
         )
         if is_last:
             self._make_ready(page)

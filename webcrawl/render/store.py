@@ -176,13 +176,19 @@ class RenderStore:
         self._run("UPDATE pages SET running = 1 WHERE url = ?", (url,))
 
     def end_pass(
-        self, url: str, *, failed: bool, html: str | None, refused: list[tuple[str, str]]
+        self,
+        url: str,
+        *,
+        passes: int,
+        failures: int,
+        html: str | None,
+        refused: list[tuple[str, str]],
     ) -> None:
         """Record a pass. *html* is the result of the last one; None if the page still waits."""
         self._run(
-            "UPDATE pages SET running = 0, passes = passes + 1, failures = failures + ?, html = ?,"
-            " refused = ? WHERE url = ?",
-            (failed, html, msgspec.msgpack.encode(refused), url),
+            "UPDATE pages SET running = 0, passes = ?, failures = ?, html = ?, refused = ?"
+            " WHERE url = ?",
+            (passes, failures, html, msgspec.msgpack.encode(refused), url),
         )
 
     def forget(self, url: str) -> None:
