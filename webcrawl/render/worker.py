@@ -148,7 +148,7 @@ def serve(pipe: Pipes) -> None:
                 error, pages = _started(engine, check=False), 0
             if not error:
                 rendering = engine.render(page, stored)
-            is_large = rendering.memory > page.bounds.memory // 2
+            is_large = rendering.memory > 0.75 * page.bounds.memory
             pages = _PAGES if rendering.ended != "settled" or is_large else pages + 1
             pipe.send_bytes(msgspec.msgpack.encode(rendering))
     finally:
