@@ -30,7 +30,8 @@ STATIC = "<!DOCTYPE html><title>static</title><body>" + "".join(
     for i in range(300)
 )
 APPLICATION = """<!DOCTYPE html><title>app</title><body><div id=root></div>
-<script src=/lib.js></script><script>fetch('/data.json').then(r => r.json()).then(list => { for (const one of list) {
+<script src=/lib.js></script><script>
+fetch('/data.json').then(r => r.json()).then(list => { for (const one of list) {
   const card = document.createElement('div');
   card.innerHTML = '<h2>' + one.title + '</h2><p>' + one.text + '</p>';
   const a = document.createElement('a');

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -178,9 +177,3 @@ def test_a_worker_replaces_what_crashed_and_leaves_nothing():
         worker.stop()
     # The process that holds the namespaces ends last, after all those inside.
     wait_until(lambda: not Path(f"/proc/{namespaces}").exists(), secs=20)
-
-
-def test_an_engine_does_not_hold_up_its_thread(engine):
-    began = time.monotonic()
-    engine.render(page("<script>setTimeout(() => 0, 4000)</script>"), stored)
-    assert time.monotonic() - began < 4  # of virtual time

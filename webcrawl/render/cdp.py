@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 # The largest message accepted: the DOM of a page, with all characters escaped.
 _MAX_MESSAGE = 256 << 20
-_WRITE_SECS = 10.0
 
 
 class ConnectionLostError(Exception):
-    """Raised when the browser has ended, or does not read or answer in time."""
+    """Raised when the browser has ended, or does not answer in time."""
 
 
 class Message(msgspec.Struct, rename="camel"):
@@ -42,13 +41,15 @@ _decode = json_decoder(Message)
 
 
 class Connection:
-    """Sends calls to a browser, and receives its answers and events. Never blocks for ever."""
+    """Sends calls to a browser, and receives its answers and events.
+
+    Sending blocks while the browser does not read.
+    """
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes], *, clock: TimeSource) -> None:
-        self._reader, self._writer, self._clock = reader.fileno(), writer.fileno(), clock
+        self._reader, self._writer, self._clock = reader.fileno(), writer, clock
         self._last_id = 0
         self._received = bytearray()
-        os.set_blocking(self._writer, False)
 
     def send(self, method: str, session: str = "", **params: Any) -> int:
         """Send a call and return its id. Raises ConnectionLostError."""
@@ -56,14 +57,11 @@ class Connection:
         call = {"id": self._last_id, "method": method, "params": params}
         if session:
             call["sessionId"] = session
-        left = memoryview(msgspec.json.encode(call) + b"\0")
-        while left:
-            if not select.select([], [self._writer], [], _WRITE_SECS)[1]:
-                raise ConnectionLostError("it does not read its calls")
-            try:
-                left = left[os.write(self._writer, left) :]
-            except OSError as error:
-                raise ConnectionLostError(str(error)) from error
+        try:
+            self._writer.write(msgspec.json.encode(call) + b"\0")
+            self._writer.flush()
+        except OSError as error:
+            raise ConnectionLostError(str(error)) from error
         return self._last_id
 
     def receive(self, secs: float) -> Message | None:

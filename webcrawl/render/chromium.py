@@ -227,10 +227,6 @@ def _permission(headers: dict[str, str]) -> list[tuple[str, str]]:
     return [(f"Access-Control-Allow-{name}", value) for name, value in fields.items() if value]
 
 
-class _StopError(Exception):
-    """Raised within a pass to end it, with the Ending."""
-
-
 class _Run:
     """One pass."""
 
@@ -244,7 +240,6 @@ class _Run:
         self._url = urldefrag(page.url).url
         self._began = self._clock()
         self._cpu_before = usage_of(engine.pid)[0]
-        self._next_look = 0.0
         self._is_given = self._is_settled = self._is_over = self._has_worker = False
         self._result = Rendering("settled")
         # Each URL with its kind or the reason, in the order of what came first.
@@ -255,36 +250,39 @@ class _Run:
     def result(self) -> Rendering:
         result = self._result
         try:
-            self._show()
-            self._take_snapshot()
-            self._clean_up()
-        except _StopError as stop:
-            result.ended = stop.args[0]
+            result.ended = self._shown()
             if result.ended in {"cpu", "wall"}:
-                with suppress(ConnectionLostError, _StopError):
-                    self._stop_scripts()
-                    self._take_snapshot()
+                self._stop_scripts()
+            if result.ended != "memory":
+                self._take_snapshot()
+            if result.ended == "settled" and not result.html:
+                result.ended = "nodes"
+            if result.ended == "settled":
+                self._clean_up()
         except ConnectionLostError:
-            result.ended = "crashed"
+            if result.ended == "settled":
+                result.ended = "crashed"
         result.missing, result.refused = [*self._missing], [*self._refused]
         result.navigations = [url for url, _ in self._navigations]
         result.wall_secs = self._clock() - self._began
-        self._look()
+        self._bound_passed()
         return result
 
-    def _show(self) -> None:
-        """Load the page and let its timers run."""
+    def _shown(self) -> Ending:
+        """Load the page, let its timers run, and return why that ended."""
         self._send("Emulation.setVirtualTimePolicy", policy="pause")
         self._send("Page.navigate", url=self._page.url)
+        next_look = 0.0
         while not self._is_settled:
             if message := self._connection.receive(_POLL_SECS):
                 self._on_event(message)
-            if self._clock() >= self._next_look:
-                if ending := self._look():
-                    raise _StopError(ending)
-                self._next_look = self._clock() + _POLL_SECS
+            if self._clock() >= next_look:
+                if bound := self._bound_passed():
+                    return bound
+                next_look = self._clock() + _POLL_SECS
+        return "settled"
 
-    def _look(self) -> Ending | None:
+    def _bound_passed(self) -> Ending | None:
         """Note what the engine uses, and return the bound that it is over."""
         result, bounds = self._result, self._page.bounds
         cpu_secs, memory = usage_of(self._engine.pid)
@@ -304,10 +302,10 @@ class _Run:
             contextId=world.get("executionContextId"),
             returnByValue=True,
         )
-        value = returned.get("result", {}).get("value", {})
-        self._result.nodes, self._result.html = value.get("nodes", 0), value.get("html", "")
-        if not self._result.html:
-            raise _StopError("nodes" if value else "crashed")
+        value = returned.get("result", {}).get("value")
+        if not value:
+            raise ConnectionLostError("it gives no DOM")
+        self._result.nodes, self._result.html = value["nodes"], value["html"]
 
     def _stop_scripts(self) -> None:
         self._is_over = True
@@ -350,7 +348,7 @@ class _Run:
             case "Target.attachedToTarget":
                 self._on_target(params["targetInfo"], params["sessionId"])
             case "Inspector.targetCrashed":
-                raise _StopError("crashed")
+                raise ConnectionLostError("the page has crashed")
 
     def _on_target(self, target: dict[str, Any], session: str) -> None:
         """Let a worker begin, its requests paused like the page's; close everything else."""
