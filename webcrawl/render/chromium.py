@@ -51,6 +51,9 @@ _START_SECS = 30.0
 _LAST_SECS = 3.0
 # Between two looks at what the engine uses.
 _POLL_SECS = 0.1
+# Frames that are drawn at least, one after the other as long as they lead to requests.
+_FRAMES = 4
+_PIXEL = {"x": 0, "y": 0, "width": 1, "height": 1, "scale": 1}
 # URLs of each kind in a result, and their length.
 _MAX_NAMED, _MAX_URL = 1000, 4000
 _ATTACH: dict[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
@@ -272,6 +275,20 @@ class _Run:
         """Load the page, let its timers run, and return why that ended."""
         self._send("Emulation.setVirtualTimePolicy", policy="pause")
         self._send("Page.navigate", url=self._page.url)
+        # Virtual time may pass without a frame, and observers of scrolling are called in frames.
+        for frame in range(_FRAMES):
+            requests = self._result.requests
+            if bound := self._until_settled():
+                return bound
+            if frame and requests == self._result.requests:
+                break
+            self._is_settled = False
+            self._call("Page.captureScreenshot", clip=_PIXEL)
+            self._grant_time()
+        return self._until_settled() or "settled"
+
+    def _until_settled(self) -> Ending | None:
+        """Wait until the page's virtual time is over; return the bound that it passed before."""
         next_look = 0.0
         while not self._is_settled:
             if message := self._connection.receive(_POLL_SECS):
@@ -280,7 +297,12 @@ class _Run:
                 if bound := self._bound_passed():
                     return bound
                 next_look = self._clock() + _POLL_SECS
-        return "settled"
+        return None
+
+    def _grant_time(self) -> None:
+        budget = 1000 * self._page.bounds.virtual_secs
+        policy = "pauseIfNetworkFetchesPending"
+        self._send("Emulation.setVirtualTimePolicy", policy=policy, budget=budget)
 
     def _bound_passed(self) -> Ending | None:
         """Note what the engine uses, and return the bound that it is over."""
@@ -329,9 +351,7 @@ class _Run:
             case "Fetch.requestPaused":
                 self._on_request(params, event.session_id)
             case "Page.frameNavigated" if "parentId" not in params["frame"]:
-                budget = 1000 * self._page.bounds.virtual_secs
-                policy = "pauseIfNetworkFetchesPending"
-                self._send("Emulation.setVirtualTimePolicy", policy=policy, budget=budget)
+                self._grant_time()
             case "Emulation.virtualTimeBudgetExpired":
                 self._is_settled = True
             case "Page.navigatedWithinDocument":
