@@ -21,6 +21,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urldefrag
 
+import msgspec
+
 from webcrawl.render.cdp import Connection, ConnectionLostError, Message
 from webcrawl.render.engine import Answer, Ending, EngineError, Kind, LookUp, Pass, Rendering
 from webcrawl.render.isolation import Isolation
@@ -71,11 +73,13 @@ _REFUSED = {
     "TextTrack": "media",
     "EventSource": "EventSource",
 }
-# Not sent to the engine: the body is decoded, cookies are not kept, `_permission` has the last two.
-_DROPPED = re.compile(
-    "content-(encoding|length)|transfer-encoding|connection|set-cookie"
-    "|access-control-allow-(origin|credentials)",
-    re.IGNORECASE,
+# Header fields that are sent to the engine, with NUL between name and value. An invalid one would
+# keep it from answering the page. The body is decoded, cookies are not kept, nothing is downloaded, and
+# `_permission` has the last two.
+_SENT = re.compile(
+    r"(?!(content-(encoding|length|disposition)|transfer-encoding|connection|set-cookie"
+    r"|access-control-allow-(origin|credentials))\0)[\w!#$%&'*+.^`|~-]+\0[^\0\r\n]*",
+    re.IGNORECASE | re.ASCII,
 )
 
 # In the page's own world, before its scripts: what never comes to `Fetch` is reported. The page can
@@ -293,6 +297,8 @@ class _Run:
         while not self._is_settled:
             if message := self._connection.receive(_POLL_SECS):
                 self._on_event(message)
+                if "errorText" in message.result:
+                    raise ConnectionLostError("it does not show the page")
             if self._clock() >= next_look:
                 if bound := self._bound_passed():
                     return bound
@@ -392,7 +398,7 @@ class _Run:
             answer = self._find(url, kind, request["method"], params.get("frameId"))
         respond = partial(self._connection.send, session=session, requestId=params["requestId"])
         if isinstance(answer, Answer):
-            kept = [field for field in answer.headers if not _DROPPED.fullmatch(field[0])]
+            kept = [field for field in answer.headers if _SENT.fullmatch("\0".join(field))]
             respond(
                 "Fetch.fulfillRequest",
                 responseCode=answer.status,
@@ -413,7 +419,7 @@ class _Run:
         """Return the answer to a request or the reason to refuse it, None if it is missing."""
         if kind == "Document" and url == self._url and not self._is_given:
             self._is_given = True
-            return self._page.answer
+            return msgspec.structs.replace(self._page.answer, status=200)  # others show no page
         if kind == "Document" and frame == self._engine.tab:
             if method == "GET":
                 self._note(self._navigations, url, "")
@@ -433,6 +439,8 @@ class _Run:
         result.requests += 1
         found = self._page.refused.get(url) or self._stored(url, kind)
         if isinstance(found, Answer):
+            if not 200 <= found.status <= 599:
+                return f"status {found.status}"
             if result.bytes + len(found.body) > bounds.bytes:
                 return "too many bytes"
             result.bytes += len(found.body)
