@@ -69,9 +69,15 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
 
 
 @pytest.mark.parametrize(
-    ("kills", "min_delay"), [(2, 0.15), pytest.param(20, 1.2, marks=pytest.mark.long)]
+    ("kills", "min_delay", "size"),
+    [
+        (2, 0.15, {"hosts": 16, "max_pages": 12}),
+        pytest.param(20, 1.0, {"hosts": 24, "mean_pages": 24.0}, marks=pytest.mark.long),
+    ],
 )
-def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(tmp_path, kills, min_delay):
+def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
+    tmp_path, kills, min_delay, size
+):
     rng = random.Random(kills)
     settings = {
         "RENDER": "all",
@@ -79,7 +85,7 @@ def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(tmp_path, kil
         "POLITENESS_MIN_DELAY": min_delay,
         "CHECKPOINT_INTERVAL_SECS": 0.7,
     }
-    with simulated(tmp_path, "rendered", hosts=16, max_pages=12) as web:
+    with simulated(tmp_path, "rendered", **size) as web:
         for _ in range(kills):
             crawl = web.start(**settings)
             time.sleep(rng.uniform(0.5, 2.0))
