@@ -8,6 +8,8 @@ import re
 import time
 
 import pytest
+import warc_checks
+import warm
 from crawling import (
     ROOT,
     USER_AGENT,
@@ -19,6 +21,7 @@ from crawling import (
 )
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
+from webcrawl.jobs.replay.warc_reader import stored_pages
 from webcrawl.simweb import allowed_urls, browser_truth
 from webcrawl.simweb.rendering import subresources_of
 from webcrawl.simweb.truth import is_endless_url
@@ -62,6 +65,19 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
         rendered = {line.url for line in outcome_lines(web.job) if line.passes}
         judge(web, min_delay=0.02)
         truth = browser_truth(web.world, USER_AGENT)
+        files = sorted((web.job / "warc").glob("*.warc.gz"))
+    assert [warc_checks.complaints(file) for file in files] == [{}] * len(files)
+    pages = {
+        page.url: page
+        for file in files
+        for page, _ in stored_pages(file, start=0, max_bytes=1 << 20)
+    }
+    assert {url for url, page in pages.items() if page.rendered} <= rendered
+    assert not pages.keys() & subresources(web.world, USER_AGENT)
+    found = next(page for url, page in pages.items() if page.rendered and page.links)
+    assert {link.url for link in found.links} >= truth[found.url].links
+    assert found.text == found.rendered != found.body.decode()
+    assert re.search("rendered in [234] passes", warm.scrapy("why", web.job, found.url).stdout)
     gains = {url for url, page in truth.items() if page.gains}
     others = truth.keys() - gains
     assert len(gains & rendered) >= 0.95 * len(gains)
