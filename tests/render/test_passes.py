@@ -102,7 +102,7 @@ def test_the_fourth_pass_is_the_last(rig):
     rig.work()
     page = rig.passes.rendered(PAGE)
     assert (page.html, page.passes) == ("<p>part", 4)
-    assert page.refused == [(f"{SCRIPT}?3", "missing")]
+    assert page.refusals == [(f"{SCRIPT}?3", "missing")]
 
 
 def test_waiting_ends_in_time_with_what_there_is(rig, clock):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier import Entry, Supply
     from webcrawl.render.candidates import Verdicts
     from webcrawl.render.engine import Answer, Rendering
-    from webcrawl.render.store import RenderStore
+    from webcrawl.render.store import RenderStore, SavedPage
 
 #: Reason for which URLs are parked.
 RENDERING = "rendering"
@@ -79,18 +79,6 @@ class _Waiting(msgspec.Struct, gc=False):
     pending: set[str] = msgspec.field(default_factory=set)
     is_running: bool = False
     is_ready: bool = False
-
-
-class RenderedPage(msgspec.Struct):
-    """A page whose last pass is over: its exchange, and the DOM as HTML, "" if there is none.
-
-    ``refused`` has the URLs that the last pass did not get, with the reasons.
-    """
-
-    exchange: bytes
-    html: str
-    passes: int
-    refused: list[tuple[str, str]]
 
 
 class Passes:
@@ -207,15 +195,10 @@ class Passes:
         page = self._find(entry)
         return page is not None and not page.is_ready
 
-    def rendered(self, entry: Entry) -> RenderedPage | None:
+    def rendered(self, entry: Entry) -> SavedPage | None:
         """Return the page of *entry* if its last pass is over; None otherwise."""
         page = self._find(entry)
-        if page is None or not page.is_ready:
-            return None
-        saved = self.store.page(entry.url)
-        return RenderedPage(
-            self.store.exchange(entry.url), saved.html or "", saved.passes, saved.refusals
-        )
+        return self.store.page(entry.url) if page is not None and page.is_ready else None
 
     def forget(self, entry: Entry) -> None:
         """Delete the page of *entry*, which is finished, if it is there."""
@@ -292,7 +275,7 @@ class Passes:
     def _note_sample(self, url: str, page: _Waiting, html: str) -> None:
         """Note whether *page*, if it is a sample, has gained by being rendered as *html*."""
         if self._samples.get((host_of(url), page.shape)) == url:
-            before = outline_of(self._answer_of(self.store.exchange(url)).body)
+            before = outline_of(self._answer_of(self.store.page(url).exchange).body)
             gained = bool(html) and before.gains(outline_of(html.encode("utf-8", "replace")))
             self._verdicts.note(url, page.shape, gained=gained)
             self._end_sample(url, page.shape)
@@ -335,7 +318,7 @@ class Passes:
         assert self._threads is not None
         self._pages[url].is_running = True
         self.store.begin_pass(url)
-        order = Pass(url, self._answer_of(self.store.exchange(url)))
+        order = Pass(url, self._answer_of(self.store.page(url).exchange))
         self._running.append((worker, url, self._threads.submit(worker.render, order)))
 
     def _end_pass(self, url: str, rendering: Rendering) -> None:

@@ -81,6 +81,7 @@ class SavedPage(NamedTuple):
     failures: int
     html: str | None
     refused: bytes | None
+    exchange: bytes = b""
 
     @property
     def refusals(self) -> list[tuple[str, str]]:
@@ -88,7 +89,9 @@ class SavedPage(NamedTuple):
         return _decode_refused(self.refused) if self.refused else []
 
 
-_PAGE = "SELECT url, key, since, shape, passes, failures, html, refused FROM pages"
+_COLUMNS = "SELECT url, key, since, shape, passes, failures, html, refused"
+_PAGES = f"{_COLUMNS} FROM pages ORDER BY since"
+_PAGE = f"{_COLUMNS}, exchange FROM pages WHERE url = ?"
 
 
 def name_of(url: str) -> str:
@@ -151,8 +154,9 @@ class RenderStore:
     # --- pages
 
     def pages(self) -> Iterator[SavedPage]:
-        """Yield the pages, the oldest first."""
-        yield from map(SavedPage._make, self._rows(f"{_PAGE} ORDER BY since"))
+        """Yield the pages without their exchanges, the oldest first."""
+        for row in self._rows(_PAGES):
+            yield SavedPage(*row)
 
     def keep(self, url: str, key: bytes, since: float, shape: int, exchange: bytes) -> None:
         """Store the *exchange* of the page *url*; it replaces an older one."""
@@ -164,12 +168,7 @@ class RenderStore:
 
     def page(self, url: str) -> SavedPage:
         """Return the row of the page *url*, which must exist."""
-        return SavedPage._make(self._rows(f"{_PAGE} WHERE url = ?", (url,))[0])
-
-    def exchange(self, url: str) -> bytes:
-        """Return the exchange of the page *url*, which must exist."""
-        data: bytes = self._rows("SELECT exchange FROM pages WHERE url = ?", (url,))[0][0]
-        return data
+        return SavedPage(*self._rows(_PAGE, [url])[0])
 
     def begin_pass(self, url: str) -> None:
         """Let a pass over the page *url* use the answers that were fetched for it."""

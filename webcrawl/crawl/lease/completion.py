@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
     from webcrawl.render.engine import Answer
-    from webcrawl.render.passes import RenderedPage
+    from webcrawl.render.store import SavedPage
     from webcrawl.revisit.history import History
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Completion:
         refusal: str = "",
         robots_line: str = "",
         history: History | None = None,
-        rendered: RenderedPage | None = None,
+        rendered: SavedPage | None = None,
     ) -> Fetch:
         """Start the contact for *lease* and return its Fetch.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
     from webcrawl.hosts.politeness.preconditions import Decision
-    from webcrawl.render.passes import RenderedPage
+    from webcrawl.render.store import SavedPage
 
 
 # Seconds until a part of a host is checked again while another part fetches robots.txt.
@@ -101,7 +101,7 @@ class Dispatcher:
                 completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, next_entry=redirect)
         return None
 
-    def _answer(self, lease: Lease[Shard], page: RenderedPage) -> Request:
+    def _answer(self, lease: Lease[Shard], page: SavedPage) -> Request:
         """Return the Request for *page*, which was fetched before: its host is not contacted."""
         request = self.requests.for_entry(lease.entry, {})
         assert request is not None  # only links are rendered

@@ -17,7 +17,7 @@ from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.walls import WALLS
-from webcrawl.render.passes import RenderedPage  # noqa: TC001  # msgspec reads it
+from webcrawl.render.store import SavedPage  # noqa: TC001  # msgspec reads it
 from webcrawl.revisit.history import History, validators
 from webcrawl.revisit.visit import Answer
 
@@ -76,7 +76,7 @@ class Fetch(msgspec.Struct, eq=False):
     is_released: bool = False
     page: PageResult = msgspec.field(default_factory=PageResult)
     history: History | None = None
-    rendered: RenderedPage | None = None
+    rendered: SavedPage | None = None
 
     def bind(self, request: Request) -> Request:
         """Link *request*, which will be sent for this contact, to this Fetch, and return it."""

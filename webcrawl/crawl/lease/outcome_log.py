@@ -284,7 +284,7 @@ def _fetch_fields(fetch: Fetch) -> dict[str, Any]:
         facts["passes"] = fetch.rendered.passes
         facts["unloaded"] = [
             (url[:MAX_UNLOADED_URL], reason)
-            for url, reason in fetch.rendered.refused[:MAX_UNLOADED]
+            for url, reason in fetch.rendered.refusals[:MAX_UNLOADED]
         ]
 
     if response is not None:

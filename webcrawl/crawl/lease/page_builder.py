@@ -76,7 +76,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         robots_line=fetch.robots_line,
         stored_at=0.0 if fetch.history is None else fetch.history.stored_at,
         flags=fetch.page.flags,
-        rendered="" if fetch.rendered is None else fetch.rendered.html,
+        rendered=(fetch.rendered is not None and fetch.rendered.html) or "",
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from scrapy.http import Headers, HtmlResponse
 
-from webcrawl.configuration.decoding import Epoch, Seconds, msgpack_decoder
+from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.render.engine import Answer
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.lease.fetch import Fetch
 
+# Attributes of the response, of the fetch and of its page.
+_RESPONSE = ("status", "body", "flags", "protocol")
+_FETCH = ("sent_wall", "took", "robots_line")
+_PAGE = ("flags", "score")
 # Keys of a Request's meta, see net/http/handler.py. ``wire_body`` is among them only if the body
 # was encoded.
 _META = (
@@ -27,40 +31,25 @@ _META = (
 class StoredExchange(msgspec.Struct, frozen=True):
     """A response with the facts of its fetch, as ``exchange_of`` encodes them."""
 
-    status: int
+    response: dict[str, Any]
     headers: list[tuple[bytes, list[bytes]]]
-    body: bytes
-    flags: list[str]
-    protocol: str | None
-    ip: str
     meta: dict[str, Any]
-    sent_wall: Epoch
-    took: Seconds
-    robots_line: str
-    page_flags: str
-    score: int
+    fetch: dict[str, Any]
+    page: dict[str, Any]
 
 
-_encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(StoredExchange)
 
 
 def exchange_of(response: Response, fetch: Fetch) -> bytes:
     """Return the exchange of *response*, encoded."""
-    return _encode(
+    return msgspec.msgpack.encode(
         StoredExchange(
-            status=response.status,
-            headers=[*response.headers.items()],
-            body=response.body,
-            flags=response.flags,
-            protocol=response.protocol,
-            ip=str(response.ip_address or ""),
-            meta={name: response.meta[name] for name in _META if name in response.meta},
-            sent_wall=fetch.sent_wall,
-            took=fetch.took,
-            robots_line=fetch.robots_line,
-            page_flags=fetch.page.flags,
-            score=fetch.page.score,
+            {name: getattr(response, name) for name in _RESPONSE},
+            [*response.headers.items()],
+            {name: response.meta[name] for name in _META if name in response.meta},
+            {name: getattr(fetch, name) for name in _FETCH},
+            {name: getattr(fetch.page, name) for name in _PAGE},
         )
     )
 
@@ -72,39 +61,30 @@ def restore(exchange: bytes, request: Request, fetch: Fetch) -> Response:
     """
     stored = _decode(exchange)
     request.meta.update(stored.meta)
-    fetch.sent_wall, fetch.took, fetch.robots_line = (
-        stored.sent_wall, stored.took, stored.robots_line
-    )  # fmt: skip
+    facts: list[tuple[Any, dict[str, Any]]] = [(fetch, stored.fetch)]
     if fetch.rendered is None or not fetch.rendered.html:
         # Otherwise they would be those of the shell, which resembles others of its host.
-        fetch.page.flags, fetch.page.score = stored.page_flags, stored.score
-    return HtmlResponse(
-        request.url,
-        status=stored.status,
-        headers=Headers(dict(stored.headers)),
-        body=stored.body,
-        flags=stored.flags,
-        request=request,
-        protocol=stored.protocol,
-        ip_address=stored.ip or None,
-    )
+        facts.append((fetch.page, stored.page))
+    for target, values in facts:
+        for name, value in values.items():
+            setattr(target, name, value)
+    headers = Headers(dict(stored.headers))
+    return HtmlResponse(request.url, headers=headers, request=request, **stored.response)
 
 
 def stored_answer(exchange: bytes) -> Answer:
     """Return the response in *exchange* for an engine. Raises UndecodableError."""
     stored = _decode(exchange)
-    return Answer(stored.status, header_pairs(stored.headers), stored.body)
+    return _answer(stored.headers, **stored.response)
 
 
 def answer_of(response: Response) -> Answer:
     """Return *response* for an engine."""
-    return Answer(response.status, header_pairs(response.headers.items()), response.body)
+    return _answer(response.headers.items(), response.status, response.body)
 
 
-def header_pairs(headers: Any) -> list[tuple[str, str]]:
-    """Return Scrapy's *headers*, by name, as pairs of text."""
-    return [
-        (name.decode("latin-1"), value.decode("latin-1"))
-        for name, values in headers
-        for value in values
+def _answer(headers: Any, status: int, body: bytes, **_: Any) -> Answer:
+    pairs = [
+        (name.decode("latin-1"), one.decode("latin-1")) for name, all_ in headers for one in all_
     ]
+    return Answer(status, pairs, body)
