@@ -71,8 +71,8 @@ _REFUSED = {
     "EventSource": "EventSource",
 }
 # Header fields that are sent to the engine, with NUL between name and value. An invalid one would
-# keep it from answering the page. The body is decoded, cookies are not kept, nothing is downloaded, and
-# `_permission` has the last two.
+# keep it from answering the page. The body is decoded, cookies are not kept, nothing is downloaded,
+# and `_permission` has the last two.
 _SENT = re.compile(
     r"(?!(content-(encoding|length|disposition)|transfer-encoding|connection|set-cookie"
     r"|access-control-allow-(origin|credentials))\0)[\w!#$%&'*+.^`|~-]+\0[^\0\r\n]*",
