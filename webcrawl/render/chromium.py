@@ -93,6 +93,9 @@ _REPORTER = """
   wrap("RTCPeerConnection", false); wrap("webkitRTCPeerConnection", false);
   wrap("SharedWorker", false);
   Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
+  // A page that is left sends nothing.
+  for (const name of ["beforeunload", "pagehide", "unload", "visibilitychange"])
+    addEventListener(name, event => event.stopImmediatePropagation(), true);
   if (location.protocol === "data:") { report("data-document"); stop(); }
   if (self === top) {  // frames, in which observers of scrolling are called
     const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
