@@ -51,6 +51,14 @@ def test_pages_of_an_origin_do_not_see_what_another_has_stored(engine):
     assert ['<p id="x">' in engine.render(page(html), stored).html for _ in range(2)] == [True] * 2
 
 
+def test_a_page_that_is_left_sends_nothing(engine):
+    send = "fetch('/left.json', {keepalive: true}); navigator.sendBeacon('/left')"
+    names = ("pagehide", "unload", "beforeunload", "visibilitychange")
+    left = "".join(f"window.on{name} = () => {{ {send} }};" for name in names)
+    engine.render(page(f"<script>{left}</script>"), stored)
+    assert shown(engine.render(page("<p>x"), stored)) == expected({})
+
+
 @pytest.mark.parametrize("case", cases("hostile"))
 def test_a_hostile_page_stays_within_its_bounds(case):
     engine = Chromium(clock=now)

@@ -92,6 +92,13 @@ def test_a_page_or_browser_that_fails_costs_one_pass(line):
     assert {f"{url.removeprefix(SITE)} {why}" for url, why in rendering.refused} >= REFUSED
 
 
+def test_halves_of_characters_are_replaced():
+    half = [
+        line.replace("<!DOCTYPE html>", r"<!-- \ud83d \ud83d\ude00 \ude00 -->") for line in LINES
+    ]
+    assert rendered(half).html.startswith("<!-- \ufffd \U0001f600 \ufffd -->")
+
+
 def test_a_dom_over_the_bound_is_not_returned():
     without = [line.replace('"html":"<!DOCTYPE', '"html":"","h":"') for line in LINES]
     assert rendered(without).ended == "nodes"

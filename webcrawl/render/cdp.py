@@ -7,6 +7,7 @@ at https://chromedevtools.github.io/devtools-protocol/.
 from __future__ import annotations
 
 import os
+import re
 import select
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 # The largest message accepted: the DOM of a page, with all characters escaped.
 _MAX_MESSAGE = 256 << 20
+
+_HALF = re.compile(
+    rb"\\ud[89ab]..(?!\\ud[c-f])|(?<!\\ud[89ab]..)\\ud[c-f]..",
+    re.IGNORECASE,
+)
 
 
 class ConnectionLostError(Exception):
@@ -83,7 +89,8 @@ class Connection:
         line = bytes(self._received[:end])
         del self._received[: end + 1]
         try:
-            return _decode(line)
+            # JavaScript's strings may have halves of characters, which JSON must not have.
+            return _decode(_HALF.sub(rb"\\ufffd", line) if b"\\ud" in line else line)
         except UndecodableError as error:
             raise ConnectionLostError(f"it sent no valid message: {error}") from error
 

@@ -74,8 +74,8 @@ _REFUSED = {
     "EventSource": "EventSource",
 }
 # Header fields that are sent to the engine, with NUL between name and value. An invalid one would
-# keep it from answering the page. The body is decoded, cookies are not kept, nothing is downloaded, and
-# `_permission` has the last two.
+# keep it from answering the page. The body is decoded, cookies are not kept, nothing is downloaded,
+# and `_permission` has the last two.
 _SENT = re.compile(
     r"(?!(content-(encoding|length|disposition)|transfer-encoding|connection|set-cookie"
     r"|access-control-allow-(origin|credentials))\0)[\w!#$%&'*+.^`|~-]+\0[^\0\r\n]*",
@@ -96,6 +96,9 @@ _REPORTER = """
   wrap("RTCPeerConnection", false); wrap("webkitRTCPeerConnection", false);
   wrap("SharedWorker", false);
   Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
+  // A page that is left sends nothing.
+  for (const name of ["beforeunload", "pagehide", "unload", "visibilitychange"])
+    addEventListener(name, event => event.stopImmediatePropagation(), true);
   if (location.protocol === "data:") { report("data-document"); stop(); }
   if (self === top) {  // frames, in which observers of scrolling are called
     const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
