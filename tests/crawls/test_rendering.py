@@ -87,7 +87,7 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
 @pytest.mark.parametrize(
     ("kills", "min_delay", "size"),
     [
-        (2, 0.15, {"hosts": 16, "max_pages": 12}),
+        (1, 0.1, {"hosts": 12, "max_pages": 10}),
         pytest.param(20, 1.0, {"hosts": 24, "mean_pages": 24.0}, marks=pytest.mark.long),
     ],
 )
