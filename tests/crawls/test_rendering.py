@@ -85,19 +85,20 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
 
 
 @pytest.mark.parametrize(
-    ("kills", "min_delay", "size"),
+    ("engine", "kills", "min_delay", "size"),
     [
-        (1, 0.1, {"hosts": 12, "max_pages": 10}),
-        pytest.param(20, 1.0, {"hosts": 24, "mean_pages": 24.0}, marks=pytest.mark.long),
+        (SCRIPTED, 1, 0.1, {"hosts": 12, "max_pages": 10}),
+        pytest.param(SCRIPTED, 20, 1.0, {"hosts": 24, "mean_pages": 24.0}, marks=pytest.mark.long),
+        pytest.param("chromium", 2, 0.1, {"hosts": 14, "max_pages": 10}, marks=pytest.mark.long),
     ],
 )
 def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
-    tmp_path, kills, min_delay, size
+    tmp_path, engine, kills, min_delay, size
 ):
     rng = random.Random(kills)
     settings = {
         "RENDER": "all",
-        "RENDER_ENGINE": SCRIPTED,
+        "RENDER_ENGINE": engine,
         "POLITENESS_MIN_DELAY": min_delay,
         "CHECKPOINT_INTERVAL_SECS": 0.7,
     }
