@@ -30,6 +30,7 @@ FLOORS = [
         frontier seen net pipelines
         dupefilter hosts
         revisit
+        render
         crawl
         hive
         scheduler jobs

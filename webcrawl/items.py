@@ -130,6 +130,9 @@ class Page:
       such pages out unless FLAGGED_PAGES is set
     - ``stored_at``: on a repeat visit, when the last stored copy was fetched, in epoch seconds; 0
       if there is none
+    - ``rendered``: HTML of the document after its scripts have run; empty if it was not rendered.
+      ``text``, ``title``, ``links`` and ``robots`` go by it. Not exported unless FEED_EXPORT_FIELDS
+      says so
     - ``origin``: internal, used to submit links of the page; not exported
     """
 
@@ -167,6 +170,7 @@ class Page:
     visit: str = ""
     stored_at: float = 0.0
     flags: str = ""
+    rendered: str = field(default="", metadata={"serializer": printable})
     origin: Any = field(default=None, init=False, repr=False, compare=False)
     links_found: int = field(default=0, init=False, repr=False, compare=False)
     repeats: list[Link] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -190,8 +194,20 @@ class Page:
         return charset.detect(self.body, declared=self.charset)
 
     @property
+    def shown(self) -> tuple[bytes, str]:
+        """Return the document that a reader sees, and its declared charset: ``rendered`` if any."""
+        if self.rendered:
+            return self.rendered.encode("utf-8", "replace"), "utf-8"
+        return self.body, self.charset
+
+    @property
     def text(self) -> str:
-        """Return ``body`` as text. Decoded at every access; undecodable bytes become U+FFFD."""
+        """Return the document as text: ``rendered``, or else ``body``.
+
+        ``body`` is decoded at every access; undecodable bytes become U+FFFD.
+        """
+        if self.rendered:
+            return self.rendered
         return charset.decode(self.body, self.codec)
 
     @property
@@ -199,9 +215,10 @@ class Page:
         """Return the title of an HTML document; "" unless it is in the first kilobytes."""
         if self.content_type not in _HTML:
             return ""
-        beginning = self.body[: charset.HEAD_BYTES]
+        body, declared = self.shown
+        beginning = body[: charset.HEAD_BYTES]
         match = _TITLE.search(
-            charset.decode(beginning, charset.detect(beginning, declared=self.charset))
+            charset.decode(beginning, charset.detect(beginning, declared=declared))
         )
         return " ".join(html.unescape(match[1]).split())[:_MAX_TITLE] if match else ""
 

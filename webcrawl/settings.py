@@ -265,6 +265,17 @@ LINK_KINDS = [
 # no links of that type. HTML is always read by the built-in extractor as well. Feeds and sitemaps
 # are recognized by their root element (docs/howto/find-links-in-other-formats.md).
 LINK_EXTRACTORS: dict[str, str | None] = {}
+# Render pages in a browser without a network: 0, all, or auto for those that show more that way.
+# What they need is fetched like any URL (docs/howto/pages-that-need-javascript.md).
+RENDER = "0"
+# chromium in PATH, or the path of its program.
+RENDER_ENGINE = "chromium"
+# Seconds that a page waits for scripts and data. Then it is rendered with what there is.
+RENDER_WAIT_SECS = 3600.0
+# Largest share of the contacts that rendering may take with auto.
+RENDER_SHARE = 0.2
+# Engines that run at the same time; 0: half as many as the machine has cores.
+RENDER_PROCESSES = 0
 # Do not follow links that a page asks not to: rel=nofollow, and nofollow in its robots meta element
 # or X-Robots-Tag.
 NOFOLLOW_OBEY = True

@@ -25,13 +25,15 @@ and ``spider``. Not sent for a failed attempt that will be retried, or for robot
 unprocessed = object()
 """Sent with ``page`` and ``why`` when a fetched page skips the processing modules.
 
-``why`` is CONTENT_SEEN if another URL's document had the same bytes, ROBOTS for a robots.txt, and
-UNCHANGED if a repeat visit found the same document, or the server said so. Handlers may be
-coroutines: the URL is finished after they return, or after ITEM_TIMEOUT_SECS. An OSError of the
-disk ends the crawl, as in modules. The page may have no links."""
+``why`` is CONTENT_SEEN if another URL's document had the same bytes, ROBOTS for a robots.txt,
+SUBRESOURCE for what a page needs to be rendered, and UNCHANGED if a repeat visit found the same
+document, or the server said so. Handlers may be coroutines: the URL is finished after they return,
+or after ITEM_TIMEOUT_SECS. An OSError of the disk ends the crawl, as in modules. The page may have
+no links."""
 
 CONTENT_SEEN = "content_seen"
 ROBOTS = "robots"
+SUBRESOURCE = "subresource"
 UNCHANGED = "unchanged"
 
 JOB_IS_VOID = object()

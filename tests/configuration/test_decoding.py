@@ -117,6 +117,8 @@ def samples(info):  # noqa: PLR0911  # one for each type
         case inspect.UnionType(types=types):
             several = [samples(one) for one in types if not isinstance(one, inspect.NoneType)]
             return [several[0][0], *(one for found in several for one in found[1:])]
+        case inspect.LiteralType(values=values):
+            return [values[0]]
         case inspect.EnumType(cls=cls):
             return [next(iter(cls)).value]
     return ["GET"] if getattr(info, "pattern", "") == "^[A-Za-z]+$" else LEAVES[type(info)]

@@ -52,7 +52,7 @@ def digest(name):
 
 
 def test_the_same_seed_is_the_same_bytes_in_another_process():
-    names = ("mercator", "bench")
+    names = ("mercator", "bench", "rendered")
     script = f"from tests.simweb.test_pages import digest; print(*map(digest, {names}))"
     there = subprocess.run(
         [sys.executable, "-c", script],

@@ -68,7 +68,9 @@ def _options(group: Group) -> None:
         help="mercator: the web of the year 2000, with faults (default); today: larger pages, "
         "gzip; clean: no faults; guarded: three in ten hosts refuse crawlers; bench: a million "
         "equal pages; bench-today: a million pages like today's; broad: 20,000 hosts, many new "
-        "links; graph: 100 small pages per host; rights: owners say what pages may be used for",
+        "links; graph: 100 small pages per host; rights: owners say what pages may be used for; "
+        "rendered: small sites of all kinds that need a browser; partly-rendered: like clean, but "
+        "a tenth of the pages need a browser",
     )
     ports = "default: as in the last run, or a free port; 0 for any free port"
     add("--http-port", type=int, metavar="PORT", help=ports)

@@ -41,6 +41,7 @@ from webcrawl.crawl.links.refused_log import RefusedLog
 from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.crawl.process import Process, ProcessHooks
+from webcrawl.crawl.rendering import RenderChoice, RenderSettings, passes_of
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
@@ -76,6 +77,7 @@ from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
+from webcrawl.render.passes import RenderGate
 from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.visits import Visits
 from webcrawl.rights.policy import STRICT, TDM_PATH, TDM_PURPOSES, RightsPolicy
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.remote_shards import RemoteShards
     from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
+    from webcrawl.render.passes import Passes
     from webcrawl.seen import Eliminator
 
 # Number of seed hosts whose ranks are remembered, and of seed sites.
@@ -197,6 +200,8 @@ class ProcessBuilder:
         self._trap_exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
         visits = Visits.from_crawler(crawler, importance=self._ranks.importance)
         self._visits = visits if flag(settings, "REVISIT") else None
+        self._rendering: Passes | None = None
+        self._render_choice: RenderChoice | None = None
         self._back_queue_count = (
             whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         )
@@ -204,6 +209,22 @@ class ProcessBuilder:
         self._sizes["queues"] = max(self._back_queue_count, self._sizes["queues"])
 
         self.shards = Shards(number=number, remote=remote)
+        options = RenderSettings.from_settings(settings)
+        if options.mode != "0":
+            self._rendering = passes_of(
+                settings,
+                options,
+                jobdir=self._jobdir,
+                shards=self.shards,
+                rules=self._rules,
+                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
+            )
+            self._render_choice = RenderChoice(
+                settings=options,
+                rules=self._rules.hosts,
+                passes=self._rendering,
+                stats=crawler.stats,
+            )
         for shard_number in held:
             self.shards.add(self.shard(shard_number))
         self.shards.resize()
@@ -246,11 +267,13 @@ class ProcessBuilder:
                 stop=self.stop,
                 visits=self._visits,
                 live=self._live,
+                rendering=self._rendering,
             ),
             hooks=hooks,
             pages=PageIntake(
                 links=state.links, fail=self.stop.fail, text=text_fingerprint_of(settings)
             ),
+            renders=self._render_choice,
             page_links=PageLinks.from_settings(
                 settings,
                 count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # there are no stats yet
@@ -350,6 +373,7 @@ class ProcessBuilder:
             hosts=self._build_host_services(
                 records, self._build_budgets(records, frontier, seen, clock), clock
             ),
+            is_fetched=None if self._rendering is None else self._rendering.has,
         )
         shard.resize(len(self.shards) + 1)
         return shard
@@ -422,6 +446,8 @@ class ProcessBuilder:
         origins = OriginRests(records=records, clock=clock)
 
         gates: list[Gate] = [*quotas, *traps.gates()]
+        if self._rendering is not None:
+            gates.insert(0, RenderGate(self._rendering, clock=now))
         if self._max_depth:
             depth_order = DepthOrder(
                 hosts=lambda: frontier.hosts + frontier.leased,

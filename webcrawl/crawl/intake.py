@@ -17,13 +17,14 @@ from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.crawl.job.state_directory import shard_name
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.lease.plain_requests import NotPlainError
+from webcrawl.crawl.lease.stored_exchange import exchange_of
 from webcrawl.crawl.links.link_counts import LinkCounts
 from webcrawl.crawl.links.link_extractor import in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.errors import FatalError
 from webcrawl.rights.policy import RIGHTS_REFUSED, STRICT
-from webcrawl.signals import CONTENT_SEEN, UNCHANGED
+from webcrawl.signals import CONTENT_SEEN, SUBRESOURCE, UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.link_extractor import PageLinks
     from webcrawl.crawl.links.page_intake import PageIntake, SlowLinks
     from webcrawl.crawl.links.remote_shards import RemoteShards
+    from webcrawl.crawl.rendering import RenderChoice
     from webcrawl.crawl.seeds import Seed
     from webcrawl.crawl.shard_lifecycle import ShardLifecycle
     from webcrawl.frontier import Entry
@@ -62,7 +64,7 @@ class Intake:
 
     *page_links* finds the links of pages, *pages* submits them. Without *follows*, links are not
     followed, and those of a document seen before are stored with its page. *may_end* says whether
-    the crawl may end when no URLs are left here.
+    the crawl may end when no URLs are left here. *renders* decides which pages are rendered.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class Intake:
         page_links: PageLinks,
         follows: bool,
         may_end: Callable[[], bool],
+        renders: RenderChoice | None = None,
     ) -> None:
         self._links = state.links
         self._shards = state.shards
         self._job = state.resources.job
         self._remote = state.shards.remote
         self._key_of = state.rules.key_of
+        self._renders = renders
         self._crawler = services.crawler
         self._reading = services.reading
         self._stop = services.stop
@@ -106,7 +110,9 @@ class Intake:
 
     # --- pages
 
-    async def accept_response(self, response: Response) -> list[Page] | AsyncIterator[Page]:
+    async def accept_response(  # noqa: PLR0911  # one for each end of a page
+        self, response: Response
+    ) -> list[Page] | AsyncIterator[Page]:
         """Turn *response*, to a request of the frontier, into a Page and submit its links.
 
         Returns the Page for the processing modules. Returns no Page if its document was seen under
@@ -119,19 +125,24 @@ class Intake:
             return []
         page = page_of(response, fetch, schemes=self._page_links.schemes)
         page.origin = fetch
+        is_subresource = fetch.lease.entry.kind == SUBRESOURCE
         policy = self._page_links.rights
         if policy.purpose:
             page.rights = fetch.page.rights = self._page_links.rights_of(page, fetch.statements)
-            if page.rights.left_out and policy.policy == STRICT:
+            if page.rights.left_out and policy.policy == STRICT and not is_subresource:
                 fetch.outcome = RIGHTS_REFUSED
                 # Modules may have to remove an earlier version.
                 return [page] if fetch.history else []
-        links, slow_links = self._read(page, fetch)
+        if not is_subresource:
+            if self._awaits_rendering(page, response, fetch):
+                return []
+            links, slow_links = self._read(page, fetch)
 
-        if fetch.page.is_same:
-            await self._leases.items.hand_over(page, fetch, UNCHANGED)
+        if is_subresource or fetch.page.is_same:
+            why = SUBRESOURCE if is_subresource else UNCHANGED
+            await self._leases.items.hand_over(page, fetch, why)
             # Modules may have to remove a document that is refused now.
-            return [page] if page.rights.left_out else []
+            return [page] if page.rights.left_out and not is_subresource else []
         if slow_links is not None:
             return self._submit_in_slices(page, fetch, slow_links)
 
@@ -143,6 +154,21 @@ class Intake:
             await self._leases.items.hand_over(page, fetch, CONTENT_SEEN)
             return []
         return [page] if is_accepted else []
+
+    def _awaits_rendering(self, page: Page, response: Response, fetch: Fetch) -> bool:
+        """Return whether *page* has to be rendered first. Then its exchange is in the store."""
+        renders, entry = self._renders, fetch.lease.entry
+        if renders is None or fetch.rendered is not None or entry.extra:
+            return False
+        shape = renders.shape_of(page)
+        if shape is None:
+            return False
+        try:
+            renders.passes.keep(entry, exchange_of(response, fetch), shape)
+        except OSError as error:
+            self._leases.completion.put_back_unstored(fetch, error)
+        fetch.page.awaits_rendering = True
+        return True
 
     def _read(self, page: Page, fetch: Fetch) -> tuple[Sequence[Link], SlowLinks | None]:
         """Parse *page* as ``PageIntake.read`` does, watched in case that takes too long.

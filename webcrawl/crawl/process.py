@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.links.link_extractor import PageLinks
     from webcrawl.crawl.links.page_intake import PageIntake
+    from webcrawl.crawl.rendering import RenderChoice
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.net.fence import Fence
 
@@ -95,8 +96,8 @@ class ProcessParts:
 class Process:
     """One process of a crawl. Everything runs in the reactor thread, except merges and fsync.
 
-    *hooks* let other processes of the crawl take part in decisions. *pages* and *page_links* as in
-    ``Intake``. Without *follows* only seeds are fetched.
+    *hooks* let other processes of the crawl take part in decisions. *pages*, *page_links* and
+    *renders* as in ``Intake``. Without *follows* only seeds are fetched.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Process:
         pages: PageIntake,
         page_links: PageLinks,
         follows: bool,
+        renders: RenderChoice | None = None,
     ) -> None:
         crawler = services.crawler
         self._hooks = hooks
@@ -142,6 +144,7 @@ class Process:
             pages=pages,
             page_links=page_links,
             follows=follows,
+            renders=renders,
             may_end=hooks.may_end,
         )
         self._totals = Totals(
@@ -189,6 +192,10 @@ class Process:
         self.parts.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)
         services.outcome_log.open()
         services.reading.open()
+        if (rendering := services.rendering) is not None:
+            if warning := rendering.open(forgets=job.own.rebooted or job.kept.is_copy):
+                logger.warning("%s", warning)
+            rendering.resume()
         self._totals.open(job.own.saved("totals"))
         job.own.attach("totals", self._totals)
         if self._temporary is None and job.is_behind:
@@ -239,6 +246,8 @@ class Process:
             services.outcome_log.close()
             self._state.close(stop.fail)
             services.reading.close()
+            if services.rendering is not None:
+                services.rendering.close()
 
     def work(self) -> None:
         """Do a slice of background work.
@@ -247,6 +256,8 @@ class Process:
         rules that have changed. Raises the errors of these steps, such as OSError.
         """
         leases, rules = self.parts.leases, self._state.rules
+        if self._services.rendering is not None and not self.stop.is_ending:
+            self._services.rendering.work()
         self.shards.work(self._hooks.supply())
         leases.side_downloads.refuse_leaving()
         lease_secs = self._services.live.lease_secs

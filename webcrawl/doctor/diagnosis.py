@@ -36,6 +36,8 @@ _MAX_PARKED = 2
 _OUTAGES = frozenset({"network", "name_servers", "outage"})
 # The reason of parked URLs that wait for a single port of a host.
 _FAILING = "failing_origin"
+# The reason of pages that are being rendered.
+_RENDERING = "rendering"
 # Maximum number of outcomes of refusing hosts in the evidence.
 _MAX_OUTCOMES = 2
 #: Reasons why URLs are parked, and the settings that release them.
@@ -61,6 +63,7 @@ class Cause(StrEnum):
     DISK = "disk"
     MODULES = "modules"
     BUDGETS = "budgets"
+    RENDERING = "rendering"
     OUTAGE = "outage"
     PAUSED = "paused"
     NOTHING_LEFT = "nothing_left"
@@ -96,6 +99,7 @@ _ADVICE = {
     Cause.BANDWIDTH: "raise BANDWIDTH_MAX",
     Cause.CONTACT_RATE: "raise CONTACTS_MAX",
     Cause.DISK: "put JOBDIR on a faster disk",
+    Cause.RENDERING: "raise RENDER_PROCESSES if the machine has idle cores",
     Cause.MODULES: "make that module faster, or run it later with scrapy replay",
     Cause.NOTHING_LEFT: "add seeds",
 }
@@ -136,12 +140,14 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     max_parked = _MAX_PARKED * (now.waiting + now.in_process)
     failing = now.parked.get(_FAILING, 0)
     refusing = sum(now.refusing.values())
+    rendering = now.parked.get(_RENDERING, 0)
 
     # Only the first cause that holds is returned, because it may be the reason for later ones.
     causes = {
         Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
         Cause.PAUSED: bool(now.pauses),
         Cause.STARTING: now.awaits_seeds or (is_empty and now.reads_seeds and not now.waits_for),
+        Cause.RENDERING: rendering > 0 and is_empty,
         Cause.NOTHING_LEFT: (bool(now.waits_for) or is_empty) and not (parked or failing),
         Cause.CPU: (has_work and use.loop + use.waited >= _FULL_CORE)
         or (is_backed_up and use.process >= _FULL_CORE),
@@ -202,6 +208,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.DISK: backed_up if now.is_backed_up else delayed,
         Cause.MODULES: blocked if share >= _BLOCKS else backed_up,
         Cause.BUDGETS: f"{sum(_by_budget(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
+        Cause.RENDERING: f"{counted(now.parked.get(_RENDERING, 0), 'page')} being rendered",
         Cause.OUTAGE: pauses,
         Cause.PAUSED: pauses,
         Cause.NOTHING_LEFT: f"{idle}, {parked}" if parked else idle,

@@ -58,6 +58,8 @@ module_pages_total         modules/(?P<module>.+)/pages  Pages processed by modu
 module_cpu_seconds_total   modules/(?P<module>.+)/cpu_seconds  CPU seconds of modules
 warc_bytes_total           warc/bytes                    Bytes written to WARC files
 output_store_errors_total  output_store/errors           Failed moves of files to OUTPUT_STORE
+rendered_pages_total       render/rendered               Pages rendered
+render_passes_total        render/ended/(?P<end>.+)      Passes over pages, by how they ended
 checkpoints_total          checkpoint/count              Checkpoints made
 checkpoint_failures_total  checkpoint/failed             Checkpoints that failed
 hive_links_sent_total      hive/links/sent               Links sent to other processes

@@ -107,7 +107,16 @@ delay policy are passed in. Nothing here is thread-safe.
 from webcrawl.frontier.back_end import FrontierSizes
 from webcrawl.frontier.delay_policy import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.done_log import NOTHING, Result
-from webcrawl.frontier.entry import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry, decode, encode
+from webcrawl.frontier.entry import (
+    ASIDE,
+    NO_URLS,
+    ROBOTS_REDIRECT,
+    SUBRESOURCE,
+    Entry,
+    decode,
+    encode,
+    key,
+)
 from webcrawl.frontier.front_end import LevelQueues
 from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.leases import Lease
@@ -121,6 +130,7 @@ __all__ = [
     "NOTHING",
     "NO_URLS",
     "ROBOTS_REDIRECT",
+    "SUBRESOURCE",
     "DelayPolicy",
     "DepthRankPrioritizer",
     "Entry",
@@ -138,4 +148,5 @@ __all__ = [
     "Supply",
     "decode",
     "encode",
+    "key",
 ]

@@ -153,10 +153,18 @@ class Admission:
         gates = self._gates_of_visits if entry.history else self._gates
         for gate in gates:
             if gate.stops(entry) and not self._lets_pass(gate.name, entry.url):
-                for other in gates:
-                    other.let_out(entry)
+                self.let_out(entry)
                 return gate.name
         return ""
+
+    def refusal(self, entry: Entry) -> str:
+        """Return the name of the gate that stops *entry*, which was not admitted; "" if none."""
+        return next((gate.name for gate in self._gates if gate.stops(entry)), "")
+
+    def let_out(self, entry: Entry) -> None:
+        """Tell all gates that *entry*, which was admitted, is parked."""
+        for gate in self._gates_of_visits if entry.history else self._gates:
+            gate.let_out(entry)
 
     @property
     def may_admit(self) -> bool:

@@ -24,6 +24,8 @@ from webcrawl.urls.hash_seed import seed_in_use
 ROBOTS_REDIRECT = "robots"
 #: ``Entry.kind`` of a request sent with ``engine.download_async()``; ``via`` names its process.
 ASIDE = "aside"
+#: ``Entry.kind`` of a URL that a page needs to be rendered; ``via`` is that page.
+SUBRESOURCE = "subresource"
 #: Kinds of entries that are not URLs of the crawl.
 NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})
 _SEED_MASK = (1 << 64) - 1
@@ -99,8 +101,8 @@ def key(entry: Entry) -> int:
     """Return a 64-bit key that identifies *entry*, one attempt at a request, in the done log.
 
     Two entries of one URL have different keys if their *attempts*, *extra* or *history* differ, or
-    if one of them is not a URL of the crawl. So a finished GET does not hide a waiting POST, a
-    robots.txt does not hide a page, and a visit does not hide the next one.
+    if one of them is not a page of the crawl. So a finished GET does not hide a waiting POST, a
+    robots.txt or a subresource does not hide a page, and a visit does not hide the next one.
     """
     seed = seed_in_use()
     digest = xxhash.xxh3_64_intdigest(entry.url.encode(), seed + entry.attempts & _SEED_MASK)
@@ -108,6 +110,6 @@ def key(entry: Entry) -> int:
         digest ^= xxhash.xxh3_64_intdigest(entry.extra, seed ^ 1)
     if entry.history:
         digest ^= xxhash.xxh3_64_intdigest(entry.history, seed ^ 3)
-    if entry.kind in NO_URLS:
+    if entry.kind in NO_URLS or entry.kind == SUBRESOURCE:
         digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), seed ^ 2)
     return digest

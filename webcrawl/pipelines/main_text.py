@@ -187,13 +187,14 @@ def _read(page: Page, max_chars: int, extractor: str) -> MainText:
     }
     licences: list[str | None] = []
     title, declared_language, is_cut = "", "", False
-    codec, encoding_source = encoding_of(page.body, declared=page.charset)
+    body, declared = page.shown
+    codec, encoding_source = encoding_of(body, declared=declared)
     if page.content_type == "text/plain":
-        text = charset.decode(page.body, codec)
+        text = charset.decode(body, codec)
     else:
-        data = page.body.removeprefix(codecs.BOM_UTF8)
+        data = body.removeprefix(codecs.BOM_UTF8)
         if codec != "utf-8":
-            data = charset.decode(page.body, codec).encode("utf-8", "replace")
+            data = charset.decode(body, codec).encode("utf-8", "replace")
         if page.content_type == "application/xhtml+xml":
             data = _SELF_CLOSED.sub(b" ", data)
         match = _LANGUAGE.search(data, 0, _HEAD_BYTES)

@@ -45,7 +45,7 @@ def text_fingerprint_of(settings: BaseSettings) -> Callable[[Page], int]:
 
 def _words(page: Page) -> bytes:
     """Return the visible words of *page*, or its body if it is not text."""
-    return b" ".join(words_of(page.body)) if page.content_type in _TEXT else page.body
+    return b" ".join(words_of(page.shown[0])) if page.content_type in _TEXT else page.body
 
 
 def _fingerprint(page: Page, text: bytes) -> int:

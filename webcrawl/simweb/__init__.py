@@ -5,7 +5,8 @@ A crawler meets the same things here as on the internet, but here the correct re
 it (pages.py, bodies.py, robots.py, replies.py), so 200,000 hosts take no more memory than ten.
 ``serve`` (server.py) serves a World by HTTP, HTTPS, FTP, Gopher and DNS; ``start_in_process``
 (process.py) does so in a child process. The access log (accesslog.py) records the requests.
-truth.py lists the URLs that a crawl can find. Pages may change over time (changes.py).
+truth.py lists the URLs that a crawl can find. Pages may change over time (changes.py). Some sites
+need a browser (rendering.py, scripts.py).
 
 The life of a request: the name server (nameserver.py) answers with one of the world's 127.x.y.z
 addresses. There, connection.py reads the request and finds the host by its Host header. It gets the
@@ -30,6 +31,7 @@ from webcrawl.simweb.process import SimWebProcess, start_in_process
 from webcrawl.simweb.server import serve
 from webcrawl.simweb.truth import (
     allowed_urls,
+    browser_truth,
     fetchable_urls,
     is_endless_url,
     reachable_urls,
@@ -47,6 +49,7 @@ __all__ = [
     "SimWebProcess",
     "World",
     "allowed_urls",
+    "browser_truth",
     "fetchable_urls",
     "is_endless_url",
     "preset",

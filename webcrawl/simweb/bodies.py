@@ -6,12 +6,14 @@ ready-made text. So it takes 0.1 ms to make a page of 240 kB, and 0.5 ms more to
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from isal import igzip
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.distributions import HTML, Titles
+from webcrawl.simweb.host_spec import CLIENT_RENDERED, Rendering
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     charset_of,
@@ -21,6 +23,7 @@ from webcrawl.simweb.pages import (
     size_of,
     url_of,
 )
+from webcrawl.simweb.rendering import script_of
 from webcrawl.simweb.text_stock import PIECE_BYTES, PIECES, SEPARATORS, Stock, stock
 
 if TYPE_CHECKING:
@@ -79,6 +82,8 @@ def body_of(world: World, page: PageSpec, version: int = 0) -> list[bytes]:
         return _binary(world, page, text_draw)
     if page.leaf.odd_charset:
         return [_foreign_html(world, page, text_draw)]
+    if page.is_scripted:
+        return [_scripted_html(world, page, text_draw)]
 
     # Some parts are numbers of ready-made pieces of text.
     text_stock = stock(world.seed)
@@ -93,6 +98,19 @@ def gzip_body_of(world: World, page: PageSpec, version: int = 0) -> bytes:
     # because igzip has no types.
     packed: bytes = igzip.compress(b"".join(body_of(world, page, version)), _GZIP_LEVEL, mtime=0)
     return packed
+
+
+def data_body_of(world: World, page: PageSpec, batch: int) -> bytes:
+    """Return *batch* of the data that the script of *page* asks for, as JSON.
+
+    An endless list has half of the links in each batch, and repeats them from the third batch on.
+    """
+    value = chance.draw(world.seed, chance.TEXT, *content_of(world, page))
+    hrefs = hrefs_of(world, page)
+    if page.host.rendering is Rendering.SCROLL:
+        hrefs = hrefs[batch % 2 :: 2]
+    text = stock(world.seed).pieces[value % PIECES].decode()
+    return json.dumps({"links": hrefs, "text": text}).encode()
 
 
 def hrefs_of(world: World, page: PageSpec) -> list[str]:
@@ -168,6 +186,31 @@ def _html(world: World, page: PageSpec, value: int) -> list[_Part]:
     offset = value % 100_000
     parts.append(text_stock.plain[offset : offset + remaining_bytes] + tail)
     return parts
+
+
+def _scripted_html(world: World, page: PageSpec, value: int) -> bytes:
+    """Return an HTML page with a script; the draw *value* decides the text.
+
+    Pages that are complete without their scripts have links in their HTML, and text unless they
+    are hostile.
+    """
+    kind = page.host.rendering
+    text_stock = stock(world.seed)
+    title = page.host.name  # documents of the kind HISTORY are the same at every URL
+    if kind is not Rendering.HISTORY:
+        title = _title(world, page, text_stock, value)
+    content = ""
+    if kind not in CLIENT_RENDERED:
+        content = " ".join(f'<a href="{href}">{href}</a>' for href in hrefs_of(world, page))
+    if kind is Rendering.HYDRATION:
+        content += text_stock.pieces[value % PIECES].decode()
+    owner, target = script_of(world, page)
+    script_type = "module" if kind is Rendering.MODULES else "text/javascript"
+    return (
+        f'<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n'
+        f'<body><div id="app">{content}</div>\n'
+        f'<script type="{script_type}" src="{owner.origin}{target}"></script></body></html>\n'
+    ).encode()
 
 
 def _title(world: World, page: PageSpec, text_stock: Stock, value: int) -> str:

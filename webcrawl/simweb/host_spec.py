@@ -83,6 +83,22 @@ GUIDE_ROBOTS = tuple(
 )
 
 
+class Rendering(StrEnum):
+    """What the scripts of a host do with its pages. The first five make the links of the pages."""
+
+    JSON = "json"  # fetch the links as JSON
+    HISTORY = "history"  # the same document at every URL; changes the URL by the history API
+    SCROLL = "scroll"  # a list without end, which grows when its end can be seen
+    SHADOW = "shadow"  # put the links into an open shadow root
+    MODULES = "modules"  # modules from another host, with links from JSON
+    LOGIN = "login"  # show a login form; the pages have no links
+    HYDRATION = "hydration"  # change nothing; the pages are complete without them
+    HOSTILE = "hostile"  # loop or fill the memory; the pages are complete without them
+
+
+CLIENT_RENDERED = frozenset(list(Rendering)[:5])
+
+
 class Framing(StrEnum):
     """How a host marks the end of its answers."""
 
@@ -114,6 +130,7 @@ class HostSpec:
     guide: bool = False
     endless: bool = False
     framing: Framing = Framing.LENGTH
+    rendering: Rendering | None = None  # what its scripts do, if it has any
     # Whether the host belongs to the spam farm (farm.py), and the number of the farm's host that
     # its root page links to.
     farm: bool = False

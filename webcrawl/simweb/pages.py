@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.simweb.chance import CONTENT, LINKS, PAGE, REDIRECT, SIZE, TEXT, draw, draws, unit
 from webcrawl.simweb.distributions import HTML
+from webcrawl.simweb.host_spec import Rendering
 from webcrawl.simweb.leaves import GONE, LISTING, TRUNK, Leaf, PageKind
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ class PageSpec(NamedTuple):
     def has_links(self) -> bool:
         """Whether the answer is a 200 with HTML, so that links can be extracted."""
         return self.leaf.status == 200 and self.leaf.content_type == HTML
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether the page has a script of its host: all plain HTML of hosts with scripts."""
+        return self.host.rendering is not None and self.leaf == TRUNK
 
 
 def key_of(index: int, number: int = 0, hop: int = 0) -> int:
@@ -270,6 +276,8 @@ def links_of(world: World, page: PageSpec) -> list[int]:
     """
     index, number = content_of(world, page)
     host = page.host
+    if host.rendering is Rendering.LOGIN and page.is_scripted:
+        return []
     if page.kind is PageKind.LISTING and host.scheme == "ftp":
         return _trunk_links(host, number)  # a directory links only to its entries
     size = size_of(world, page)

@@ -34,6 +34,11 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Every host allows all pages, and says in its own way what they may be used for.
     "rights": _BENCH
     | {"profile": "bench", "preferences": True, "hosts": 15, "mean_pages": 3.0, "max_pages": 4},
+    # Small sites of all kinds that need a browser, or seem to. Only guides are without scripts.
+    "rendered": _SOUND
+    | {"hosts": 48, "rendered": 1.0, "restricting": 0.3, "crawl_delays": 0.0, "max_pages": 60},
+    # Like "clean", but a tenth of the HTML pages need a browser.
+    "partly-rendered": _SOUND | {"rendered": 0.27, "crawl_delays": 0.0},
     # One million pages of 20 kB with 40 links each, plain HTTP.
     "bench": _BENCH | {"profile": "bench", "https_share": 0.0},
     # Many large hosts with all kinds of titles, for crawls that fetch only a few pages of each host

@@ -12,10 +12,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from webcrawl.simweb import chance
-from webcrawl.simweb.bodies import body_of, content_type_of, gzip_body_of
+from webcrawl.simweb.bodies import body_of, content_type_of, data_body_of, gzip_body_of
 from webcrawl.simweb.changes import last_change, last_reported
 from webcrawl.simweb.farm import farm_page
-from webcrawl.simweb.host_spec import Behaviour
+from webcrawl.simweb.host_spec import Behaviour, Rendering
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     WORDS,
@@ -27,7 +27,9 @@ from webcrawl.simweb.pages import (
     url_of,
 )
 from webcrawl.simweb.preferences import TDM_PATH, preference_of
+from webcrawl.simweb.rendering import DATA, SCRIPT
 from webcrawl.simweb.robots import MOVED_PATH, PATH, SITEMAP_PATH, robots_of
+from webcrawl.simweb.scripts import SCRIPTS
 from webcrawl.simweb.text_stock import stock
 
 if TYPE_CHECKING:
@@ -47,6 +49,14 @@ Known: TypeAlias = "tuple[str, str]"
 NONE = ("", "")
 # Which of the two validators a host sends; hosts use these choices in turn.
 _SENT_VALIDATORS = (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 0))
+# Headers of scripts for caches; hosts use these in turn. The first use cache-busters instead.
+_CACHING = (
+    "",
+    "Cache-Control: max-age=600\r\n",
+    'Cache-Control: no-cache\r\nETag: "{name}"\r\n',
+    "Expires: Fri, 31 Dec 2100 23:59:59 GMT\r\n",
+)
+_JAVASCRIPT = "Content-Type: text/javascript\r\nAccess-Control-Allow-Origin: *\r\n"
 _MAX_LISTED = 50_000
 _HTML = b"Content-Type: text/html; charset=utf-8\r\n"
 
@@ -73,7 +83,8 @@ def reply_to(
         return status_page((500, 502, 503)[host.index % 3])
     found_page = find_page(world, host, target)
     if found_page is None or host.farm:
-        return _other_page(world, host, target, at)
+        answer = _subresource(world, host, target, known) if world.rendered else None
+        return answer or _other_page(world, host, target, at)
     if found_page.kind is PageKind.REDIRECT:
         return _redirect(world, host, found_page)
     if found_page.kind is not PageKind.ERROR:
@@ -145,6 +156,25 @@ def _document(
     if preference.head:
         body = [b"".join(body).replace(b"<head>", f"<head>{preference.head}".encode(), 1)]
     return HostReply(200, headers.encode(), body)
+
+
+def _subresource(world: World, host: HostSpec, target: str, known: Known) -> HostReply | None:
+    """Return the reply for *target* if it is a script or the data of a page with a script."""
+    match = SCRIPT.fullmatch(target)
+    if match and match[1] in SCRIPTS:
+        headers = _JAVASCRIPT + _CACHING[host.index % 4].format(name=match[1])
+        if f"ETag: {known[0]}\r\n" in headers:
+            return HostReply(304, headers.encode(), [])
+        return HostReply(200, headers.encode(), [SCRIPTS[match[1]].encode()])
+
+    match = DATA.fullmatch(target)
+    found_page = find_page(world, host, match[2]) if match else None
+    if not (match and found_page and found_page.is_scripted):
+        return None
+    if host.rendering is Rendering.LOGIN:
+        return status_page(401)
+    body = data_body_of(world, found_page, int(match[1]))
+    return HostReply(200, b"Content-Type: application/json\r\n", [body])
 
 
 def _sitemap(world: World, host: HostSpec, at: float) -> list[bytes]:

@@ -33,6 +33,7 @@ from webcrawl.simweb.host_spec import (
     Behaviour,
     Framing,
     HostSpec,
+    Rendering,
     RobotsKind,
 )
 from webcrawl.simweb.leaves import Leaf, leaf_table
@@ -139,6 +140,7 @@ class World:
     odd_charsets: float = 0.03  # documents in HTML that are not plain UTF-8
     endless: float = 0.01  # hosts with an endless URL space
     preferences: bool = False  # owners say what their pages may be used for (preferences.py)
+    rendered: float = 0.0  # hosts of the web, guides aside, whose pages have scripts
     farm_hosts: int = 0  # hosts of a spam farm, in addition to the others
     farm_links: float = 0.02  # hosts whose root page links to the farm
     large_files: float = 0.0003  # URLs with a document of large_bytes
@@ -253,6 +255,11 @@ class World:
             return None
         return self.host(index)
 
+    def guide(self, number: int) -> HostSpec:
+        """Return one of the guides, chosen by *number*."""
+        rank0 = number % self.seed_hosts
+        return self.host(self.index_of(rank0 - rank0 % _GUIDE_EVERY))
+
     def guided_ranks(self, host: HostSpec, page: int) -> range:
         """Return zero-based ranks of the hosts to whose roots trunk page *page* of *host* links.
 
@@ -326,7 +333,14 @@ class World:
         robots = robots_kinds[(draw1 >> 48 & 0xFF) % len(robots_kinds)]
         has_delay = pages <= _LARGEST_TROUBLED and _part(draw2, 24) < self.crawl_delays
 
+        rendering = None
+        if not (is_guide or own_scheme) and draw(self.seed, HOST, index, 5) / 2**64 < self.rendered:
+            # Hosts take all kinds in turn, by rank without the guides.
+            rendering = list(Rendering)[(rank0 - rank0 // _GUIDE_EVERY) % len(Rendering)]
+
         is_https = (draw2 >> 48 & 0xFFF) / 4096 < self.https_share
+        # A page sent by HTTPS may not load modules by HTTP.
+        is_https = is_https and rendering is not Rendering.MODULES
         scheme = own_scheme or ("https" if is_https else "http")
         if scheme == "ftp" and robots is RobotsKind.REDIRECT:  # FTP has no redirects
             robots = RobotsKind.PREFIX
@@ -350,6 +364,7 @@ class World:
             trunk=(pages + trunk_share - 1) // trunk_share,
             guide=is_guide,
             endless=not own_scheme and draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
+            rendering=rendering,
             framing=Framing.LENGTH if self.profile_spec.has_lengths else FRAMINGS[draw1 >> 60],
             spammed_by=None if own_scheme else self._spammed_by(index),
         )

@@ -49,7 +49,7 @@ def headers(tmp_path_factory):
     path = warc_of(
         directory,
         page(1, body=b"long", truncated="length", **tls),
-        page(2, body=b"same", **tls),
+        page(2, body=b"same", rendered="<p>shown", **tls),
         (page(3, body=b"same", **tls), CONTENT_SEEN),
         page(4, body=b"", status=304, stored_at=1.5, **tls),
         page(5, body=b"a file", truncated="time", **ftp),

@@ -246,6 +246,7 @@ _HELD = {
     "reputation": "their domain's page budget",
     "depth": "nearer pages, which go first",
     "failing_origin": "a failing server",
+    "rendering": "the rendering of their pages",
     "learned_trap": "a crawler trap",
     "url_space": "their host's URL_SPACE_BASE_URLS",
 }

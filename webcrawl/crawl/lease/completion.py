@@ -20,12 +20,23 @@ from scrapy import signals
 from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
 from webcrawl.crawl.lease.outcome_log import DENIED, DROPPED
+from webcrawl.crawl.lease.stored_exchange import answer_of
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.errors import ends_crawl
-from webcrawl.frontier import ASIDE, NO_URLS, NOTHING, ROBOTS_REDIRECT, Entry, Result, decode
+from webcrawl.frontier import (
+    ASIDE,
+    NO_URLS,
+    NOTHING,
+    ROBOTS_REDIRECT,
+    SUBRESOURCE,
+    Entry,
+    Result,
+    decode,
+)
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
+from webcrawl.render.passes import RENDERING
 from webcrawl.revisit.history import CHANGED, FAILED, GONE, history_of
 from webcrawl.revisit.visit import Visit, decide
 from webcrawl.urls import host_of
@@ -41,6 +52,8 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
+    from webcrawl.render.engine import Answer
+    from webcrawl.render.store import SavedPage
     from webcrawl.revisit.history import History
 
 logger = logging.getLogger(__name__)
@@ -78,6 +91,7 @@ class Completion:
         self._outcome_log = services.outcome_log
         self._visits = services.visits
         self._stop = services.stop
+        self._rendering = services.rendering
         #: Contacts in process, by the ids of their leases.
         self.under_way: dict[int, Fetch] = {}
         #: Whether the crawl is ending because of bugs. URLs that fail because of a bug from now on
@@ -101,6 +115,7 @@ class Completion:
         refusal: str = "",
         robots_line: str = "",
         history: History | None = None,
+        rendered: SavedPage | None = None,
     ) -> Fetch:
         """Start the contact for *lease* and return its Fetch.
 
@@ -113,8 +128,9 @@ class Completion:
             robots_url=robots_url,
             refusal=refusal,
             robots_line=robots_line,
-            expected_bytes=None if refusal else self._rules.rates.note_start(),
+            expected_bytes=None if refusal or rendered else self._rules.rates.note_start(),
             history=history,
+            rendered=rendered,
         )
         return fetch
 
@@ -164,6 +180,11 @@ class Completion:
         is_put_back = state is PageState.PUT_BACK or (met_bug and self.is_over_for_bugs)
         if is_put_back or not outcome or self._stop.has_begun:
             self.end(fetch.lease, Way.PUT_BACK, fetch=fetch)
+            return
+
+        if fetch.page.awaits_rendering:
+            fetch.lease.shard.admission.let_out(entry)
+            self.end(fetch.lease, Way.PARK, RENDERING)
             return
 
         if state is PageState.POISON:
@@ -256,6 +277,8 @@ class Completion:
             case Way.FINISH:
                 visit = self._visit(shard, lease.entry, why, fetch)
                 self._log_outcome(lease, why, visit, fetch, robots_line)
+                if lease.entry.kind == SUBRESOURCE and self._rendering is not None:
+                    self._rendering.end_subresource(lease.entry.url, why, _answer_in(fetch))
                 self._finish(lease, fetch, why, visit)
             case Way.RETRY:
                 assert next_entry is not None
@@ -271,6 +294,8 @@ class Completion:
                 shard.frontier.park_leased(lease, why)
             case Way.DROP:
                 shard.frontier.finish(lease)
+        if self._rendering is not None and way in {Way.FINISH, Way.RETRY, Way.DROP}:
+            self._rendering.forget(lease.entry)
 
     def _visit(self, shard: Shard, entry: Entry, outcome: str, fetch: Fetch | None = None) -> Visit:
         """Return the result of this visit of *entry*, and when the next visit is due."""
@@ -281,7 +306,7 @@ class Completion:
             before=history_of(entry) if fetch is None else fetch.history,
             at=shard.clock(),
             records=shard.hosts.records,
-            visits=self._visits,
+            visits=None if entry.kind == SUBRESOURCE else self._visits,
         )
 
     def _log_outcome(
@@ -306,7 +331,7 @@ class Completion:
         tested = fetch is not None and fetch.page.score >= 0 and bool(fetch.page.tested)
         seen = fetch is not None and fetch.page.is_duplicate
         flags = fetch.page.flags if fetch is not None else ""
-        if visit.before is None:
+        if visit.before is None and entry.kind != SUBRESOURCE:
             hosts.budgets.traps.note_end(entry, flags or outcome, tested=tested, seen=seen)
 
     def _finish(
@@ -332,7 +357,7 @@ class Completion:
                 result = result._replace(outcome="", is_duplicate=False, visit=visit.change)
             self._note_visit(lease, visit, outcome)
 
-        is_url = lease.entry.kind not in NO_URLS
+        is_url = lease.entry.kind not in {*NO_URLS, SUBRESOURCE}
         result = result if is_url else NOTHING
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
@@ -359,7 +384,7 @@ class Completion:
     def _undo_page(self, fetch: Fetch) -> None:
         """Undo the effects of the page of *fetch*."""
         self._discard_claim(fetch)
-        if fetch.is_for_page:
+        if fetch.is_for_page and fetch.rendered is None:  # otherwise it was counted before
             fetch.lease.shard.hosts.budgets.ledger.put_back(fetch.lease.entry)
 
     def _discard_claim(self, fetch: Fetch) -> None:
@@ -454,6 +479,14 @@ class Completion:
             self._stop.fail(error)
         if fetch is not None:
             fetch.page.becomes(PageState.PUT_BACK if is_put_back else PageState.FAILED)
+
+
+def _answer_in(fetch: Fetch | None) -> Answer | None:
+    """Return the whole answer of a host to *fetch*; None if there is none that counts."""
+    response = None if fetch is None else fetch.response
+    if fetch is None or response is None or fetch.is_walled or "truncated" in response.flags:
+        return None
+    return answer_of(response)
 
 
 def _contact_of(response: Any) -> Fetch | None:

@@ -11,7 +11,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.completion import Way
-from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, Entry
+from webcrawl.crawl.lease.outcome_log import OVER_BUDGET
+from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, SUBRESOURCE, Entry
 from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import errback_error
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
     from webcrawl.hosts.politeness.preconditions import Decision
+    from webcrawl.render.store import SavedPage
     from webcrawl.rights.statements import Statement
 
 
@@ -53,7 +55,7 @@ class Dispatcher:
     completion: Completion
     links: LinkSubmitter
 
-    def dispatch(self, lease: Lease[Shard]) -> Request | None:
+    def dispatch(self, lease: Lease[Shard]) -> Request | None:  # noqa: PLR0911, PLR0912  # one for each case
         """Return the Request to send for *lease*; None when there is nothing to send."""
         entry, completion = lease.entry, self.completion
         shard = lease.shard
@@ -61,7 +63,14 @@ class Dispatcher:
             completion.end_unsent(lease, Way.DROP)
             return None
 
-        if entry.kind not in NO_URLS:
+        if self.services.rendering is not None:
+            page = self.services.rendering.rendered(entry)
+            if page is not None:
+                return self._answer(lease, page)
+
+        if entry.kind == SUBRESOURCE and shard.admission.refusal(entry):
+            return self._refuse(lease, OVER_BUDGET)
+        if entry.kind not in NO_URLS and entry.kind != SUBRESOURCE:
             reason = shard.admission.stops(entry)
             if reason:
                 completion.end_unsent(lease, Way.PARK, reason)
@@ -95,6 +104,13 @@ class Dispatcher:
                 completion.end_unsent(lease, Way.PUT_BACK, rest=decision.secs, next_entry=redirect)
         return None
 
+    def _answer(self, lease: Lease[Shard], page: SavedPage) -> Request:
+        """Return the Request for *page*, which was fetched before: its host is not contacted."""
+        request = self.requests.for_entry(lease.entry, {})
+        assert request is not None  # only links are rendered
+        history = history_of(lease.entry)
+        return self.completion.begin(lease, history=history, rendered=page).bind(request)
+
     def _decide(self, lease: Lease[Shard], *, is_host_looked_up: bool = False) -> Decision:
         """Return the decision about *lease*, and submit the host's new sitemaps.
 
@@ -115,10 +131,14 @@ class Dispatcher:
     def _is_wanted(self, entry: Entry) -> bool:
         """Return whether *entry* is still needed.
 
-        False if the side download is over, or a newer robots redirect has replaced this one.
+        False if the side download is over, if a newer robots redirect has replaced this one, or if
+        no page waits for the subresource.
         """
         if entry.kind == ASIDE:
             return entry.via in self.side_downloads
+        rendering = self.services.rendering
+        if entry.kind == SUBRESOURCE:
+            return rendering is not None and rendering.is_pending(entry.url)
         if entry.kind != ROBOTS_REDIRECT:
             return True
         shard = self.services.shards.find(entry.via)  # None: it has left
@@ -232,6 +252,8 @@ class Dispatcher:
         """
         history = history_of(lease.entry)
         headers = {}
+        if self.services.rendering is not None and lease.entry.kind == SUBRESOURCE:
+            headers = self.services.rendering.store.validators(lease.entry.url)
         if history is not None:
             headers = conditional_headers(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers)

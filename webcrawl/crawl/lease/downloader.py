@@ -24,6 +24,7 @@ from scrapy.utils.misc import build_from_crawler
 
 from webcrawl.configuration.values import flag, number, whole
 from webcrawl.crawl.lease.fetch import fetch_of
+from webcrawl.crawl.lease.stored_exchange import restore
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.doctor.histogram import latencies_of
 from webcrawl.items import is_success
@@ -150,7 +151,10 @@ class MercatorDownloader:
         try:
             if fetch.refusal:  # fail like a request that was sent
                 raise errback_error(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
-            result = await self.middleware.download_async(self._download, request)
+            if fetch.rendered is not None:
+                result: Response | Request = restore(fetch.rendered.exchange, request, fetch)
+            else:
+                result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
             # The errback is not called, because the request goes back to the frontier. The error is
             # replaced, because Scrapy's scraper never recovers from one that is not an Exception.

@@ -17,6 +17,7 @@ from webcrawl.crawl.links.page_intake import PageResult, PageState
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.walls import WALLS
+from webcrawl.render.store import SavedPage  # noqa: TC001  # msgspec reads it
 from webcrawl.revisit.history import History, validators
 from webcrawl.revisit.visit import Answer
 
@@ -57,6 +58,7 @@ class Fetch(msgspec.Struct, eq=False):
     page: the result of processing the page.
     is_signed: the request was sent with a signature (RFC 9421).
     history: facts about the URL's document from earlier fetches; None at the first fetch.
+    rendered: the page in the store that answers instead of the host; None if the host does.
     """
 
     lease: Lease[Shard]
@@ -79,6 +81,7 @@ class Fetch(msgspec.Struct, eq=False):
     page: PageResult = msgspec.field(default_factory=PageResult)
     is_signed: bool = False
     history: History | None = None
+    rendered: SavedPage | None = None
 
     def bind(self, request: Request) -> Request:
         """Link *request*, which will be sent for this contact, to this Fetch, and return it."""

@@ -71,7 +71,10 @@ class HostRelease:
         try:
             if fetch.expected_bytes is not None:
                 self._rules.rates.note_end(fetch.expected_bytes)
-            self._after_contact(fetch)
+            if fetch.rendered is None:
+                self._after_contact(fetch)
+            else:  # there was no contact
+                self._release(fetch.lease)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
 

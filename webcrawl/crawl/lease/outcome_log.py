@@ -24,6 +24,8 @@ Fields that have their default value are left out::
     flags      soft_error if the page may be an error page
     rights     with CRAWL_PURPOSE: purpose and agent as sent, statements of the owner, and the one
                for which the page is left out (rights/statements.py)
+    passes     number of passes in which the page was rendered
+    unloaded   what the last pass did not get: at most twenty pairs of a URL and the reason
     content    fingerprint of the body if the content-seen test saw it, 16 hex digits
     duplicate  true if a document with the same bytes had been seen under another URL
     redirect   target of the redirect
@@ -54,6 +56,7 @@ from webcrawl import signals
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.decoding import Count, Epoch, Seconds  # noqa: TC001  # msgspec reads them
 from webcrawl.crawl.lease.page_builder import truncation
+from webcrawl.frontier import SUBRESOURCE
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
@@ -79,6 +82,8 @@ MAX_LINE_BYTES = 1 << 16
 MAX_URL = 1 << 14
 #: Maximum length of the fields ``redirect`` and ``via``.
 MAX_OTHER_URL = 1 << 11
+#: Maximum number of entries of the field ``unloaded``, and length of a URL in it.
+MAX_UNLOADED, MAX_UNLOADED_URL = 20, 500
 #: The type of most responses.
 HTML = "text/html"
 _MAX_ROBOTS = 500
@@ -88,6 +93,8 @@ INFO_LOG = "logs/info.jsonl"
 
 #: Outcome of URLs that robots.txt denies.
 DENIED = "robots_denied"
+#: Outcome of subresources whose host or domain is over a budget.
+OVER_BUDGET = "over_budget"
 #: Outcome of parked URLs that a user has dropped, see control/table.py.
 DROPPED = "dropped"
 #: Outcome of URLs whose stored pages ``scrapy purge`` has removed.
@@ -101,6 +108,7 @@ NAMES = OUTCOMES | {
     RIGHTS_REFUSED,
     "excluded",
     "host_failing",
+    OVER_BUDGET,
     DROPPED,
     PURGED,
     "replaced",
@@ -154,6 +162,8 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     not_decoded: bool = False
     flags: str = ""
     rights: Rights = NO_RIGHTS
+    passes: Count = 0
+    unloaded: list[tuple[str, str]] = []
 
     @property
     def history(self) -> History:
@@ -214,6 +224,9 @@ class OutcomeLog:
         self.log.append(self._line(entry, outcome, visit, fetch, robots))
         crawler = self.crawler
         is_first = visit.before is None
+        if entry.kind == SUBRESOURCE:
+            crawler.stats.inc_value(f"render/outcome/{outcome}")
+            return
         crawler.stats.inc_value(f"outcome/{outcome}" if is_first else f"visits/{visit.change}")
         if signals.has_receivers(crawler.signals, signals.url_finished):
             crawler.signals.send_catch_log(
@@ -278,6 +291,12 @@ def _fetch_fields(fetch: Fetch) -> dict[str, Any]:
         "flags": page.flags,
         "rights": page.rights,
     }
+    if fetch.rendered is not None:
+        facts["passes"] = fetch.rendered.passes
+        facts["unloaded"] = [
+            (url[:MAX_UNLOADED_URL], reason)
+            for url, reason in fetch.rendered.refusals[:MAX_UNLOADED]
+        ]
 
     if response is not None:
         flags = response.flags

@@ -27,7 +27,9 @@ _FIELDS = {field.name: field.metadata for field in fields(Page) if field.init} |
 _TEXT_AND_NUMBERS = [
     field.name
     for field in fields(Page)
-    if field.init and field.type in {"str", "int", "float", "bool", "Truncation"}
+    if field.init
+    and field.type in {"str", "int", "float", "bool", "Truncation"}
+    and field.name != "rendered"
 ]
 
 
@@ -74,6 +76,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         robots_line=fetch.robots_line,
         stored_at=0.0 if fetch.history is None else fetch.history.stored_at,
         flags=fetch.page.flags,
+        rendered=(fetch.rendered is not None and fetch.rendered.html) or "",
     )
 
 

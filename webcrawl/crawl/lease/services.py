@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.net.rates import Rates
+    from webcrawl.render.passes import Passes
     from webcrawl.revisit.visits import Visits
 
 
@@ -54,7 +55,7 @@ class ProcessServices:
     """Services shared by all contacts, in any shard.
 
     *visits* schedules repeat visits; None in a crawl without them. *live* holds the settings that
-    can change during the crawl.
+    can change during the crawl. *rendering* is None in a crawl that renders no pages.
     """
 
     crawler: Crawler
@@ -65,3 +66,4 @@ class ProcessServices:
     stop: CrawlStop
     visits: Visits | None
     live: LiveSettings
+    rendering: Passes | None = None

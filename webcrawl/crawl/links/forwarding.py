@@ -27,9 +27,10 @@ _FORWARDS = frozenset({"refresh", "frame"})
 
 def may_forward(page: Page) -> bool:
     """Return whether *page*, a duplicate, may have links to follow. Takes 5 us for 16 kB."""
-    if len(page.body) > _MAX_BYTES:
+    body = page.shown[0]
+    if len(body) > _MAX_BYTES:
         return False
-    body = page.body.lower()
+    body = body.lower()
     return (
         b"refresh" in body
         or b"<frame" in body
@@ -49,7 +50,7 @@ def place_fingerprint(page: Page) -> int:
     """Return a fingerprint of (host, top directory, body) of *page*; never 0."""
     top, slash, _ = page.url.partition("://")[2].partition("/")[2].partition("/")
     place = f"{host_of(page.url)}/{top if slash else ''}\n"
-    return document_fingerprint(place.encode() + page.body)
+    return document_fingerprint(place.encode() + page.shown[0])
 
 
 def _is_root(url: str) -> bool:

@@ -226,10 +226,11 @@ class PageLinks:
 
     def _read_html(self, page: Page) -> list[tuple[str, str]]:
         """Add the links of the HTML of *page* to it; return its ``<meta>`` tags for robots."""
+        body, declared = page.shown
         result = extract(
-            page.body,
+            body,
             url=page.url,
-            charset=page.charset,
+            charset=declared,
             limit=self._max_links,
             schemes=self.schemes,
             kinds=self._kinds & KINDS,

@@ -73,6 +73,7 @@ class PageResult(msgspec.Struct, gc=False):
     since: when the URL was last visited, epoch seconds; 0.0 if it never was.
     links, text: fingerprints of the links and the text of a changed document; 0 if not known.
     flags, rights: those of the Page.
+    awaits_rendering: whether the page is stored, to be rendered before it is processed.
     """
 
     state: PageState = PageState.STORED
@@ -88,6 +89,7 @@ class PageResult(msgspec.Struct, gc=False):
     text: int = 0
     flags: str = ""
     rights: Rights = NO_RIGHTS
+    awaits_rendering: bool = False
 
     def becomes(self, state: PageState) -> None:
         """Raise the state to *state*; never lower it."""
@@ -159,7 +161,7 @@ class PageIntake:
             return page.links, slow
 
         page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
-        result.document = document_fingerprint(page.body)
+        result.document = document_fingerprint(page.shown[0])
         try:
             if history is not None:
                 result.since = history.at

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -33,6 +34,7 @@ from webcrawl.doctor.states import ShardState
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NOTHING, encode
 from webcrawl.frontier.admission import Admission
+from webcrawl.render.passes import RENDERING
 from webcrawl.revisit.hints import Hints
 from webcrawl.rights.policy import TDM_PATH
 from webcrawl.seen.eliminator import Eliminator
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.budgets.quotas import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
+    from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.politeness.origin_rests import OriginRests
@@ -202,7 +205,12 @@ class Shard:
         frontier: Frontier,
         tables: ShardTables,
         hosts: HostServices,
+        is_fetched: Callable[[str], bool] | None = None,
     ) -> None:
+        """Build the shard; *is_fetched* returns whether a URL was fetched and waits to be rendered.
+
+        Such URLs pass all other gates.
+        """
         self.settings = settings
         self.number = settings.number
         self.name = shard_name(settings.number)
@@ -217,7 +225,7 @@ class Shard:
         self.admission = Admission(
             frontier=frontier,
             gates=hosts.budgets.gates,
-            lets_pass=hosts.preconditions.rules.lets_pass,
+            lets_pass=partial(_lets_pass, hosts.preconditions.rules, is_fetched),
         )
         if settings.visits is not None:
             # A custom eliminator may not have ``knows``.
@@ -486,6 +494,15 @@ class Shard:
                 close()
             except (OSError, CorruptRecordError) as error:
                 on_error(error)
+
+
+def _lets_pass(
+    rules: HostRules, is_fetched: Callable[[str], bool] | None, gate: str, url: str
+) -> bool:
+    """Return whether *url* passes *gate*: by a command, or because it was fetched already."""
+    if rules.lets_pass(gate, url):
+        return True
+    return is_fetched is not None and gate != RENDERING and is_fetched(url)
 
 
 def encode_note(content: int) -> bytes:

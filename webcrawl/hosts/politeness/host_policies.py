@@ -20,7 +20,7 @@ import re
 import tomllib
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -67,6 +67,7 @@ class HostPolicy(
     headers, cookies: sent with each request over http and https.
     proxy: URL of the proxy for http and https; the proxy looks up the host.
     link_kinds: the kinds among LINK_KINDS that are followed.
+    render: whether pages are rendered, "0", "auto" or "all", in place of RENDER; None for that.
     owner_allows: whether the owner has agreed to more than the Crawl-delay of robots.txt allows.
     """
 
@@ -77,6 +78,7 @@ class HostPolicy(
     cookies: dict[str, str] = {}
     proxy: str = ""
     link_kinds: frozenset[str] | None = None
+    render: Literal["0", "auto", "all"] | None = None
     owner_allows: bool = False
 
     def __repr__(self) -> str:  # the fields may be secret

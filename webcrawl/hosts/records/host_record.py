@@ -35,6 +35,18 @@ class WallShape(msgspec.Struct, array_like=True, gc=False):
     urls: list[list[int]] = []
 
 
+class RenderVerdict(msgspec.Struct, array_like=True, gc=False):
+    """Evidence whether pages of a shape gain by rendering (render/candidates.py).
+
+    *tried* of them were rendered, and *gained* had more text or links. It counts until *until*.
+    """
+
+    shape: int
+    until: Seconds
+    tried: int = 0
+    gained: int = 0
+
+
 class HostRecord(msgspec.Struct, array_like=True, gc=False):
     """The record of one host, or of one of its origins (scheme, host, port) that has failed.
 
@@ -64,6 +76,7 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     - *validators* has three numbers (revisit/validators.py): 304 responses to conditional requests,
       full responses with an unchanged document before the first 304, and changes that were only
       found by unconditional requests.
+    - *rendered* has the verdicts about the last eight shapes of pages that were rendered.
     """
 
     host: str
@@ -92,6 +105,7 @@ class HostRecord(msgspec.Struct, array_like=True, gc=False):
     hints: list[int] = []
     validators: list[int] = []
     samples: list[bytes] = []
+    rendered: list[RenderVerdict] = []
 
     def prove(self, origin: str) -> None:
         """Record that *origin* of this host has responded."""

@@ -117,7 +117,8 @@ class RecordsReader:
             if not self._connection.execute("SELECT name FROM sqlite_master").fetchall():
                 return  # the process died before it created the table; the next start creates it
             for _, key, data, crc in self._connection.execute(SCAN):
-                if checksum(key, data) != crc:
+                # In a damaged file, NOT NULL columns may be NULL.
+                if key is None or data is None or checksum(key, data) != crc:
                     yield f"checksum mismatch in the data of {key!r}"
         except (sqlite3.Error, UnicodeError) as error:
             yield str(error)

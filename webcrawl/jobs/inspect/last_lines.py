@@ -17,6 +17,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
+from webcrawl.frontier import SUBRESOURCE
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import BEGINNING, Position, end_of, log_files, outcome_lines
 
@@ -102,7 +103,8 @@ def lines_at(logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[OutcomeLin
 
 
 def _lines(logs: Iterable[Log]) -> Iterator[OutcomeLine]:
-    """Yield all lines of *logs*, one log after the other."""
-    return chain.from_iterable(
+    """Yield all lines of *logs* about URLs of the crawl, one log after the other."""
+    lines = chain.from_iterable(
         outcome_lines(log.jobdir, start=log.start, end=log.end) for log in logs
     )
+    return (line for line in lines if line.kind != SUBRESOURCE)

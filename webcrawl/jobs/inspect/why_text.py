@@ -30,6 +30,11 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         rows.append(("filters", f"all accept it as {explanation.judged_as}"))
     rows += [("waits", _place_text(place, now)) for place in explanation.places]
     rows += [("ended", _outcome_text(outcome, now)) for outcome in explanation.outcomes]
+    rows += [
+        ("not loaded", f"{url}: {reason}")
+        for outcome in explanation.outcomes
+        for url, reason in outcome.unloaded
+    ]
     rows += [("redirect of", _redirect_text(outcome, now)) for outcome in explanation.redirects]
     if explanation.duplicate_of:
         rows.append(("content of", explanation.duplicate_of))
@@ -81,6 +86,8 @@ _WAITS_FOR = {
     "reputation": "its domain has used its page budget, which grows with the number of domains "
     "that link to it, and REPUTATION_ROUNDS times when nothing else can be fetched soon",
     "depth": "pages nearer to a seed are fetched first, because URL_MAX_DEPTH limits the depth",
+    "rendering": "it was fetched; the scripts and data that it needs are fetched in the turns of "
+    "their hosts, and after RENDER_WAIT_SECS it is rendered with what there is",
     "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer; "
     "it is tried again later",
     "learned_trap": "pages with one of its patterns below had content that was seen before; the "
@@ -151,6 +158,8 @@ def _outcome_text(outcome: OutcomeLine, now: float) -> str:
         text += f", {outcome.bytes:,} bytes in {outcome.took:.3f} s"
     if outcome.flags:
         text += f", flagged as {outcome.flags}"
+    if outcome.passes:
+        text += f", rendered in {counted(outcome.passes, 'pass')}"
     if outcome.tries > 1:
         text += f", after {outcome.tries} tries"
     if outcome.redirect:

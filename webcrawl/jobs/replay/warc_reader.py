@@ -89,6 +89,10 @@ def stored_pages(
                     offset = last_position
                     pending = _document(record, offset, max_bytes)
                     record_id = record.record_id or ""
+                elif pending and record_type == WarcRecordType.conversion:
+                    if record.headers.get("WARC-Refers-To", "") == record_id:
+                        html = _read_block(record, max_bytes)
+                        pending.page.rendered = html.decode("utf-8", "replace")
                 elif pending and record.headers.get("WARC-Concurrent-To", "") == record_id:
                     if record_type == WarcRecordType.request:
                         _add_request(pending.page, record, max_bytes)

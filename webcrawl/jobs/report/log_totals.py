@@ -20,6 +20,7 @@ from webcrawl.configuration.decoding import (
     json_lines_decoder,
 )
 from webcrawl.crawl.lease.outcome_log import HTML
+from webcrawl.frontier import SUBRESOURCE
 from webcrawl.jobs.report.figures import OTHERS
 from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import WALLS
@@ -118,6 +119,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     type: str = HTML
     depth: int = 0
     via: str = ""
+    kind: str = ""
     visit: str = ""
     stored: Seconds = 0.0
     flags: str = ""
@@ -180,6 +182,7 @@ class LogTotals:
 
     def _add(self, lines: list[_Line]) -> None:
         """Add *lines*, most of them with one call per total, which is faster than line by line."""
+        lines = [line for line in lines if line.kind != SUBRESOURCE]
         self.visits.update([line.visit for line in lines if line.visit])
         first_results = [line for line in lines if not line.visit]
         pages = [line for line in first_results if is_document(line.outcome)]

@@ -2,11 +2,13 @@
 
 The functions are pure; ``writer`` calls them in its worker thread. A page becomes three records,
 always in this order: ``response``, ``request``, ``metadata``. The last two refer to the first with
-WARC-Concurrent-To. The first is a ``revisit`` if its payload is already stored, from another URL or
-an earlier visit. A page that was not fetched with HTTP becomes two records: ``resource``, the bare
-document, and ``metadata``. If there is no document, there is only ``metadata``, with the reason.
-Recovery relies on ``metadata`` being the last record. Invariant: whatever the page contains, a
-record is well-formed: its lengths are correct, and no value can break out of its line.
+WARC-Concurrent-To. Before the metadata of a rendered page comes a ``conversion``, the HTML of its
+DOM, which refers to the response. The first is a ``revisit`` if its payload is already stored, from
+another URL or an earlier visit. A page that was not fetched with HTTP becomes two records:
+``resource``, the bare document, and ``metadata``. If there is no document, there is only
+``metadata``, with the reason. Recovery relies on ``metadata`` being the last record. Invariant:
+whatever the page contains, a record is well-formed: its lengths are correct, and no value can break
+out of its line.
 
 messages.py says which parts of a request and a response are stored. A ``resource`` contains what
 was received: the listing of an FTP directory or the Gopher menu, not the page of links that the
@@ -129,7 +131,20 @@ def page_records(
     metadata = _metadata(page, why)
     if page.wire_head not in (b"", head):
         metadata += _warc_fields([(RECEIVED_HEAD, b64encode(page.wire_head).decode())])
-    return document, request, _metadata_record(concurrent, metadata)
+    metadata_record = _metadata_record(concurrent, metadata)
+    if not page.rendered or first is not None:
+        return document, request, metadata_record
+    return document, request, _conversion(page, target, warcinfo_id, document_id), metadata_record
+
+
+def _conversion(page: Page, target: str, warcinfo_id: str, document_id: str) -> bytes:
+    """Return the record of the DOM of *page* (section 6.8 of the standard)."""
+    fields = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
+    if warcinfo_id:
+        fields += f"WARC-Warcinfo-ID: {warcinfo_id}\r\n"
+    fields += f"WARC-Refers-To: {document_id}\r\n"
+    body, charset = page.shown
+    return _record("conversion", new_record_id(), fields, f"text/html; charset={charset}", body)
 
 
 def is_http(page: Page) -> bool:

@@ -1,0 +1,114 @@
+"""Pages that need a browser, in whole crawls of the simulated web; judged by its record. The engine
+of most tests knows the scripts of the simulated sites (rigs/scripted_engine.py)."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+import warc_checks
+import warm
+from crawling import (
+    ROOT,
+    USER_AGENT,
+    damage_in,
+    impolite,
+    kill,
+    pages_asked_for,
+    simulated,
+)
+
+from webcrawl.jobs.inspect.info_log import outcome_lines
+from webcrawl.jobs.replay.warc_reader import stored_pages
+from webcrawl.simweb import allowed_urls, browser_truth
+from webcrawl.simweb.rendering import subresources_of
+from webcrawl.simweb.truth import is_endless_url
+
+SCRIPTED = "scripted_engine:ScriptedEngine"
+_BUSTER = re.compile(r"\?_=\d+")
+
+
+def subresources(world, agent):
+    """All that a browser may ask for on the pages that *agent* may fetch, without cache-busters."""
+    return {
+        _BUSTER.sub("", host.origin + target)
+        for page, _, _ in browser_truth(world, agent).values()
+        if page.is_scripted
+        for host, target in subresources_of(world, page)
+    }
+
+
+@pytest.fixture(autouse=True)
+def _engines_of_tests(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
+
+
+def judge(web, *, min_delay):
+    """All pages that a browser finds, and what they need, were asked for in the turns of hosts."""
+    hits = web.hits()
+    assert impolite(hits, min_delay=min_delay) == []
+    asked = {_BUSTER.sub("", url) for url in pages_asked_for(hits) if not is_endless_url(url)}
+    parts = subresources(web.world, USER_AGENT)
+    assert asked - parts == allowed_urls(web.world, USER_AGENT, browser=True)
+    assert asked & parts
+
+
+@pytest.mark.parametrize(
+    "engine", [SCRIPTED, pytest.param("chromium", marks=pytest.mark.long)], ids=["scripted", "real"]
+)
+def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
+    settings = {"RENDER": "auto", "RENDER_ENGINE": engine, "RENDER_SHARE": 0.9}
+    with simulated(tmp_path, "rendered", hosts=24, mean_pages=24.0, max_pages=40) as web:
+        web.crawl(POLITENESS_MIN_DELAY=0.02, **settings)
+        rendered = {line.url for line in outcome_lines(web.job) if line.passes}
+        judge(web, min_delay=0.02)
+        truth = browser_truth(web.world, USER_AGENT)
+        files = sorted((web.job / "warc").glob("*.warc.gz"))
+    assert [warc_checks.complaints(file) for file in files] == [{}] * len(files)
+    pages = {
+        page.url: page
+        for file in files
+        for page, _ in stored_pages(file, start=0, max_bytes=1 << 20)
+    }
+    assert {url for url, page in pages.items() if page.rendered} <= rendered
+    assert not pages.keys() & subresources(web.world, USER_AGENT)
+    found = next(page for url, page in pages.items() if page.rendered and page.links)
+    assert {link.url for link in found.links} >= truth[found.url].links
+    assert found.text == found.rendered != found.body.decode()
+    assert re.search("rendered in [234] passes", warm.scrapy("why", web.job, found.url).stdout)
+    gains = {url for url, page in truth.items() if page.gains}
+    others = truth.keys() - gains
+    assert len(gains & rendered) >= 0.95 * len(gains)
+    assert len(others & rendered) <= 0.05 * len(others)
+
+
+@pytest.mark.parametrize(
+    ("engine", "kills", "min_delay", "size"),
+    [
+        (SCRIPTED, 1, 0.1, {"hosts": 12, "max_pages": 10}),
+        pytest.param(SCRIPTED, 20, 1.0, {"hosts": 24, "mean_pages": 24.0}, marks=pytest.mark.long),
+        pytest.param("chromium", 2, 0.1, {"hosts": 14, "max_pages": 10}, marks=pytest.mark.long),
+    ],
+)
+def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
+    tmp_path, engine, kills, min_delay, size
+):
+    rng = random.Random(kills)
+    settings = {
+        "RENDER": "all",
+        "RENDER_ENGINE": engine,
+        "POLITENESS_MIN_DELAY": min_delay,
+        "CHECKPOINT_INTERVAL_SECS": 0.7,
+    }
+    with simulated(tmp_path, "rendered", **size) as web:
+        for _ in range(kills):
+            crawl = web.start(**settings)
+            time.sleep(rng.uniform(0.5, 2.0))
+            kill(crawl)
+            assert damage_in(web.job) == []
+        said = web.crawl(**settings)
+        assert "finished: nothing is left to fetch" in said
+        assert damage_in(web.job) == []
+        judge(web, min_delay=min_delay)

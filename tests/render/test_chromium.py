@@ -1,0 +1,187 @@
+"""Pages in the Chromium of this machine, which has no network and sees no files."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from crawling import ROOT, wait_until
+from rendered_pages import cases, expected, links, page, shown, stored
+from text_tables import words
+
+from webcrawl.clock import now
+from webcrawl.render import chromium, hostile_check, isolation
+from webcrawl.render.chromium import Chromium
+from webcrawl.render.engine import EngineError
+from webcrawl.render.isolation import Isolation
+from webcrawl.render.worker import RenderOrder, RenderWorker
+
+pytestmark = pytest.mark.long
+
+HOSTILE = {"cpu_secs": 2, "wall_secs": 20, "nodes": 2000, "requests": 50, "bytes": 4_000_000}
+LOOK = (
+    "id -u; ls /; cat /proc/net/dev; ls -A /proc | grep -c '^[0-9]'; env; ls -A; touch x && echo ok"
+)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    engine = Chromium(clock=now)
+    engine.start()
+    yield engine
+    engine.stop()
+
+
+@pytest.mark.parametrize("case", cases("page"))
+def test_a_page_shows_its_links_and_what_it_lacks(engine, case):
+    rendering = engine.render(page(case["html"]), stored)
+    assert rendering.ended == "settled"
+    assert shown(rendering) == expected(case)
+
+
+def test_pages_of_an_origin_do_not_see_what_another_has_stored(engine):
+    look = "[document.cookie, localStorage.a, sessionStorage.a, name].join('')"
+    keep = "document.cookie = 'a=1'; localStorage.a = sessionStorage.a = name = 1;"
+    html = f"<p></p><script>document.querySelector('p').id = 'x' + {look}; {keep}</script>"
+    assert ['<p id="x">' in engine.render(page(html), stored).html for _ in range(2)] == [True] * 2
+
+
+def test_a_page_that_is_left_sends_nothing(engine):
+    send = "fetch('/left.json', {keepalive: true}); navigator.sendBeacon('/left')"
+    names = ("pagehide", "unload", "beforeunload", "visibilitychange")
+    left = "".join(f"window.on{name} = () => {{ {send} }};" for name in names)
+    engine.render(page(f"<script>{left}</script>"), stored)
+    assert shown(engine.render(page("<p>x"), stored)) == expected({})
+
+
+@pytest.mark.parametrize("case", cases("hostile"))
+def test_a_hostile_page_stays_within_its_bounds(case):
+    engine = Chromium(clock=now)
+    engine.start()
+    try:
+        rendering = engine.render(page(case["html"], **HOSTILE), stored)
+    finally:
+        engine.stop()
+    assert rendering.ended in case["ended"]
+    assert links(rendering) == case.get("links", links(rendering))
+    assert rendering.cpu_secs < 2 * HOSTILE["cpu_secs"] + 4
+    assert rendering.memory < 3 << 30
+    assert rendering.requests <= HOSTILE["requests"]
+    assert rendering.bytes <= HOSTILE["bytes"]
+    assert max(map(len, (rendering.missing, rendering.refused, rendering.navigations))) <= 1000
+
+
+def looked(isolation, script):
+    with subprocess.Popen(
+        isolation.command(["sh", "-c", script]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=isolation.environment,
+        text=True,
+    ) as process:
+        return process.communicate()[1]  # its output goes to the log
+
+
+def test_the_program_has_no_network_no_files_no_keys_and_is_not_root(monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    place = Isolation("/bin/sh")
+    seen = looked(place, LOOK)
+    assert place.warning == ""
+    assert seen.startswith("65534\n")
+    assert "lo:" in seen
+    assert not {"eth0:", "secret", "work", "root", "home"} & {*seen.split()}
+    assert seen.endswith("ok\n")
+
+
+def as_nobody(code, *arguments):
+    """Run *code* as an ordinary user; what it prints."""
+    user = words("setpriv --reuid 65534 --regid 65534 --clear-groups") * (os.geteuid() == 0)
+    run = subprocess.run(
+        [*user, sys.executable, "-c", code, *arguments],
+        env={
+            "PYTHONPATH": f"{ROOT}:{ROOT}/tests/rigs",
+            "PATH": os.environ["PATH"],
+            "TMPDIR": "/tmp",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout
+
+
+RENDERED = """
+from rendered_pages import page, stored
+from webcrawl.clock import now
+from webcrawl.render import chromium, hostile_check, isolation
+if "without namespaces" in __import__("sys").argv:
+    isolation._NAMESPACES = ["false"]
+engine = chromium.Chromium(clock=now)
+engine.start()
+html = "<p>x<script>document.body.append('a' + 'b')</script>"
+print(engine.warning == "", "ab</body>" in engine.render(page(html), stored).html)
+print(hostile_check.reached_by(engine))
+engine.stop()
+"""
+
+
+@pytest.mark.parametrize(("how", "isolated"), [("namespaces", True), ("without namespaces", False)])
+def test_an_ordinary_user_needs_no_rights(how, isolated):
+    assert as_nobody(RENDERED, how) == f"{isolated} True\n[]\n"
+
+
+def test_no_page_gets_out_of_the_namespaces(engine):
+    assert hostile_check.reached_by(engine) == []
+
+
+def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch):
+    flags = [flag for flag in words(chromium._FLAGS) if not re.search("nowhere|NOTFOUND", flag)]
+    monkeypatch.setattr(chromium, "_FLAGS", " ".join(flags))
+    monkeypatch.setattr(isolation, "_NAMESPACES", ["false"])
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")  # which another user may enter
+    engine = Chromium(clock=now)
+    engine.start()
+    try:
+        assert "namespaces" in engine.warning
+        assert {"websocket", "frame"} <= {*hostile_check.reached_by(engine)}
+    finally:
+        engine.stop()
+
+
+def test_the_debugger_listens_nowhere(engine):
+    tables = [Path(f"/proc/{engine.pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    assert [
+        line for table in tables for line in table.splitlines() if line.split()[3] == "0A"
+    ] == []
+
+
+def test_a_program_that_is_no_browser_is_a_sentence():
+    engine = Chromium("/bin/false", clock=now)
+    with pytest.raises(EngineError, match=r"/bin/false does not start \(it has ended\)"):
+        engine.start()
+
+
+def test_a_worker_replaces_what_crashed_and_leaves_nothing():
+    worker = RenderWorker(RenderOrder("rendered_pages:opened", "", check=True))
+    try:
+        assert worker.start() == ""
+        html = "<p>x<script>document.body.append('a' + 'b')</script>"
+        assert "ab</body>" in worker.render(page(html)).html
+        assert worker.render(page("<script>for (;;);</script>", cpu_secs=0.5)).ended == "cpu"
+        assert "ab</body>" in worker.render(page(html)).html
+        process = worker._process
+        process.kill()
+        assert worker.render(page(html)).ended == "crashed"
+        assert "ab</body>" in worker.render(page(html)).html
+        second = worker._process
+        (namespaces,) = Path(f"/proc/{second.pid}/task/{second.pid}/children").read_text().split()
+    finally:
+        worker.stop()
+    # The process that holds the namespaces ends last, after all those inside.
+    wait_until(lambda: not Path(f"/proc/{namespaces}").exists(), secs=20)

@@ -1,0 +1,136 @@
+"""The life of a page from pass to pass, with engines that answer at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from webcrawl.frontier import Entry
+from webcrawl.render.candidates import Outline, outline_of
+from webcrawl.render.engine import Answer, Rendering
+from webcrawl.render.passes import Passes, RenderGate
+from webcrawl.render.store import RenderStore
+
+PAGE = Entry("http://a.test/", "a.test")
+SCRIPT = "http://a.test/app.js"
+DATA = "http://a.test/data.json"
+
+
+class Recorded:
+    """A worker whose passes end as *renderings* say, one after the other."""
+
+    def __init__(self, *renderings):
+        self.renderings = [*renderings]
+
+    def start(self):
+        return ""
+
+    def render(self, page):
+        return self.renderings.pop(0)
+
+    def stop(self):
+        pass
+
+
+class Rig:
+    def __init__(self, path, clock, *renderings):
+        self.requested, self.counted = [], []
+        self.passes = Passes(
+            store=RenderStore(path=path),
+            workers=[Recorded(*renderings)],
+            answer_of=lambda data: Answer(200, [], data),
+            submit=lambda url, page: self.requested.append(url) or "",
+            verdicts=None,
+            wait_secs=100.0,
+            clock=clock,
+            count=self.counted.append,
+        )
+        self.passes.open(forgets=False)
+        self.passes.keep(PAGE, b"<p>as fetched")
+
+    def work(self):
+        """Make all passes that are due."""
+        passes = self.passes
+        passes.work()
+        while passes._running:
+            passes._running[0][2].result()
+            passes.work()
+
+    @property
+    def html(self):
+        page = self.passes.rendered(PAGE)
+        return None if page is None else page.html
+
+
+@pytest.fixture
+def rig(tmp_path, clock):
+    rigs = []
+
+    def begun(*renderings):
+        rigs.append(Rig(tmp_path / "rendering", clock, *renderings))
+        return rigs[-1]
+
+    yield begun
+    for one in rigs:
+        one.passes.close()
+
+
+def lacking(*urls):
+    return Rendering("settled", "<p>part", missing=[(url, "script") for url in urls])
+
+
+def test_a_page_waits_for_what_it_lacks_and_for_the_targets_of_redirects(rig):
+    rig = rig(lacking(SCRIPT), Rendering("settled", "<p>whole"))
+    gate = RenderGate(rig.passes, clock=lambda: 0.0)
+    rig.work()
+    assert (rig.requested, rig.html, gate.holds(PAGE)) == ([SCRIPT], None, True)
+    moved = Answer(302, [("Location", "/data.json")], b"")
+    rig.passes.end_subresource(SCRIPT, "http_302", moved)
+    rig.work()
+    assert (rig.requested, rig.html) == ([SCRIPT, DATA], None)
+    rig.passes.end_subresource(DATA, "http_200", Answer(200, [], b"x"))
+    rig.work()
+    assert (rig.html, gate.holds(PAGE)) == ("<p>whole", False)
+    rig.passes.forget(PAGE)
+    assert not rig.passes.has(PAGE.url)
+
+
+def test_the_fourth_pass_is_the_last(rig):
+    rig = rig(*(lacking(f"{SCRIPT}?{number}") for number in range(4)))
+    for number in range(3):
+        rig.work()
+        rig.passes.end_subresource(f"{SCRIPT}?{number}", "timeout", None)
+    rig.work()
+    page = rig.passes.rendered(PAGE)
+    assert (page.html, page.passes) == ("<p>part", 4)
+    assert page.refusals == [(f"{SCRIPT}?3", "missing")]
+
+
+def test_waiting_ends_in_time_with_what_there_is(rig, clock):
+    rig = rig(lacking(SCRIPT), lacking(SCRIPT))
+    rig.work()
+    clock.advance(99)
+    rig.work()
+    assert rig.html is None
+    clock.advance(1)
+    rig.work()
+    assert rig.html == "<p>part"
+
+
+def test_a_page_that_crashes_its_engine_twice_counts_as_it_was_fetched(rig):
+    rig = rig(Rendering("crashed"), Rendering("crashed"))
+    rig.work()
+    assert rig.html == ""
+    assert rig.counted.count("render/failed") == 1
+
+
+def test_shells_are_candidates_and_documents_are_not():
+    words = b"word " * 200
+    assert outline_of(b"<script src=/a1.js></script><div id=app></div>").is_candidate
+    assert not outline_of(b"<p>short").is_candidate
+    assert not outline_of(b"<script src=a.js></script><p>" + words).is_candidate
+    shell = outline_of(b"<script src=/a1.js?_=1></script><noscript>" + words + b"</noscript>")
+    assert (shell.words, shell.scripts) == (0, 1)
+    assert shell.shape == outline_of(b"<p>x<script src=/a2.js?_=2></script>").shape
+    assert shell.gains(outline_of(b"<a href=/x>x</a>"))
+    assert not shell.gains(Outline(10, 0, 1, 1))
+    assert outline_of(b"<script>" * 200_000 + b"<a href=" * 10).links == 0

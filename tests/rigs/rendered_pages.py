@@ -1,0 +1,68 @@
+"""The pages of tests/data/rendered_pages.toml: rendered, and compared with what they show."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from webcrawl.render.engine import Answer, Bounds, Pass
+
+_FILE = Path(__file__).parents[1] / "data/rendered_pages.toml"
+SITE = "http://site.test"
+_CASES = tomllib.loads(_FILE.read_text())
+_HREF = re.compile(r'<a href="([^"]*)"')
+
+
+def cases(kind):
+    return [pytest.param(case, id=case["name"]) for case in _CASES[kind]]
+
+
+def answer(body, kind="text/html; charset=utf-8", *, status=200, **headers):
+    return Answer(status, [("Content-Type", kind), *headers.items()], body.encode())
+
+
+def stored(url, kind):
+    """What the store has."""
+    if url.startswith(f"{SITE}/large"):
+        return answer("x" * 1_000_000)
+    found = _CASES["stored"].get(url) or _CASES["stored"].get(url.removeprefix(SITE))
+    if found is None:
+        return None
+    if found[0] == "redirect":
+        return answer("", status=302, Location=found[1])
+    return answer(found[1], found[0])
+
+
+def opened(_):
+    """The look-up, as a worker process opens it."""
+    return stored
+
+
+def page(html, **bounds):
+    refused = {f"{SITE}/private/a.js": "robots.txt"}
+    return Pass(f"{SITE}/page", answer(f"<!DOCTYPE html><body>{html}"), refused, Bounds(**bounds))
+
+
+def shown(rendering):
+    """What the file says of a page."""
+    pairs = {
+        name: sorted(f"{url.removeprefix(SITE)} {what}" for url, what in getattr(rendering, name))
+        for name in ("missing", "refused")
+    }
+    pairs["refused"] = [pair for pair in pairs["refused"] if "/favicon.ico" not in pair]
+    return pairs | {
+        "links": links(rendering),
+        "navigations": [url.removeprefix(SITE) for url in rendering.navigations],
+    }
+
+
+def expected(case):
+    return {name: case.get(name, []) for name in ("missing", "refused", "links", "navigations")}
+
+
+def links(rendering):
+    """The addresses in the DOM, scripts aside."""
+    return _HREF.findall(re.sub("<script.*?</script>", "", rendering.html))

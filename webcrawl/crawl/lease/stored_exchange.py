@@ -1,0 +1,94 @@
+"""Exchange of a page that waits to be rendered: everything that ``page_of`` needs later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from scrapy.http import Headers, HtmlResponse
+
+from webcrawl.configuration.decoding import msgpack_decoder
+from webcrawl.render.engine import Answer
+from webcrawl.rights.statements import Statement  # noqa: TC001  # msgspec reads it
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.http import Response
+
+    from webcrawl.crawl.lease.fetch import Fetch
+
+# Attributes of the response, of the fetch and of its page.
+_RESPONSE = ("status", "body", "flags", "protocol")
+_FETCH = ("sent_wall", "took", "robots_line")
+_PAGE = ("flags", "score")
+# Keys of a Request's meta, see net/http/handler.py. ``wire_body`` is among them only if the body
+# was encoded.
+_META = (
+    *("wire_address", "wire_headers", "wire_reason", "wire_request_headers", "wire_head"),
+    *("wire_request", "wire_body", "tls"),
+)
+
+
+class StoredExchange(msgspec.Struct, frozen=True):
+    """A response with the facts of its fetch, as ``exchange_of`` encodes them."""
+
+    response: dict[str, Any]
+    headers: list[tuple[bytes, list[bytes]]]
+    meta: dict[str, Any]
+    fetch: dict[str, Any]
+    page: dict[str, Any]
+    statements: list[Statement]
+
+
+_decode = msgpack_decoder(StoredExchange)
+
+
+def exchange_of(response: Response, fetch: Fetch) -> bytes:
+    """Return the exchange of *response*, encoded."""
+    return msgspec.msgpack.encode(
+        StoredExchange(
+            {name: getattr(response, name) for name in _RESPONSE},
+            [*response.headers.items()],
+            {name: response.meta[name] for name in _META if name in response.meta},
+            {name: getattr(fetch, name) for name in _FETCH},
+            {name: getattr(fetch.page, name) for name in _PAGE},
+            [*fetch.statements],
+        )
+    )
+
+
+def restore(exchange: bytes, request: Request, fetch: Fetch) -> Response:
+    """Return the response in *exchange* for *request*, and set the facts of *fetch*.
+
+    Raises UndecodableError.
+    """
+    stored = _decode(exchange)
+    request.meta.update(stored.meta)
+    fetch.statements = stored.statements
+    facts: list[tuple[Any, dict[str, Any]]] = [(fetch, stored.fetch)]
+    if fetch.rendered is None or not fetch.rendered.html:
+        # Otherwise they would be those of the shell, which resembles others of its host.
+        facts.append((fetch.page, stored.page))
+    for target, values in facts:
+        for name, value in values.items():
+            setattr(target, name, value)
+    headers = Headers(dict(stored.headers))
+    return HtmlResponse(request.url, headers=headers, request=request, **stored.response)
+
+
+def stored_answer(exchange: bytes) -> Answer:
+    """Return the response in *exchange* for an engine. Raises UndecodableError."""
+    stored = _decode(exchange)
+    return _answer(stored.headers, **stored.response)
+
+
+def answer_of(response: Response) -> Answer:
+    """Return *response* for an engine."""
+    return _answer(response.headers.items(), response.status, response.body)
+
+
+def _answer(headers: Any, status: int, body: bytes, **_: Any) -> Answer:
+    pairs = [
+        (name.decode("latin-1"), one.decode("latin-1")) for name, all_ in headers for one in all_
+    ]
+    return Answer(status, pairs, body)

@@ -1,0 +1,149 @@
+"""Builds what renders the pages of a crawl, from the settings RENDER and RENDER_*."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Self
+
+from webcrawl.clock import wall_time
+from webcrawl.configuration.values import number, share, whole
+from webcrawl.crawl.lease.stored_exchange import stored_answer
+from webcrawl.crawl.links.url_rules import redirect_filters_of
+from webcrawl.errors import FatalError
+from webcrawl.frontier import SUBRESOURCE, Entry
+from webcrawl.net.guard import followed_schemes
+from webcrawl.render.candidates import Verdicts, outline_of
+from webcrawl.render.passes import RENDERING, Passes
+from webcrawl.render.store import FILE, RenderStore
+from webcrawl.render.worker import RenderOrder, RenderWorker
+from webcrawl.urls import host_of, normalize
+from webcrawl.urls.extraction.html import HTML_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from scrapy.settings import BaseSettings
+    from scrapy.statscollectors import StatsCollector
+
+    from webcrawl.crawl.lease.services import ContactRules
+    from webcrawl.crawl.shard.shards import Shards
+    from webcrawl.hosts.host_rules import HostRules
+    from webcrawl.hosts.records import HostRecords
+    from webcrawl.items import Page
+
+_MODES = ("0", "auto", "all")
+# Subresources that are requested before RENDER_SHARE applies.
+_FREE_REQUESTS = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RenderSettings:
+    """The settings RENDER (``mode``) and RENDER_*."""
+
+    mode: str
+    engine: str
+    wait_secs: float
+    share: float
+    processes: int
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """Read and check the settings. Raises FatalError."""
+        mode = str(settings["RENDER"]).lower()
+        if mode not in _MODES:
+            raise FatalError(f"RENDER must be 0, auto or all, not {settings['RENDER']!r}.")
+        if mode != "0" and settings.get("HIVE"):
+            raise FatalError(
+                "RENDER works in a single process so far: set RENDER=0, or leave HIVE empty."
+            )
+        engine = str(settings["RENDER_ENGINE"])
+        processes = whole(settings, "RENDER_PROCESSES", at_least=0)
+        return cls(
+            mode=mode,
+            engine="" if engine == "chromium" else engine,
+            wait_secs=number(settings, "RENDER_WAIT_SECS", at_least=0),
+            share=share(settings, "RENDER_SHARE"),
+            processes=processes or max(1, (os.cpu_count() or 1) // 2),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RenderChoice:
+    """Decides which pages are rendered, from the settings, *rules* and the pages."""
+
+    settings: RenderSettings
+    rules: HostRules
+    passes: Passes
+    stats: StatsCollector
+
+    def shape_of(self, page: Page) -> int | None:
+        """Return the shape with which *page* is kept, see ``Passes.keep``; None if it is not."""
+        mode = self.rules.url_policy(page.url).render or self.settings.mode
+        is_html = page.is_document and page.content_type in HTML_TYPES
+        if not is_html or mode == "0" or self.rules.lets_pass(RENDERING, page.url):
+            return None
+
+        shape, is_full = 0, self.passes.is_full
+        if mode == "auto":
+            outline = outline_of(page.body)
+            if not outline.is_candidate:
+                return None
+            shape = outline.shape
+            allowed = _FREE_REQUESTS + self.settings.share * self.stats.get_value("contacts", 0)
+            is_full |= self.passes.requests > allowed
+        if is_full:
+            self.stats.inc_value("render/skipped")
+            return None
+        return shape
+
+
+def passes_of(
+    settings: BaseSettings,
+    options: RenderSettings,
+    *,
+    jobdir: Path,
+    shards: Shards,
+    rules: ContactRules,
+    count: Callable[[str], None],
+) -> Passes:
+    """Build the renderer of a crawl in *jobdir*; *count* counts a stat. Raises FatalError."""
+    filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
+    path = jobdir / "rendering"
+
+    def submit(url: str, page_url: str) -> str:
+        """Request *url* for the page *page_url*; return "", or why it cannot be requested."""
+        url = normalize(url) or ""
+        refusal = filters.refusal(url, 0) if url else "scheme"
+        if refusal is not None:
+            return refusal
+        host = rules.key_of(url)
+        entry = Entry(
+            url,
+            host,
+            rank=shards.of(url).ranks.rank(host),
+            via=page_url,
+            kind=SUBRESOURCE,
+            discovered_at=wall_time(),
+        )
+        shards.requeue(entry, ahead=True)
+        return ""
+
+    def records_of(url: str) -> tuple[HostRecords, str]:
+        return shards.of(url).hosts.records, host_of(url)
+
+    answers = "webcrawl.render.store:stored_answers", str(path / FILE)
+    return Passes(
+        store=RenderStore(path=path),
+        workers=[
+            RenderWorker(RenderOrder(*answers, options.engine, check=not worker))
+            for worker in range(options.processes)
+        ],
+        answer_of=stored_answer,
+        submit=submit,
+        verdicts=Verdicts(records_of=records_of, clock=wall_time),
+        wait_secs=options.wait_secs,
+        clock=wall_time,
+        count=count,
+    )

@@ -1,0 +1,102 @@
+"""Interface of the engines that render pages: what a pass is given, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
+
+#: Why a request was made. An engine cannot tell modules from other scripts.
+Kind: TypeAlias = Literal["script", "fetch", "xhr", "style"]
+#: How a pass ended: the page had nothing left to do, or one of the bounds, or the engine failed.
+Ending: TypeAlias = Literal["settled", "cpu", "memory", "wall", "nodes", "crashed"]
+
+
+class EngineError(Exception):
+    """Raised when an engine cannot be started; the text is one sentence for the user."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Stored response of a server. The body has no content coding any more."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+#: Looks up a URL and its kind in the store. A str is the reason why it may not be fetched, such as
+#: "robots.txt". None means that it is missing, but may be fetched.
+LookUp: TypeAlias = Callable[[str, Kind], "Answer | str | None"]
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """Limits of a pass. Requests and bytes above the limit are refused; the others end the pass.
+
+    ``memory`` is in bytes, for all processes of the engine. ``requests`` counts look-ups, and
+    ``bytes`` the bodies of their answers; the HTML of the DOM may be as long. ``virtual_secs`` is
+    how long the page's timers may run after it has loaded; they do not wait in real time.
+    """
+
+    cpu_secs: Seconds = 10.0
+    wall_secs: Seconds = 30.0
+    memory: int = 1 << 30
+    nodes: int = 100_000
+    requests: int = 500
+    bytes: int = 32 << 20
+    virtual_secs: Seconds = 5.0
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """Order to render the document at ``url``, whose stored response is ``answer``.
+
+    ``refused`` has reasons by URL. It is asked before the store.
+    """
+
+    url: str
+    answer: Answer
+    refused: dict[str, str] = {}
+    bounds: Bounds = Bounds()
+
+
+class Rendering(msgspec.Struct):
+    """Result of a pass.
+
+    ``html`` is the DOM at the end, "" if the engine could not give it. The children of open shadow
+    roots stand in it before the other children of their hosts. ``missing`` has each URL with its
+    kind, ``refused`` each URL with the reason, both without duplicates and in order.
+    ``navigations`` are the URLs that the page tried to go to, and those of its history.
+    """
+
+    ended: Ending
+    html: str = ""
+    missing: list[tuple[str, Kind]] = []
+    refused: list[tuple[str, str]] = []
+    navigations: list[str] = []
+    cpu_secs: Seconds = 0.0
+    wall_secs: Seconds = 0.0
+    #: Bytes, the most seen.
+    memory: int = 0
+    nodes: int = 0
+    #: Look-ups, and the bytes of their answers.
+    requests: int = 0
+    bytes: int = 0
+
+
+class Engine(Protocol):
+    """Program that renders one page after another. Its methods block: call them in a worker."""
+
+    def start(self) -> None:
+        """Start the program. Raises EngineError if that is impossible."""
+
+    def render(self, page: Pass, stored: LookUp) -> Rendering:
+        """Render *page*, with what *stored* returns for its requests. Raises no error.
+
+        After any other end than "settled" the engine has to be replaced: call ``stop`` and
+        ``start``.
+        """
+
+    def stop(self) -> None:
+        """End the program and remove its files. Nothing happens if it is not running."""

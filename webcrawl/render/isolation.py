@@ -1,0 +1,123 @@
+"""Starts programs that have no network and see no files but the system's and their own.
+
+The program runs in namespaces: a network without interfaces that work, a tree of files that has the
+system's programs (read-only) and one directory, its own processes only. As root these are plain
+namespaces, and the program runs as ``nobody``; else they are user namespaces. Chromium's own
+sandbox works inside of both. The commands are those of util-linux 2.38 or newer.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+_NOBODY = 65534
+# Seconds that the namespaces may take to set up.
+_TRY_SECS = 20.0
+
+# The program's end of two pipes is 3 and 4, as Chromium wants them. `setpriv` and `unshare` end the
+# program when the process that started it ends, even if that is killed.
+_RUN = """
+cd "$own"
+ulimit -c 0; ulimit -f 409600; ulimit -d 2000000
+exec "$@" 3<&0 4>&1 </dev/null >&2
+"""
+_ENTER = f"""
+set -eu
+own=/own program=$1
+shift
+mount -t tmpfs -o mode=755 none /tmp
+cd /tmp
+mkdir -p proc dev/shm tmp etc old own
+chmod 1777 dev/shm tmp
+mount -t tmpfs -o mode=777,size=256m none own
+for path in /usr /bin /sbin /lib /lib32 /lib64 /etc/alternatives /etc/chromium.d /etc/fonts \
+    /etc/ld.so.cache "$program"; do
+  if [ -L "$path" ]; then cp -P "$path" ".$path"
+  elif [ -d "$path" ]; then
+    mkdir -p ".$path"
+    mount --rbind "$path" ".$path"
+    mount -o remount,bind,ro ".$path" || true  # in a user namespace its owner is nobody anyway
+  elif [ -e "$path" ]; then touch ".$path"; mount --bind "$path" ".$path"
+  fi
+done
+for device in full null random urandom zero; do
+  touch "dev/$device"
+  mount --bind "/dev/$device" "dev/$device"
+done
+mount -t proc proc proc
+pivot_root . old
+umount -l /old
+{_RUN}
+"""
+_PLAIN = f"own=$1; shift; {_RUN}"
+_START = ["nice", "-n", "10", "setpriv", "--pdeathsig", "KILL"]
+_NAMESPACES = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child"]
+_USERS = ["--user", "--map-root-user"]
+_LEAVE_USERS = f"unshare --user --map-user={_NOBODY} --map-group={_NOBODY}".split()
+_LEAVE_ROOT = f"""
+    setpriv --reuid {_NOBODY} --regid {_NOBODY} --clear-groups --bounding-set -all --inh-caps -all
+""".split()
+_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_WARNING = (
+    "This machine does not allow namespaces, so only the rendering engine's own rules keep pages "
+    "from the network and from files: allow user namespaces, or render on another machine."
+)
+
+
+class Isolation:
+    """Home of a program, and the command that runs it in namespaces.
+
+    ``warning`` is a sentence if this machine does not allow namespaces, else "". The program then
+    sees the network and all files that its user may read, and its own rules have to do. It never
+    runs as root.
+    """
+
+    def __init__(self, executable: str) -> None:
+        """Try the namespaces; if they are not allowed, make a directory.
+
+        *executable* is the path of the program.
+        """
+        self._program = str(Path(executable).resolve().parent)
+        self._as_root = os.geteuid() == 0
+        self.warning = ""
+        #: The program's home; in the namespaces it is in memory.
+        self.directory = "/own"
+        try:
+            tried = subprocess.run(  # noqa: S603  # all words are ours
+                self.command(["true"]),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_TRY_SECS,
+                check=False,
+            ).returncode
+        except (OSError, subprocess.TimeoutExpired):
+            tried = 1
+        if tried:
+            self.warning = _WARNING
+            self.directory = tempfile.mkdtemp(prefix="webcrawl-render-")
+            if self._as_root:
+                os.chown(self.directory, _NOBODY, _NOBODY)
+        names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+        #: Environment of the program: nothing of ours, so no keys.
+        self.environment = {"PATH": _PATH, "LANG": "C.UTF-8"} | dict.fromkeys(names, self.directory)
+
+    def command(self, program: list[str]) -> list[str]:
+        """Return the command that runs *program*, with pipes for its descriptors 3 and 4.
+
+        The command's standard input and output are the other ends.
+        """
+        leave = _LEAVE_ROOT if self._as_root else []
+        if self.warning:
+            return [*_START, *leave, "sh", "-c", _PLAIN, "sh", self.directory, *program]
+        enter = _NAMESPACES if self._as_root else [*_NAMESPACES, *_USERS]
+        leave = leave or _LEAVE_USERS
+        return [*_START, *enter, "sh", "-c", _ENTER, "sh", self._program, *leave, *program]
+
+    def remove(self) -> None:
+        """Delete the directory, if there is one outside of memory. The program must have ended."""
+        if self.warning:
+            shutil.rmtree(self.directory, ignore_errors=True)

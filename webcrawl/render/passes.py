@@ -1,0 +1,391 @@
+"""Rendering in passes: which pages wait, what they wait for, and when the next pass is due.
+
+The life of a page::
+
+    keep     it was fetched; its exchange is stored, and its URL is parked as "rendering"
+    pass     an engine renders it with the stored subresources, and names those that are missing
+    wait     these are fetched in their hosts' turns, like any URL, or refused
+    ...      at most four passes, and RENDER_WAIT_SECS in all
+    ready    the gate lets the URL go; its next lease is answered from the store
+    forget   the URL is finished
+
+Each step is on disk before the next begins. If the store has lost a page, its URL is simply fetched
+again. No page is held in an engine while hosts rest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from webcrawl.frontier import key
+from webcrawl.frontier.admission import Gate
+from webcrawl.net.outcomes import REDIRECTS
+from webcrawl.render.candidates import SAMPLES, outline_of
+from webcrawl.render.engine import Pass
+from webcrawl.render.store import name_of
+from webcrawl.urls import host_of, normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from webcrawl.clock import TimeSource
+    from webcrawl.frontier import Entry, Supply
+    from webcrawl.render.candidates import Verdicts
+    from webcrawl.render.engine import Answer, Rendering
+    from webcrawl.render.store import RenderStore, SavedPage
+
+#: Reason for which URLs are parked.
+RENDERING = "rendering"
+_PASSES = 4
+# A page whose engine failed so often counts as it was fetched.
+_FAILURES = 2
+# Pages that may wait, and subresources that one of them may ask for.
+_PAGES, _NEEDS = 10_000, 256
+# Seconds between two passes over the parked URLs.
+_GATE_SECS = 0.25
+
+
+class Worker(Protocol):
+    """Renders pages, one at a time. ``RenderWorker`` describes the methods, which block."""
+
+    def start(self) -> str:
+        """Start, and return a warning or ""."""
+        ...
+
+    def render(self, page: Pass) -> Rendering:
+        """Render *page*."""
+        ...
+
+    def stop(self) -> None:
+        """End."""
+        ...
+
+
+class _Waiting(msgspec.Struct, gc=False):
+    """A page in the store. ``pending`` has the names of the subresources that it waits for.
+
+    ``shape`` is that of a candidate, 0 for a page that is rendered in any case.
+    """
+
+    key: int
+    since: float
+    shape: int = 0
+    passes: int = 0
+    failures: int = 0
+    pending: set[str] = msgspec.field(default_factory=set)
+    is_running: bool = False
+    is_ready: bool = False
+
+
+class Passes:
+    """Renders the pages of *store* with *workers*. All methods run in the event loop's thread.
+
+    *answer_of* returns the stored response in an exchange. *submit* is called with the URL of a
+    missing subresource and that of its page: it requests the former, or returns why it cannot be
+    requested. *wait_secs* bounds how long a page waits; *clock* returns epoch seconds. *count*
+    counts a stat. The attribute requests has the number of subresources requested by this process.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: RenderStore,
+        workers: Sequence[Worker],
+        answer_of: Callable[[bytes], Answer],
+        submit: Callable[[str, str], str],
+        verdicts: Verdicts,
+        wait_secs: float,
+        clock: TimeSource,
+        count: Callable[[str], None],
+    ) -> None:
+        self.store = store
+        self._workers = workers
+        self._answer_of = answer_of
+        self._submit = submit
+        self._verdicts = verdicts
+        self._wait_secs = wait_secs
+        self._clock = clock
+        self._count = count
+        self._pages: dict[str, _Waiting] = {}
+        self._ready = 0
+        self._due: dict[str, None] = {}
+        # By host and shape: the sample that is being rendered, and the pages that wait for it.
+        self._samples: dict[tuple[str, int], str] = {}
+        self._held: dict[tuple[str, int], list[str]] = {}
+        self.requests = 0
+        # Pages with the times at which they stop waiting, in order.
+        self._deadlines: deque[tuple[float, str]] = deque()
+        self._idle = [*workers]
+        self._running: list[tuple[Worker, str, Future[Rendering]]] = []
+        self._threads: ThreadPoolExecutor | None = None
+
+    def open(self, *, forgets: bool) -> str:
+        """Open the store and start an engine; return a warning for the user, or "". Blocks.
+
+        *forgets* as in ``RenderStore.open``. Raises FatalError if the engine does not work, and
+        OSError.
+        """
+        self.store.open(forgets=forgets)
+        warning = self._workers[0].start()
+        for saved in self.store.pages():
+            page = self._add(saved.url, int.from_bytes(saved.key, "big"), saved.since, saved.shape)
+            page.passes, page.failures = saved.passes, saved.failures
+            if saved.html is None:
+                page.pending = self.store.pending_of(saved.url)
+                self._check(saved.url, page)
+            else:
+                self._make_ready(page)
+        self._threads = ThreadPoolExecutor(len(self._workers), thread_name_prefix="rendering")
+        return warning
+
+    def resume(self) -> None:
+        """Submit the subresources again that an earlier process was waiting for."""
+        for url, page in self.store.pending():
+            if not page or self._submit(url, page):
+                self.end_subresource(url, "not_needed", None)
+
+    def close(self) -> None:
+        """End the engines and close the store. Passes that are under way are made again."""
+        for worker in self._workers:
+            worker.stop()
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+            self._threads = None
+        for worker in self._workers:  # a pass that was just beginning has started it again
+            worker.stop()
+        self.store.close()
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether no more pages may wait."""
+        return len(self._pages) >= _PAGES
+
+    # --- pages
+
+    def keep(self, entry: Entry, exchange: bytes, shape: int = 0) -> None:
+        """Store the *exchange* of the page of *entry*, to be rendered.
+
+        A candidate of a *shape* is only rendered if pages of this shape gain by it.
+        """
+        now = self._clock()
+        self.forget(entry)
+        self.store.keep(entry.url, key(entry).to_bytes(8, "big"), now, shape, exchange)
+        self._check(entry.url, self._add(entry.url, key(entry), now, shape))
+        self._count("render/pages")
+
+    def _add(self, url: str, page_key: int, since: float, shape: int) -> _Waiting:
+        page = self._pages[url] = _Waiting(page_key, since, shape)
+        self._deadlines.append((since + self._wait_secs, url))
+        return page
+
+    def has(self, url: str) -> bool:
+        """Return whether the page *url* is in the store."""
+        return url in self._pages
+
+    def _find(self, entry: Entry) -> _Waiting | None:
+        page = self._pages.get(entry.url)
+        return page if page is not None and page.key == key(entry) else None
+
+    def awaits(self, entry: Entry) -> bool:
+        """Return whether *entry* has to wait for passes."""
+        page = self._find(entry)
+        return page is not None and not page.is_ready
+
+    def rendered(self, entry: Entry) -> SavedPage | None:
+        """Return the page of *entry* if its last pass is over; None otherwise."""
+        page = self._find(entry)
+        return self.store.page(entry.url) if page is not None and page.is_ready else None
+
+    def forget(self, entry: Entry) -> None:
+        """Delete the page of *entry*, which is finished, if it is there."""
+        page = self._pages.pop(entry.url, None)
+        if page is not None:
+            self._ready -= page.is_ready
+            self._due.pop(entry.url, None)
+            self.store.forget(entry.url)
+            self._end_sample(entry.url, page.shape)
+
+    # --- subresources
+
+    def is_pending(self, url: str) -> bool:
+        """Return whether the subresource *url* is still to be fetched."""
+        return self.store.is_pending(url)
+
+    def end_subresource(self, url: str, outcome: str, answer: Answer | None) -> None:
+        """Store the *answer* for the subresource *url*; without one *outcome* says why."""
+        if not self.is_pending(url):
+            return
+        target = None
+        if answer is None:
+            self.store.refuse(url, outcome)
+        else:
+            self.store.answer(url, answer)
+            if answer.status in REDIRECTS:
+                location = next((v for n, v in answer.headers if n.lower() == "location"), "")
+                target = normalize(location, url)
+        for page_url in self.store.pages_needing(url):
+            page = self._pages.get(page_url)
+            if page is not None:
+                page.pending.discard(name_of(url))
+                if target:
+                    self._need(page_url, page, [target])
+                self._check(page_url, page)
+
+    def _need(self, page_url: str, page: _Waiting, urls: list[str]) -> None:
+        """Request those of *urls* that are not stored yet; *page* waits for them."""
+        room = _NEEDS - self.store.count_needs(page_url)
+        for url in urls[: max(room, 0)]:
+            must_wait, is_new = self.store.need(page_url, url)
+            refusal = self._submit(url, page_url) if is_new else ""
+            self.requests += is_new
+            if refusal:
+                self.store.refuse(url, refusal)
+            elif must_wait:
+                page.pending.add(name_of(url))
+
+    # --- passes
+
+    def _check(self, url: str, page: _Waiting) -> None:
+        """Make the next pass over *page* due if it waits for nothing."""
+        if page.pending or page.is_running or page.is_ready:
+            return
+        if not page.shape or self._may_begin(url, page):
+            self._due[url] = None
+
+    def _may_begin(self, url: str, page: _Waiting) -> bool:
+        """Return whether *page*, a candidate, is rendered. Otherwise it is ready, or held."""
+        tried, gained = self._verdicts.find(url, page.shape)
+        group = (host_of(url), page.shape)
+        if gained:
+            return True
+        if tried >= SAMPLES:
+            self.store.end_pass(url, passes=page.passes, failures=0, html="", refused=[])
+            self._make_ready(page)
+            self._count("render/spared")
+            return False
+        if self._samples.setdefault(group, url) == url:
+            return True
+        self._held.setdefault(group, []).append(url)
+        return False
+
+    def _note_sample(self, url: str, page: _Waiting, html: str) -> None:
+        """Note whether *page*, if it is a sample, has gained by being rendered as *html*."""
+        if self._samples.get((host_of(url), page.shape)) == url:
+            before = outline_of(self._answer_of(self.store.page(url).exchange).body)
+            gained = bool(html) and before.gains(outline_of(html.encode("utf-8", "replace")))
+            self._verdicts.note(url, page.shape, gained=gained)
+            self._end_sample(url, page.shape)
+
+    def _end_sample(self, url: str, shape: int) -> None:
+        """Check the pages that wait for the sample *url*, if it is one. Their time begins now."""
+        group, now = (host_of(url), shape), self._clock()
+        if self._samples.get(group) != url:
+            return
+        del self._samples[group]
+        for held_url in self._held.pop(group, []):
+            held = self._pages.get(held_url)
+            if held is not None and held.shape == shape:
+                held.since = now
+                self._deadlines.append((now + self._wait_secs, held_url))
+                self._check(held_url, held)
+
+    def work(self) -> None:
+        """Take the results of passes, and begin those that are due. Raises OSError."""
+        for ended in [one for one in self._running if one[2].done()]:
+            self._running.remove(ended)
+            worker, url, future = ended
+            self._idle.append(worker)
+            self._end_pass(url, future.result())
+
+        now = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, url = self._deadlines.popleft()
+            page = self._pages.get(url)
+            if page is not None and now >= page.since + self._wait_secs:
+                page.pending.clear()
+                self._check(url, page)
+
+        while self._idle and self._due:
+            url = next(iter(self._due))
+            del self._due[url]
+            self._begin_pass(url, self._idle.pop())
+
+    def _begin_pass(self, url: str, worker: Worker) -> None:
+        assert self._threads is not None
+        self._pages[url].is_running = True
+        self.store.begin_pass(url)
+        order = Pass(url, self._answer_of(self.store.page(url).exchange))
+        self._running.append((worker, url, self._threads.submit(worker.render, order)))
+
+    def _end_pass(self, url: str, rendering: Rendering) -> None:
+        """Decide whether the page *url* is ready, or what it has to wait for."""
+        self._count("render/passes")
+        self._count(f"render/ended/{rendering.ended}")
+        page = self._pages.get(url)
+        if page is None or not page.is_running:
+            return  # it was finished in the meantime, perhaps fetched again
+        page.is_running = False
+        page.passes += 1
+        failed = rendering.ended != "settled"
+        page.failures += failed
+
+        is_late = self._clock() >= page.since + self._wait_secs
+        is_last = page.passes >= _PASSES or page.failures >= _FAILURES or is_late
+        missing = [missing_url for missing_url, _ in rendering.missing]
+        if not is_last and missing:
+            self._need(url, page, missing)
+            missing = [missing_url for missing_url in missing if name_of(missing_url)]
+        is_last |= not (missing or failed)
+        refused = rendering.refused
+        if is_last:
+            refused = [*refused, *((missing_url, "missing") for missing_url in missing)]
+        self.store.end_pass(
+            url,
+            passes=page.passes,
+            failures=page.failures,
+            html=rendering.html if is_last else None,
+            refused=refused,
+        )
+        if is_last:
+            self._make_ready(page)
+            self._note_sample(url, page, rendering.html)
+            self._count("render/rendered" if rendering.html else "render/failed")
+        else:
+            self._check(url, page)
+
+    def _make_ready(self, page: _Waiting) -> None:
+        page.is_ready = True
+        self._ready += 1
+
+    @property
+    def has_ready(self) -> bool:
+        """Return whether a page waits to be handed out."""
+        return self._ready > 0
+
+
+class RenderGate(Gate):
+    """Gate that holds the URLs of pages that are being rendered. *clock* returns seconds."""
+
+    name = RENDERING
+    spares_visits = False
+    may_outlive_crawl = False
+
+    def __init__(self, passes: Passes, *, clock: TimeSource) -> None:
+        self._passes = passes
+        self._clock = clock
+        self._next_pass = 0.0
+
+    def holds(self, entry: Entry) -> bool:
+        """Return whether the page of *entry* is being rendered."""
+        return self._passes.awaits(entry)
+
+    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  # part of the interface
+        """Return whether some pages are ready."""
+        if not self._passes.has_ready or self._clock() < self._next_pass:
+            return False
+        self._next_pass = self._clock() + _GATE_SECS
+        return True

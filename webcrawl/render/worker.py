@@ -1,0 +1,160 @@
+"""Process that drives an engine, so that no page can hold up the crawl.
+
+``RenderWorker`` starts this module as a program, with a socket to talk to it. It sends a
+``RenderOrder``, then passes; each is answered by a ``RenderReady`` or a ``Rendering``, in msgpack.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing.connection import Connection as Pipes
+from multiprocessing.connection import Pipe
+from typing import Any
+
+import msgspec
+
+from webcrawl.clock import now
+from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
+from webcrawl.errors import FatalError
+from webcrawl.render.chromium import Chromium
+from webcrawl.render.engine import EngineError, Pass, Rendering
+from webcrawl.render.hostile_check import reached_by
+
+# Pages that an engine renders before it is replaced.
+_PAGES = 200
+# A start with the hostile page; and a pass, next to its bound.
+_START_SECS, _MORE_SECS = 60.0, 45.0
+
+
+class RenderOrder(msgspec.Struct, frozen=True):
+    """Input of the process: the engine, and where the stored answers are.
+
+    ``path`` is Chromium's, "" for the one in PATH. ``store`` is ``module:function``; the function
+    is called with ``argument`` in the worker process and returns a LookUp. With ``check`` a hostile
+    page is rendered first.
+    """
+
+    store: str
+    argument: str
+    path: str = ""
+    check: bool = False
+
+
+class RenderReady(msgspec.Struct):
+    """Output of the process when it has started: a warning and an error, "" for none."""
+
+    warning: str = ""
+    error: str = ""
+
+
+_decode_order = msgpack_decoder(RenderOrder)
+_decode_ready = msgpack_decoder(RenderReady)
+_decode_pass = msgpack_decoder(Pass)
+_decode_rendering = msgpack_decoder(Rendering)
+
+
+class RenderWorker:
+    """A worker process with its engine. The methods block: call them in a thread of its own."""
+
+    def __init__(self, order: RenderOrder) -> None:
+        self._order = order
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> str:
+        """Start both and return a warning for the user, or "". Takes about a second.
+
+        Raises FatalError if the engine is missing or does not start, or if a page got out of it.
+        """
+        self._pipe, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603  # all words are ours
+                [sys.executable, "-m", "webcrawl.render.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                start_new_session=True,  # Ctrl-C is for the crawl
+            )
+        try:
+            ready = _decode_ready(self._exchange(self._order, _START_SECS))
+        except (OSError, EOFError, UndecodableError) as error:
+            ready = RenderReady(error=f"The process that renders pages does not start: {error}.")
+        if ready.error:
+            self.stop()
+            raise FatalError(ready.error)
+        return ready.warning
+
+    def render(self, page: Pass) -> Rendering:
+        """Render *page*. If the process hangs or ends, the pass counts as crashed."""
+        try:
+            if self._process is None:
+                self.start()
+            return _decode_rendering(self._exchange(page, page.bounds.wall_secs + _MORE_SECS))
+        except (OSError, EOFError, UndecodableError, FatalError):
+            self.stop()
+            return Rendering("crashed")
+
+    def stop(self) -> None:
+        """Kill the process; the engine ends with it and leaves no files."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._pipe.close()
+            self._process = None
+
+    def _exchange(self, message: RenderOrder | Pass, secs: float) -> bytes:
+        self._pipe.send_bytes(msgspec.msgpack.encode(message))
+        if not self._pipe.poll(secs):
+            raise TimeoutError("it does not answer")
+        return self._pipe.recv_bytes()
+
+
+def _started(engine: Chromium, *, check: bool) -> str:
+    """Start *engine*; return why that is impossible, or why it must not be used."""
+    try:
+        engine.start()
+    except EngineError as error:
+        return str(error)
+    if check and (reached := reached_by(engine)):
+        return (
+            f"A page in the rendering engine reached the network by {', '.join(reached)}: allow "
+            "namespaces on this machine, or set RENDER=0."
+        )
+    return ""
+
+
+def _named(path: str) -> Any:
+    """Return what *path* names, as ``module:name``."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def serve(pipe: Pipes) -> None:
+    """Answer the messages of *pipe* until it is closed."""
+    order = _decode_order(pipe.recv_bytes())
+    # The class of another engine is named like the store.
+    engine = _named(order.path)() if ":" in order.path else Chromium(order.path, clock=now)
+    stored = _named(order.store)(order.argument)
+    try:
+        error = _started(engine, check=order.check)
+        pipe.send_bytes(msgspec.msgpack.encode(RenderReady(engine.warning, error)))
+        pages = _PAGES if order.check else 0  # of this engine
+        while True:
+            page, rendering = _decode_pass(pipe.recv_bytes()), Rendering("crashed")
+            if pages >= _PAGES:
+                engine.stop()
+                error, pages = _started(engine, check=False), 0
+            if not error:
+                rendering = engine.render(page, stored)
+            is_large = rendering.memory > 0.75 * page.bounds.memory
+            pages = _PAGES if rendering.ended != "settled" or is_large else pages + 1
+            pipe.send_bytes(msgspec.msgpack.encode(rendering))
+    finally:
+        engine.stop()
+
+
+if __name__ == "__main__":
+    with suppress(OSError, EOFError):  # the crawl has ended
+        serve(Pipes(int(sys.argv[1])))
