@@ -191,10 +191,10 @@ def decode_report(data: bytes) -> Report | None:
 
 def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
     """Encode *fields* of a ``HiveState`` as strings for Redis."""
-    values = (
-        (name, int(value) if isinstance(value, bool) else value) for name, value in fields.items()
-    )
-    return {name: str(value) for name, value in values}
+    return {
+        name: str(int(value) if isinstance(value, bool) else value)
+        for name, value in fields.items()
+    }
 
 
 def decode_state(fields: Mapping[str, str]) -> HiveState:
