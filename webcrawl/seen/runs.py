@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 MAGIC = b"WCRN"
 VERSION = 1
 HEADER = struct.Struct("<4sHHQI")
-assert HEADER.size == 20
 DATA_AT = 4096
 BLOCK = 1024
 BLOCK_BYTES = BLOCK * 8
