@@ -164,10 +164,10 @@ class Gauge:
             in_process=activity.in_process,
             unsent=unsent,
             lag=lag,
-            kept=int(stats.get("hive/links/kept", 0)),
-            sent=int(stats.get("hive/links/sent", 0)),
-            spared=int(stats.get("hive/links/spared", 0)),
-            received=int(stats.get("hive/links/received", 0)),
+            **{
+                name: int(stats.get(f"hive/links/{name}", 0))
+                for name in ("kept", "sent", "spared", "received")
+            },
             batches=int(stats.get("hive/batches/received", 0)),
             diagnosis=self.health.diagnosis().brief,
         )
