@@ -105,7 +105,7 @@ def go_on(directory: Path, visits: int) -> None:
     enough = next((n for n, known in enumerate(sums) if known >= visits), len(names) - 1)
     clock.now = published = due_at(names[enough][0])
     week = 7.0 * _DAY
-    known = Visits(policy=Greedy(week), first=week, shortest=_DAY, longest=90 * _DAY, clock=clock)
+    known = Visits(policy=Greedy(week), first=week, shortest=_DAY, longest=90 * _DAY)
     done, before = 0, written()
     while done < visits:
         frontier.due.work(64, lambda batch: (batch, {}))
@@ -115,7 +115,7 @@ def go_on(directory: Path, visits: int) -> None:
         frontier.release(lease.entry.host, rest=3.0, min_rest=0.0)
         found = CHANGED if done % 8 == 0 else "unchanged"
         history = history_of(lease.entry) or History()
-        due = known.next(lease.entry, history, found, outcome="http_200")
+        due = known.next(lease.entry, history, found, outcome="http_200", at=clock.now)
         frontier.finish(lease, due=due)
         if not done:
             tell(f"first visit after {time.perf_counter() - began:.2f} s", frontier, visits)

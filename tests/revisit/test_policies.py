@@ -49,24 +49,25 @@ def test_the_change_rate_is_the_most_likely_one(secs, changes, others):
 def visited(policy, rates, *, days, seed):
     """The share of time for which pages that change at *rates* are fresh, and visits a second, in
     the last two thirds of *days*."""
-    rng, now, begun = random.Random(seed), [0.0], days / 3 * DAY
-    visits = Visits(
-        policy=policy, first=WEEK, shortest=DAY / 4, longest=90 * DAY, clock=lambda: now[0]
-    )
+    rng, begun = random.Random(seed), days / 3 * DAY
+    visits = Visits(policy=policy, first=WEEK, shortest=DAY / 4, longest=90 * DAY)
     entries = [Entry(f"http://a.test/{n}", "a.test") for n in range(len(rates))]
-    entries = [visits.next(one, History(content=1), "", outcome="http_200")[0] for one in entries]
+    entries = [
+        visits.next(entry, History(content=1), "", outcome="http_200", at=0.0)[0]
+        for entry in entries
+    ]
     due = [(WEEK * rng.random(), n) for n in range(len(rates))]
     heapq.heapify(due)
     last, fresh, number = [0.0] * len(rates), 0.0, 0
     while due[0][0] < days * DAY:
-        now[0], page = heapq.heappop(due)
-        until = min(last[page] + rng.expovariate(rates[page]), now[0])
+        now, page = heapq.heappop(due)
+        until = min(last[page] + rng.expovariate(rates[page]), now)
         fresh += max(until - max(last[page], begun), 0.0)
-        number += now[0] > begun
-        found = CHANGED if until < now[0] else "unchanged"
+        number += now > begun
+        found = CHANGED if until < now else "unchanged"
         known = history_of(entries[page])
-        entries[page], at = visits.next(entries[page], known, found, outcome="http_200")
-        last[page] = now[0]
+        entries[page], at = visits.next(entries[page], known, found, outcome="http_200", at=now)
+        last[page] = now
         heapq.heappush(due, (at, page))
     for page, rate in enumerate(rates):  # since the last visits
         until = min(last[page] + rng.expovariate(rate), days * DAY)

@@ -59,9 +59,7 @@ def test_what_is_overwritten_costs_its_block(run):
 def test_a_short_or_missing_file_is_reported(run):
     path, data = run
     assert [what for _, what in wrong_in(path, data[: DATA_AT + BLOCK_BYTES + 81])] == [
-        "the index is damaged or cut off",
-        *["checksum mismatch in the block"] * 2,
-        *["the block is missing"] * 2,
+        "the index is damaged or cut off"
     ]
     path.unlink()
     assert [block.damage for block in scan_run(path, count=COUNT)] == ["the file is missing"]

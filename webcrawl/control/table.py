@@ -215,7 +215,7 @@ class Seeds(ControlCommand, frozen=True):
     def parsed(self) -> list[Seed]:
         """Return the seeds in ``lines``. Raises BadLine, a ValueError."""
         lines = filter(None, (parse_line(line.encode()) for line in self.lines))
-        return [Seed(url, max(rank or 1, 1), "control", 0) for url, rank in lines]
+        return [Seed(url, max(rank or 1, 1)) for url, rank in lines]
 
     async def execute(self, process: Process) -> str:
         process.intake.submit_seeds(self.parsed())

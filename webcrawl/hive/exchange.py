@@ -236,7 +236,7 @@ class ShardExchange:
                 before=last_token,
                 acknowledged=acknowledged or (0, 0),
             )
-        return None if fetched.in_place else not fetched.published.released
+        return None if fetched is None else not fetched.released
 
     def _directory(self, number: int) -> Path:
         """Return the directory of shard *number* in this drone's job."""

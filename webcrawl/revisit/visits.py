@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
-from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.values import number, part_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS
@@ -53,7 +52,6 @@ class Visits:
     first: interval of a URL that never had a useful response, in seconds.
     shortest, longest: limits of all intervals, in seconds.
     importance: returns the importance of a URL, for the policy.
-    clock: returns epoch seconds.
     """
 
     policy: RevisitPolicy
@@ -61,7 +59,6 @@ class Visits:
     shortest: float
     longest: float
     importance: Callable[[str], float] = lambda _: 1.0
-    clock: TimeSource = wall_time
 
     @classmethod
     def from_crawler(
@@ -87,17 +84,17 @@ class Visits:
         )
 
     def next(
-        self, entry: Entry, history: History, change: str, *, outcome: str, at: float | None = None
+        self, entry: Entry, history: History, change: str, *, outcome: str, at: float
     ) -> tuple[Entry, float] | None:
         """Return the entry of the next visit of *entry*, and when it is due; None for no visit.
 
-        *history* has the document of the last fetch, which ended at the epoch seconds *at* (None:
-        now). *change* is the result of that visit, "" for a new document, *outcome* its outcome.
+        *history* has the document of the last fetch, which ended at the epoch seconds *at*.
+        *change* is the result of that visit, "" for a new document, *outcome* its outcome.
         """
         if entry.extra or entry.kind in NO_URLS or outcome.startswith(_FINAL_OUTCOMES):
             return None
 
-        now = int(self.clock() if at is None else at)
+        now = int(at)
         if outcome == "robots_denied":
             history, secs = replace(history, denied_at=history.denied_at or now), float(_DAY)
             if change == GONE:

@@ -49,7 +49,6 @@ class Background:
 
     def start(self, work: Callable[[], T], install: Callable[[T], None]) -> None:
         """Run *work* in the worker; ``settle`` passes its result to *install*."""
-        assert self._future is None, "one piece of work at a time"
         self._future = future = self._executor.submit(work)
         self._install = install
         future.add_done_callback(lambda _: self.on_done())

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 MAGIC = b"WCBF"
 VERSION = 1
 HEADER = struct.Struct("<4sHHIIQdI")
-assert HEADER.size == 36
 _READ_BYTES = 1 << 20
 _FILTER_HEADER = struct.calcsize(BloomFilter.FILE_FMT)
 

@@ -50,7 +50,7 @@ class Eliminator:
         self.on_merged: Callable[[], object] = lambda: None
         self._path = path
         self._background = background
-        background.on_done = self._call_on_merged
+        background.on_done = lambda: self.on_merged()  # noqa: PLW0108  # it is set later
         self._set = seen
         #: Methods of the set; ``knows`` returns whether a fingerprint was submitted before.
         self.resize, self.knows = seen.resize, seen.find
@@ -62,9 +62,6 @@ class Eliminator:
         self._failure: Exception | None = None
         self._submitted = 0
         self._new_directories: list[Path] = []
-
-    def _call_on_merged(self) -> None:
-        self.on_merged()
 
     # Submitting
 

@@ -61,23 +61,19 @@ class Levels:
         Raises CorruptRecordError if one is missing, has a damaged header or index, or is a
         different run.
         """
-        kept_files = {self._file(number) for number, _ in named}
+        kept_files = {run_path(self._path, number) for number, _ in named}
         for path in self._path.glob("*.run"):
             if path not in kept_files:
                 path.unlink()
         for number, count in named:
-            self.runs.append(Run.open(self._file(number), count=count))
+            self.runs.append(Run.open(run_path(self._path, number), count=count))
             self._next = max(self._next, number + 1)
         self._published = kept_files
-
-    def _file(self, number: int) -> Path:
-        """Return the path of run *number*."""
-        return run_path(self._path, number)
 
     def next_file(self) -> Path:
         """Return the path for a new run."""
         self._next += 1
-        return self._file(self._next - 1)
+        return run_path(self._path, self._next - 1)
 
     def add(self, run: Run) -> None:
         """Add a finished *run*, which has no fingerprint in common with the others."""

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 MAGIC = b"WCRN"
 VERSION = 1
 HEADER = struct.Struct("<4sHHQI")
-assert HEADER.size == 20
 DATA_AT = 4096
 BLOCK = 1024
 BLOCK_BYTES = BLOCK * 8
@@ -191,6 +190,10 @@ class Run:
             end = min(start + blocks, len(self._fences))
             words = self._checked_blocks(np.empty((end - start) * BLOCK, dtype=_WORD), start, end)
             yield words[: self.count - start * BLOCK]
+
+    def block(self, number: int) -> Fingerprints:
+        """Return block *number* after checking its sum. The last one may have words to fill it."""
+        return self._checked_blocks(np.empty(BLOCK, dtype=_WORD), number, number + 1)
 
     def close(self) -> None:
         """Close the file. Calling it again does nothing."""

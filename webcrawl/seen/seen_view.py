@@ -16,6 +16,7 @@ import numpy as np
 
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
+from webcrawl.seen.drain import Cursor
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
@@ -26,30 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from webcrawl.seen.drain import Cursor
     from webcrawl.seen.url_log import Frame
 
 
 class Submitted(NamedTuple):
-    """A URL that was submitted to the eliminator: its fingerprint and its payload."""
-
-    fp: int
-    payload: bytes
-
-
-class _LogEntry(NamedTuple):
-    """A URL in the URL log.
+    """A URL that was submitted to the eliminator: its fingerprint and its payload.
 
     *taken* is true if it had left the eliminator before the snapshot, or will never leave it.
     """
 
     fp: int
     payload: bytes
-    taken: bool
-
-
-# State of a record of which only a part of the payloads had been taken.
-_PARTLY = None
+    taken: bool = False
 
 
 class SeenView:
@@ -72,8 +61,7 @@ class SeenView:
             self._spans = [*disk.pending, disk.active]
         # How far the first section had been taken: up to the record at this offset, and how many of
         # its payloads.
-        self._consumed_offset = cursor.offset if cursor else 0
-        self._consumed_payloads = cursor.done if cursor else 0
+        self._cursor = cursor or Cursor(0, 0, 0)
 
     def close(self) -> None:
         """Close the files."""
@@ -87,48 +75,43 @@ class SeenView:
         return self._store.holds(fp) or any(entry.taken for entry in self._log_entries({fp}))
 
     def undecided(self, wanted: Collection[int] | None = None) -> Iterator[Submitted]:
-        """Yield the entries that the eliminator will return after the snapshot, in order.
+        """Return the entries that the eliminator will return after the snapshot, in order.
 
         Each fingerprint is returned once; if *wanted* is given, only those are returned. Keeps all
         fingerprints in memory that it has read. The owner may already have handed some of the URLs
         to the frontier, after the snapshot.
         """
-        for entry in self._log_entries(wanted):
-            if not entry.taken:
-                yield Submitted(entry.fp, entry.payload)
+        return (entry for entry in self._log_entries(wanted) if not entry.taken)
 
-    def _log_entries(self, wanted: Collection[int] | None) -> Iterator[_LogEntry]:
+    def _log_entries(self, wanted: Collection[int] | None) -> Iterator[Submitted]:
         """Yield the log entries whose URLs are not in any run of the snapshot, each URL once.
 
         They begin with the first section that was not completely taken, including the part of it
         that was taken. If *wanted* is given, only entries with these fingerprints are returned.
         """
         known: set[int] = set()
-        for frame, taken in self._frames():
-            fps = frame.fps
-            if wanted is not None and taken is not _PARTLY and not any(fp in fps for fp in wanted):
+        for frame, taken_count in self._frames():
+            fps, left_to_take = frame.fps, taken_count
+            if wanted is not None and not any(fp in fps for fp in wanted):
                 continue
 
-            left_to_take = self._consumed_payloads if taken is _PARTLY else len(fps) if taken else 0
             silent = not has_payloads(frame.packed)
             payloads = [b""] * len(fps) if silent else unpacked(self._path, frame.end, frame.packed)
 
-            to_look_up = fps if wanted is None or taken is _PARTLY else wanted
-            known |= self._store.known(to_look_up)
-
+            known |= self._store.known(fps)
             for fp, payload in zip(fps, payloads, strict=True):
                 if fp in known:
                     continue
                 known.add(fp)
                 if wanted is None or fp in wanted:
-                    yield _LogEntry(fp, payload, taken=silent or left_to_take > 0)
+                    yield Submitted(fp, payload, taken=silent or left_to_take > 0)
                 left_to_take -= 1
 
-    def _frames(self) -> Iterator[tuple[Frame, bool | None]]:
-        """Yield the records of the URL log up to its current end, and whether each had been taken.
+    def _frames(self) -> Iterator[tuple[Frame, int]]:
+        """Yield the records of the URL log up to its current end.
 
-        At the time of the snapshot, a record had been taken completely (True), not at all (False),
-        or in part (``_PARTLY``).
+        With each record comes the number of its payloads that had been taken at the time of the
+        snapshot, or a higher one if that was all of them.
         """
         last = self._spans[-1]
         for span in self._spans:
@@ -139,15 +122,18 @@ class SeenView:
                 else read_frames(file, start=start, end=span.end)
             )
             for frame in frames:
-                taken = span is self._spans[0] and start <= self._consumed_offset
-                yield frame, _PARTLY if taken and start == self._consumed_offset else taken
+                taken = 0
+                if span is self._spans[0] and start <= self._cursor.offset:
+                    is_partly_taken = start == self._cursor.offset
+                    taken = self._cursor.done if is_partly_taken else len(frame.fps)
+                yield frame, taken
                 start = frame.end
 
         # Files that were begun after the snapshot.
         number = last.number + 1
         while self._log.file(number).exists():
             for frame in self._log.recovered(number, start=HEADER_SIZE, trusted_until=HEADER_SIZE):
-                yield frame, False
+                yield frame, 0
             number += 1
 
 

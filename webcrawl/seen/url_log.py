@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # There are count packed payloads (pack_many), or none if the fingerprints were added without
 # anything to return later.
 COUNT = struct.Struct("<I")
-assert COUNT.size == 4
 
 # A section of the log begins a new file when the old one has this many bytes. So old
 # files can be deleted during the crawl, and frequent small merges do not create many files.

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _HEAD = struct.Struct("<4sId")
-assert _HEAD.size == 16
 _MAGIC = b"URLT"
 _MAX_LINKS = 1 << 12
 _MAX_SECS = 1.0

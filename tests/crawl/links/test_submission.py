@@ -117,7 +117,7 @@ def page_of(*found, **page):
 
 
 def seed(url, rank):
-    return Seed(url, rank, "seeds.csv", rank)
+    return Seed(url, rank)
 
 
 def test_what_may_be_a_soft_error_gives_its_score_and_no_reputation(links):

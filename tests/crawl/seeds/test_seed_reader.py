@@ -199,10 +199,10 @@ class TestFormats:
     def test_ranks_come_from_the_column_or_else_from_the_line_number(self, write):
         path = write(b"rank,domain\n7,a.example\nb.example\n\n# none\nc.example\n")
         with reading(path) as reader:
-            assert [(seed.url, seed.rank, seed.line) for seed in drain(reader)] == [
-                ("http://a.example/", 7, 2),
-                ("http://b.example/", 3, 3),
-                ("http://c.example/", 6, 6),
+            assert [(seed.url, seed.rank) for seed in drain(reader)] == [
+                ("http://a.example/", 7),
+                ("http://b.example/", 3),
+                ("http://c.example/", 6),
             ]
 
     @each("pack", gzip.compress, bytes)
@@ -242,7 +242,7 @@ class TestBadLines:
         with reading(write(b"#\n" * 1000 + b"a.example\n")) as reader:
             assert reader.read(1000) == []
             assert not reader.exhausted
-            assert [seed.line for seed in reader.read(1)] == [1001]
+            assert [seed.rank for seed in reader.read(1)] == [1001]
 
 
 class TestBrokenSources:
@@ -363,7 +363,7 @@ class TestCursor:
             with reading(path, snapshot=snapshot) as reader:
                 assert [len(reader.read(2)) for _ in range(111 // 9)] == [0] * 12
                 assert reader.snapshot() == snapshot
-                assert [seed.line for seed in reader.read(2)] == [3]
+                assert [seed.rank for seed in reader.read(2)] == [3]
 
     def test_list_that_vanished_half_read_is_refused(self, write):
         path = write(b"a.example\nb.example\n")
@@ -407,9 +407,7 @@ class TestStandardInput:
         with reading("-", **stdin):
             pass  # killed before its first checkpoint
         with reading("-", spool="job/seeds") as reader:
-            assert [(seed.url, seed.source) for seed in reader.read(1)] == [
-                ("http://a.example/", "-")
-            ]
+            assert [seed.url for seed in reader.read(1)] == ["http://a.example/"]
             stdin |= {"snapshot": reader.snapshot(), "stdin": b"other.example"}
         assert urls_of("-", **stdin) == ["http://b.example/"]
 
@@ -474,7 +472,7 @@ def expected(content):
         except BadLine:
             continue
         if parsed is not None:
-            seeds.append((parsed[0], number if parsed[1] is None else parsed[1], number))
+            seeds.append((parsed[0], number if parsed[1] is None else parsed[1]))
     return seeds
 
 
@@ -503,7 +501,7 @@ class TestAnyInput:
             with reading(path, snapshot=snapshot) as reader:
                 seeds += drain(reader)
                 assert reader.seeds_read == len(seeds)
-            assert [(seed.url, seed.rank, seed.line) for seed in seeds] == expected(content)
+            assert [(seed.url, seed.rank) for seed in seeds] == expected(content)
 
     @given(
         content=st.binary(max_size=300), prefix=st.sampled_from([b"", b"\x1f\x8b", b"\x1f\x8b\x08"])
@@ -512,7 +510,7 @@ class TestAnyInput:
         Path("list").write_bytes(prefix + content)
         Path("good").write_bytes(b"a.example")
         with reading("list", "good") as reader:
-            assert drain(reader)[-1].source == "good"
+            assert drain(reader)[-1].url == "http://a.example/"
 
     @given(st.lists(st.sampled_from([*PIECES.split(), " "]), max_size=7).map("".join))
     def test_usual_lines_are_read_as_all_others_are(self, text):

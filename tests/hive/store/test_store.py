@@ -291,7 +291,7 @@ def test_a_directory_that_nobody_else_has_gone_on_from_is_opened_as_it_is(store,
     shard.end()
     newest = newest_of(store)
     for token in (2, 3):
-        assert store.fetch(newest, shard.directory, token=token, before=token - 1).in_place
+        assert store.fetch(newest, shard.directory, token=token, before=token - 1) is None
     shard = living(taken=taken)
     assert shard.contents()["ranks"] == saved
     assert shard.knows(90)
@@ -310,7 +310,7 @@ def test_a_directory_that_is_behind_is_made_anew(store, shard, adopt, how):
     if how == "no record":
         (shard.directory / "published.json").unlink()
     before = 1 if how == "no record" else 2
-    assert not store.fetch(newest_of(store), shard.directory, token=3, before=before).in_place
+    assert store.fetch(newest_of(store), shard.directory, token=3, before=before) is not None
     assert not (shard.directory / "left over").exists()
     assert [path.name for path in shard.directory.parent.iterdir()] == ["00"]
 
@@ -601,9 +601,9 @@ def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path
         fetch(target, acknowledged=(1, 3))
     assert not target.exists()
     # The directory that goes on from it has all.
-    assert fetch(shard.directory, acknowledged=(1, 3)).in_place
+    assert fetch(shard.directory, acknowledged=(1, 3)) is None
     # What was not acknowledged is in outboxes.
-    assert not fetch(target, acknowledged=(1, 2)).in_place
+    assert fetch(target, acknowledged=(1, 2)) is not None
 
 
 @each("rest", 0, 1, 30, 50)

@@ -143,7 +143,7 @@ def test_a_fetch_that_was_stopped_at_any_step_ends_with_a_whole_checkpoint(
             fetched = stopped.fetch(newest, path / "d1/shards/00", token=2, before=0)
             shard.end()
             other = Living(path / "d1")
-            assert other.contents() == states[fetched.published.key]
+            assert other.contents() == states[fetched.key]
             other.end()
             if not objects.was_stopped:
                 break

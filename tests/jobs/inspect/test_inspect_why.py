@@ -265,11 +265,11 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
     urls = [f"http://a.test/{number}" for number in range(4)]
     with open_stopped_job(Crawler(WebSpider, own)) as (state, *_):
         (shard,) = state.shards
-        state.links.submit_seeds([Seed(url, 1, "list", 1) for url in urls[:3]])
+        state.links.submit_seeds([Seed(url, 1) for url in urls[:3]])
         while shard.eliminator.waiting:
             state.shards.work()
         lease = shard.frontier.acquire()
-        state.links.submit_seeds([Seed(urls[3], 1, "list", 1)])
+        state.links.submit_seeds([Seed(urls[3], 1)])
         shard.frontier.release(lease.entry.host, rest=0.0)
         shard.frontier.finish(lease)
     told = [why(url, tmp_path) for url in (*urls, "http://b.test/")]

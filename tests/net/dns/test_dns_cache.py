@@ -36,8 +36,7 @@ class Cache(RuleBasedStateMachine):
     @rule(host=HOSTS, last=st.integers(0, 9), ttl=st.integers(1, 40))
     def remember(self, host, last, ttl):
         self.resolver.remember(host, [f"10.0.0.{last}"], ttl)
-        alive = any(name == host and end > self.clock() for name, _, end in self.known)
-        if not alive:
+        if self._used(host) is None:
             self.known = [entry for entry in self.known if entry[0] != host]
             self.known.append((host, [f"10.0.0.{last}"], self.clock() + ttl))
             self.known = self.known[-self.SIZE :]
@@ -50,6 +49,7 @@ class Cache(RuleBasedStateMachine):
     def ask_how_long(self, host):
         ends = [end for name, _, end in self.known if name == host]
         assert self.resolver.ttl(host) == max([0, *(end - self.clock() for end in ends)])
+        self._used(host)
 
     @rule(seconds=st.integers(0, 20))
     def wait(self, seconds):

@@ -86,7 +86,7 @@ async def test_names_of_hosts_files_are_never_asked_for():
     assert resolver.ttl("a.test") > 1000
     found = asyncio.get_running_loop().create_future()
     resolver.look_up("a.test", found.set_result)
-    assert await found == ["10.0.0.1", "10.0.0.2"]
+    assert [*await found] == ["10.0.0.1", "10.0.0.2"]
     assert client.asked == []
     await resolver.close()
 

@@ -357,7 +357,7 @@ async def test_what_is_cached_can_be_asked_for_without_waiting(clock):
         assert names.asked == []
         assert resolver.counts()["checks"] == 4 * 3 + 1 + 4
         assert resolver.counts()["checks_unknown"] == 4 + 4
-        assert resolver.counts()["lookups"] == 5
+        assert resolver.counts()["lookups"] == 4
 
 
 async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised(clock):
@@ -418,7 +418,7 @@ async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(c
 
 async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock):
     async with resolver_on(closed_port(), clock=clock) as resolver:
-        resolver.remember("A.test.", ["10.0.0.1", "2001:db8::1", "10.0.0.2"], 50)
+        resolver.remember("A.test.", ["10.0.0.1", "10.0.0.2"], 50)
         resolver.remember("six.test", ["2001:db8::1", "2001:db8::2"], 1e9)
         for host, addresses, ttl in (
             ("a.test", ["10.0.0.1", "10.0.0.2"], 50),

@@ -18,6 +18,12 @@ def sent(url="http://a.test/", **options):
     return wire_request(Request(url, meta=meta, **options))
 
 
+def fields_of(request):
+    """The names and values of the fields in the bytes of *request*."""
+    _, *lines = request.data.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    return tuple((name, value) for name, _, value in (line.partition(b": ") for line in lines))
+
+
 @cases(
     "url scheme host port",
     """
@@ -105,7 +111,7 @@ def test_nor_of_what_would_be_more_than_one_request(options):
 def test_fields_are_sent_in_their_order_behind_the_host():
     fields = {"User-Agent": "w", "Accept": ["a", "b"], "Content-Type": "x/y", "X": "a\tb"}
     request = sent("http://u%20x:p%40q@a.test:81/", method="POST", body=b"q=1", headers=fields)
-    assert request.headers == (
+    assert fields_of(request) == (
         (b"Host", b"a.test:81"),
         (b"User-Agent", b"w"),
         (b"Accept", b"a"),
@@ -115,7 +121,7 @@ def test_fields_are_sent_in_their_order_behind_the_host():
         (b"Authorization", b"Basic dSB4OnBAcQ=="),
         (b"Content-Length", b"3"),
     )
-    lines = b"".join(b"%b: %b\r\n" % field for field in request.headers)
+    lines = b"".join(b"%b: %b\r\n" % field for field in fields_of(request))
     assert request.data == b"POST / HTTP/1.1\r\n" + lines + b"\r\nq=1"
 
 
@@ -128,9 +134,9 @@ def test_fields_are_sent_in_their_order_behind_the_host():
     """,
 )
 def test_credentials_of_a_url_are_sent_as_a_field(url, value):
-    assert sent(f"http://{url}/").headers[1] == (b"Authorization", b"Basic " + value)
+    assert fields_of(sent(f"http://{url}/"))[1] == (b"Authorization", b"Basic " + value)
     own = sent(f"http://{url}/", headers={"Authorization": "Basic x"})
-    assert own.headers[1:] == ((b"Authorization", b"Basic x"),)
+    assert fields_of(own)[1:] == ((b"Authorization", b"Basic x"),)
 
 
 @cases(
@@ -149,15 +155,15 @@ def test_credentials_of_a_url_are_sent_as_a_field(url, value):
 def test_the_length_of_the_body_is_sent_whatever_its_fields_say(method, body, length):
     for fields in ({}, {"Content-Length": "7"}, {"transfer-encoding": "chunked"}):
         request = sent(method=method, body=body, headers=fields)
-        assert dict(request.headers).get(b"Content-Length") == length
-        assert b"Transfer-Encoding" not in dict(request.headers)
+        assert dict(fields_of(request)).get(b"Content-Length") == length
+        assert b"Transfer-Encoding" not in dict(fields_of(request))
         assert request.data.endswith(b"\r\n\r\n" + body)
         assert request.has_body is (method != "HEAD")
 
 
 def test_a_host_of_ones_own_choice_is_sent_in_the_place_of_the_host():
     request = sent(headers={"X": "1", "Host": "b.test"})
-    assert request.headers == ((b"Host", b"b.test"), (b"X", b"1"))
+    assert fields_of(request) == ((b"Host", b"b.test"), (b"X", b"1"))
     assert request.endpoint.host == "a.test"
 
 
@@ -186,17 +192,17 @@ def test_a_proxy_is_part_of_the_endpoint():
 
 def test_credentials_of_a_proxy_are_sent_to_no_host():
     fields = {"Proxy-Authorization": "Basic x", "X": "1"}
-    assert sent(headers=fields).headers == ((b"Host", b"a.test"), (b"X", b"1"))
+    assert fields_of(sent(headers=fields)) == ((b"Host", b"a.test"), (b"X", b"1"))
     tunnelled = sent("https://a.test/", headers=fields, meta={"proxy": "b.test"})
-    assert tunnelled.headers == ((b"Host", b"a.test"), (b"X", b"1"))
+    assert fields_of(tunnelled) == ((b"Host", b"a.test"), (b"X", b"1"))
     assert tunnelled.endpoint.proxy.authorization == b"Basic x"
     asked = sent(headers=fields, meta={"proxy": "b.test"})
-    assert asked.headers[-1] == (b"Proxy-Authorization", b"Basic x")
+    assert fields_of(asked)[-1] == (b"Proxy-Authorization", b"Basic x")
 
 
 PATHS = st.text("/?#%&=.:;@\"'<>{}[]|\\^`~!$*+,-_0aZ", max_size=12).map("/".__add__)
 VALUES = st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=8)
-NAMES = st.sampled_from(["User-Agent", "x-one", "Accept", "If-None-Match", "Cookie"])
+NAMES = st.sampled_from(["User-Agent", "x-one", "Accept", "If-None-Match"])
 
 
 @given(st.sampled_from(["GET", "HEAD", "POST"]), PATHS, st.dictionaries(NAMES, VALUES))
@@ -204,7 +210,7 @@ def test_the_recorded_fields_are_those_on_the_wire(method, path, fields):
     request = sent(f"http://a.test{path}", method=method, headers=fields)
     line, *lines = request.data.split(b"\r\n")
     assert line == f"{method} {path.partition('#')[0]} HTTP/1.1".encode()
-    assert lines == [b"%b: %b" % field for field in request.headers] + [b"", b""]
+    assert lines == [b"%b: %b" % field for field in request.shown_headers] + [b"", b""]
 
 
 async def test_a_field_that_expects_leave_does_not_hold_the_body_back():
@@ -252,7 +258,7 @@ def test_what_an_operator_adds_is_sent_and_not_shown():
 def test_https_requests_are_signed_for_their_authority(url, signature, proxy):
     request = Request(url, meta={"proxy": proxy}, headers={"Authorization": "secret"})
     made = wire_request(request, lambda authority: [(b"Signature", authority)])
-    assert dict(made.headers).get(b"Signature", b"") == signature
+    assert dict(fields_of(made)).get(b"Signature", b"") == signature
     # A signature is not a secret.
     assert dict(made.shown_headers).get(b"Signature", b"") == signature
     request.headers["Signature"] = "own"

@@ -172,6 +172,7 @@ def _waiting(figures: _CrawlStats) -> _Rows:
 def _failed(figures: _CrawlStats) -> _Rows:
     """Return the rows about URLs given up and failed modules."""
     errors, count = figures.crawl.given_up, figures.count
+    flagged = count("walls/flagged") + count("walls/soft_errors")
     return [
         ("given up", counted(sum(errors.values()), "URL") if errors else "none"),
         *[
@@ -179,7 +180,10 @@ def _failed(figures: _CrawlStats) -> _Rows:
             for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
         ],
         ("walls", _walls(errors, count("walls/hosts"))),
-        ("flagged", _flagged(count("walls/flagged") + count("walls/soft_errors"))),
+        (
+            "flagged",
+            f"{counted(flagged, 'stored page')} that may not be real documents" if flagged else "",
+        ),
         *[
             ("modules", f"{name} failed on {counted(number, 'page')}: see logs/critical.jsonl")
             for name, number in module_failures(figures.stats, figures.prefix).items()
@@ -295,11 +299,6 @@ def _walls(given_up: Mapping[str, int], hosts: int) -> str:
     by_wall = ", ".join(f"{given_up[name]:,} {name}" for name in WALLS if given_up.get(name))
     sent = f"{counted(hosts, 'host')} sent challenge, login or consent pages"
     return f"{sent}; URLs: {by_wall or 'none'}" if hosts else ""
-
-
-def _flagged(pages: int) -> str:
-    """Describe how many stored *pages* may be walls or error pages."""
-    return f"{counted(pages, 'stored page')} that may not be real documents" if pages else ""
 
 
 def _visits(counts: Mapping[str, int]) -> str:

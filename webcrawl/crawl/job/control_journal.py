@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 #: Path of the journal, relative to the job directory.
 JOURNAL = "logs/control.jsonl"
-# Number of bytes at its end that are searched for the last commands.
-_END_BYTES = 1 << 20
 # Maximum nesting of arguments, which are words, numbers and lists of words.
 _MAX_DEPTH = 2
 
@@ -203,21 +201,11 @@ def last_changes(jobdir: Path, limit: int) -> list[Change]:
     Unreadable lines are left out.
     """
     changes: dict[int, Change] = {}
-    for line in _last_bytes(jobdir / JOURNAL).split(b"\n")[:-1]:
-        with suppress(UndecodableError):
-            change = _decode(line)
-            command = changes.pop(change.n, change) if change.answer is not None else change
-            changes[change.n] = msgspec.structs.replace(command, answer=change.answer)
+    for line in _lines(jobdir / JOURNAL):
+        if isinstance(line, Change):
+            command = changes.pop(line.n, line) if line.answer is not None else line
+            changes[line.n] = msgspec.structs.replace(command, answer=line.answer)
     return [*reversed(changes.values())][:limit]
-
-
-def _last_bytes(path: Path) -> bytes:
-    """Return at most the last ``_END_BYTES`` of the file *path*; b"" if it does not exist."""
-    if not path.exists():
-        return b""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _END_BYTES))
-        return file.read()
 
 
 def in_force(jobdirs: Iterable[Path]) -> list[Change]:

@@ -292,7 +292,6 @@ class Job:
         Call it after ``settle`` if the shard was dropped before. Blocks. Raises the errors of
         ``read_state``.
         """
-        assert name not in self._shards, name
         state = read_state(shard_path(self.path, name))
         adopted = self._new_shard_state(name)
         if state is None:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     Pairs = np.ndarray[tuple[int], np.dtype[np.void]]
 
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])
-assert PAIR.itemsize == 12
 _MAX_RANK = 0xFFFF_FFFF
 #: Maximum number of hosts in the dict: 4 MB. Merging them with a million others takes 20 ms.
 MAX_RECENT = 1 << 15

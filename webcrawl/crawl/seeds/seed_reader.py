@@ -46,8 +46,6 @@ class Seed(msgspec.Struct, frozen=True, gc=False):
 
     url: str
     rank: int  # from the rank column, otherwise the line number
-    source: str
-    line: int
 
 
 class Snapshot(msgspec.Struct):
@@ -175,7 +173,7 @@ class SeedReader:
                     continue
                 if parsed is not None:
                     url, rank = parsed
-                    seeds.append(Seed(url, number if rank is None else rank, source.name, number))
+                    seeds.append(Seed(url, number if rank is None else rank))
             cursor.done = is_over = source.ended
         except BrokenGzip as broken:
             # Reading the same bytes again would fail again, so only a changed file is read again.

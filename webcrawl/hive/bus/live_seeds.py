@@ -336,7 +336,7 @@ def parse_item(item: bytes) -> list[Seed | Request | Entry]:
         return []
     url, line_rank = parsed
     rank = (line_rank if rank is None else rank) or 1
-    return [Seed(url, min(max(rank, 1), _MAX_RANK), "redis", 0)]
+    return [Seed(url, min(max(rank, 1), _MAX_RANK))]
 
 
 def visit_item(entry: Entry) -> bytes:

@@ -30,7 +30,7 @@ from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClien
 from webcrawl.storage.record_log import CorruptRecordError, pack_many
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from webcrawl.hive.bus.outbox import Outbox, Outgoing
     from webcrawl.hive.membership.keys import Keys
@@ -198,7 +198,15 @@ class Sender:
             if not sendable:
                 continue
             clear_count = self._clear_count
-            ids = await self._send(sendable)
+            # The IDs of the entries, with None for each entry whose stream is full.
+            ids: list[bytes | None] = await self.client.execute_command(
+                "EVAL",
+                _SEND,
+                len(sendable),
+                *[self.keys.stream(entry.target) for entry in sendable],
+                self.stream_bytes,
+                *[entry.packed for entry in sendable],
+            )
             if rewind_count != self._rewind_count:
                 return  # the answers may be from a Redis that has lost its data
             for entry, stream_id in zip(sendable, ids, strict=True):
@@ -227,18 +235,6 @@ class Sender:
                 size += len(entry.packed)
         if call:
             yield call
-
-    async def _send(self, entries: Sequence[_Entry]) -> list[bytes | None]:
-        """Send *entries* and return their IDs, with None for each entry whose stream is full."""
-        answer: list[bytes | None] = await self.client.execute_command(
-            "EVAL",
-            _SEND,
-            len(entries),
-            *[self.keys.stream(entry.target) for entry in entries],
-            self.stream_bytes,
-            *[entry.packed for entry in entries],
-        )
-        return answer
 
     def _mark_delivered(self, entry: _Entry, stream_id: str) -> list[int]:
         """Remove the messages of *entry*, which was sent, from their queue and outboxes.

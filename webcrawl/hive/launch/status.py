@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
-from webcrawl.crawl.figures.counts import per_second, short
+from webcrawl.crawl.figures.counts import elapsed, per_second, short
 from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient
@@ -89,10 +89,9 @@ def status_of(beat: Beat) -> HiveStatus:
     return HiveStatus(beat.now - state.born_at, state.shards, state.shards - held, drones, note)
 
 
-def table(name: str, status: HiveStatus, *, secs: float | None = None) -> list[str]:
-    """Format *status* of the hive *name* as lines of a table; *secs* overrides its running time."""
-    minutes, seconds = divmod(int(status.secs if secs is None else secs), 60)
-    headline = f"hive {name}  {minutes // 60}:{minutes % 60:02}:{seconds:02}"
+def table(name: str, status: HiveStatus) -> list[str]:
+    """Format *status* of the hive *name* as lines of a table."""
+    headline = f"hive {name}  {elapsed(status.secs)}"
     if status.shards:
         headline += f"  {counted(status.shards, 'shard')}"
     if status.orphans and status.shards:

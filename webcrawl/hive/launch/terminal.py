@@ -90,8 +90,13 @@ class LocalTable:
         shown |= {drone.name: drone for drone in status.drones}
         self._drones = shown
         orphans = status.orphans if status.drones else 0  # not shown when all drones have ended
-        status = dataclasses.replace(status, drones=[*shown.values()], orphans=orphans)
-        return table(supervisor.hive.name, status, secs=self._clock() - self._began)
+        status = dataclasses.replace(
+            status,
+            secs=self._clock() - self._began,
+            drones=[*shown.values()],
+            orphans=orphans,
+        )
+        return table(supervisor.hive.name, status)
 
     async def close(self) -> None:
         """Close the connection to Redis."""

@@ -164,10 +164,10 @@ class Gauge:
             in_process=activity.in_process,
             unsent=unsent,
             lag=lag,
-            kept=int(stats.get("hive/links/kept", 0)),
-            sent=int(stats.get("hive/links/sent", 0)),
-            spared=int(stats.get("hive/links/spared", 0)),
-            received=int(stats.get("hive/links/received", 0)),
+            **{
+                name: int(stats.get(f"hive/links/{name}", 0))
+                for name in ("kept", "sent", "spared", "received")
+            },
             batches=int(stats.get("hive/batches/received", 0)),
             diagnosis=self.health.diagnosis().brief,
         )
@@ -191,10 +191,10 @@ def decode_report(data: bytes) -> Report | None:
 
 def encode_state(fields: Mapping[str, Any]) -> dict[str, str]:
     """Encode *fields* of a ``HiveState`` as strings for Redis."""
-    values = (
-        (name, int(value) if isinstance(value, bool) else value) for name, value in fields.items()
-    )
-    return {name: str(value) for name, value in values}
+    return {
+        name: str(int(value) if isinstance(value, bool) else value)
+        for name, value in fields.items()
+    }
 
 
 def decode_state(fields: Mapping[str, str]) -> HiveState:

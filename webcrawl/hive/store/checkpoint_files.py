@@ -120,14 +120,6 @@ class KnownFile(msgspec.Struct, array_like=True):
         has_all = sum(piece.size for piece in self.pieces) == self.size
         return has_all and all(piece.checksum is not None for piece in self.pieces)
 
-    def is_unchanged(self, stat: os.stat_result) -> bool:
-        """Return whether *stat* shows that the file is the same and has not changed."""
-        return (stat.st_ino, stat.st_size, stat.st_mtime_ns) == (
-            self.inode,
-            self.size,
-            self.mtime_ns,
-        )
-
 
 class LocalRecord(msgspec.Struct, kw_only=True):
     """Record of which files of a shard's directory are in the store.

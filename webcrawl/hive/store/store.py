@@ -30,7 +30,7 @@ import shutil
 from collections import Counter
 from contextlib import suppress
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
@@ -90,16 +90,6 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _as_facts, _as_published = converter(HiveFacts), converter(Published)
-
-
-class Fetched(NamedTuple):
-    """Result of a fetch: the checkpoint that a directory now has.
-
-    *in_place*: whether the directory already had it, with later logs.
-    """
-
-    published: Published
-    in_place: bool
 
 
 class CheckpointStore:
@@ -376,8 +366,10 @@ class CheckpointStore:
         token: int,
         before: int,
         acknowledged: tuple[int, int] = (0, 0),
-    ) -> Fetched:
+    ) -> Published | None:
         """Fetch the newest checkpoint of a shard into *directory*, to be used under *token*.
+
+        Returns the checkpoint, or None if the directory already had it, with later logs.
 
         If the directory was last used under the token *before* and continues the newest checkpoint,
         it is kept as it is, because no other drone has held the shard since. Otherwise it is
@@ -400,7 +392,7 @@ class CheckpointStore:
             if record.token == before and max(published.key, acknowledged) in record.checkpoints:
                 record.token = token
                 record.write(directory)
-                return Fetched(published, in_place=True)
+                return None
 
             if published.key < acknowledged:
                 lost_name = checkpoint_name(published.shard, acknowledged)
@@ -425,7 +417,7 @@ class CheckpointStore:
                 sync_path(directory.parent)
                 if old_path.exists():
                     shutil.rmtree(old_path)
-                return Fetched(published, in_place=False)
+                return published
         raise ObjectStoreError(
             f"HIVE_STORE {self._objects.name}: checkpoints of shard {published.shard} are deleted "
             "faster than they can be fetched"

@@ -222,7 +222,11 @@ class Upload:
         # While the file is open, its inode cannot be reused.
         with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
             stat = os.fstat(file.fileno())
-            if known_file is not None and known_file.is_complete and known_file.is_unchanged(stat):
+            if (
+                known_file is not None
+                and known_file.is_complete
+                and known_file == KnownFile.of(stat, known_file.pieces)
+            ):
                 return known_file
 
             kind = kind or _kind_of(path, file)

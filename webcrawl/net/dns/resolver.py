@@ -4,7 +4,7 @@ Called by the preconditions before a worker is used for a host, and by the diale
 to the name servers over UDP, without the operating system's resolver and its threads. A truncated
 answer is fetched again over TCP.
 
-Invariants: at most one lookup of a name and type is in progress, however many callers wait for it.
+Invariants: at most one lookup of a name is in progress, however many callers wait for it.
 Cancelling one of them does not affect the others. All parts of a crawler use the same resolver
 (`resolver_of`), and so share its cache and lookups. Nothing survives a restart.
 """
@@ -86,8 +86,6 @@ _NO_ADDRESS: _Result = ((), NoAddressError, "no address")
 _CLOSED: _Result = ((), LookupFailedError, "the resolver is closed")
 # Stats that are counted by the questions.
 _COUNTED = ("queries", "query_timeouts", "over_tcp", "unwanted_answers")
-# Suffix of a name's key in the cache for its IPv6 addresses; names have no slash.
-_IPV6 = "/6"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -109,9 +107,8 @@ class Resolver:
     checks: int = 0
     checks_unknown: int = 0
     remembered: int = 0
-    # The time of expiry and the result, by name; IPv6 results have separate keys. Least recently
-    # used first. A plain dict could keep the same order, but finding its first key gets slower and
-    # slower as keys move to the end.
+    # The time of expiry and the result, by name. Least recently used first. A plain dict could keep
+    # the same order, but finding its first key gets slower and slower as keys move to the end.
     _cache: OrderedDict[str, tuple[float, _Result]] = field(default_factory=OrderedDict)
     # The callbacks of each lookup in progress, with the time at which it started.
     _waiters: dict[str, tuple[float, list[Callable[[_Result], object]]]] = field(
@@ -160,26 +157,13 @@ class Resolver:
 
         Raises NameNotFoundError, NoAddressError, LookupFailedError or LookupTimeoutError.
         """
-        entry = self._cache.get(host)
-        if entry is not None and entry[1][0] and entry[0] > self.clock():
-            # The common case needs no future: the name of a host was looked up before its contact.
-            self._cache.move_to_end(host)
-            self.lookups += 1
-            self.cache_hits += 1
-            return list(entry[1][0])
-
-        name = _key(host)
-        known = self._without_lookup(name)
-        if known is not None:
-            return known
-
         waiter: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
 
         def done(result: _Result) -> None:
             if not waiter.done():
                 waiter.set_result(result)
 
-        self._find(name, done)
+        self._find(host, done)
         addresses, error, why = await waiter
         if addresses:
             return list(addresses)
@@ -191,17 +175,7 @@ class Resolver:
         *then* is called in a later iteration of the event loop.
         """
         call_soon = asyncio.get_running_loop().call_soon
-        name = _key(host)
-        try:
-            known = self._without_lookup(name)
-        except InvalidNameError:
-            call_soon(then, ())
-            return
-
-        if known is not None:
-            call_soon(then, known)
-        else:
-            self._find(name, lambda result: call_soon(then, result[0]))
+        self._find(host, lambda result: call_soon(then, result[0]))
 
     def probe(self, host: str, then: Callable[[bool], object]) -> None:
         """Query the name servers for *host*, even if it is cached; call *then* with the result.
@@ -226,14 +200,10 @@ class Resolver:
         that is handed out.
         """
         self.checks += 1
-        entry = self._cache.get(host)
-        if entry is None or entry[1][1] is NoAddressError:
-            return self._cached_by_key(host)
-
-        if entry[0] <= self.clock():
+        entry = self._known(host)
+        if entry is None:
             self.checks_unknown += 1
             return None
-        self._cache.move_to_end(host)
         addresses, error, why = entry[1]
         return list(addresses) if addresses else error(f"{host}: {why}")
 
@@ -242,33 +212,14 @@ class Resolver:
 
         Answers of this run are newer and are not replaced.
         """
-        name = _key(host)
-        if self.ttl(host):
-            return
-
-        self.remembered += 1
-        ipv4 = tuple(address for address in addresses if ":" not in address)
-        ttl = min(ttl, _MAX_TTL)
-        if ipv4:
-            self._cache_result(name, (ipv4, DnsError, ""), ttl)
-        else:
-            self._cache_result(name, _NO_ADDRESS, ttl)
-            self._cache_result(name + _IPV6, (tuple(addresses), DnsError, ""), ttl)
+        if not self.ttl(host):
+            self.remembered += 1
+            self._cache_result(_key(host), (tuple(addresses), DnsError, ""), min(ttl, _MAX_TTL))
 
     def ttl(self, host: str) -> float:
         """Return for how many more seconds the answer of `cached` is valid; 0.0 without one."""
-        entry = self._cache.get(host)
-        if entry is not None and entry[1][0]:
-            return max(0.0, entry[0] - self.clock())
-
-        name = _key(host)
-        try:
-            if self._without_lookup(name) is not None:
-                return _MAX_TTL
-        except NameNotFoundError:
-            return _MAX_TTL
-        entry = self._cached_answer(name)
-        return 0.0 if entry is None else max(0.0, entry[0] - self.clock())
+        entry = self._known(host)
+        return 0.0 if entry is None else entry[0] - self.clock()
 
     async def close(self) -> None:
         """End the lookups in progress with an error, and close the sockets."""
@@ -292,92 +243,53 @@ class Resolver:
             **{name: sent[name] for name in _COUNTED},
         }
 
-    def _cached_by_key(self, host: str) -> list[str] | DnsError | None:
-        """Return the result of `cached` for a host that is not in the cache exactly as written."""
-        name = _key(host)
-        try:
-            known = self._without_lookup(name)
-        except NameNotFoundError as e:
-            return e
-        if known is not None:
-            return known
-
-        entry = self._cached_answer(name)
-        if entry is None or entry[0] <= self.clock():
-            self.checks_unknown += 1
+    def _known(self, host: str) -> tuple[float, _Result] | None:
+        """Return the result for *host* if it needs no query, and when it expires; else None."""
+        time, name = self.clock(), host
+        entry = self._cache.get(host)
+        if entry is None:
+            name = _key(host)
+            if name in self.hosts:
+                return time + _MAX_TTL, (tuple(self.hosts[name]), DnsError, "")
+            if (result := _literal(name)) is not None:
+                return time + _MAX_TTL, result
+            entry = self._cache.get(name)
+        if entry is None or entry[0] <= time:
             return None
-
-        for key in (name, name + _IPV6):
-            if key in self._cache:
-                self._cache.move_to_end(key)
-        addresses, error, why = entry[1]
-        return list(addresses) if addresses else error(f"{host}: {why}")
-
-    def _without_lookup(self, name: str) -> list[str] | None:
-        """Return the addresses of *name* if it needs no lookup, else None.
-
-        Raises InvalidNameError.
-        """
-        if name in self.hosts:
-            return [*self.hosts[name]]
-        literal = _literal(name)
-        return None if literal is None else [literal]
-
-    def _cached_answer(self, name: str) -> tuple[float, _Result] | None:
-        """Return the time of expiry and the cached answer for *name*, or None.
-
-        The answer is the one for IPv6 if the name has no IPv4 address.
-        """
-        entry = self._cache.get(name)
-        if entry is not None and entry[1][1] is NoAddressError:
-            ipv6 = self._cache.get(name + _IPV6)
-            return ipv6 and (min(entry[0], ipv6[0]), ipv6[1])
+        self._cache.move_to_end(name)
         return entry
 
-    def _find(self, name: str, then: Callable[[_Result], object]) -> None:
-        """Call *then* with the IPv4 addresses of *name*, or the IPv6 ones if it has no others."""
+    def _find(self, host: str, then: Callable[[_Result], object]) -> None:
+        """Call *then* with the result for *host*.
 
-        def by_ipv4(result: _Result) -> None:
-            if result[1] is NoAddressError:
-                self._addresses(name + _IPV6, name, dnswire.AAAA, then)
-            else:
-                then(result)
-
-        self._addresses(name, name, dnswire.A, by_ipv4)
-
-    def _addresses(
-        self, key: str, host: str, qtype: int, then: Callable[[_Result], object]
-    ) -> None:
-        """Call *then* with the result for *host* and *qtype*, which is cached as *key*.
-
-        Starts a lookup if the result is not cached and no lookup is in progress. *then* may be
+        Starts a lookup if the result is not known and no lookup is in progress. *then* may be
         called before this returns.
         """
-        self.lookups += 1
-        entry = self._cache.get(key)
-        if entry is not None and entry[0] > self.clock():
-            self._cache.move_to_end(key)
-            self.cache_hits += 1
-            then(entry[1])
+        name, known = _key(host), self._known(host)
+        self.lookups += name in self._cache or known is None
+        if known is not None:
+            self.cache_hits += name in self._cache
+            then(known[1])
         elif self._closed:
             then(_CLOSED)
-        elif key in self._waiters:
-            self._waiters[key][1].append(then)
+        elif name in self._waiters:
+            self._waiters[name][1].append(then)
         else:
             try:
-                name = dnswire.wire_name(host)
+                wire_name = dnswire.wire_name(name)
             except ValueError as e:
                 result = ((), InvalidNameError, f"not a host name: {e}")
-                self._cache_result(key, result, _MAX_TTL)
+                self._cache_result(name, result, _MAX_TTL)
                 then(result)
                 return
-            self._waiters[key] = self.clock(), [then]
-            self._ask(key, name, qtype, aliases=0, ttl=_MAX_TTL)
+            self._waiters[name] = self.clock(), [then]
+            self._ask(name, wire_name, dnswire.A, aliases=0, ttl=_MAX_TTL)
 
     def _ask(self, key: str, name: bytes, qtype: int, *, aliases: int, ttl: int) -> None:
         """Query the name servers for *name*, and finish the lookup *key* with the answer.
 
-        So far, *aliases* aliases were followed, with *ttl* as their shortest time to live.
+        If the host *key* has no IPv4 address, its IPv6 addresses are queried next. So far,
+        *aliases* aliases were followed, with *ttl* as the shortest time to live.
         """
 
         def done(answer: DnsResult) -> None:
@@ -390,8 +302,14 @@ class Resolver:
                 cached_secs = max(_MIN_TTL, min(ttl, answer.ttl))
                 self._finish(key, (answer.addresses[:_MAX_KEPT], DnsError, ""), cached_secs)
             else:
-                result = _NO_NAME if answer.rcode == dnswire.NXDOMAIN else _NO_ADDRESS
-                self._finish(key, result, max(_MIN_NEGATIVE_TTL, answer.ttl))
+                cached_secs = max(_MIN_NEGATIVE_TTL, min(ttl, answer.ttl))
+                if answer.rcode == dnswire.NXDOMAIN:
+                    self._finish(key, _NO_NAME, cached_secs)
+                elif qtype == dnswire.AAAA or self._closed:
+                    self._finish(key, _NO_ADDRESS, cached_secs)
+                else:
+                    host = dnswire.wire_name(key)
+                    self._ask(key, host, dnswire.AAAA, aliases=0, ttl=cached_secs)
 
         self.servers.ask(name, qtype, done)
 
@@ -442,21 +360,21 @@ def _key(host: str) -> str:
     return host.removesuffix(".").lower()
 
 
-def _literal(name: str) -> str | None:
+def _literal(name: str) -> _Result | None:
     """Return the address of *name* if it is an address or localhost; None for any other name.
 
-    Raises InvalidNameError for names that end in a number and are not an address. The WHATWG URL
-    Standard treats them as broken IPv4 addresses, and no top-level domain is a number.
+    Names that end in a number and are not an address are invalid. The WHATWG URL Standard treats
+    them as broken IPv4 addresses, and no top-level domain is a number.
     """
     if name == "localhost" or name.endswith(".localhost"):
-        return "127.0.0.1"
+        return ("127.0.0.1",), DnsError, ""
     if ":" in name:
         name = name.removeprefix("[").removesuffix("]")
     elif not name[-1:].isdigit():
         return None
     try:
-        return str(ipaddress.ip_address(name))
+        return (str(ipaddress.ip_address(name)),), DnsError, ""
     except ValueError:
         if ":" in name or name.rpartition(".")[2].isdecimal():
-            raise InvalidNameError(f"not a host name: {name!r} is not a valid address") from None
+            return (), InvalidNameError, "not a host name: not a valid address"
         return None

@@ -26,7 +26,6 @@ NXDOMAIN = 3
 # record   := name | type u16 | class u16 | ttl u32 | length u16 | data          (big-endian all)
 _HEADER = struct.Struct(">HHHHHH")
 _RECORD = struct.Struct(">HHIH")
-assert (_HEADER.size, _RECORD.size) == (12, 10)
 
 _RECURSION_DESIRED = 0x0100
 _RESPONSE = 0x8000

@@ -120,9 +120,8 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
     """A request in the form in which it is sent.
 
     data: the bytes of the whole request.
-    headers: its fields.
-    shown, shown_headers: the same for records and logs, without the values of ``Additions`` and of
-        fields whose names are known as secret.
+    shown, shown_headers: the same and its fields for records and logs, without the values of
+        ``Additions`` and of fields whose names are known as secret.
     has_body: whether its answer may have a body.
     is_reusing: whether it may use a connection that was used before, and whether the connection may
         be used again afterwards.
@@ -130,7 +129,6 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
 
     endpoint: Endpoint
     data: bytes
-    headers: tuple[tuple[bytes, bytes], ...]
     shown: bytes
     shown_headers: tuple[tuple[bytes, bytes], ...]
     has_body: bool
@@ -193,7 +191,6 @@ def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
     return WireRequest(
         Endpoint(scheme, host.lower(), port, proxy),
         data,
-        tuple(headers),
         shown,
         tuple(shown_headers),
         has_body=method != "HEAD",
@@ -208,7 +205,7 @@ def tunnel_request(endpoint: Endpoint, proxy: Proxy) -> WireRequest:
     if proxy.authorization:
         headers.append((b"Proxy-Authorization", proxy.authorization))
     data = _head("CONNECT", target, headers)
-    return WireRequest(endpoint, data, (), b"", (), has_body=False, is_reusing=False)
+    return WireRequest(endpoint, data, b"", (), has_body=False, is_reusing=False)
 
 
 def _with_additions(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction import charset as charsets
 from webcrawl.urls.extraction.reference_resolver import in_encoding
+from webcrawl.urls.extraction.references import character
 from webcrawl.urls.link import Link
 
 if TYPE_CHECKING:
@@ -80,6 +81,4 @@ def _unescaped(escape: re.Match[str]) -> str:
     """Return the character that a match of ``_ESCAPE`` stands for."""
     if not escape[1]:
         return escape[2] or ""
-    code_point = int(escape[1], 16)
-    is_valid = 0 < code_point <= 0x10FFFF and not 0xD800 <= code_point <= 0xDFFF
-    return chr(code_point) if is_valid else "\ufffd"
+    return character(int(escape[1], 16))

@@ -275,7 +275,11 @@ def _references(
         kind = relation_kind((attributes.get("rel") or "").lower().split())
         if kind in search.relations:
             yield kind, attributes.get("href")
-    elif tag == "meta" and search.refresh and _is_refresh(attributes):
+    elif (
+        tag == "meta"
+        and search.refresh
+        and (attributes.get("http-equiv") or "").strip().lower() == "refresh"
+    ):
         yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
     if tag in _IMAGES and "img" in search.elements:
         raw_image = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
@@ -287,11 +291,6 @@ def _references(
             for style_link in itertools.islice(css_references(style), MAX_REFERENCES):
                 if style_link is not None:
                     yield "css", style_link.url
-
-
-def _is_refresh(attributes: dict[str, str | None]) -> bool:
-    """Return whether the ``<meta>`` element with *attributes* is a refresh."""
-    return (attributes.get("http-equiv") or "").strip().lower() == "refresh"
 
 
 def _alternative_text(anchor: LexborNode) -> str:

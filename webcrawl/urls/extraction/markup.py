@@ -11,11 +11,15 @@ parameter after it, which changes the URL. Time is linear, memory is limited by 
 from __future__ import annotations
 
 import codecs
+import gzip
+import io
 import re
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction import charset as charsets
+from webcrawl.urls.extraction.references import character
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +40,9 @@ PAUSE = ("", "", "")
 
 _TAGS_AT_ONCE = 4096
 
-_MAX_GZIP_MEMBERS = 100
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+# A million empty members would take seconds. Data has the magic number only by chance.
+_MAX_GZIP_MEMBERS = 1000
 _ROOT = re.compile(
     r"<(?:[\w.-]{1,32}:)?(urlset|sitemapindex|rss|rdf|feed|html)[\s>]", re.IGNORECASE
 )
@@ -180,9 +186,7 @@ def _character(entity: re.Match[str]) -> str:
     decimal, hexadecimal, name = entity.groups()
     if name:
         return _ENTITIES[name]
-    code_point = int(decimal) if decimal else int(hexadecimal, 16)
-    is_valid = 0 < code_point <= 0x10FFFF and not 0xD800 <= code_point <= 0xDFFF
-    return chr(code_point) if is_valid else "\ufffd"
+    return character(int(decimal) if decimal else int(hexadecimal, 16))
 
 
 def _slices(body: bytes, limit: int) -> Iterator[bytes]:
@@ -196,29 +200,10 @@ def _inflated(body: bytes, limit: int) -> Iterator[bytes]:
 
     Stops at the first part that is not valid gzip.
     """
+    if body.count(_GZIP_MAGIC) > _MAX_GZIP_MEMBERS:
+        return
     bytes_left = limit
-    members_left = _MAX_GZIP_MEMBERS
-    member = zlib.decompressobj(31)
-    pending = b""
-    position = 0
-    while bytes_left > 0:
-        if not pending:
-            pending = body[position : position + CHUNK]
-            position += CHUNK
-        is_at_end = not pending
-        try:
-            data = member.decompress(pending, min(CHUNK, bytes_left))
-        except zlib.error:
-            return
-        pending = member.unconsumed_tail
-        if data:
+    with suppress(EOFError, gzip.BadGzipFile, zlib.error), gzip.open(io.BytesIO(body)) as file:
+        while bytes_left > 0 and (data := file.read1(min(CHUNK, bytes_left))):
             bytes_left -= len(data)
             yield data
-        elif is_at_end:
-            return
-        if member.eof:
-            pending = member.unused_data
-            member = zlib.decompressobj(31)
-            members_left -= 1
-            if members_left <= 0:
-                return

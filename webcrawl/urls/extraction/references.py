@@ -1,6 +1,7 @@
-"""References in attributes and headers: meta refresh, srcset and relations.
+"""References in attributes and headers: meta refresh, srcset and relations; escaped characters.
 
-Used for HTML (``html``) and for the ``Link`` and ``Refresh`` headers (``header_links``). These are
+Used for HTML (``html``), for the ``Link`` and ``Refresh`` headers (``header_links``), and for XML
+and CSS. These are
 pure functions of strings. They never raise, and take time linear in the length of their argument.
 """
 
@@ -34,6 +35,12 @@ _REFRESH = re.compile(
 _CANDIDATE = re.compile(
     r"[ \t\n\f\r,]*+([^ \t\n\f\r]*[^ \t\n\f\r,])(?:[^,(]++|\([^)]*+(?:\)|\Z))*+"
 )
+
+
+def character(code_point: int) -> str:
+    """Return the character with *code_point*, the number in an escape; U+FFFD if there is none."""
+    is_valid = 0 < code_point <= 0x10FFFF and not 0xD800 <= code_point <= 0xDFFF
+    return chr(code_point) if is_valid else "\ufffd"
 
 
 def refresh_target(content: str) -> str:
