@@ -107,10 +107,13 @@ def purged(tmp_path_factory):
             1
         )[0][0]
         shutil.copytree(web.job, before := directory / "before")
+        (web.job / "rendering").mkdir()
+        (web.job / "rendering/store.sqlite").touch()
         bytes_before = digests(web.job)
         dry = warm.scrapy("purge", web.job, "--host", host, "--dry-run")
         assert digests(web.job) == bytes_before
         done = warm.scrapy("purge", web.job, "--host", host)
+        assert not (web.job / "rendering").exists()
         after = state(web.job)
         complaints = [warc_checks.complaints(path) for path in warcs(web.job)[:6]]
         gone = warm.scrapy("delta", web.job, "--since", token).stdout

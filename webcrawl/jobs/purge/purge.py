@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 from collections import Counter
@@ -99,6 +100,8 @@ def purge(
             for jobdir in changed:
                 _report_gone(jobdir, covers, at)
                 forget_payloads(place := jobdir / "warc", covers)
+                # The next run fetches pages that wait to be rendered again.
+                shutil.rmtree(jobdir / "rendering", ignore_errors=True)
             warcs = (file for _, file, work in found if work is files.purge_warc)
             files.pass_on_payloads(warcs, covers, partial(begin, "payloads of other pages"))
             for number, (pattern, place, work) in enumerate(found):
