@@ -63,6 +63,7 @@ def test_checkpoints_are_made_during_the_crawl_and_at_its_end(web, jobdir):
     assert live["facts"].pop("seed") == of_shard.pop("seed") > 0
     assert live["facts"] == {
         "spider": "web",
+        "purpose": "",
         "revisits": False,
         "shards": ["00"],
         "waiting": 0,

@@ -112,7 +112,7 @@ def test_a_missing_engine_is_a_sentence():
 
 
 def test_usage_counts_all_descendants():
-    code = "x = bytearray(40 << 20); sum(range(10**7)); print(1, flush=True); input()"
+    code = "x = bytearray(40 << 20); sum(range(3 * 10**7)); print(1, flush=True); input()"
     command = ["sh", "-c", '"$0" -c "$1"; true', sys.executable, code]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as shell:

@@ -160,7 +160,7 @@ def test_tdmrep_is_asked_for_after_robots_txt_and_before_a_page(train):
     answer(train, 404)
     decision = decide(train)
     assert decision.action is FetchAction.FETCH
-    assert [str(one) for one in decision.statements] == ["robots.txt: "]
+    assert [str(one) for one in decision.statements] == ["robots.txt: no rule applies"]
 
 
 @pytest.mark.parametrize("status", [None, 503, 301, 403])
