@@ -52,7 +52,6 @@ def shown(rendering):
         name: sorted(f"{url.removeprefix(SITE)} {what}" for url, what in getattr(rendering, name))
         for name in ("missing", "refused")
     }
-    pairs["refused"] = [pair for pair in pairs["refused"] if "/favicon.ico" not in pair]
     return pairs | {
         "links": links(rendering),
         "navigations": [url.removeprefix(SITE) for url in rendering.navigations],

@@ -413,7 +413,7 @@ class _Run:
             return
         if answer is None:
             self._note(self._missing, url, _KINDS[kind])
-        else:
+        elif kind != "Other" or not url.endswith("/favicon.ico"):  # asked for without the page
             self._note(self._refused, url, answer)
         # With "Aborted" the page stays when it tries to go elsewhere.
         respond("Fetch.failRequest", errorReason="Aborted" if kind == "Document" else "Failed")
