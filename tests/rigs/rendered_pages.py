@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from webcrawl.clock import now
+from webcrawl.render import isolation
+from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import Answer, Bounds, Pass
 
 _FILE = Path(__file__).parents[1] / "data/rendered_pages.toml"
@@ -39,6 +42,12 @@ def stored(url, kind):
 def opened(_):
     """The look-up, as a worker process opens it."""
     return stored
+
+
+def chromium_without_namespaces():
+    """An engine, as a worker process makes it."""
+    isolation._NAMESPACES = ["false"]
+    return Chromium(clock=now)
 
 
 def page(html, **bounds):

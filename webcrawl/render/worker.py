@@ -23,6 +23,7 @@ from webcrawl.errors import FatalError
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import EngineError, Pass, Rendering
 from webcrawl.render.hostile_check import reached_by
+from webcrawl.render.isolation import ENDS_WITH_PARENT
 
 # Pages that an engine renders before it is replaced.
 _PAGES = 200
@@ -72,7 +73,7 @@ class RenderWorker:
         self._pipe, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  # all words are ours
-                [sys.executable, "-m", "webcrawl.render.worker", str(theirs.fileno())],
+                [*ENDS_WITH_PARENT, sys.executable, "-m", __name__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 start_new_session=True,  # Ctrl-C is for the crawl
