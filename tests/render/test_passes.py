@@ -8,7 +8,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from webcrawl.crawl.rendering import RenderChoice, RenderSettings
-from webcrawl.frontier import Entry
+from webcrawl.frontier import Entry, key
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.items import Page
 from webcrawl.render.candidates import Outline, outline_of
@@ -46,7 +46,7 @@ def work(passes):
 
 
 class Rig:
-    def __init__(self, path, clock, *renderings):
+    def __init__(self, path, clock, *renderings, finished=None):
         self.requested, self.counted = [], []
         self.passes = Passes(
             store=RenderStore(path=path),
@@ -58,8 +58,11 @@ class Rig:
             clock=clock,
             count=self.counted.append,
         )
-        self.passes.open(forgets=False)
-        self.passes.keep(PAGE, b"<p>as fetched")
+        self.passes.open(
+            forgets=False, was_finished=lambda url, page_key: (url, page_key) == finished
+        )
+        if finished is None:
+            self.passes.keep(PAGE, b"<p>as fetched")
 
     def work(self):
         work(self.passes)
@@ -74,8 +77,8 @@ class Rig:
 def rig(tmp_path, clock):
     rigs = []
 
-    def begun(*renderings):
-        rigs.append(Rig(tmp_path / "rendering", clock, *renderings))
+    def begun(*renderings, **given):
+        rigs.append(Rig(tmp_path / "rendering", clock, *renderings, **given))
         return rigs[-1]
 
     yield begun
@@ -112,6 +115,18 @@ def test_the_fourth_pass_is_the_last(rig):
     page = rig.passes.rendered(PAGE)
     assert (page.html, page.passes) == ("<p>part", 4)
     assert page.refusals == [(f"{SCRIPT}?3", "missing")]
+
+
+def test_a_page_that_was_finished_before_a_crash_is_deleted(rig):
+    first = rig(Rendering("settled", "<p>"))
+    first.work()
+    first.passes.close()
+    second = rig(finished=(PAGE.url, 1))
+    assert (second.html, second.passes.has_ready) == ("<p>", True)
+    second.passes.close()
+    third = rig(finished=(PAGE.url, key(PAGE)))
+    assert (third.html, third.passes.has_ready) == (None, False)
+    assert [*third.passes.store.pages()] == []
 
 
 def test_waiting_ends_in_time_with_what_there_is(rig, clock):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from webcrawl.render.candidates import Verdicts
     from webcrawl.render.engine import Answer, Rendering
     from webcrawl.render.store import RenderStore, SavedPage
+    from webcrawl.render.worker import RenderWorker
 
 #: Reason for which URLs are parked.
 RENDERING = "rendering"
@@ -47,22 +48,6 @@ _FAILURES = 2
 _PAGES, _NEEDS = 10_000, 256
 # Seconds between two passes over the parked URLs.
 _GATE_SECS = 0.25
-
-
-class Worker(Protocol):
-    """Renders pages, one at a time. ``RenderWorker`` describes the methods, which block."""
-
-    def start(self) -> str:
-        """Start, and return a warning or ""."""
-        ...
-
-    def render(self, page: Pass) -> Rendering:
-        """Render *page*."""
-        ...
-
-    def stop(self) -> None:
-        """End."""
-        ...
 
 
 class _Waiting(msgspec.Struct, gc=False):
@@ -94,7 +79,7 @@ class Passes:
         self,
         *,
         store: RenderStore,
-        workers: Sequence[Worker],
+        workers: Sequence[RenderWorker],
         answer_of: Callable[[bytes], Answer],
         submit: Callable[[str, str], str],
         verdicts: Verdicts,
@@ -120,19 +105,24 @@ class Passes:
         # Pages with the times at which they stop waiting, in order.
         self._deadlines: deque[tuple[float, str]] = deque()
         self._idle = [*workers]
-        self._running: list[tuple[Worker, str, Future[Rendering]]] = []
+        self._running: list[tuple[RenderWorker, str, Future[Rendering]]] = []
         self._threads: ThreadPoolExecutor | None = None
 
-    def open(self, *, forgets: bool) -> str:
+    def open(self, *, forgets: bool, was_finished: Callable[[str, int], bool]) -> str:
         """Open the store and start an engine; return a warning for the user, or "". Blocks.
 
-        *forgets* as in ``RenderStore.open``. Raises FatalError if the engine does not work, and
-        OSError.
+        *forgets* as in ``RenderStore.open``. *was_finished* returns whether the entry of a URL,
+        with this key, was finished: such a page is still there if the crawl then crashed. Raises
+        FatalError if the engine does not work, and OSError.
         """
         self.store.open(forgets=forgets)
         warning = self._workers[0].start()
         for saved in self.store.pages():
-            page = self._add(saved.url, int.from_bytes(saved.key, "big"), saved.since, saved.shape)
+            page_key = int.from_bytes(saved.key, "big")
+            if was_finished(saved.url, page_key):
+                self.store.forget(saved.url)
+                continue
+            page = self._add(saved.url, page_key, saved.since, saved.shape)
             page.passes, page.failures = saved.passes, saved.failures
             if saved.html is None:
                 page.pending = self.store.pending_of(saved.url)
@@ -211,13 +201,9 @@ class Passes:
 
     # --- subresources
 
-    def is_pending(self, url: str) -> bool:
-        """Return whether the subresource *url* is still to be fetched."""
-        return self.store.is_pending(url)
-
     def end_subresource(self, url: str, outcome: str, answer: Answer | None) -> None:
         """Store the *answer* for the subresource *url*; without one *outcome* says why."""
-        if not self.is_pending(url):
+        if not self.store.is_pending(url):
             return
         target = None
         if answer is None:
@@ -314,7 +300,7 @@ class Passes:
             del self._due[url]
             self._begin_pass(url, self._idle.pop())
 
-    def _begin_pass(self, url: str, worker: Worker) -> None:
+    def _begin_pass(self, url: str, worker: RenderWorker) -> None:
         assert self._threads is not None
         self._pages[url].is_running = True
         self.store.begin_pass(url)
