@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 _NOBODY = 65534
-# Names of directories go on with the number of the process that uses them.
+# In the names of directories, the id of the process that uses the directory follows.
 _PREFIX = "webcrawl-render-"
 # Seconds that the namespaces may take to set up.
 _TRY_SECS = 20.0
@@ -55,8 +55,8 @@ umount -l /old
 {_RUN}
 """
 _PLAIN = f"own=$1; shift; {_RUN}"
-# Ends a program when the process that started it ends, even if that is killed. A change of user
-# undoes it, so it is needed before and after.
+# Ends a program when its parent process ends, even if that is killed. A change of the user clears
+# this (prctl(2)), so it is needed before and after.
 ENDS_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
 _START = ["nice", "-n", "10", *ENDS_WITH_PARENT]
 _NAMESPACES = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child"]
@@ -100,7 +100,7 @@ class Isolation:
             ).returncode
         except (OSError, subprocess.TimeoutExpired):
             tried = 1
-        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):  # by a killed process
+        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):  # of killed processes
             if not Path("/proc", left.name.split("-")[2]).exists():
                 shutil.rmtree(left, ignore_errors=True)
         if tried:
@@ -109,7 +109,7 @@ class Isolation:
             if self._as_root:
                 os.chown(self.directory, _NOBODY, _NOBODY)
         names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
-        #: Environment of the program: nothing of ours, so no keys.
+        #: Environment of the program. It has no variables of the crawl, so no keys.
         self.environment = {"PATH": _PATH, "LANG": "C.UTF-8"} | dict.fromkeys(names, self.directory)
 
     def command(self, program: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ The life of a page::
     pass     an engine renders it with the stored subresources, and names those that are missing
     wait     these are fetched in their hosts' turns, like any URL, or refused
     ...      at most four passes, and RENDER_WAIT_SECS in all
-    ready    the gate lets the URL go; its next lease is answered from the store
+    ready    the gate releases the URL; its next lease is answered from the store
     forget   the URL is finished
 
 Each step is on disk before the next begins. If the store has lost a page, its URL is simply fetched
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 #: Reason for which URLs are parked.
 RENDERING = "rendering"
 _PASSES = 4
-# A page whose engine failed so often counts as it was fetched.
+# After this number of failures, no more passes are made over a page.
 _FAILURES = 2
-# Pages that may wait, and subresources that one of them may ask for.
+# Maximum number of waiting pages, and of subresources that one page may request.
 _PAGES, _NEEDS = 10_000, 256
 # Seconds between two passes over the parked URLs.
 _GATE_SECS = 0.25
@@ -159,7 +159,7 @@ class Passes:
     def keep(self, entry: Entry, exchange: bytes, shape: int = 0) -> None:
         """Store the *exchange* of the page of *entry*, to be rendered.
 
-        A candidate of a *shape* is only rendered if pages of this shape gain by it.
+        A candidate with a *shape* is only rendered if pages of this shape gain by it.
         """
         now = self._clock()
         self.forget(entry)
@@ -202,7 +202,7 @@ class Passes:
     # --- subresources
 
     def end_subresource(self, url: str, outcome: str, answer: Answer | None) -> None:
-        """Store the *answer* for the subresource *url*; without one *outcome* says why."""
+        """Store the *answer* for the subresource *url*, or *outcome* as why there is none."""
         if not self.store.is_pending(url):
             return
         target = None
@@ -267,7 +267,7 @@ class Passes:
             self._end_sample(url, page.shape)
 
     def _end_sample(self, url: str, shape: int) -> None:
-        """Check the pages that wait for the sample *url*, if it is one. Their time begins now."""
+        """Check the pages that wait for the sample *url*; their RENDER_WAIT_SECS begin now."""
         group, now = (host_of(url), shape), self._clock()
         if self._samples.get(group) != url:
             return
@@ -280,7 +280,7 @@ class Passes:
                 self._check(held_url, held)
 
     def work(self) -> None:
-        """Take the results of passes, and begin those that are due. Raises OSError."""
+        """Collect the results of passes, and begin those that are due. Raises OSError."""
         for ended in [one for one in self._running if one[2].done()]:
             self._running.remove(ended)
             worker, url, future = ended
@@ -308,7 +308,7 @@ class Passes:
         self._running.append((worker, url, self._threads.submit(worker.render, order)))
 
     def _end_pass(self, url: str, rendering: Rendering) -> None:
-        """Decide whether the page *url* is ready, or what it has to wait for."""
+        """Decide whether the page *url* is ready, or what it must wait for."""
         self._count("render/passes")
         self._count(f"render/ended/{rendering.ended}")
         page = self._pages.get(url)
