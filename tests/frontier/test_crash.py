@@ -8,7 +8,7 @@ from frontier_rig import POLICY, entry, urls_of
 from strategies import some_of
 from text_tables import each
 
-from webcrawl.frontier import back_queue, front_end, overflow
+from webcrawl.frontier import back_queue, front_end, key, overflow
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Result
 from webcrawl.frontier.snapshot import decode_snapshot
@@ -64,6 +64,17 @@ def test_finished_entries_in_the_back_end_are_skipped_a_slice_at_a_time(rig_of):
     assert skipped == [4, 8, 11]
     assert rig.ready_at() is None
     assert rig.drain() == []
+
+
+def test_a_restart_tells_which_entries_were_finished(rig):
+    rig.fill("a.test", 2)
+    rig.publish()
+    leases = [rig.next()]
+    rig.release("a.test")
+    rig.finish(leases[0])
+    leases.append(rig.next())
+    rig.crash()
+    assert [rig.frontier.was_finished(key(lease.entry)) for lease in leases] == [True, False]
 
 
 def test_crawl_counts_are_recovered_from_the_done_log(rig):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,50 @@ def test_a_worker_replaces_what_crashed_and_leaves_nothing():
         worker.stop()
     # The process that holds the namespaces ends last, after all those inside.
     wait_until(lambda: not Path(f"/proc/{namespaces}").exists(), secs=20)
+
+
+OWNER = """
+import sys
+from rendered_pages import page
+from webcrawl.render.worker import RenderOrder, RenderWorker
+worker = RenderWorker(RenderOrder("rendered_pages:opened", "", path=sys.argv[1]))
+worker.start()
+print(flush=True)
+worker.render(page("<script>for (;;);</script>", cpu_secs=60, wall_secs=60))
+"""
+
+
+def descendants(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [one for child in children for one in (child, *descendants(child))]
+
+
+@pytest.fixture
+def open_directory():
+    """A directory that another user may enter."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        Path(directory).chmod(0o777)
+        yield Path(directory)
+
+
+@pytest.mark.parametrize("engine", ["", "rendered_pages:chromium_without_namespaces"])
+def test_a_crawl_that_is_killed_ends_its_engine_and_the_next_deletes_what_it_left(
+    open_directory, monkeypatch, engine
+):
+    path = f"{ROOT}:{ROOT}/tests/rigs"
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, engine],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(open_directory)},
+    )
+    with owner:
+        owner.stdout.readline()
+        wait_until(lambda: len(descendants(owner.pid)) > 6, secs=20)
+        time.sleep(1)  # the page runs
+        processes = [Path(f"/proc/{pid}") for pid in descendants(owner.pid)]
+        owner.kill()
+    wait_until(lambda: not any(one.exists() for one in processes), secs=20)
+    assert len([*open_directory.iterdir()]) == bool(engine)
+    monkeypatch.setattr(tempfile, "tempdir", str(open_directory))
+    Isolation("/bin/sh").remove()
+    assert [*open_directory.iterdir()] == []

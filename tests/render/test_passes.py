@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from scrapy.settings import Settings
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.test import get_crawler
 
-from webcrawl.frontier import Entry
+from webcrawl.crawl.rendering import RenderChoice, RenderSettings
+from webcrawl.frontier import Entry, key
+from webcrawl.hosts.host_rules import HostRules
+from webcrawl.items import Page
 from webcrawl.render.candidates import Outline, outline_of
 from webcrawl.render.engine import Answer, Rendering
 from webcrawl.render.passes import Passes, RenderGate
@@ -31,8 +37,16 @@ class Recorded:
         pass
 
 
+def work(passes):
+    """Make all passes that are due."""
+    passes.work()
+    while passes._running:
+        passes._running[0][2].result()
+        passes.work()
+
+
 class Rig:
-    def __init__(self, path, clock, *renderings):
+    def __init__(self, path, clock, *renderings, finished=None):
         self.requested, self.counted = [], []
         self.passes = Passes(
             store=RenderStore(path=path),
@@ -44,16 +58,14 @@ class Rig:
             clock=clock,
             count=self.counted.append,
         )
-        self.passes.open(forgets=False)
-        self.passes.keep(PAGE, b"<p>as fetched")
+        self.passes.open(
+            forgets=False, was_finished=lambda url, page_key: (url, page_key) == finished
+        )
+        if finished is None:
+            self.passes.keep(PAGE, b"<p>as fetched")
 
     def work(self):
-        """Make all passes that are due."""
-        passes = self.passes
-        passes.work()
-        while passes._running:
-            passes._running[0][2].result()
-            passes.work()
+        work(self.passes)
 
     @property
     def html(self):
@@ -65,8 +77,8 @@ class Rig:
 def rig(tmp_path, clock):
     rigs = []
 
-    def begun(*renderings):
-        rigs.append(Rig(tmp_path / "rendering", clock, *renderings))
+    def begun(*renderings, **given):
+        rigs.append(Rig(tmp_path / "rendering", clock, *renderings, **given))
         return rigs[-1]
 
     yield begun
@@ -105,6 +117,18 @@ def test_the_fourth_pass_is_the_last(rig):
     assert page.refusals == [(f"{SCRIPT}?3", "missing")]
 
 
+def test_a_page_that_was_finished_before_a_crash_is_deleted(rig):
+    first = rig(Rendering("settled", "<p>"))
+    first.work()
+    first.passes.close()
+    second = rig(finished=(PAGE.url, 1))
+    assert (second.html, second.passes.has_ready) == ("<p>", True)
+    second.passes.close()
+    third = rig(finished=(PAGE.url, key(PAGE)))
+    assert (third.html, third.passes.has_ready) == (None, False)
+    assert [*third.passes.store.pages()] == []
+
+
 def test_waiting_ends_in_time_with_what_there_is(rig, clock):
     rig = rig(lacking(SCRIPT), lacking(SCRIPT))
     rig.work()
@@ -134,3 +158,61 @@ def test_shells_are_candidates_and_documents_are_not():
     assert shell.gains(outline_of(b"<a href=/x>x</a>"))
     assert not shell.gains(Outline(10, 0, 1, 1))
     assert outline_of(b"<script>" * 200_000 + b"<a href=" * 10).links == 0
+
+
+@pytest.fixture
+def choice(rig, tmp_path):
+    """Makes a choice by settings and the text of HOSTS_POLICY_FILE, for pages that ask much."""
+
+    def make(hosts="", **given):
+        (tmp_path / "hosts.toml").write_text(hosts)
+        (tmp_path / "hosts.toml").chmod(0o600)
+        settings = Settings()
+        settings.setmodule("webcrawl.settings")
+        settings.setdict({"HOSTS_POLICY_FILE": tmp_path / "hosts.toml", **given})
+        rules = HostRules.from_settings(settings)
+        rules.open()
+        passes = rig(lacking(*(f"http://a.test/{number}.js" for number in range(150)))).passes
+        stats = StatsCollector(get_crawler())
+        options = RenderSettings.from_settings(settings)
+        return RenderChoice(settings=options, rules=rules, passes=passes, stats=stats)
+
+    return make
+
+
+SHELL = b"<div id=app></div><script src=/app.js></script>"
+
+
+def shape(choice, url="http://a.test/", body=SHELL):
+    page = Page(url=url, status=200, headers=[], body=body, wire_body=body, fetched_at=0.0)
+    page.content_type = "text/html"
+    return choice.shape_of(page)
+
+
+def test_scripts_and_data_take_at_most_their_share_of_the_requests(choice):
+    choice = choice(RENDER="auto", RENDER_SHARE=0.2)
+    assert shape(choice)
+    work(choice.passes)
+    assert choice.passes.requests == 150  # 100 are free
+    choice.stats.set_value("contacts", 249)
+    assert shape(choice) is None
+    assert choice.stats.get_value("render/skipped") == 1
+    choice.stats.set_value("contacts", 250)
+    assert shape(choice)
+
+
+@pytest.mark.parametrize(
+    ("render", "shapes"),
+    [
+        # The shape of a shell and of a document, on a host with and without a table.
+        ("0", {"a.test": (None, None), "b.test": (True, None)}),
+        ("auto", {"a.test": (True, None), "b.test": (0, 0)}),
+        ("all", {"a.test": (0, 0), "b.test": (True, None)}),
+    ],
+)
+def test_a_table_of_a_host_says_whether_its_pages_are_rendered(choice, render, shapes):
+    usual = "all" if render == "auto" else "auto"
+    choice = choice(f'["a.test"]\nrender = "{render}"\n', RENDER=usual)
+    for host, expected in shapes.items():
+        found = [shape(choice, f"http://{host}/", body) for body in (SHELL, b"<p>text")]
+        assert tuple(one and bool(one) for one in found) == expected

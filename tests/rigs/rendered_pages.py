@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from webcrawl.clock import now
+from webcrawl.render import isolation
+from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import Answer, Bounds, Pass
 
 _FILE = Path(__file__).parents[1] / "data/rendered_pages.toml"
@@ -41,6 +44,12 @@ def opened(_):
     return stored
 
 
+def chromium_without_namespaces():
+    """An engine, as a worker process makes it."""
+    isolation._NAMESPACES = ["false"]
+    return Chromium(clock=now)
+
+
 def page(html, **bounds):
     refused = {f"{SITE}/private/a.js": "robots.txt"}
     return Pass(f"{SITE}/page", answer(f"<!DOCTYPE html><body>{html}"), refused, Bounds(**bounds))
@@ -52,7 +61,6 @@ def shown(rendering):
         name: sorted(f"{url.removeprefix(SITE)} {what}" for url, what in getattr(rendering, name))
         for name in ("missing", "refused")
     }
-    pairs["refused"] = [pair for pair in pairs["refused"] if "/favicon.ico" not in pair]
     return pairs | {
         "links": links(rendering),
         "navigations": [url.removeprefix(SITE) for url in rendering.navigations],

@@ -193,7 +193,11 @@ class Process:
         services.outcome_log.open()
         services.reading.open()
         if (rendering := services.rendering) is not None:
-            if warning := rendering.open(forgets=job.own.rebooted or job.kept.is_copy):
+            warning = rendering.open(
+                forgets=job.own.rebooted or job.kept.is_copy,
+                was_finished=lambda url, key: self.shards.of(url).frontier.was_finished(key),
+            )
+            if warning:
                 logger.warning("%s", warning)
             rendering.resume()
         self._totals.open(job.own.saved("totals"))

@@ -1,4 +1,4 @@
-"""Builds what renders the pages of a crawl, from the settings RENDER and RENDER_*."""
+"""Rendering of a crawl's pages, built from the settings RENDER and RENDER_*."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class RenderChoice:
     stats: StatsCollector
 
     def shape_of(self, page: Page) -> int | None:
-        """Return the shape with which *page* is kept, see ``Passes.keep``; None if it is not."""
+        """Return the shape to keep *page* with (``Passes.keep``); None if it is not rendered."""
         mode = self.rules.url_policy(page.url).render or self.settings.mode
         is_html = page.is_document and page.content_type in HTML_TYPES
         if not is_html or mode == "0" or self.rules.lets_pass(RENDERING, page.url):

@@ -36,6 +36,9 @@ class FinishedKeys:
             self._keys[finished_key] += 1
             self.size += 1
 
+    def __contains__(self, finished_key: int) -> bool:
+        return finished_key in self._keys
+
     def hides(self, data: bytes) -> bool:
         """Return whether the encoded entry *data* was finished, and use up its key."""
         return self.size > 0 and self.hides_entry(decode(data))

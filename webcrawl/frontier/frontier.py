@@ -382,6 +382,10 @@ class Frontier:
         self._leases.end(lease)
         self._counts.count_end(record)
 
+    def was_finished(self, entry_key: int) -> bool:
+        """Return whether the entry with this key was finished before a crash, and may reappear."""
+        return entry_key in self._finished
+
     def finish_unleased(self, entries: Sequence[Entry], result: Result) -> None:
         """Record in one write that *entries*, which are in no queue, are finished with *result*."""
         records = [Finish(key(entry), b"", *result) for entry in entries]

@@ -8,7 +8,7 @@ the next pass. No engine ever contacts a server:
   (``isolation.py``). Where namespaces are not allowed, the engine's own rules have to do.
 - At the start of a crawl a hostile page tries to get out (``hostile_check.py``).
 - All of its requests are answered by the worker process that drives it (``worker.py``). A pass that
-  passes its bounds ends, and the engine is replaced.
+  exceeds its bounds ends, and the engine is replaced.
 
 ``chromium.py`` drives Chromium. Another engine is a class with the three methods of ``Engine``.
 """

@@ -26,12 +26,12 @@ SAMPLES = 2
 _EXPIRE_SECS = 30 * 86_400.0
 _SHAPES = 8  # of a host
 _MAX_BYTES = 1 << 20
-# A document with a script is a candidate if one line applies: at most so many words and links.
+# A document with a script is a candidate if it has at most these numbers of words and links.
 _RULES = (
     (40, 4),  # a shell
     (150, 2),  # a shell with a long text for browsers without scripts
 )
-# Parts of a document that nobody reads.
+# Elements whose content is not shown.
 _UNREAD = (b"script", b"style", b"noscript", b"template")
 _SOURCE = re.compile(rb"""<script\s[^<>]*?\bsrc\s*=\s*["']?([^"'\s<>?#]+)""")
 _HREF = re.compile(rb"""<a\s[^<>]*?\bhref\s*=\s*["']?([^"'\s<>#]+)""")
@@ -41,7 +41,7 @@ _DIGITS = re.compile(rb"\d+")
 
 
 class Outline(NamedTuple):
-    """Numbers of words, of different links and of scripts. ``shape`` has 32 bits, never 0."""
+    """Numbers of words, distinct links and scripts. ``shape`` is a 32-bit hash, never 0."""
 
     words: int
     links: int
@@ -85,9 +85,10 @@ def _outside(html: bytes, begin: bytes, end: bytes) -> list[bytes]:
 
 
 class Verdicts:
-    """Verdicts in the records of hosts; *records_of* returns those with the record of a URL's host.
+    """Verdicts, stored in the records of hosts.
 
-    *clock* returns epoch seconds.
+    *records_of* returns the records that contain the host of a URL, and that host. *clock* returns
+    epoch seconds.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Verdicts:
         self._clock = clock
 
     def find(self, url: str, shape: int) -> tuple[int, int]:
-        """Return how many pages like *url* were rendered as samples, and how many gained by it."""
+        """Return how many samples of *shape* the host of *url* has, and how many of them gained."""
         records, host = self._records_of(url)
         for verdict in records.get(host).rendered:
             if verdict.shape == shape and verdict.until > self._clock():

@@ -49,14 +49,14 @@ _WITHOUT = """
     Translate MediaRouter OptimizationHints SpareRendererForSitePerProcess
 """
 _START_SECS = 30.0
-# Time to give the DOM of a page that was stopped, and to clean up.
+# Seconds to return the DOM of a stopped page, and to clean up.
 _LAST_SECS = 3.0
-# Between two looks at what the engine uses.
+# Seconds between two measurements of the CPU time and memory of the engine.
 _POLL_SECS = 0.1
-# Frames that are drawn at least, one after the other as long as they lead to requests.
+# Maximum number of frames to draw. A frame that leads to no requests is the last one.
 _FRAMES = 4
 _PIXEL = {"x": 0, "y": 0, "width": 1, "height": 1, "scale": 1}
-# URLs of each kind in a result, and their length.
+# Maximum number of URLs of each kind in a result, and maximum length of a URL.
 _MAX_NAMED, _MAX_URL = 1000, 4000
 _ATTACH: dict[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
@@ -73,17 +73,17 @@ _REFUSED = {
     "TextTrack": "media",
     "EventSource": "EventSource",
 }
-# Header fields that are sent to the engine, with NUL between name and value. An invalid one would
-# keep it from answering the page. The body is decoded, cookies are not kept, nothing is downloaded,
-# and `_permission` has the last two.
+# Header fields that are sent to the engine, with NUL between name and value. With an invalid one,
+# Chromium would reject the answer. The body is decoded, cookies are not kept, and nothing is
+# downloaded. `_permission` has the last two.
 _SENT = re.compile(
     r"(?!(content-(encoding|length|disposition)|transfer-encoding|connection|set-cookie"
     r"|access-control-allow-(origin|credentials))\0)[\w!#$%&'*+.^`|~-]+\0[^\0\r\n]*",
     re.IGNORECASE | re.ASCII,
 )
 
-# In the page's own world, before its scripts: what never comes to `Fetch` is reported. The page can
-# evade that, and gains nothing: it has no network.
+# Runs in the page's own world, before its scripts, and reports attempts that `Fetch` does not see.
+# A page can evade this, but gains nothing by it, because it has no network.
 _REPORTER = """
 (report => {
   const wrap = (name, works) => { const Real = self[name]; if (Real) self[name] = new Proxy(Real, {
@@ -110,7 +110,7 @@ _REPORTER = """
   };
 })(self.webcrawlReport); delete self.webcrawlReport;
 """
-# In a world of its own, where the page cannot have changed what functions do.
+# Runs in an isolated world, where the page cannot have changed any functions.
 _SNAPSHOT = """
 ((maxNodes, maxLength) => {
   let nodes = 0, hasShadow = false;
@@ -295,7 +295,7 @@ class _Run:
         return self._until_settled() or "settled"
 
     def _until_settled(self) -> Ending | None:
-        """Wait until the page's virtual time is over; return the bound that it passed before."""
+        """Wait until the page's virtual time is over, or return the bound that it exceeds."""
         next_look = 0.0
         while not self._is_settled:
             if message := self._connection.receive(_POLL_SECS):
@@ -314,7 +314,7 @@ class _Run:
         self._send("Emulation.setVirtualTimePolicy", policy=policy, budget=budget)
 
     def _bound_passed(self) -> Ending | None:
-        """Note what the engine uses, and return the bound that it is over."""
+        """Record the CPU time and memory of the engine; return the bound that it exceeds."""
         result, bounds = self._result, self._page.bounds
         cpu_secs, memory = usage_of(self._engine.pid)
         result.cpu_secs = max(result.cpu_secs, cpu_secs - self._cpu_before)
@@ -353,7 +353,7 @@ class _Run:
         self._call("Network.clearBrowserCookies")
 
     def _on_event(self, event: Message) -> None:
-        """Answer requests, refuse the rest, note URLs, and see when the page has settled."""
+        """Answer or refuse requests, record URLs, and notice when the page has settled."""
         params = event.params
         url = params.get("url", "")
         match event.method:
@@ -380,7 +380,7 @@ class _Run:
                 raise ConnectionLostError("the page has crashed")
 
     def _on_target(self, target: dict[str, Any], session: str) -> None:
-        """Let a worker begin, its requests paused like the page's; close everything else."""
+        """Start a worker whose requests are intercepted like the page's; close other targets."""
         if target["type"] == "worker":
             self._has_worker = True
             self._connection.send("Fetch.enable", session)
@@ -413,7 +413,7 @@ class _Run:
             return
         if answer is None:
             self._note(self._missing, url, _KINDS[kind])
-        else:
+        elif kind != "Other" or not url.endswith("/favicon.ico"):  # asked for without the page
             self._note(self._refused, url, answer)
         # With "Aborted" the page stays when it tries to go elsewhere.
         respond("Fetch.failRequest", errorReason="Aborted" if kind == "Document" else "Failed")

@@ -15,11 +15,12 @@ import tempfile
 from pathlib import Path
 
 _NOBODY = 65534
+# In the names of directories, the id of the process that uses the directory follows.
+_PREFIX = "webcrawl-render-"
 # Seconds that the namespaces may take to set up.
 _TRY_SECS = 20.0
 
-# The program's end of two pipes is 3 and 4, as Chromium wants them. `setpriv` and `unshare` end the
-# program when the process that started it ends, even if that is killed.
+# The program's end of two pipes is 3 and 4, as Chromium wants them.
 _RUN = """
 cd "$own"
 ulimit -c 0; ulimit -f 409600; ulimit -d 2000000
@@ -54,7 +55,10 @@ umount -l /old
 {_RUN}
 """
 _PLAIN = f"own=$1; shift; {_RUN}"
-_START = ["nice", "-n", "10", "setpriv", "--pdeathsig", "KILL"]
+# Ends a program when its parent process ends, even if that is killed. A change of the user clears
+# this (prctl(2)), so it is needed before and after.
+ENDS_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
+_START = ["nice", "-n", "10", *ENDS_WITH_PARENT]
 _NAMESPACES = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child"]
 _USERS = ["--user", "--map-root-user"]
 _LEAVE_USERS = f"unshare --user --map-user={_NOBODY} --map-group={_NOBODY}".split()
@@ -79,7 +83,7 @@ class Isolation:
     def __init__(self, executable: str) -> None:
         """Try the namespaces; if they are not allowed, make a directory.
 
-        *executable* is the path of the program.
+        Directories of processes that were killed are deleted. *executable* is the program's path.
         """
         self._program = str(Path(executable).resolve().parent)
         self._as_root = os.geteuid() == 0
@@ -96,13 +100,16 @@ class Isolation:
             ).returncode
         except (OSError, subprocess.TimeoutExpired):
             tried = 1
+        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):  # of killed processes
+            if not Path("/proc", left.name.split("-")[2]).exists():
+                shutil.rmtree(left, ignore_errors=True)
         if tried:
             self.warning = _WARNING
-            self.directory = tempfile.mkdtemp(prefix="webcrawl-render-")
+            self.directory = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
             if self._as_root:
                 os.chown(self.directory, _NOBODY, _NOBODY)
         names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
-        #: Environment of the program: nothing of ours, so no keys.
+        #: Environment of the program. It has no variables of the crawl, so no keys.
         self.environment = {"PATH": _PATH, "LANG": "C.UTF-8"} | dict.fromkeys(names, self.directory)
 
     def command(self, program: list[str]) -> list[str]:
@@ -110,6 +117,7 @@ class Isolation:
 
         The command's standard input and output are the other ends.
         """
+        program = [*ENDS_WITH_PARENT, *program]
         leave = _LEAVE_ROOT if self._as_root else []
         if self.warning:
             return [*_START, *leave, "sh", "-c", _PLAIN, "sh", self.directory, *program]

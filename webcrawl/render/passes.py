@@ -6,7 +6,7 @@ The life of a page::
     pass     an engine renders it with the stored subresources, and names those that are missing
     wait     these are fetched in their hosts' turns, like any URL, or refused
     ...      at most four passes, and RENDER_WAIT_SECS in all
-    ready    the gate lets the URL go; its next lease is answered from the store
+    ready    the gate releases the URL; its next lease is answered from the store
     forget   the URL is finished
 
 Each step is on disk before the next begins. If the store has lost a page, its URL is simply fetched
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,32 +37,17 @@ if TYPE_CHECKING:
     from webcrawl.render.candidates import Verdicts
     from webcrawl.render.engine import Answer, Rendering
     from webcrawl.render.store import RenderStore, SavedPage
+    from webcrawl.render.worker import RenderWorker
 
 #: Reason for which URLs are parked.
 RENDERING = "rendering"
 _PASSES = 4
-# A page whose engine failed so often counts as it was fetched.
+# After this number of failures, no more passes are made over a page.
 _FAILURES = 2
-# Pages that may wait, and subresources that one of them may ask for.
+# Maximum number of waiting pages, and of subresources that one page may request.
 _PAGES, _NEEDS = 10_000, 256
 # Seconds between two passes over the parked URLs.
 _GATE_SECS = 0.25
-
-
-class Worker(Protocol):
-    """Renders pages, one at a time. ``RenderWorker`` describes the methods, which block."""
-
-    def start(self) -> str:
-        """Start, and return a warning or ""."""
-        ...
-
-    def render(self, page: Pass) -> Rendering:
-        """Render *page*."""
-        ...
-
-    def stop(self) -> None:
-        """End."""
-        ...
 
 
 class _Waiting(msgspec.Struct, gc=False):
@@ -94,7 +79,7 @@ class Passes:
         self,
         *,
         store: RenderStore,
-        workers: Sequence[Worker],
+        workers: Sequence[RenderWorker],
         answer_of: Callable[[bytes], Answer],
         submit: Callable[[str, str], str],
         verdicts: Verdicts,
@@ -120,19 +105,24 @@ class Passes:
         # Pages with the times at which they stop waiting, in order.
         self._deadlines: deque[tuple[float, str]] = deque()
         self._idle = [*workers]
-        self._running: list[tuple[Worker, str, Future[Rendering]]] = []
+        self._running: list[tuple[RenderWorker, str, Future[Rendering]]] = []
         self._threads: ThreadPoolExecutor | None = None
 
-    def open(self, *, forgets: bool) -> str:
+    def open(self, *, forgets: bool, was_finished: Callable[[str, int], bool]) -> str:
         """Open the store and start an engine; return a warning for the user, or "". Blocks.
 
-        *forgets* as in ``RenderStore.open``. Raises FatalError if the engine does not work, and
-        OSError.
+        *forgets* as in ``RenderStore.open``. *was_finished* returns whether the entry of a URL,
+        with this key, was finished: such a page is still there if the crawl then crashed. Raises
+        FatalError if the engine does not work, and OSError.
         """
         self.store.open(forgets=forgets)
         warning = self._workers[0].start()
         for saved in self.store.pages():
-            page = self._add(saved.url, int.from_bytes(saved.key, "big"), saved.since, saved.shape)
+            page_key = int.from_bytes(saved.key, "big")
+            if was_finished(saved.url, page_key):
+                self.store.forget(saved.url)
+                continue
+            page = self._add(saved.url, page_key, saved.since, saved.shape)
             page.passes, page.failures = saved.passes, saved.failures
             if saved.html is None:
                 page.pending = self.store.pending_of(saved.url)
@@ -169,7 +159,7 @@ class Passes:
     def keep(self, entry: Entry, exchange: bytes, shape: int = 0) -> None:
         """Store the *exchange* of the page of *entry*, to be rendered.
 
-        A candidate of a *shape* is only rendered if pages of this shape gain by it.
+        A candidate with a *shape* is only rendered if pages of this shape gain by it.
         """
         now = self._clock()
         self.forget(entry)
@@ -211,13 +201,9 @@ class Passes:
 
     # --- subresources
 
-    def is_pending(self, url: str) -> bool:
-        """Return whether the subresource *url* is still to be fetched."""
-        return self.store.is_pending(url)
-
     def end_subresource(self, url: str, outcome: str, answer: Answer | None) -> None:
-        """Store the *answer* for the subresource *url*; without one *outcome* says why."""
-        if not self.is_pending(url):
+        """Store the *answer* for the subresource *url*, or *outcome* as why there is none."""
+        if not self.store.is_pending(url):
             return
         target = None
         if answer is None:
@@ -281,7 +267,7 @@ class Passes:
             self._end_sample(url, page.shape)
 
     def _end_sample(self, url: str, shape: int) -> None:
-        """Check the pages that wait for the sample *url*, if it is one. Their time begins now."""
+        """Check the pages that wait for the sample *url*; their RENDER_WAIT_SECS begin now."""
         group, now = (host_of(url), shape), self._clock()
         if self._samples.get(group) != url:
             return
@@ -294,7 +280,7 @@ class Passes:
                 self._check(held_url, held)
 
     def work(self) -> None:
-        """Take the results of passes, and begin those that are due. Raises OSError."""
+        """Collect the results of passes, and begin those that are due. Raises OSError."""
         for ended in [one for one in self._running if one[2].done()]:
             self._running.remove(ended)
             worker, url, future = ended
@@ -314,7 +300,7 @@ class Passes:
             del self._due[url]
             self._begin_pass(url, self._idle.pop())
 
-    def _begin_pass(self, url: str, worker: Worker) -> None:
+    def _begin_pass(self, url: str, worker: RenderWorker) -> None:
         assert self._threads is not None
         self._pages[url].is_running = True
         self.store.begin_pass(url)
@@ -322,7 +308,7 @@ class Passes:
         self._running.append((worker, url, self._threads.submit(worker.render, order)))
 
     def _end_pass(self, url: str, rendering: Rendering) -> None:
-        """Decide whether the page *url* is ready, or what it has to wait for."""
+        """Decide whether the page *url* is ready, or what it must wait for."""
         self._count("render/passes")
         self._count(f"render/ended/{rendering.ended}")
         page = self._pages.get(url)

@@ -4,7 +4,7 @@ One SQLite file. It survives ``kill -9``, as each change is one transaction; aft
 deleted, and its pages are fetched again. The tables::
 
     pages    the exchange of each page that waits, and what its passes have given so far
-    needs    the names of the subresources that a page has asked for
+    needs    the names of the subresources that a page has requested
     answers  by name: a stored answer, the reason of a refusal, or the request that is under way
 
 The name of a subresource is its normalized URL without cache-busters. An answer is shared for as
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from webcrawl.render.engine import Kind, LookUp
 
 FILE = "store.sqlite"
-#: Bytes of the bodies of stored answers.
+#: Maximum total size of the bodies of stored answers, in bytes.
 MAX_BYTES = 200 << 20
-# Freshness of answers without max-age and Expires, of refusals, and the most of any, in seconds.
+# Freshness in seconds: of refusals and of answers without max-age and Expires; maximum.
 _USUAL_SECS, _MAX_SECS = 3600.0, 30 * 86_400.0
-# Query parameters that only keep caches from answering: names with any number, and names with a
-# time in seconds or milliseconds.
+# Query parameters that only prevent caching: names with any number, and names with a time in
+# seconds or milliseconds.
 _BUSTER = re.compile(
     r"(?:_|nocache|cachebuster|cachebust|cb|rnd|rand|random)=[\d.]+"
     r"|(?:v|ver|t|ts|time|timestamp|r|_t|_ts|bust)=1\d{9}(?:\d{3})?",
@@ -134,7 +134,7 @@ class RenderStore:
         self._database: sqlite3.Connection | None = None
 
     def open(self, *, forgets: bool) -> None:
-        """Open the file. With *forgets* a new one is begun: the machine went down. Blocks."""
+        """Open the file. With *forgets*, start with an empty one: the machine went down. Blocks."""
         if forgets:
             shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(exist_ok=True)
@@ -279,7 +279,7 @@ class RenderStore:
         self._evict()
 
     def refuse(self, url: str, reason: str) -> None:
-        """Record that *url* is not to be had, for *reason*, and is no longer pending."""
+        """Record that *url* is unavailable, for *reason*, and no longer pending."""
         self._set(url, refused=reason, body=None, size=0, fresh_until=wall_time() + _USUAL_SECS)
 
     def _set(self, url: str, **columns: Any) -> None:

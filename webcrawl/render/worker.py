@@ -23,10 +23,11 @@ from webcrawl.errors import FatalError
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import EngineError, Pass, Rendering
 from webcrawl.render.hostile_check import reached_by
+from webcrawl.render.isolation import ENDS_WITH_PARENT
 
 # Pages that an engine renders before it is replaced.
 _PAGES = 200
-# A start with the hostile page; and a pass, next to its bound.
+# Seconds for a start with the hostile page, and for a pass in addition to its bound.
 _START_SECS, _MORE_SECS = 60.0, 45.0
 
 
@@ -58,7 +59,7 @@ _decode_rendering = msgpack_decoder(Rendering)
 
 
 class RenderWorker:
-    """A worker process with its engine. The methods block: call them in a thread of its own."""
+    """A worker process with its engine. The methods block: call them in a separate thread."""
 
     def __init__(self, order: RenderOrder) -> None:
         self._order = order
@@ -72,7 +73,7 @@ class RenderWorker:
         self._pipe, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  # all words are ours
-                [sys.executable, "-m", "webcrawl.render.worker", str(theirs.fileno())],
+                [*ENDS_WITH_PARENT, sys.executable, "-m", __name__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 start_new_session=True,  # Ctrl-C is for the crawl
@@ -97,7 +98,7 @@ class RenderWorker:
             return Rendering("crashed")
 
     def stop(self) -> None:
-        """Kill the process; the engine ends with it and leaves no files."""
+        """Kill the process and its engine. The next start deletes files that they have left."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -112,7 +113,7 @@ class RenderWorker:
 
 
 def _started(engine: Chromium, *, check: bool) -> str:
-    """Start *engine*; return why that is impossible, or why it must not be used."""
+    """Start *engine*; return why it cannot start or must not be used, or ""."""
     try:
         engine.start()
     except EngineError as error:
@@ -126,7 +127,7 @@ def _started(engine: Chromium, *, check: bool) -> str:
 
 
 def _named(path: str) -> Any:
-    """Return what *path* names, as ``module:name``."""
+    """Import the object at *path*, which is ``module:name``."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 

@@ -138,7 +138,7 @@ class Dispatcher:
             return entry.via in self.side_downloads
         rendering = self.services.rendering
         if entry.kind == SUBRESOURCE:
-            return rendering is not None and rendering.is_pending(entry.url)
+            return rendering is not None and rendering.store.is_pending(entry.url)
         if entry.kind != ROBOTS_REDIRECT:
             return True
         shard = self.services.shards.find(entry.via)  # None: it has left
