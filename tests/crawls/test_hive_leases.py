@@ -126,9 +126,11 @@ def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
 
         wait_until(lambda: len(under_way()) >= slow_ones > 5)
         time.sleep(0.5)  # all have been asked
+        process.suspend()  # it would make the directory again
         store = tmp_path / "store"
         store.rename(tmp_path / "away")
         store.touch()
+        process.resume()
         drone.proxy.cut(Cut.BLACK_HOLE)
         assert closed() == 0
         wait_until(lambda: closed() == slow_ones)
