@@ -14,10 +14,12 @@ from crawling import (
     ROOT,
     USER_AGENT,
     damage_in,
+    descendants,
     impolite,
     kill,
     pages_asked_for,
     simulated,
+    wait_for_the_end_of,
 )
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
@@ -114,7 +116,9 @@ def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
         for _ in range(kills):
             crawl = web.start(**settings)
             time.sleep(rng.uniform(0.5, 2.0))
+            started = descendants(crawl.pid)
             kill(crawl)
+            wait_for_the_end_of(started)
             assert damage_in(web.job) == []
         said = web.crawl(**settings)
         assert "finished: nothing is left to fetch" in said

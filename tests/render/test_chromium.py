@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from crawling import ROOT, wait_until
+from crawling import ROOT, descendants, wait_for_the_end_of, wait_until
 from rendered_pages import cases, expected, links, page, shown, stored
 from text_tables import words
 
@@ -199,11 +199,6 @@ worker.render(page("<script>for (;;);</script>", cpu_secs=60, wall_secs=60))
 """
 
 
-def descendants(pid):
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [one for child in children for one in (child, *descendants(child))]
-
-
 @pytest.fixture
 def open_directory():
     """A directory that another user may enter."""
@@ -226,9 +221,9 @@ def test_a_crawl_that_is_killed_ends_its_engine_and_the_next_deletes_what_it_lef
         owner.stdout.readline()
         wait_until(lambda: len(descendants(owner.pid)) > 6, secs=20)
         time.sleep(1)  # the page runs
-        processes = [Path(f"/proc/{pid}") for pid in descendants(owner.pid)]
+        processes = descendants(owner.pid)
         owner.kill()
-    wait_until(lambda: not any(one.exists() for one in processes), secs=20)
+    wait_for_the_end_of(processes)
     assert len([*open_directory.iterdir()]) == bool(engine)
     monkeypatch.setattr(tempfile, "tempdir", str(open_directory))
     Isolation("/bin/sh").remove()
