@@ -74,7 +74,7 @@ def test_a_hostile_page_stays_within_its_bounds(case):
     assert rendering.memory < 3 << 30
     assert rendering.requests <= HOSTILE["requests"]
     assert rendering.bytes <= HOSTILE["bytes"]
-    assert max(map(len, (rendering.missing, rendering.refused, rendering.navigations))) <= 1000
+    assert max(map(len, (rendering.missing, rendering.refused))) <= 1000
 
 
 def looked(isolation, script):

@@ -37,7 +37,6 @@ def test_a_pass_returns_the_dom_and_what_was_missing_and_refused():
         "links": ["/p1", "/p2"],
         "missing": ["/missing.js script"],
         "refused": sorted(REFUSED),
-        "navigations": ["/p1", "/elsewhere"],
     }
     assert (rendering.requests, rendering.bytes, rendering.nodes) == (3, 14, 10)
 

@@ -61,14 +61,11 @@ def shown(rendering):
         name: sorted(f"{url.removeprefix(SITE)} {what}" for url, what in getattr(rendering, name))
         for name in ("missing", "refused")
     }
-    return pairs | {
-        "links": links(rendering),
-        "navigations": [url.removeprefix(SITE) for url in rendering.navigations],
-    }
+    return pairs | {"links": links(rendering)}
 
 
 def expected(case):
-    return {name: case.get(name, []) for name in ("missing", "refused", "links", "navigations")}
+    return {name: case.get(name, []) for name in ("missing", "refused", "links")}
 
 
 def links(rendering):
