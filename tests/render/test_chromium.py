@@ -180,12 +180,10 @@ def test_a_worker_replaces_what_crashed_and_leaves_nothing():
         process.kill()
         assert worker.render(page(html)).ended == "crashed"
         assert "ab</body>" in worker.render(page(html)).html
-        second = worker._process
-        (namespaces,) = Path(f"/proc/{second.pid}/task/{second.pid}/children").read_text().split()
+        processes = descendants(worker._process.pid)
     finally:
         worker.stop()
-    # The process that holds the namespaces ends last, after all those inside.
-    wait_until(lambda: not Path(f"/proc/{namespaces}").exists(), secs=20)
+    wait_for_the_end_of(processes)
 
 
 OWNER = """
