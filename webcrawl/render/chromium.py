@@ -434,7 +434,7 @@ class _Run:
         if result.requests >= bounds.requests:
             return "too many requests"
         result.requests += 1
-        found = self._page.refused.get(url) or self._stored(url, kind)
+        found = self._stored(url, kind)
         if isinstance(found, Answer):
             if not 200 <= found.status <= 599:
                 return f"status {found.status}"

@@ -50,14 +50,10 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """Order to render the document at ``url``, whose stored response is ``answer``.
-
-    ``refused`` has reasons by URL. It is asked before the store.
-    """
+    """Order to render the document at ``url``, whose stored response is ``answer``."""
 
     url: str
     answer: Answer
-    refused: dict[str, str] = {}
     bounds: Bounds = Bounds()
 
 
