@@ -14,10 +14,12 @@ from crawling import (
     ROOT,
     USER_AGENT,
     damage_in,
+    descendants,
     impolite,
     kill,
     pages_asked_for,
     simulated,
+    wait_for_the_end_of,
 )
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
@@ -27,6 +29,8 @@ from webcrawl.simweb.rendering import subresources_of
 from webcrawl.simweb.truth import is_endless_url
 
 SCRIPTED = "scripted_engine:ScriptedEngine"
+# It takes no time, so several of them render more than one page in a tick of the crawl.
+PROCESSES = {SCRIPTED: 4, "chromium": 0}
 _BUSTER = re.compile(r"\?_=\d+")
 
 
@@ -59,7 +63,12 @@ def judge(web, *, min_delay):
     "engine", [SCRIPTED, pytest.param("chromium", marks=pytest.mark.long)], ids=["scripted", "real"]
 )
 def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
-    settings = {"RENDER": "auto", "RENDER_ENGINE": engine, "RENDER_SHARE": 0.9}
+    settings = {
+        "RENDER": "auto",
+        "RENDER_ENGINE": engine,
+        "RENDER_PROCESSES": PROCESSES[engine],
+        "RENDER_SHARE": 0.9,
+    }
     with simulated(tmp_path, "rendered", hosts=24, mean_pages=24.0, max_pages=40) as web:
         web.crawl(POLITENESS_MIN_DELAY=0.02, **settings)
         rendered = {line.url for line in outcome_lines(web.job) if line.passes}
@@ -99,6 +108,7 @@ def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
     settings = {
         "RENDER": "all",
         "RENDER_ENGINE": engine,
+        "RENDER_PROCESSES": PROCESSES[engine],
         "POLITENESS_MIN_DELAY": min_delay,
         "CHECKPOINT_INTERVAL_SECS": 0.7,
     }
@@ -106,7 +116,9 @@ def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
         for _ in range(kills):
             crawl = web.start(**settings)
             time.sleep(rng.uniform(0.5, 2.0))
+            started = descendants(crawl.pid)
             kill(crawl)
+            wait_for_the_end_of(started)
             assert damage_in(web.job) == []
         said = web.crawl(**settings)
         assert "finished: nothing is left to fetch" in said

@@ -10,7 +10,7 @@ from recorded_engine import HTML, RECORDING, played
 from rendered_pages import SITE, answer, page, shown, stored
 
 from webcrawl.errors import FatalError
-from webcrawl.render.engine import Answer, Bounds, Pass
+from webcrawl.render.engine import Answer, Pass
 from webcrawl.render.process_tree import usage_of
 from webcrawl.render.worker import RenderOrder, RenderWorker
 
@@ -37,7 +37,6 @@ def test_a_pass_returns_the_dom_and_what_was_missing_and_refused():
         "links": ["/p1", "/p2"],
         "missing": ["/missing.js script"],
         "refused": sorted(REFUSED),
-        "navigations": ["/p1", "/elsewhere"],
     }
     assert (rendering.requests, rendering.bytes, rendering.nodes) == (3, 14, 10)
 
@@ -45,7 +44,7 @@ def test_a_pass_returns_the_dom_and_what_was_missing_and_refused():
 def test_the_document_is_given_not_fetched_and_decoded():
     gzip = {"Content-Encoding": "gzip", "Content-Length": "9", "Set-Cookie": "a=1", "X-Kept": "1"}
     invalid = {"X A": "1", "X:A": "1", "": "1", "X-Nul": "a\0", "X-Line": "a\r\nb"}
-    given = Pass(f"{SITE}/page#part", answer(HTML, status=404, **gzip, **invalid), {}, Bounds())
+    given = Pass(f"{SITE}/page#part", answer(HTML, status=404, **gzip, **invalid))
     with played(LINES) as (engine, calls):
         engine.render(given, stored)
     whole = next(call["params"] for call in calls if call["method"] == "Fetch.fulfillRequest")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,6 +190,27 @@ def wait_until(happened, *, secs=100, every=0.05):
     while not happened():
         assert time.monotonic() < deadline, f"it did not happen in {secs} s"
         time.sleep(every)
+
+
+def descendants(pid):
+    """The directories in /proc of the processes that *pid* has started, and that these have."""
+    children = []
+    with suppress(OSError):  # it has ended
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            children += file.read_text().split()
+    return [one for child in children for one in (Path("/proc", child), *descendants(child))]
+
+
+def wait_for_the_end_of(processes):
+    """*processes* are directories in /proc. Those of zombies have no command line."""
+
+    def has_ended(process):
+        try:
+            return not (process / "cmdline").read_bytes()
+        except OSError:
+            return True
+
+    wait_until(lambda: all(map(has_ended, processes)), secs=20)
 
 
 def stats_of(jobdir):

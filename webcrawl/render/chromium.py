@@ -255,7 +255,6 @@ class _Run:
         # Each URL with its kind or the reason, in the order of what came first.
         self._missing: dict[tuple[str, Kind], None] = {}
         self._refused: dict[tuple[str, str], None] = {}
-        self._navigations: dict[tuple[str, str], None] = {}
 
     def result(self) -> Rendering:
         result = self._result
@@ -273,7 +272,6 @@ class _Run:
             if result.ended == "settled":
                 result.ended = "crashed"
         result.missing, result.refused = [*self._missing], [*self._refused]
-        result.navigations = [url for url, _ in self._navigations]
         result.wall_secs = self._clock() - self._began
         self._bound_passed()
         return result
@@ -363,8 +361,6 @@ class _Run:
                 self._grant_time()
             case "Emulation.virtualTimeBudgetExpired":
                 self._is_settled = True
-            case "Page.navigatedWithinDocument":
-                self._note(self._navigations, url, "")
             case "Page.javascriptDialogOpening":
                 self._send("Page.handleJavaScriptDialog", accept=False)
             case "Page.windowOpen":
@@ -424,8 +420,6 @@ class _Run:
             self._is_given = True
             return msgspec.structs.replace(self._page.answer, status=200)  # others show no page
         if kind == "Document" and frame == self._engine.tab:
-            if method == "GET":
-                self._note(self._navigations, url, "")
             return "navigation" if method == "GET" else f"navigation by {method}"
         if kind not in _KINDS:
             return _REFUSED.get(kind, kind.lower())
@@ -440,7 +434,7 @@ class _Run:
         if result.requests >= bounds.requests:
             return "too many requests"
         result.requests += 1
-        found = self._page.refused.get(url) or self._stored(url, kind)
+        found = self._stored(url, kind)
         if isinstance(found, Answer):
             if not 200 <= found.status <= 599:
                 return f"status {found.status}"

@@ -50,14 +50,10 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """Order to render the document at ``url``, whose stored response is ``answer``.
-
-    ``refused`` has reasons by URL. It is asked before the store.
-    """
+    """Order to render the document at ``url``, whose stored response is ``answer``."""
 
     url: str
     answer: Answer
-    refused: dict[str, str] = {}
     bounds: Bounds = Bounds()
 
 
@@ -67,14 +63,12 @@ class Rendering(msgspec.Struct):
     ``html`` is the DOM at the end, "" if the engine could not give it. The children of open shadow
     roots stand in it before the other children of their hosts. ``missing`` has each URL with its
     kind, ``refused`` each URL with the reason, both without duplicates and in order.
-    ``navigations`` are the URLs that the page tried to go to, and those of its history.
     """
 
     ended: Ending
     html: str = ""
     missing: list[tuple[str, Kind]] = []
     refused: list[tuple[str, str]] = []
-    navigations: list[str] = []
     cpu_secs: Seconds = 0.0
     wall_secs: Seconds = 0.0
     #: Bytes, the most seen.

@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from webcrawl.render.process_tree import read_file
+
 _NOBODY = 65534
 # In the names of directories, the id of the process that uses the directory follows.
 _PREFIX = "webcrawl-render-"
@@ -101,7 +103,7 @@ class Isolation:
         except (OSError, subprocess.TimeoutExpired):
             tried = 1
         for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):  # of killed processes
-            if not Path("/proc", left.name.split("-")[2]).exists():
+            if not read_file(Path("/proc", left.name.split("-")[2], "cmdline")):
                 shutil.rmtree(left, ignore_errors=True)
         if tried:
             self.warning = _WARNING

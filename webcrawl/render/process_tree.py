@@ -21,19 +21,20 @@ def usage_of(pid: int) -> tuple[float, int]:
     ticks: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         # The name in parentheses may contain anything.
-        if fields := _read(stat).rpartition(")")[2].split():
+        if fields := read_file(stat).rpartition(")")[2].split():
             one = int(stat.parent.name)
             children.setdefault(int(fields[1]), []).append(one)
             ticks[one] = sum(map(int, fields[11:15]))
     tree = [pid]
     for parent in tree:
         tree += children.get(parent, [])
-    status = "".join(_read(Path(f"/proc/{one}/status")) for one in tree)
+    status = "".join(read_file(Path(f"/proc/{one}/status")) for one in tree)
     kilobytes = sum(map(int, _OWN_MEMORY.findall(status)))
     return sum(ticks.get(one, 0) for one in tree) / _TICKS, kilobytes << 10
 
 
-def _read(path: Path) -> str:
+def read_file(path: Path) -> str:
+    """Return the text of a file in /proc; "" if its process has ended."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:  # the process has ended
