@@ -32,7 +32,6 @@ def crawl(pages: int, https: str) -> None:
     from scrapy.cmdline import execute
     from scrapy.utils.project import get_project_settings
 
-    from webcrawl.identity.keys import write_new_key
     from webcrawl.sim.process import SETTINGS, simulate
     from webcrawl.sim.web import SimulatedWeb
     from webcrawl.simweb import preset, write_seeds
@@ -52,6 +51,8 @@ def crawl(pages: int, https: str) -> None:
     settings = get_project_settings()
     own = {"JOBDIR": str(scratch / "job"), "CLOSESPIDER_ITEMCOUNT": pages}
     if https == "signed":
+        from webcrawl.identity.keys import write_new_key  # older checkouts have none
+
         write_new_key(scratch / "key.pem")
         own["CRAWLER_KEY_FILE"] = str(scratch / "key.pem")
         own["CRAWLER_SIGNATURE_AGENT"] = "https://bot.example.org"
