@@ -29,8 +29,6 @@ from webcrawl.simweb.rendering import subresources_of
 from webcrawl.simweb.truth import is_endless_url
 
 SCRIPTED = "scripted_engine:ScriptedEngine"
-# It takes no time, so several of them render more than one page in a tick of the crawl.
-PROCESSES = {SCRIPTED: 4, "chromium": 0}
 _BUSTER = re.compile(r"\?_=\d+")
 
 
@@ -66,7 +64,6 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
     settings = {
         "RENDER": "auto",
         "RENDER_ENGINE": engine,
-        "RENDER_PROCESSES": PROCESSES[engine],
         "RENDER_SHARE": 0.9,
     }
     with simulated(tmp_path, "rendered", hosts=24, mean_pages=24.0, max_pages=40) as web:
@@ -108,7 +105,6 @@ def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
     settings = {
         "RENDER": "all",
         "RENDER_ENGINE": engine,
-        "RENDER_PROCESSES": PROCESSES[engine],
         "POLITENESS_MIN_DELAY": min_delay,
         "CHECKPOINT_INTERVAL_SECS": 0.7,
     }

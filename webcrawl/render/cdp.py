@@ -33,6 +33,10 @@ class ConnectionLostError(Exception):
     """Raised when the browser has ended, or does not answer in time."""
 
 
+class UnansweredError(ConnectionLostError):
+    """Raised when the browser has not answered a call in time; it may answer others."""
+
+
 class Message(msgspec.Struct, rename="camel"):
     """Answer to the call ``id``, or an event with the name ``method``."""
 
@@ -105,7 +109,7 @@ class Connection:
     ) -> dict[str, Any]:
         """Return the result of *method*, {} if that has failed; events go to *on_event*.
 
-        Raises ConnectionLostError, also if there is no result in *secs*.
+        Raises ConnectionLostError, and UnansweredError if there is no result in *secs*.
         """
         wanted = self.send(method, session, **params)
         deadline = self._clock() + secs
@@ -114,4 +118,4 @@ class Connection:
                 return message.result
             if on_event:
                 on_event(message)
-        raise ConnectionLostError("it does not answer")
+        raise UnansweredError("it does not answer")

@@ -23,7 +23,7 @@ from urllib.parse import urldefrag
 
 import msgspec
 
-from webcrawl.render.cdp import Connection, ConnectionLostError, Message
+from webcrawl.render.cdp import Connection, ConnectionLostError, Message, UnansweredError
 from webcrawl.render.engine import Answer, Ending, EngineError, Kind, LookUp, Pass, Rendering
 from webcrawl.render.isolation import Isolation
 from webcrawl.render.process_tree import usage_of
@@ -288,7 +288,8 @@ class _Run:
             if frame and requests == self._result.requests:
                 break
             self._is_settled = False
-            self._call("Page.captureScreenshot", clip=_PIXEL)
+            with suppress(UnansweredError):  # sometimes the frame is never drawn
+                self._call("Page.captureScreenshot", clip=_PIXEL)
             self._grant_time()
         return self._until_settled() or "settled"
 
@@ -324,7 +325,10 @@ class _Run:
         return "wall" if self._clock() - self._began > bounds.wall_secs else None
 
     def _take_snapshot(self) -> None:
-        world = self._call("Page.createIsolatedWorld", frameId=self._engine.tab)
+        # Without a name, each page would leave a world that is created again for all later ones.
+        world = self._call(
+            "Page.createIsolatedWorld", frameId=self._engine.tab, worldName="snapshot"
+        )
         returned = self._call(
             "Runtime.evaluate",
             expression=_SNAPSHOT % (self._page.bounds.nodes, self._page.bounds.bytes),
