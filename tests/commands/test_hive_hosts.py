@@ -173,7 +173,7 @@ def test_drones_that_died_or_were_stopped_continue_to_the_end(daemons, hosts, na
     assert allowed_urls(web[0].world, USER_AGENT) <= set(found)
     end = "again-1 ended with a checkpoint: finished: nothing is left to fetch"
     assert hive("status", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, end))
-    gone = "no drone of again runs"
+    gone = "no drone of again is running"
     assert hive("stop", "--hosts", hosts, *hive_name) == (0, dict.fromkeys(names, gone))
 
 
