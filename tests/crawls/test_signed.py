@@ -7,6 +7,7 @@ import gzip
 from contextlib import asynccontextmanager
 
 import pytest
+import warm
 from crawling import Simulation, access_log, finish, is_robots
 from local_hive import Hive
 from verifying import Verifier
@@ -46,6 +47,8 @@ def judge(web, said):
     assert {is_robots(hit) for hit in https} == {True, False}
     assert {hit.agent for hit in hits} == {"webcrawl-search/0.3 (search)"}
 
+    assert warm.scrapy("report", web.job).returncode == 0
+    assert (web.job / "report.html").exists()
     text = b"".join([said.encode(), *(map(content, web.job.rglob("*")))])
     assert text.count(b"\nSignature: sig1=:") > 5
     assert web.settings["CRAWLER_KEY_FILE"].read_bytes().splitlines()[1] not in text

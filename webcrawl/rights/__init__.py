@@ -1,1 +1,1 @@
-"""What a crawl is for, and what site owners allow for that purpose."""
+"""The purpose of a crawl, and the preferences of site owners for it."""

@@ -1,4 +1,4 @@
-"""What becomes of pages whose owner refuses the purpose of the crawl: RIGHTS_POLICY."""
+"""Treatment of pages whose owner refuses the purpose of the crawl: RIGHTS_POLICY."""
 
 from __future__ import annotations
 

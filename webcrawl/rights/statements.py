@@ -69,7 +69,7 @@ class Statement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Rights(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a crawl with CRAWL_PURPOSE said about itself, and what owners said, for one page.
+    """Proof that is stored with a page: purpose and agent as sent, and the owner's statements.
 
     purpose, agent: as sent.
     statements: the first is the line of robots.txt that allowed the URL; "" if no rule matched.

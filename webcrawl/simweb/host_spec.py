@@ -84,7 +84,7 @@ GUIDE_ROBOTS = tuple(
 
 
 class Rendering(StrEnum):
-    """What the scripts of a host do with its pages. The first five make the links of the pages."""
+    """Effect of a host's scripts on its pages. With the first five, the scripts make the links."""
 
     JSON = "json"  # fetch the links as JSON
     HISTORY = "history"  # the same document at every URL; changes the URL by the history API
