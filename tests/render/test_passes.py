@@ -41,7 +41,7 @@ def work(passes):
     """Make all passes that are due."""
     passes.work()
     while passes._running:
-        passes._running[0][2].result()
+        passes._running[0][1].result()
         passes.work()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from webcrawl.render.engine import Answer
@@ -31,10 +33,7 @@ def answer(body=b"1", status=200, **headers):
 
 def look_up(store, page, url=SCRIPT):
     """What an engine finds in a pass over *page*."""
-    store.begin_pass(page)
-    found = stored_answers(str(store.path / FILE))(url, "script")
-    store.end_pass(page, passes=1, failures=0, html=None, refused=[])
-    return found
+    return stored_answers(str(store.path / FILE))(page)(url, "script")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,30 @@ def test_a_stale_answer_is_asked_for_and_may_be_used_again(store):
     assert store.validators(SCRIPT) == {"If-None-Match": '"x"'}
     store.answer(SCRIPT, answer(b"", 304, Cache_Control="max-age=60"))
     assert look_up(store, OTHER).body == b"1"
+    keep(store, "http://c.test/")
     assert look_up(store, "http://c.test/").body == b"1"
+
+
+def test_a_page_keeps_what_it_used_while_others_ask_again(store):
+    keep(store, ONE)
+    for url in (SCRIPT, f"{SCRIPT}?of=one"):
+        store.need(ONE, url)
+    store.answer(SCRIPT, answer(Cache_Control="no-store"))
+    keep(store, OTHER)
+    assert look_up(store, OTHER) is None
+    assert store.need(OTHER, SCRIPT) == (True, True)
+    assert look_up(store, ONE).body == b"1"
+    assert look_up(store, OTHER) is None
+    store.answer(SCRIPT, answer(b"2", Cache_Control="max-age=1"))
+    assert look_up(store, OTHER).body == look_up(store, ONE).body == b"2"
+    # It was fresh when this page was fetched.
+    store.keep("http://c.test/", b"c", time.time() + 0.5, 0, b"exchange")
+    store.keep("http://d.test/", b"d", time.time() + 1.5, 0, b"exchange")
+    assert look_up(store, "http://c.test/").body == b"2"
+    assert look_up(store, "http://d.test/") is None
+    store.close()
+    store.open(forgets=False)
+    assert store.pending_of(ONE) == {f"{SCRIPT}?of=one"}
 
 
 def test_refusals_are_told_to_the_engine(store):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -104,8 +105,10 @@ class Passes:
         self.requests = 0
         # Pages with the times at which they stop waiting, in order.
         self._deadlines: deque[tuple[float, str]] = deque()
-        self._idle = [*workers]
-        self._running: list[tuple[RenderWorker, str, Future[Rendering]]] = []
+        self._idle: SimpleQueue[RenderWorker] = SimpleQueue()
+        for worker in workers:
+            self._idle.put(worker)
+        self._running: list[tuple[str, Future[Rendering]]] = []
         self._threads: ThreadPoolExecutor | None = None
 
     def open(self, *, forgets: bool, was_finished: Callable[[str, int], bool]) -> str:
@@ -281,10 +284,9 @@ class Passes:
 
     def work(self) -> None:
         """Collect the results of passes, and begin those that are due. Raises OSError."""
-        for ended in [one for one in self._running if one[2].done()]:
+        for ended in [one for one in self._running if one[1].done()]:
             self._running.remove(ended)
-            worker, url, future = ended
-            self._idle.append(worker)
+            url, future = ended
             self._end_pass(url, future.result())
 
         now = self._clock()
@@ -295,17 +297,24 @@ class Passes:
                 page.pending.clear()
                 self._check(url, page)
 
-        while self._idle and self._due:
+        # Each worker has another pass to go on with until the next call.
+        while self._due and len(self._running) < 2 * len(self._workers):
             url = next(iter(self._due))
             del self._due[url]
-            self._begin_pass(url, self._idle.pop())
+            self._begin_pass(url)
 
-    def _begin_pass(self, url: str, worker: RenderWorker) -> None:
+    def _begin_pass(self, url: str) -> None:
         assert self._threads is not None
         self._pages[url].is_running = True
-        self.store.begin_pass(url)
         order = Pass(url, self._answer_of(self.store.page(url).exchange))
-        self._running.append((worker, url, self._threads.submit(worker.render, order)))
+        self._running.append((url, self._threads.submit(self._render, order)))
+
+    def _render(self, order: Pass) -> Rendering:
+        worker = self._idle.get()
+        try:
+            return worker.render(order)
+        finally:
+            self._idle.put(worker)
 
     def _end_pass(self, url: str, rendering: Rendering) -> None:
         """Decide whether the page *url* is ready, or what it must wait for."""

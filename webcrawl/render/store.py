@@ -4,13 +4,16 @@ One SQLite file. It survives ``kill -9``, as each change is one transaction; aft
 deleted, and its pages are fetched again. The tables::
 
     pages    the exchange of each page that waits, and what its passes have given so far
-    needs    the names of the subresources that a page has requested
+    needs    the names of the subresources that a page has requested, and whether it got them
     answers  by name: a stored answer, the reason of a refusal, or the request that is under way
 
 The name of a subresource is its normalized URL without cache-busters. An answer is shared for as
 long as RFC 9111 lets a shared cache keep it: by max-age or Expires, or an hour if the server says
 nothing. Then its ETag or Last-Modified is used to ask whether it has changed. One that varies by
 more than Accept-Encoding, or may not be stored, serves only the pages that wait for it.
+
+All passes over a page may use an answer that was fresh when the page was fetched, or for which the
+page has waited. Otherwise an answer that gets old between two passes would cost a pass.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import shutil
 import sqlite3
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -31,7 +35,7 @@ from webcrawl.render.engine import Answer
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from webcrawl.render.engine import Kind, LookUp
@@ -50,18 +54,19 @@ _BUSTER = re.compile(
 )
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, key BLOB, since REAL, shape INTEGER,
-    exchange BLOB, passes INTEGER DEFAULT 0, failures INTEGER DEFAULT 0, running INTEGER DEFAULT 0,
-    html TEXT, refused BLOB);
-CREATE TABLE IF NOT EXISTS needs (page TEXT, name TEXT, PRIMARY KEY (page, name)) WITHOUT ROWID;
+    exchange BLOB, passes INTEGER DEFAULT 0, failures INTEGER DEFAULT 0, html TEXT, refused BLOB);
+CREATE TABLE IF NOT EXISTS needs (page TEXT, name TEXT, answered INTEGER,
+    PRIMARY KEY (page, name)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS needs_by_name ON needs (name);
 CREATE TABLE IF NOT EXISTS answers (name TEXT PRIMARY KEY, pending TEXT, refused TEXT,
     status INTEGER, headers BLOB, body BLOB, size INTEGER DEFAULT 0, stored_at REAL,
     fresh_until REAL DEFAULT 0);
 """
-_USABLE = """ FROM answers WHERE name = ? AND pending IS NULL AND (fresh_until > ? OR EXISTS
-    (SELECT 1 FROM needs JOIN pages ON pages.url = page WHERE needs.name = answers.name AND """
-_FOR_RUNNING = f"SELECT refused, status, headers, body{_USABLE} running))"
-_FOR_PAGE = f"SELECT 1{_USABLE} page = ?))"
+_USABLE = """ FROM answers WHERE name = :name
+    AND (fresh_until > (SELECT since FROM pages WHERE url = :page)
+    OR EXISTS (SELECT 1 FROM needs WHERE page = :page AND needs.name = :name AND answered))"""
+_FOR_PAGE = f"SELECT refused, status, headers, body{_USABLE}"
+_IS_USABLE = f"SELECT 1{_USABLE}"
 
 _decode_headers = msgpack_decoder(list[tuple[str, str]])
 _decode_refused = msgpack_decoder(list[tuple[str, str]])
@@ -104,21 +109,21 @@ def name_of(url: str) -> str:
     return f"{path}?{kept}" if kept else path
 
 
-def stored_answers(path: str) -> LookUp:
-    """Return the look-up in the store at *path*, for a worker process."""
+def stored_answers(path: str) -> Callable[[str], LookUp]:
+    """Return a function that returns the look-up of a page in the store at *path*."""
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10.0)
 
-    def look_up(url: str, kind: Kind) -> Answer | str | None:  # noqa: ARG001  # an engine's
+    def look_up(page: str, url: str, kind: Kind) -> Answer | str | None:  # noqa: ARG001  # an engine's
         name = name_of(url)
         if not name:
             return "scheme"
-        row = database.execute(_FOR_RUNNING, (name, wall_time())).fetchone()
+        row = database.execute(_FOR_PAGE, {"page": page, "name": name}).fetchone()
         if row is None:
             return None
         refused, status, headers, body = row
         return str(refused) if refused else Answer(status, _decode_headers(headers), body)
 
-    return look_up
+    return lambda page: partial(look_up, page)
 
 
 class RenderStore:
@@ -142,7 +147,6 @@ class RenderStore:
             self._database = database = sqlite3.connect(self.path / FILE, isolation_level=None)
             # A crash of the machine may damage the file, but then it is deleted.
             database.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; {_SCHEMA}")
-            database.execute("UPDATE pages SET running = 0")
             (self._size,) = database.execute("SELECT total(size) FROM answers").fetchone()
 
     def close(self) -> None:
@@ -170,10 +174,6 @@ class RenderStore:
         """Return the row of the page *url*, which must exist."""
         return SavedPage(*self._rows(_PAGE, [url])[0])
 
-    def begin_pass(self, url: str) -> None:
-        """Let a pass over the page *url* use the answers that were fetched for it."""
-        self._run("UPDATE pages SET running = 1 WHERE url = ?", (url,))
-
     def end_pass(
         self,
         url: str,
@@ -185,8 +185,7 @@ class RenderStore:
     ) -> None:
         """Record a pass. *html* is the result of the last one; None if the page still waits."""
         self._run(
-            "UPDATE pages SET running = 0, passes = ?, failures = ?, html = ?, refused = ?"
-            " WHERE url = ?",
+            "UPDATE pages SET passes = ?, failures = ?, html = ?, refused = ? WHERE url = ?",
             (passes, failures, html, msgspec.msgpack.encode(refused), url),
         )
 
@@ -203,9 +202,13 @@ class RenderStore:
         The answer must then come by ``answer`` or ``refuse``.
         """
         name = name_of(url)
-        usable = self._rows(_FOR_PAGE, (name, wall_time(), page))
-        self._run("INSERT OR IGNORE INTO needs VALUES (?, ?)", (page, name))
-        if usable:
+        is_usable = bool(self._rows(_IS_USABLE, {"page": page, "name": name}))
+        self._run(
+            "INSERT INTO needs VALUES (?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET answered = excluded.answered",
+            (page, name, is_usable),
+        )
+        if is_usable:
             return False, False
         if self.is_pending(url):
             return True, False
@@ -228,11 +231,8 @@ class RenderStore:
 
     def pending_of(self, page: str) -> set[str]:
         """Return the names of the subresources that *page* waits for."""
-        query = (
-            "SELECT name FROM needs JOIN answers USING (name)"
-            " WHERE page = ? AND pending IS NOT NULL"
-        )
-        return {name for (name,) in self._rows(query, (page,))}
+        rows = self._rows("SELECT name FROM needs WHERE page = ? AND NOT answered", (page,))
+        return {name for (name,) in rows}
 
     def pending(self) -> list[tuple[str, str]]:
         """Return the URLs to be fetched, each with a page that needs it; "" if none does."""
@@ -256,8 +256,8 @@ class RenderStore:
 
     def answer(self, url: str, answer: Answer) -> None:
         """Store *answer* for *url*, which is no longer pending."""
-        fields, now = _fields(answer.headers), wall_time()
-        fresh_until = now + _fresh_secs(fields, now)
+        now = wall_time()
+        fresh_until = _fresh_until(_fields(answer.headers), now)
         if answer.status == 304:  # not modified
             # Without a stored body nothing was asked, and the answer is useless.
             self._run(
@@ -265,6 +265,7 @@ class RenderStore:
                 " CASE WHEN body IS NULL THEN 'http_304' END WHERE name = ?",
                 (fresh_until, name_of(url)),
             )
+            self._note_answered(url)
             return
         self._set(
             url,
@@ -291,6 +292,10 @@ class RenderStore:
             f"UPDATE answers SET pending = NULL, {sets} WHERE name = ?",  # noqa: S608  # constants
             (*columns.values(), name),
         )
+        self._note_answered(url)
+
+    def _note_answered(self, url: str) -> None:
+        self._run("UPDATE needs SET answered = 1 WHERE name = ?", (name_of(url),))
 
     def _evict(self) -> None:
         """Delete answers until the rest fit: the oldest, but first those that no page needs."""
@@ -309,12 +314,12 @@ class RenderStore:
 
     # --- SQLite
 
-    def _rows(self, query: str, values: Iterable[Any] = ()) -> list[Any]:
+    def _rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         with self._errors():
             assert self._database is not None
-            return self._database.execute(query, tuple(values)).fetchall()
+            return self._database.execute(query, values).fetchall()
 
-    def _run(self, query: str, values: Iterable[Any] = ()) -> None:
+    def _run(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> None:
         self._rows(query, values)
 
     @contextmanager
@@ -338,8 +343,8 @@ def _fields(headers: list[tuple[str, str]]) -> dict[str, str]:
     return fields
 
 
-def _fresh_secs(fields: dict[str, str], now: float) -> float:
-    """Return for how many seconds an answer may be shared (RFC 9111, sections 3 and 4.2)."""
+def _fresh_until(fields: dict[str, str], now: float) -> float:
+    """Return until when an answer may be shared (RFC 9111, sections 3 and 4.2); 0 for never."""
     control = {
         name.strip().lower(): value.strip('" ')
         for name, _, value in (
@@ -355,10 +360,13 @@ def _fresh_secs(fields: dict[str, str], now: float) -> float:
     age = _number(fields.get("age", "")) or 0.0
     for name in ("s-maxage", "max-age"):
         if name in control:
-            return min((_number(control[name]) or 0.0) - age, _MAX_SECS)
-    if "expires" in fields:
-        return min(_epoch(fields["expires"], 0.0) - _epoch(fields.get("date", ""), now), _MAX_SECS)
-    return _USUAL_SECS
+            secs = (_number(control[name]) or 0.0) - age
+            break
+    else:
+        secs = _USUAL_SECS
+        if "expires" in fields:
+            secs = _epoch(fields["expires"], 0.0) - _epoch(fields.get("date", ""), now)
+    return now + min(secs, _MAX_SECS) if secs > 0 else 0.0
 
 
 def _number(text: str) -> float | None:

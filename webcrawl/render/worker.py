@@ -35,8 +35,9 @@ class RenderOrder(msgspec.Struct, frozen=True):
     """Input of the process: the engine, and where the stored answers are.
 
     ``path`` is Chromium's, "" for the one in PATH. ``store`` is ``module:function``; the function
-    is called with ``argument`` in the worker process and returns a LookUp. With ``check`` a hostile
-    page is rendered first.
+    is called with ``argument`` in the worker process. It returns another function, which is called
+    with the URL of each page and returns its LookUp. With ``check`` a hostile page is rendered
+    first.
     """
 
     store: str
@@ -148,7 +149,7 @@ def serve(pipe: Pipes) -> None:
                 engine.stop()
                 error, pages = _started(engine, check=False), 0
             if not error:
-                rendering = engine.render(page, stored)
+                rendering = engine.render(page, stored(page.url))
             is_large = rendering.memory > 0.75 * page.bounds.memory
             pages = _PAGES if rendering.ended != "settled" or is_large else pages + 1
             pipe.send_bytes(msgspec.msgpack.encode(rendering))
