@@ -155,6 +155,10 @@ def test_a_graph_and_statistics_are_made_of_an_archive(crawled, tmp_path):
     assert "is the job directory of a crawl" in done.stderr
 
 
+def test_it_does_not_render():
+    assert "replay renders no pages" in warm.scrapy("replay", "x.warc", "-s", "RENDER=all").stderr
+
+
 def test_a_module_that_cannot_be_closed_is_exit_code_1(crawled, tmp_path):
     done = replay(crawled, tmp_path, "Unfinished", code=1)
     assert "The module unfinished could not be closed: [Errno 28] no room" in done.stderr

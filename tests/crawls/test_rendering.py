@@ -65,6 +65,7 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
         "RENDER": "auto",
         "RENDER_ENGINE": engine,
         "RENDER_SHARE": 0.9,
+        "RENDER_PROCESSES": 2,
     }
     with simulated(tmp_path, "rendered", hosts=24, mean_pages=24.0, max_pages=40) as web:
         web.crawl(POLITENESS_MIN_DELAY=0.02, **settings)

@@ -95,6 +95,9 @@ held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
         IDLE | {"reads_seeds": True} | {} | starting | seeds are being read |
         RESTING | {"waits_for": "seeds"} | {} | nothing_left | waiting for seeds | add seeds
         IDLE | {} | {} | nothing_left | no URLs waiting | add seeds
+        IDLE | {"parked": {"rendering": 12}} | {} | rendering | 12 pages being rendered
+        | raise RENDER_PROCESSES if the machine has idle cores
+        RESTING | {"parked": {"rendering": 12}} | {} | politeness | PAUSED | MORE_HOSTS
         IDLE | {"parked": {"learned_trap": 430}} | {} | nothing_left
         | no URLs waiting, 430 parked by learned_trap | add seeds
     """,

@@ -92,6 +92,7 @@ def _source_paths(args: list[str], output: str | None) -> list[Path]:
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from scrapy.crawler import AsyncCrawlerProcess
+    from scrapy.settings import SETTINGS_PRIORITIES
 
     from webcrawl.clock import now
     from webcrawl.commands.crawl import crawl_to_end, quiet_lists
@@ -106,6 +107,10 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("--from cannot be negative")
     if opts.submit and not Path(opts.submit, "CURRENT").exists():
         raise UsageError(f"--submit: there is no job in {opts.submit}")
+    if settings.getpriority("RENDER") == SETTINGS_PRIORITIES["cmdline"]:
+        raise UsageError(
+            "replay renders no pages; it uses those that the crawl rendered: omit RENDER"
+        )
 
     paths = _source_paths(sources_or_job(args, settings), opts.output)
     sizes = [source_bytes(path) for path in paths]
