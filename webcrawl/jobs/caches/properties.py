@@ -23,7 +23,7 @@ class Properties(msgspec.Struct, frozen=True):
     distinct: the number of different URLs.
     repeated: the share of requests for URLs that were requested before.
     leaving: requests for links that leave the page's host, or in a hive its shard.
-    begun, ended: when the trace was recorded, in epoch seconds.
+    begun, ended: when the trace was recorded, in epoch seconds; 0 if unknown.
     exponent: the URL of rank r has about r ** -exponent times as many requests as the first.
     popularity: rank and number of requests of the URLs of ranks 1, 2, 4, 8, ...
     """
@@ -76,12 +76,13 @@ def text_of(facts: Properties) -> str:
         f"repeated      {facts.repeated:.1%} of the requests (no cache can hit more)",
         f"leaving       {facts.leaving:,} ({facts.leaving / facts.requests:.1%})",
     ]
-    begun, ended = (
-        time.strftime(_TIME_FORMAT, time.gmtime(epoch_secs))
-        for epoch_secs in (facts.begun, facts.ended)
-    )
+    if facts.ended:
+        begun, ended = (
+            time.strftime(_TIME_FORMAT, time.gmtime(epoch_secs))
+            for epoch_secs in (facts.begun, facts.ended)
+        )
+        lines.append(f"recorded      {begun} to {ended} UTC")
     lines += [
-        f"recorded      {begun} to {ended} UTC",
         f"popularity    roughly proportional to rank ** -{facts.exponent:.2f} (for repeated URLs)",
         *(f"  rank {rank:<12,} {count:>12,}" for rank, count in facts.popularity),
     ]
