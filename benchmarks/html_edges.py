@@ -1,7 +1,7 @@
 """The link graph of directories of HTML as an edge list: `python benchmarks/html_edges.py DIR...`
 
 Each directory is a host of its name, such as Debian's documentation packages unpacked with
-``dpkg -x PACKAGE.deb PACKAGE``. Writes ``source target`` lines for `scrapy urltrace --crawl`: links
+``dpkg -x PACKAGE.deb PACKAGE``. Writes ``source target`` lines for crawl_graph.py: links
 as a crawl finds them, each URL once a page. How many each page has in common with the one before
 it, a host's menus, is said for each directory.
 """

@@ -1,6 +1,6 @@
 """A synthetic web by the figures of Broder, Najork and Wiener: `python benchmarks/paper_web.py`.
 
-Writes an edge list of ``source target`` lines for `scrapy urltrace --crawl`; the same options make
+Writes an edge list of ``source target`` lines for crawl_graph.py; the same options make
 the same web. From the paper: pages have 62.55 links in the mean and 23 in the median, three in ten
 of them repeats of one on the page, and 81.5 % stay in their host. One URL in 6.5 is a page with
 links. What the paper does not give: popularity by rank, within a host and of hosts, falls with the

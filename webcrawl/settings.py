@@ -412,8 +412,6 @@ FTP_PASSWORD = ""
 GOPHER_PORTS = [70, 7070]
 # Name servers, each as address or address:port; empty: those of the system.
 DNS_SERVERS: list[str] = []
-# A class with a method async addresses(name), used instead of them: docs/howto/write-a-part.md.
-DNS_CLIENT_CLASS = ""
 # A file like /etc/hosts that takes precedence over it; read once, at the start.
 HOSTS_FILE = ""
 # Seconds without an answer until a query is repeated, doubled each time. It is sent three times.

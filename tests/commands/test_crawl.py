@@ -345,13 +345,6 @@ def test_a_crawl_outlives_its_standard_error(command, tmp_path):
 # --- settings and directories
 
 
-class NotAsync:
-    """No DNS client."""
-
-    def addresses(self, name):
-        return [name], 60
-
-
 @pytest.mark.parametrize(
     ("settings", "parts"),
     [
@@ -364,12 +357,7 @@ class NotAsync:
             {"FRONTIER_FRONT_END": "builtins.dict"},
             ["FRONTIER_FRONT_END", "lacks size, def open, def push"],
         ),
-        ({"DNS_CLIENT_CLASS": f"{__name__}.NotAsync"}, ["lacks async def addresses"]),
         ({"URL_FILTERS": "mine.Filter"}, ["URL_FILTERS must be a dictionary (JSON), not"]),
-        (
-            {"DNS_CLIENT_CLASS": "builtins.dict", "DNS_SERVERS": "127.0.0.1"},
-            ["Set either DNS_SERVERS or DNS_CLIENT_CLASS"],
-        ),
         ({"HOSTS_FILE": "/proc/version"}, ["HOSTS_FILE", "line 1 does not begin with an address"]),
         ({"POLITENESS_POLICY": 5}, ["POLITENESS_POLICY", "cannot be loaded"]),
         ({"SEEN_ELIMINATOR": "webcrawl.crawl.links.submission.LinkSubmitter"}, ["SEEN_ELIMINATOR"]),

@@ -170,7 +170,6 @@ _OTHERS_REFUSED = dict(
     table("""
     DNS_SERVERS                 | 127.0.0.1:80000
     FEEDS                       | {"x.zz": {"format": "zz"}}
-    DNS_CLIENT_CLASS            | no.such
     FRONTIER_FRONT_END          | no.such
     FRONTIER_PRIORITIZER        | no.such
     FRONTIER_SELECTOR           | no.such

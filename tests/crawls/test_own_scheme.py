@@ -1,4 +1,4 @@
-"""Crawls with parts of docs/howto/write-a-part.md: a scheme, hosts files, a DNS client."""
+"""Crawls with parts of docs/howto/write-a-part.md: a scheme, hosts files."""
 
 import asyncio
 import itertools
@@ -13,7 +13,6 @@ import trustme
 import warm
 from crawling import ROOT, crawl_of_urls, printed, stats_of
 from fastwarc.warc import ArchiveIterator, WarcRecordType
-from linked_site import Answer, served
 from loopback import raw_server
 
 MIN_DELAY = 0.3
@@ -108,32 +107,3 @@ async def test_a_host_that_a_hosts_file_puts_on_a_private_address_is_not_contact
         ALLOW_PRIVATE_ADDRESSES=0,
     )
     assert set(outcomes_of(job).values()) == {"address_forbidden"}
-
-
-async def test_a_dns_client_answers_in_place_of_name_servers(tmp_path):
-    queries = []
-
-    async def doh(reader, writer):
-        query = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ", 2)[1].partition("?")[2]
-        queries.append(query)
-        answer = {"Status": 0 if "a.test" in query else 3}
-        if "a.test&type=A" in f"{query}" and "AAAA" not in query:
-            answer["Answer"] = [{"type": 5, "data": "x.test.", "TTL": 9}]
-            answer["Answer"].append({"type": 1, "data": "127.0.0.1", "TTL": 300})
-        body = json.dumps(answer).encode()
-        writer.write(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        await writer.drain()
-
-    job = tmp_path / "job"
-    async with served({"a.test/": Answer(b"hello")}) as sites, raw_server(doh) as server:
-        await crawl(
-            job,
-            [f"http://a.test:{sites.port}/", "http://gone.test/"],
-            "",
-            DNS_CLIENT_CLASS="example_parts.DnsOverHttps",
-            DOH_URL=f"http://127.0.0.1:{server.port}/resolve",
-        )
-        assert sites.pages_asked == ["a.test/"]
-    assert queries.count("name=a.test&type=A") == 1
-    assert outcomes_of(job)["http://gone.test/"] == "dns_not_found"
-    assert stats_of(job)["dns/queries"] >= 2

@@ -17,8 +17,9 @@ from text_tables import table, words
 ROOT = Path(__file__).resolve().parents[2]
 #: What other benchmarks run or import, and what has a test of its own.
 OTHERS = words("""
-    crawl_once.py crawlee_once.py floor_once.py rows.py scale_crawl.py silkworm_once.py webs.py
-    bench_freshness.py bench_projection.py page_instructions.py paper_web.py soak_visits.py
+    crawl_graph.py crawl_once.py crawlee_once.py floor_once.py rows.py scale_crawl.py
+    silkworm_once.py webs.py bench_freshness.py bench_projection.py page_instructions.py
+    paper_web.py soak_visits.py
 """)
 RUNS = dict(
     table("""

@@ -29,8 +29,15 @@ def edges(tmp_path_factory):
 def hit_rates(edges, hosts, policies):
     """By policy and size, of a crawl with *hosts* in turn."""
     trace, file = edges.with_name(f"{hosts}.trace"), edges.with_name(f"{hosts}.csv")
-    queues = f"FRONTIER_BACK_QUEUES={hosts}"
-    printed("urltrace", edges, "--crawl", trace, "-s", queues)
+    script = [
+        sys.executable,
+        ROOT / "benchmarks/crawl_graph.py",
+        edges,
+        trace,
+        "--queues",
+        f"{hosts}",
+    ]
+    subprocess.run(script, check=True)
     words = ["--policies", policies, "--sizes", "2^4..2^15", "--csv", file]
     printed("cachelab", trace, *words)
     rates = defaultdict(dict)

@@ -1,11 +1,10 @@
 """Measure how well URL caches of each policy and size would do on a URL trace.
 
-TRACE is a file that a crawl with -s URL_TRACE=TRACE has written, or text (plain or gzip) with one
-URL or number per line. Prints the miss rates by size and policy, and the critical region of LRU:
-below it a cache is much worse, above it hardly better.
+TRACE is a file that a crawl with -s URL_TRACE=TRACE has written. Prints the miss rates by size and
+policy, and the critical region of LRU: below it a cache is much worse, above it hardly better.
 
---csv FILE gets policy, size, requests and hits. If the trace marks URLs that leave the page's host,
-FILE-cross.csv gets the same for these URLs only. `scrapy report` draws JOBDIR/cachelab.csv.
+--csv FILE gets policy, size, requests and hits. FILE-cross.csv gets the same for the URLs that
+leave the page's host only.
 
 Examples:
   scrapy cachelab crawls/web/trace
@@ -62,12 +61,12 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
     from webcrawl.jobs.caches.figures import miss_figures, trace_figures
     from webcrawl.jobs.caches.laboratory import CacheSimulation, policies_of, region_text, sizes_of
     from webcrawl.jobs.caches.measurements import STREAMS, stream_file, text_of, write_csv
-    from webcrawl.jobs.caches.trace_files import trace_of
     from webcrawl.jobs.report.page import write_drawings
+    from webcrawl.seen.url_trace import read_trace
 
     policies, sizes, texts = policies_of(opts.policies), sizes_of(opts.sizes), []
+    trace = read_trace(Path(args[0]))
     with progress("requests") as on_progress:
-        trace = trace_of(Path(args[0]), on_progress=on_progress)
         for suffix, stream in STREAMS.items():
             fps = trace.fps[trace.leaves] if suffix else trace.fps
             if not len(fps):

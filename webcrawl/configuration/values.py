@@ -6,7 +6,6 @@ project uses only one part of webcrawl, its default in webcrawl/settings.py is u
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from json import JSONDecodeError
@@ -187,13 +186,11 @@ def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **va
     except (TypeError, NotConfigured) as error:
         raise FatalError(f"{name} is {path!r}, which cannot be used: {error}.") from error
 
-    is_async = inspect.iscoroutinefunction
-    # The missing methods as they would be written, such as "async def addresses".
+    # The missing methods as they would be written, such as "def push".
     missing = [
-        "async " * is_async(model) + "def " * callable(model) + method
+        "def " * callable(model) + method
         for method, model in vars(like).items()
-        if method[0] != "_"
-        and (not hasattr(part, method) or is_async(getattr(part, method)) != is_async(model))
+        if method[0] != "_" and not hasattr(part, method)
     ]
     if missing:
         raise FatalError(f"{name} is {path!r}, which lacks {', '.join(missing)}.")

@@ -47,7 +47,7 @@ Modules:
 - bloom and bloom_file: Nielsen's set
 - url_log (U), drain (reads new URLs from U), background (the worker), snapshots
 - content: the content-seen test, which uses the same runs but answers immediately
-- seen_view and run_scan: for other processes
+- seen_view: for other processes
 - url_trace: a log of all links, for comparing caches
 """
 

@@ -42,6 +42,8 @@ _HEAD = struct.Struct("<4sId")
 _MAGIC = b"URLT"
 _MAX_LINKS = 1 << 12
 _MAX_SECS = 1.0
+# The largest trace that is read: 2^28 links and more.
+_MAX_BYTES = 9 << 28
 
 
 class UrlTrace:
@@ -118,13 +120,15 @@ class Trace(NamedTuple):
 def read_trace(path: Path) -> Trace:
     """Read the trace *path*: 9 bytes of memory per link, twice that while reading.
 
-    Raises FatalError if it is not a trace.
+    Raises FatalError if it is not a trace, has no links, or is larger than 2.4 GB.
     """
-    fps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
-    leaves: list[NDArray[np.bool_]] = [np.zeros(0, dtype=np.bool_)]
+    fps: list[NDArray[np.uint64]] = []
+    leaves: list[NDArray[np.bool_]] = []
     times: list[float] = []
     seed = 0
     try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise FatalError(f"The URL trace {path} is larger than 2.4 GB: name a smaller one.")
         for _, payload in read_records(path):
             magic, count, at = _HEAD.unpack_from(payload)
             if magic != _MAGIC:
@@ -140,8 +144,9 @@ def read_trace(path: Path) -> Trace:
         raise FatalError(f"The URL trace cannot be read: {error}.") from error
     except (struct.error, ValueError) as error:
         raise FatalError(f"{path} is not a URL trace: {error}.") from error
-    begun, ended = (times[0], times[-1]) if times else (0.0, 0.0)
-    return Trace(np.concatenate(fps), np.concatenate(leaves), begun, ended, seed)
+    if not times:
+        raise FatalError(f"The URL trace {path} has no links: name another one.")
+    return Trace(np.concatenate(fps), np.concatenate(leaves), times[0], times[-1], seed)
 
 
 def most_popular(fps: NDArray[np.uint64], limit: int) -> list[int]:

@@ -10,15 +10,12 @@ import random
 import numba
 import numpy as np
 import pytest
-import warm
 from crawling import printed
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_report import line, report_of, write_log
 from text_tables import cases
 
 from webcrawl.errors import FatalError
-from webcrawl.jobs.caches.measurements import Measurement, write_csv
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.caches.plain import LruCache, RandomCache, StaticCache
 from webcrawl.seen.url_trace import UrlTrace
@@ -181,29 +178,3 @@ def test_the_command_measures_all_requests_and_those_that_leave(tmp_path, compil
         for row in found:
             if row["policy"] != "random" or not compiled:
                 assert int(row["hits"]) == expected[row["policy"], int(row["size"])]
-
-
-def test_the_report_draws_the_measurements_that_are_in_the_job(tmp_path):
-    found = [Measurement("min", 1, 8, 2), Measurement("min", 9, 8, 4)]
-    found += [Measurement("lru", 1, 8, 2), Measurement("lru", 9, 8, 3)]
-    write_csv(found, tmp_path / "cachelab.csv")
-    write_csv([Measurement("clock", 4, 10, 10)], tmp_path / "cachelab-cross.csv")
-    write_log(tmp_path, [line("http://h.test/", "http_200", 1e9)])
-    misses, to_min, cross = report_of(tmp_path).sections["Caches of URLs"]
-    assert misses.table.rows == [(1, "75", "75"), (9, "50", "62.5")]
-    assert to_min.table.rows == [(1, "1", "1"), (9, "1", "1.25")]
-    assert cross.table.rows == [(4, "0")]
-    for damaged in ("", "policy,size,requests,hits\nlru,1,8\n", "\xff", "a,b,c,d\nlru,1,8,9\n"):
-        (tmp_path / "cachelab.csv").write_text(damaged, "latin-1")
-        assert len(report_of(tmp_path).sections["Caches of URLs"]) == 1
-
-
-def test_a_trace_that_cannot_be_replayed_is_one_sentence(tmp_path):
-    (tmp_path / "empty").write_bytes(b"")
-    (tmp_path / "cut.gz").write_bytes(b"\x1f\x8b\x08\0")
-    (tmp_path / "long").write_bytes(b"http://a.test/\n" + b"x" * 70_000 + b"\ny\n")
-    said = {"empty": "is empty", "cut.gz": "cannot be read", "long": "longer than 65,536 bytes"}
-    for name, sentence in said.items():
-        run = warm.scrapy("cachelab", tmp_path / name, env=UNCOMPILED)
-        assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
-        assert sentence in run.stderr

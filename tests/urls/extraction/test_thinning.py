@@ -115,12 +115,9 @@ def test_thinned_page_has_the_same_links_and_texts(html):
         <svg><title/><path/></svg><a href=/x>x</a>
         <svg viewBox='0 0'><style/><a href=/x>x</a></svg><a href=/y>y</a>
         <svg/><title><a href=/no></title><a href=/x>x</a>
-        <svg><g><p><style><a href=/no></style><a href=/x>x</a>
-        <svg><font color=red><xmp><a href=/no></xmp><a href=/x>x</a>
         <svg><font><xmp/><a href=/x>x</a>
         <svg><![CDATA[<a href=/no>]]><a href=/x>x</a></svg><![CDATA[<a href=/no>]]>
         <svg><![CDATA[</svg>]]></ ><!x><template><a href=/x>x</a></template></svg><a href=/y>y</a>
-        <math><mi><title><a href=/no></title></mi><mtext/><style/><a href=/x>x</a></math>
         <svg><svg></svg><title/><a href=/x>x</a></svg><script><a href=/no></script>
         <svg><iframe src=/f /><a href=/x>x</a></svg>
         <!-- --!><a href=/x>x</a><!--> --><a href=/y>y</a><!---><a href=/z>z</a>
@@ -135,7 +132,6 @@ def test_thinned_page_has_the_same_links_and_texts(html):
         <a href=/x>one<!-- c -->two<script>s</script>three</a>
         """),
     "<a\nhref=/x>one</a\n><A\tHREF=/y>two</A >",
-    "<svg><desc><textarea><a href=/no></textarea></desc><title>t</title></svg><a href=/x>x</a>",
     f"<iframe title='{'x' * SAFE_TAG_BYTES}' src=/f>in</iframe><a href=/x>x</a>",
 )
 def test_corner_cases_are_read_as_the_parser_reads_them(html):

@@ -9,25 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webcrawl.jobs.caches.measurements import FILE, STREAMS, read_csv, stream_file
+from webcrawl.jobs.caches.measurements import STREAMS
 from webcrawl.jobs.report.chart import lines
 from webcrawl.jobs.report.figures import Figure, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from webcrawl.jobs.caches.measurements import Measurement
-
-
-def of_job(jobdir: Path) -> list[Figure]:
-    """Return the figures for the measurements that are stored in *jobdir*."""
-    figures = []
-    for suffix in STREAMS:
-        figures += miss_figures(read_csv(stream_file(jobdir / FILE, suffix)), suffix)
-    return figures
 
 
 def miss_figures(measurements: Sequence[Measurement], suffix: str) -> list[Figure]:

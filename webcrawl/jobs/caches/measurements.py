@@ -9,11 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-#: The file in a job directory from which the report takes cache measurements.
-FILE = "cachelab.csv"
 #: The two traces of the paper, the full trace and the cross sub-trace, by suffix of the file name.
 STREAMS = {"": "all links", "-cross": "links that leave the page's host"}
-_MAX_BYTES = 1 << 24
 
 
 class Measurement(NamedTuple):
@@ -41,20 +38,6 @@ def write_csv(measurements: Iterable[Measurement], path: Path) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Measurement._fields)
         writer.writerows(measurements)
-
-
-def read_csv(path: Path) -> list[Measurement]:
-    """Read the measurements in *path*; [] if the file is missing or damaged."""
-    try:
-        with path.open(newline="", encoding="ascii") as file:
-            heading, *rows = csv.reader(file.read(_MAX_BYTES).splitlines())
-        measurements = [Measurement(policy, *map(int, row)) for policy, *row in rows]
-    except (OSError, ValueError, TypeError, csv.Error):
-        return []
-    is_valid = all(
-        entry.size > 0 and 0 <= entry.hits <= entry.requests > 0 for entry in measurements
-    )
-    return measurements if tuple(heading) == Measurement._fields and is_valid else []
 
 
 def text_of(measurements: Sequence[Measurement]) -> str:

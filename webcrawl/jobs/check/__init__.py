@@ -14,8 +14,9 @@ a job, restore a kept checkpoint (restore.py).
 
 Invariants:
 
-1. A damaged record is found wherever it is, and so is every good record after it (storage/scan.py).
-   Only in the log of host records is damage taken for a torn end, because SQLite does the same.
+1. The first damaged record of each file is found wherever it is; nothing after it in that file is
+   read, because the crawl does not read it either. Only in the log of host records is damage taken
+   for a torn end, because SQLite does the same.
 2. Memory does not grow with the job: it holds one record, and the first ``MOST`` findings.
 3. If the process dies during a restore, the job can be restored again.
 """

@@ -1,4 +1,4 @@
-"""Collects the findings of a check, and finds gaps in record logs."""
+"""Collects the findings of a check, and checks record logs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
+from isal import isal_zlib
 
 from webcrawl.configuration.decoding import UndecodableError
-from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError
-from webcrawl.storage.scan import Gap, scan_records
+from webcrawl.storage.record_log import (
+    FRAME,
+    HEADER_SIZE,
+    MAGIC,
+    CorruptRecordError,
+    read_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+_CRC_START = isal_zlib.crc32(MAGIC)
 #: Most findings, and most notes, that are kept. All are counted.
 MOST = 1000
 #: Consequence of a damaged snapshot.
@@ -121,22 +128,30 @@ class Findings:
     ) -> None:
         """Check the records in the file *path* from *start* to *end*, and add what is damaged.
 
-        Damage is a gap between records, or a record for which *parse* raises ValueError. Without an
-        *end*, the records were written since the checkpoint, and a torn end is only noted.
+        A record for which *parse* raises ValueError is damaged, too. Nothing is read after the
+        first unreadable record, because the crawl does not read it either. Without an *end*, the
+        records were written since the checkpoint, and a torn end is only noted.
         """
-        for piece in scan_records(path, start=start, end=end):
-            self.on_progress(piece.end - piece.start)
-            if not isinstance(piece, Gap):
+        size = path.stat().st_size if path.exists() else 0
+        if end is None and size < HEADER_SIZE:
+            return
+        offset, limit = start, size if end is None else end
+        try:
+            for record_end, payload in read_records(path, start=start, end=limit):
+                self.on_progress(record_end - offset)
                 try:
-                    parse(piece.payload)
+                    parse(payload)
                 except ValueError as error:
-                    self.add(path, piece.start, str(error), consequence)
-            elif end is not None:
-                self.add(path, piece.start, unreadable(piece), consequence)
-            elif piece.is_torn:
-                self.note(path, piece.start, unreadable(piece), CUT)
+                    self.add(path, offset, str(error), consequence)
+                offset = record_end
+        except CorruptRecordError as error:
+            what = f"{error.why}; {limit - offset:,} bytes cannot be read"
+            if end is not None:
+                self.add(path, error.offset, what, consequence)
+            elif error.why.startswith("the file ends") and _is_torn(path, offset):
+                self.note(path, error.offset, what, CUT)
             else:
-                self.add_since(path, piece.start, unreadable(piece), consequence)
+                self.add_since(path, error.offset, what, consequence)
 
     def _finding(self, file: Path, offset: int, what: str, consequence: str) -> Finding:
         """Return a finding in the current part, with *file* relative to the job directory."""
@@ -144,6 +159,16 @@ class Findings:
         return Finding(self.part, name, offset, what, consequence)
 
 
-def unreadable(gap: Gap) -> str:
-    """Say why *gap* cannot be read, and how large it is."""
-    return f"{gap.why}; {gap.end - gap.start:,} bytes cannot be read"
+def _is_torn(path: Path, start: int) -> bool:
+    """Return whether the end of *path* from byte *start* on may be a single incomplete record.
+
+    It may not be one if it contains a complete record, or if only the length is damaged.
+    """
+    data = memoryview(path.read_bytes())[start:]
+    for offset in range(len(data) - FRAME.size):
+        length, crc = FRAME.unpack_from(data, offset)
+        begin = offset + FRAME.size
+        may_be_record = not offset or 0 < length <= len(data) - begin
+        if may_be_record and isal_zlib.crc32(data[begin:][:length], _CRC_START) == crc:
+            return False
+    return True

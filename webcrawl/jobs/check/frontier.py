@@ -8,9 +8,8 @@ from webcrawl.frontier.done_log import done_log_files, records_in
 from webcrawl.frontier.entry import decode
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot
-from webcrawl.jobs.check.findings import unreadable
-from webcrawl.storage.fifo import FifoSnapshot, length_of, unpack_frame
-from webcrawl.storage.scan import Gap, scan_fifo
+from webcrawl.storage.fifo import FifoSnapshot, length_of, read_fifo
+from webcrawl.storage.record_log import CorruptRecordError, unpack_many
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -55,32 +54,27 @@ def _queues_on_disk(
 
 def _check_queue(name: str, path: Path, fifo: FifoSnapshot, findings: Findings) -> None:
     """Check the files of the queue *name* in *path*, and add what is damaged to *findings*."""
-    damaged: list[tuple[Path, int, str]] = []
-    readable = 0
-    for file, piece in scan_fifo(path, fifo):
-        findings.on_progress(piece.end - piece.start)
-        if isinstance(piece, Gap):
-            damaged.append((file, piece.start, unreadable(piece)))
-            continue
-
+    damaged: list[CorruptRecordError] = []
+    readable, length = 0, length_of(fifo)
+    for packed in read_fifo(path, fifo, damaged.append):
+        findings.on_progress(len(packed))
         try:
-            items = unpack_frame(piece.payload)
+            items = unpack_many(packed)
             for item in items:
                 decode(item)
         except ValueError as error:
-            damaged.append((file, piece.start, str(error)))
-            continue
-        readable += len(items)
+            damaged.append(CorruptRecordError(path, 0, str(error)))
+        else:
+            readable += len(items)
 
     # Damage may be anywhere in a queue, so its consequence is known only now.
-    missing = fifo.overflow - readable
+    missing = length - readable
     if missing and not damaged:
-        problem = f"{readable:,} entries instead of {fifo.overflow:,}"
-        damaged.append((path, 0, problem))
-    length = counted(length_of(fifo), "URL")
-    consequence = f"{missing:,} of {length} waiting in {name} cannot be read"
-    for file, offset, problem in damaged:
-        findings.add(file, offset, problem, consequence)
+        problem = f"{readable:,} entries instead of {length:,}"
+        damaged.append(CorruptRecordError(path, 0, problem))
+    consequence = f"{missing:,} of {counted(length, 'URL')} waiting in {name} cannot be read"
+    for damage in damaged:
+        findings.add(damage.path, damage.offset, damage.why, consequence)
 
 
 def _check_done_log(path: Path, first: int, findings: Findings) -> None:

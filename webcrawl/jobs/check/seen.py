@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.content import ContentSnapshot
 from webcrawl.seen.levels import run_path
-from webcrawl.seen.run_scan import scan_run
+from webcrawl.seen.runs import BLOCK_BYTES, Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import log_path, parse_record
 from webcrawl.storage.record_log import HEADER_SIZE, count_packed
@@ -85,10 +86,9 @@ def check_content(path: Path, snapshot: bytes, findings: Findings) -> None:
 def _check_runs(
     path: Path, runs: Sequence[tuple[int, int]], findings: Findings, consequence: str
 ) -> None:
-    """Check each of *runs*, a number and a count: its header, its index, and its blocks."""
+    """Check each of *runs*, a number and a count, up to its first damaged block."""
     for number, count in runs:
         file = run_path(path, number)
-        for block in scan_run(file, count=count):
-            findings.on_progress(block.size)
-            if block.damage:
-                findings.add(file, block.offset, block.damage, consequence)
+        with findings.catching(file, consequence), closing(Run.open(file, count=count)) as run:
+            for _ in run.chunks(blocks=1):
+                findings.on_progress(BLOCK_BYTES)

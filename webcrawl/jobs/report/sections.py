@@ -12,7 +12,6 @@ from shutil import disk_usage
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import Counts, module_failures, short, size
-from webcrawl.jobs.caches import figures as cache_figures
 from webcrawl.jobs.report import breakdowns, now
 from webcrawl.jobs.report.figures import (
     UNKNOWN,
@@ -96,7 +95,6 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
                 now.commands_table(crawl),
                 _cost(crawl, price),
             ],
-            **({"Caches of URLs": caches} if (caches := cache_figures.of_job(crawl.path)) else {}),
         },
     )
 

@@ -22,11 +22,9 @@ from scrapy import signals
 
 from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import part_of, positive
+from webcrawl.configuration.values import positive
 from webcrawl.doctor.histogram import latencies_of
-from webcrawl.errors import FatalError
 from webcrawl.net.dns import wire as dnswire
-from webcrawl.net.dns.client import ClientQuestions, DnsClient
 from webcrawl.net.dns.hosts_file import hosts_of
 from webcrawl.net.dns.query import DnsResult, NameServers, Unanswered
 from webcrawl.net.dns.servers import SystemServers, server_address
@@ -97,7 +95,7 @@ class Resolver:
     called after each lookup at the servers with the seconds that it took.
     """
 
-    servers: NameServers | ClientQuestions
+    servers: NameServers
     cache_size: int
     hosts: Mapping[str, list[str]] = field(default_factory=dict)
     clock: TimeSource = now
@@ -121,26 +119,18 @@ class Resolver:
     def from_crawler(cls, crawler: Crawler) -> Resolver:
         """Create a resolver from the settings of *crawler*.
 
-        They are DNS_SERVERS or DNS_CLIENT_CLASS, DNS_QUERY_TIMEOUT_SECS, HOSTS_FILE, and the share
-        of names in MEMORY_BUDGET. If neither of the first two is set, the name servers of
-        /etc/resolv.conf are used. Raises FatalError with one sentence for an invalid value.
+        They are DNS_SERVERS, DNS_QUERY_TIMEOUT_SECS, HOSTS_FILE, and the share of names in
+        MEMORY_BUDGET. Without DNS_SERVERS, the name servers of /etc/resolv.conf are used. Raises
+        FatalError with one sentence for an invalid value.
         """
         settings = crawler.settings
         addresses = [server_address(text) for text in settings.getlist("DNS_SERVERS")]
-        timeout = positive(settings, "DNS_QUERY_TIMEOUT_SECS")
-        servers: NameServers | ClientQuestions
-        if path := settings.get("DNS_CLIENT_CLASS"):
-            if addresses:
-                raise FatalError("Set either DNS_SERVERS or DNS_CLIENT_CLASS, not both.")
-            client = part_of(crawler, "DNS_CLIENT_CLASS", path, like=DnsClient)
-            servers = ClientQuestions(client, timeout=timeout, tries=_TRIES)
-        else:
-            servers = NameServers(
-                servers=(lambda: addresses) if addresses else SystemServers().current,
-                timeout=timeout,
-                tries=_TRIES,
-                rng=secret_generator("message ids"),
-            )
+        servers = NameServers(
+            servers=(lambda: addresses) if addresses else SystemServers().current,
+            timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS"),
+            tries=_TRIES,
+            rng=secret_generator("message ids"),
+        )
         return cls(
             servers=servers,
             cache_size=size_of(settings, "names"),

@@ -66,15 +66,6 @@ class DnsAnswer(NamedTuple):
     alias: bytes | None
 
 
-def text_of(name: bytes) -> str:
-    """Return the host name that *name*, in wire form, stands for."""
-    labels, rest = [], name
-    while rest[:1].strip(b"\0"):
-        labels.append(rest[1 : 1 + rest[0]])
-        rest = rest[1 + rest[0] :]
-    return b".".join(labels).decode("ascii", "replace")
-
-
 def wire_name(host: str) -> bytes:
     """Return *host* (ASCII, no trailing dot) in wire form: a sequence of labels in lower case.
 

@@ -12,7 +12,8 @@ thousand times as many attributes as allowed.
 The price: a tag inside a quoted attribute of another tag counts as a tag, an ``<image>`` in SVG
 counts as an ``<img>``, and every template with ``shadowrootmode`` counts as a shadow root. Other
 templates, comments, scripts and other raw text are skipped as in the standard; within SVG and
-MathML (``foreign``) there is no raw text.
+MathML there is no raw text. These last until their end tag: HTML inside them, or a tag of HTML that
+ends them in the standard, is not recognized. Then more links may be found than there are.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from webcrawl.urls.extraction.foreign import Foreign
 from webcrawl.urls.extraction.tokens import (
     ATTRIBUTE,
     FINISHED,
@@ -86,6 +86,7 @@ _MORE_CLOSED = frozenset((b"object", b"form", b"video", b"audio"))
 _FOREIGN_ROOTS = (b"svg", b"math", b"/svg", b"/math")
 # Elements that count only in the document, and not in a shadow root.
 _HEAD = re.compile(rb"<(?:base|meta)\b", re.IGNORECASE)
+_FOREIGN_ROOT = re.compile(rb"<(/?)(svg|math)(?=[\t\n\f\r />])(?![^<>]*/>)", re.IGNORECASE)
 _MAY_HAVE_BACKGROUND = re.compile(rb"background\s*+=")
 _BACKGROUND = re.compile(
     rb"(?:body|table|tbody|td|tfoot|th|thead|tr)[\t\n\f\r /][^>]*?background\s*+=", re.IGNORECASE
@@ -175,7 +176,8 @@ class _Thinning:
         )
         self._raw_links = frozenset(name.encode() for name in elements & {"script"}) | {b"iframe"}
         self._dropped = _dropped(self._raw_links | {b"style"} if styles else self._raw_links)
-        self._foreign = Foreign(body)
+        # Number of open elements of each kind of foreign content.
+        self._foreign = {b"svg": 0, b"math": 0}
         self._budget = _CONTINUATIONS
         self._pieces: list[bytes] = []
         self._kept_tags = 0
@@ -204,7 +206,7 @@ class _Thinning:
             self._skip_raw_text,
             self._skip_bogus_comment,
         ]
-        foreign, is_complete = self._foreign, _COMPLETE_BEFORE.match
+        is_complete = _COMPLETE_BEFORE.match
         position = 0
         has_foreign = False
         blocks = _candidates(body, self._elements, every=self._examines_all)
@@ -223,7 +225,7 @@ class _Thinning:
                 position = _next_tag(body, start + 1)  # in an attribute of the previous tag
                 continue
             if mark == _FOREIGN:
-                foreign.note_root(start)
+                self._note_root(start)
                 has_foreign = True
                 if not self._examines_all:
                     position = start  # the text after it is kept like that after any tag
@@ -241,6 +243,17 @@ class _Thinning:
         page = b"".join(pieces)
         # Links in SVG may use XLink, which has no meaning outside SVG.
         return page.replace(b" xlink:href=", b" href=") if has_foreign else page
+
+    def _note_root(self, start: int) -> None:
+        """Record that foreign content begins or ends at *start*, unless it is another tag."""
+        match = _FOREIGN_ROOT.match(self._body, start)
+        if match is not None:
+            name = match[2].lower()
+            self._foreign[name] = max(0, self._foreign[name] + (-1 if match[1] else 1))
+
+    def _is_foreign(self) -> bool:
+        """Return whether the current position is in SVG or MathML."""
+        return any(self._foreign.values())
 
     def _skip_tag(self, start: int) -> int:
         """Drop the tag at *start*, unless its style is a link; keep the text inside an anchor.
@@ -304,7 +317,7 @@ class _Thinning:
 
     def _keep_base(self, start: int) -> int:
         """Keep the ``<base>`` at *start*, unless it is in SVG or MathML."""
-        return self._skip_tag(start) if self._foreign.is_foreign(start) else self._keep_link(start)
+        return self._skip_tag(start) if self._is_foreign() else self._keep_link(start)
 
     def _process_template(self, start: int) -> int:
         """Record that a template begins or ends at *start*."""
@@ -312,7 +325,7 @@ class _Thinning:
         if match is not None and match[1]:
             if self._templates:
                 self._leave_template()
-        elif match is not None and not self._foreign.is_foreign(start):
+        elif match is not None and not self._is_foreign():
             self._templates.append((len(self._pieces), self._in_anchor, match[2] is not None))
         return self._skip_tag(start)
 
@@ -333,7 +346,7 @@ class _Thinning:
 
     def _skip_bogus_comment(self, start: int) -> int:
         """Skip the bogus comment or CDATA section at *start*."""
-        is_text = self._body.startswith(b"[CDATA[", start + 2) and self._foreign.is_foreign(start)
+        is_text = self._body.startswith(b"[CDATA[", start + 2) and self._is_foreign()
         return self._skip_to(_end_of(self._body, b"]]>" if is_text else b">", start))
 
     def _skip_raw_text(self, start: int) -> int:
@@ -342,7 +355,7 @@ class _Thinning:
         Its tag is kept if it is a link, and a style sheet is kept with its content.
         """
         body = self._body
-        is_foreign = self._foreign.is_foreign(start)
+        is_foreign = self._is_foreign()
         if not is_foreign and (match := self._dropped.match(body, start)) is not None:
             return self._skip_to(match.end())
         match = _RAW_NAME.match(body, start + 1)

@@ -1,7 +1,7 @@
 """Ends of tags, comments and raw text in HTML, according to the HTML Standard's tokenizer.
 
-Used by ``thinning`` and ``foreign``, which search a page without building a tree. All functions
-take time linear in the text they skip.
+Used by ``thinning``, which searches a page without building a tree. All functions take time linear
+in the text they skip.
 """
 
 from __future__ import annotations

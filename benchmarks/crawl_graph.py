@@ -1,29 +1,33 @@
-"""Simulates the crawl of a link graph, to get its URL trace.
+"""The URL trace of a simulated crawl of a graph: `python benchmarks/crawl_graph.py EDGES TRACE`
 
-A graph is a file of ``source target`` lines (plain or gzip), one link each: URLs, host names or
-numbers. The real frontier decides the order of the pages, with a simulated clock. No host is
-contacted.
+EDGES is a file of ``source target`` lines (plain or gzip), one link each, as html_edges.py and
+paper_web.py write them: URLs, host names or numbers; a hundred consecutive numbers form a host.
+TRACE is for `scrapy urltrace` and `scrapy cachelab`. The real frontier decides the order of the
+pages, with a simulated clock. No host is contacted.
 
 The model: the seeds are the first page of each host in the file. Pages near the seeds are fetched
-first (DepthRankPrioritizer). There are *hosts_at_once* back-end queues. A fetch takes one turn, and
+first (DepthRankPrioritizer). There are ``--queues`` back-end queues. A fetch takes one turn, and
 then its host pauses for as many turns as there are queues. The links of a page are submitted when
 it is fetched, in the file's order, and new links are in the frontier immediately. Pages that cannot
-be reached from a seed are not fetched.
+be reached from a seed are not fetched. Each link takes 50 bytes of memory, and each page 0.5 kB.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
+import sys
 import tempfile
-import zlib
 from array import array
-from itertools import chain
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from webcrawl.errors import FatalError
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from webcrawl.crawl.seeds.line_reader import opened
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
@@ -34,22 +38,19 @@ from webcrawl.frontier import (
     LargestDelay,
     encode,
 )
-from webcrawl.jobs.caches.trace_files import blocks_of_lines
+from webcrawl.seen.url_trace import UrlTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-#: Most links of a graph. Each link takes 50 bytes of memory, and each page 0.5 kB.
-MAX_LINKS = 1 << 27
 # Numbers have no host. As lists of pages are usually sorted by URL, this many consecutive numbers
 # are taken for the pages of one host.
 _PAGES_PER_HOST = 100
 _LEVELS = 16
 _PAUSE_SECS = 1.0
 _REFILL_ENTRIES = 1000
-_PROGRESS_LINES = 100_000
 
 
 class Graph(NamedTuple):
@@ -63,46 +64,21 @@ class Graph(NamedTuple):
     targets: NDArray[np.int64]
 
 
-def read_graph(path: Path, *, on_progress: Callable[[int, str], object]) -> Graph:
-    """Read the graph in the file *path*; comments begin with ``#``.
-
-    Raises FatalError with one sentence if the file is not a graph.
-    """
+def read_graph(path: Path) -> Graph:
+    """Read the graph in the file *path*."""
     numbers: dict[bytes, int] = {}
-    number_or_add = numbers.setdefault
-    sources_and_targets = array("q"), array("q")
-    try:
-        for line_number, line in enumerate(chain.from_iterable(blocks_of_lines(path)), 1):
-            names = line.split(None, 2)
-            if not names or names[0].startswith(b"#"):
-                continue
-            if len(names) < 2:
-                raise FatalError(
-                    f"{path}, line {line_number}: a link must be two names, SOURCE TARGET."
-                )
-            if len(sources_and_targets[0]) == MAX_LINKS:
-                raise FatalError(f"{path} has more than {MAX_LINKS:,} links: shorten it.")
-            sources_and_targets[0].append(number_or_add(names[0], len(numbers)))
-            sources_and_targets[1].append(number_or_add(names[1], len(numbers)))
-            if line_number % _PROGRESS_LINES == 0:
-                on_progress(line_number, "links")
-    except (OSError, EOFError, zlib.error) as error:
-        raise FatalError(f"The graph {path} cannot be read: {error}.") from error
-    if not numbers:
-        raise FatalError(f"The graph {path} is empty: give a file of SOURCE TARGET lines.")
-
-    sources, targets = (np.frombuffer(pages, dtype=np.int64) for pages in sources_and_targets)
+    ends = array("q")
+    with opened(path) as file:
+        for line in file:
+            ends.extend(numbers.setdefault(name, len(numbers)) for name in line.split()[:2])
+    sources, targets = np.frombuffer(ends, dtype=np.int64).reshape(-1, 2).T
     order = np.argsort(sources, kind="stable")
     begins = np.searchsorted(sources[order], np.arange(len(numbers) + 1))
     return Graph([_host_of_name(name) for name in numbers], begins, targets[order])
 
 
 def _host_of_name(name: bytes) -> str:
-    """Return the host of *name*, a URL, host name or number.
-
-    >>> [_host_of_name(name) for name in (b"http://a.test/b", b"a.test", b"1234")]
-    ['a.test', 'a.test', '12']
-    """
+    """Return the host of *name*, a URL, host name or number."""
     if name.isdigit():
         return str(int(name) // _PAGES_PER_HOST)
     return (name.partition(b"://")[2] or name).partition(b"/")[0].decode("latin-1")
@@ -113,7 +89,6 @@ def crawl(
     *,
     hosts_at_once: int,
     submit: Callable[[list[int], list[bool]], object],
-    on_progress: Callable[[int, str], object],
 ) -> None:
     """Simulate a crawl of *graph*; the same graph always gives the same crawl.
 
@@ -141,7 +116,6 @@ def crawl(
         )
         frontier.open(None)
         frontier.push([encode(Entry(str(page), hosts[page], 0)) for page in new_pages])
-        pages = 0
         while len(frontier):
             lease = frontier.acquire()
             if lease is None:
@@ -153,7 +127,6 @@ def crawl(
             entry = lease.entry
             frontier.release(entry.host, rest=_PAUSE_SECS, min_rest=0.0)
             frontier.finish(lease)
-            pages += 1
 
             page = int(entry.url)
             links = targets[begins[page] : begins[page + 1]]
@@ -163,5 +136,25 @@ def crawl(
                 is_new[new_pages] = False
                 depth = entry.depth + 1
                 frontier.push([encode(Entry(str(new), hosts[new], depth)) for new in new_pages])
-                on_progress(pages, "pages")
         frontier.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("edges", type=Path)
+    parser.add_argument("trace", type=Path)
+    parser.add_argument("--queues", type=int, default=600, help="hosts that take turns")
+    options = parser.parse_args()
+    options.trace.unlink(missing_ok=True)
+    trace = UrlTrace(path=options.trace)
+    trace.open()
+    with closing(trace):
+        crawl(
+            read_graph(options.edges),
+            hosts_at_once=options.queues,
+            submit=lambda fps, leaves: trace.add(fps, leaves, 0.0),
+        )
+
+
+if __name__ == "__main__":
+    main()
