@@ -9,7 +9,7 @@ from text_tables import words
 from warc_checks import page, records, warc_of
 
 from webcrawl.errors import FatalError
-from webcrawl.pipelines.warc.earlier import EarlierPayloads
+from webcrawl.pipelines.warc.earlier import prepare
 from webcrawl.pipelines.warc.messages import labelled_digest, sha1_of
 from webcrawl.pipelines.warc.payloads import FirstCopy, StoredPayloads, forget_payloads
 from webcrawl.signals import ROBOTS
@@ -31,10 +31,13 @@ def capture(number, *, digest="", status='"200"', mime="text/html", url=""):
 
 
 def earlier(directory, *sources):
-    payloads = EarlierPayloads(directory=directory / "warc", sources=sources)
-    payloads.open()
-    payloads.close()
-    payloads.open()  # with the table that it has made
+    name = prepare(directory / "warc", sources)
+    table = directory / "warc" / name
+    made = table.stat()
+    assert prepare(directory / "warc", sources) == name
+    assert table.stat().st_ino == made.st_ino
+    payloads = StoredPayloads(directory=directory / "warc", max_bytes=0)
+    payloads.open(name)
     return payloads
 
 

@@ -31,7 +31,7 @@ from isal import igzip
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.errors import FatalError
-from webcrawl.pipelines.warc.payloads import ADD, CREATE, FILE, StoredPayloads, split
+from webcrawl.pipelines.warc.payloads import ADD, CREATE, FILE, split
 from webcrawl.storage.atomic import replacing
 from webcrawl.storage.lock import work_directory
 from webcrawl.storage.sorting import sorted_lines
@@ -39,8 +39,6 @@ from webcrawl.storage.sorting import sorted_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-    from webcrawl.pipelines.warc.payloads import FirstCopy
 
 logger = logging.getLogger(__name__)
 
@@ -62,43 +60,26 @@ class _Capture(msgspec.Struct):
 _decode = json_decoder(_Capture)
 
 
-class EarlierPayloads:
-    """Table of the payloads in *sources*, kept in *directory*. Used by one thread."""
+def collection_name(source: Path) -> str:
+    """Return the name of *source* in WARC files: that of its job or index."""
+    return _SUFFIXES.sub("", source.name)
 
-    def __init__(self, *, directory: Path, sources: Sequence[Path]) -> None:
-        self._directory = directory
-        self._sources = sources
-        self._table: StoredPayloads | None = None
 
-    @property
-    def names(self) -> list[str]:
-        """Return the names of the sources in WARC files: those of their jobs or indexes."""
-        return [_SUFFIXES.sub("", source.name) for source in self._sources]
+def prepare(directory: Path, sources: Sequence[Path]) -> str:
+    """Return the name of the table of *sources* in *directory*; make it if it is not there.
 
-    def open(self) -> None:
-        """Open the table, and make it first if it is not there.
-
-        Blocks: a million captures take 17 s. If the process dies, the next one starts again. Raises
-        FatalError for a source that cannot be used, and OSError.
-        """
-        files = [file for source in self._sources for file in _files_of(source)]
-        states = [(file, file.stat()) for file in files]
-        made_from = "".join(f"{file} {state.st_size} {state.st_mtime_ns}" for file, state in states)
-        name = f"earlier-{xxhash.xxh3_64_hexdigest(made_from.encode())}.sqlite"
-        if not (self._directory / name).exists():
-            for old in self._directory.glob("earlier-*"):
-                old.unlink()
-            _make(self._directory / name, files)
-        self._table = StoredPayloads(directory=self._directory, max_bytes=0, name=name)
-        self._table.open()
-
-    def find(self, sha1: bytes) -> FirstCopy | None:
-        """Return where the payload with the digest *sha1* is stored, or None."""
-        return self._table.find(sha1) if self._table else None
-
-    def close(self) -> None:
-        if self._table is not None:
-            self._table.close()
+    Blocks: a million captures take 17 s. If the process dies, the next one starts again. Raises
+    FatalError for a source that cannot be used, and OSError.
+    """
+    files = [file for source in sources for file in _files_of(source)]
+    states = [(file, file.stat()) for file in files]
+    made_from = "".join(f"{file} {state.st_size} {state.st_mtime_ns}" for file, state in states)
+    name = f"earlier-{xxhash.xxh3_64_hexdigest(made_from.encode())}.sqlite"
+    if not (directory / name).exists():
+        for old in directory.glob("earlier-*"):
+            old.unlink()
+        _make(directory / name, files)
+    return name
 
 
 def _make(table: Path, files: Sequence[Path]) -> None:

@@ -66,23 +66,25 @@ class FirstCopy(NamedTuple):
 
 
 class StoredPayloads:
-    """Table *name* of stored payloads in *directory*, of at most *max_bytes*. Used by one thread.
+    """Table of stored payloads in *directory*, of at most *max_bytes*. Used by one thread.
 
     When the table fails, the error is logged once; from then on nothing is found or added.
     """
 
-    def __init__(self, *, directory: Path, max_bytes: int, name: str = FILE) -> None:
-        self._file = directory / name
+    def __init__(self, *, directory: Path, max_bytes: int) -> None:
+        self.directory = directory
+        self._file = directory / FILE
         self._max_bytes = max_bytes
         self._connection: sqlite3.Connection | None = None
         self._added: dict[bytes, FirstCopy] = {}
 
-    def open(self) -> None:
-        """Open the file, replacing it if it is damaged or is not such a table.
+    def open(self, name: str = FILE) -> None:
+        """Open the file *name*, replacing it if it is damaged or is not such a table.
 
         A full or broken disk disables the table.
         """
-        make_directory(self._file.parent)
+        self._file = self.directory / name
+        make_directory(self.directory)
         try:
             try:
                 self._connect()

@@ -34,7 +34,7 @@ from webcrawl import __version__
 from webcrawl.configuration.values import whole, words
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.module import ProcessingModule, output_directory
-from webcrawl.pipelines.warc.earlier import EarlierPayloads
+from webcrawl.pipelines.warc.earlier import collection_name, prepare
 from webcrawl.pipelines.warc.payloads import StoredPayloads
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.signals import unprocessed
@@ -58,8 +58,8 @@ _SPECIFICATIONS = "http://iipc.github.io/warc-specifications/specifications"
 class WarcPipeline(ProcessingModule):
     """Processing module that writes each Page with *writer*.
 
-    The writer finds and adds stored payloads in *payloads*, and finds those of *earlier*, unless
-    these are None.
+    The writer finds and adds stored payloads in *payloads*, unless that is None. It also finds
+    those of *sources*, in the table *earlier*.
     """
 
     statuses = frozenset()
@@ -73,27 +73,34 @@ class WarcPipeline(ProcessingModule):
         *,
         writer: WarcWriter,
         payloads: StoredPayloads | None,
-        earlier: EarlierPayloads | None,
+        earlier: StoredPayloads | None,
+        sources: list[Path],
     ) -> None:
         self._writer = writer
         self._payloads = payloads
         self._earlier = earlier
+        self._sources = sources
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
         """Make the module with its writer. Raises FatalError for bad settings."""
         settings = crawler.settings
         payloads = _payloads(settings)
-        earlier = _earlier(settings)
+        sources = [Path(name).absolute() for name in words(settings, "WARC_DEDUP_FROM")]
+        if sources and not settings["JOBDIR"]:
+            raise FatalError("WARC_DEDUP_FROM needs JOBDIR, for a table of the stored documents.")
+        directory = Path(settings["JOBDIR"] or "") / "warc"
+        earlier = StoredPayloads(directory=directory, max_bytes=0) if sources else None
         writer = WarcWriter(
             directory=output_directory(settings, *cls.output),
             prefix=_prefix(settings),
             max_file_bytes=whole(settings, "WARC_MAX_FILE_BYTES", at_least=1),
-            warcinfo=_warcinfo(settings, earlier),
+            warcinfo=_warcinfo(settings, sources),
             payloads=payloads,
             earlier=earlier,
         )
-        module = super().from_crawler(crawler, writer=writer, payloads=payloads, earlier=earlier)
+        values = {"writer": writer, "payloads": payloads, "earlier": earlier, "sources": sources}
+        module = super().from_crawler(crawler, **values)
         crawler.signals.connect(module.store, signal=unprocessed)
         return module
 
@@ -106,7 +113,7 @@ class WarcPipeline(ProcessingModule):
             logger.info("%s", line)
         # Tables are opened last, because nothing would close them if the writer fails to open.
         if self._earlier is not None:
-            self._earlier.open()
+            self._earlier.open(prepare(self._earlier.directory, self._sources))
         if self._payloads is not None:
             self._payloads.open()
         self._update_stats()
@@ -162,16 +169,6 @@ def _payloads(settings: BaseSettings) -> StoredPayloads | None:
     return StoredPayloads(directory=Path(settings["JOBDIR"]) / "warc", max_bytes=max_bytes)
 
 
-def _earlier(settings: BaseSettings) -> EarlierPayloads | None:
-    """Return the payloads of WARC_DEDUP_FROM, or None. Raises FatalError if there is no JOBDIR."""
-    sources = [Path(name).absolute() for name in words(settings, "WARC_DEDUP_FROM")]
-    if not sources:
-        return None
-    if not settings["JOBDIR"]:
-        raise FatalError("WARC_DEDUP_FROM needs JOBDIR, for a table of the stored documents.")
-    return EarlierPayloads(directory=Path(settings["JOBDIR"]) / "warc", sources=sources)
-
-
 def _prefix(settings: BaseSettings) -> str:
     """Return WARC_PREFIX. Raises FatalError if it is not valid."""
     prefix = settings.get("WARC_PREFIX", DEFAULT_PREFIX)
@@ -182,10 +179,10 @@ def _prefix(settings: BaseSettings) -> str:
     return prefix
 
 
-def _warcinfo(settings: BaseSettings, earlier: EarlierPayloads | None) -> list[tuple[str, str]]:
+def _warcinfo(settings: BaseSettings, sources: list[Path]) -> list[tuple[str, str]]:
     """Return the fields of the warcinfo record, with the same names as in Heritrix.
 
-    Each collection of *earlier* becomes a field ``requires``, a term of Dublin Core.
+    Each of *sources* becomes a field ``requires``, a term of Dublin Core.
     """
     headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
     senders = [value for name, value in headers.items() if name.lower() == "from"]
@@ -199,7 +196,7 @@ def _warcinfo(settings: BaseSettings, earlier: EarlierPayloads | None) -> list[t
         ("software", f"webcrawl/{__version__} (Scrapy {scrapy.__version__})"),
         ("hostname", socket.gethostname()),
         *((name, value) for name, value in optional_fields if value),
-        *(("requires", name) for name in (earlier.names if earlier else ())),
+        *(("requires", collection_name(source)) for source in sources),
         ("format", "WARC File Format 1.1"),
         ("conformsTo", f"{_SPECIFICATIONS}/warc-format/warc-1.1/"),
         ("robots", "obey" if settings.getbool("ROBOTSTXT_OBEY") else "ignore"),

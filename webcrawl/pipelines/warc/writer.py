@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.items import Page
-    from webcrawl.pipelines.warc.earlier import EarlierPayloads
     from webcrawl.pipelines.warc.payloads import StoredPayloads
 
 _SUFFIXES = (".warc.gz.open", ".warc.gz")
@@ -102,7 +101,7 @@ class WarcWriter:
         max_file_bytes: int,
         warcinfo: Sequence[tuple[str, str]],
         payloads: StoredPayloads | None = None,
-        earlier: EarlierPayloads | None = None,
+        earlier: StoredPayloads | None = None,
         clock: TimeSource = wall_time,
     ) -> None:
         self.written = Written()
