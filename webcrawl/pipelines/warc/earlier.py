@@ -87,7 +87,7 @@ def _make(table: Path, files: Sequence[Path]) -> None:
     logger.info("WARC_DEDUP_FROM is read before the crawl starts")
     work = table.with_name("earlier.work")
     with work_directory(work, activity=f"{work} is used"), replacing(table) as new:
-        with (work / "rows").open("w") as rows:
+        with (work / "rows").open("w", encoding="utf-8") as rows:
             for file in files:
                 for key, rest, at, url in _rows(file):
                     rows.write(f"{key} {rest.hex()} {at} {url}\n")
