@@ -295,6 +295,9 @@ WARC_MAX_FILE_BYTES = 1 << 30
 # Size limit of JOBDIR/warc/payloads.sqlite, 110 bytes for each document. With it, a document seen
 # under another URL becomes a revisit record. 0: such documents are stored in full.
 WARC_REVISIT_MAX_BYTES = 2 << 30
+# Earlier crawls whose documents are not stored again but referred to: job directories, hives, and
+# CDXJ files, separated by commas. Their table takes 110 bytes for each document.
+WARC_DEDUP_FROM = ""
 # Who is crawling, and why: written to the first record of each file, with CRAWLER_CONTACT.
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 import warm
-from crawling import crawl_of_urls, damage_in, stats_of
+from crawling import crawl_of_urls, damage_in, finish, stats_of
 from http_site import HttpSite, serving
 from pywb_server import BIN, pywb_of
 from s3_server import s3_options, s3_server
@@ -42,6 +42,7 @@ SENT = {
     "/a%20b?q=1&q=0": (200, {}, "<title>Größe</title>".encode("latin-1")),
 }
 
+FAST = {"POLITENESS_MIN_DELAY": 0.01, "POLITENESS_DELAY_FACTOR": 0}
 #: Where the WARC files are, beneath the directory of the crawl.
 STORED = "s3/bucket/crawl"
 
@@ -55,8 +56,7 @@ def crawled(tmp_path_factory):
     site = HttpSite(lambda request: SENT[request.path])
     with s3_server(directory / "s3") as s3, serving(site):
         settings = {
-            "POLITENESS_MIN_DELAY": 0.01,
-            "POLITENESS_DELAY_FACTOR": 0,
+            **FAST,
             "WARC_MAX_FILE_BYTES": 8000,
             "OUTPUT_STORE": "s3://bucket/crawl",
             "OUTPUT_STORE_OPTIONS": json.dumps(s3_options(s3.server_port)),
@@ -122,16 +122,54 @@ def test_pywb_replays_every_answer_byte_for_byte(crawled, tmp_path):
     answers = [one for one in stored if one.kind in {"response", "revisit"}]
     assert {one.headers["WARC-Target-URI"].removeprefix(url) for one in answers} == set(SENT)
     assert "revisit" in {one.kind for one in answers}
-    with pywb_of(directory / "crawl.wacz", tmp_path) as pywb:
-        for one in answers:
-            target = one.headers["WARC-Target-URI"]
-            date = "".join(filter(str.isdigit, one.headers["WARC-Date"]))[:14]
-            status, headers, body = pywb.replay(target, date)
-            sent = SENT[target.removeprefix(url)]
-            assert (status, body) == sent[::2], target
-            for name in ("content-type", "content-encoding", "location"):
-                said = {key.lower(): value for key, value in sent[1].items()}
-                assert headers.get(name, "").endswith(said.get(name, "")), target
+    with pywb_of(tmp_path, directory / "crawl.wacz") as pywb:
+        check_replay(pywb, answers, url)
+
+
+def check_replay(pywb, answers, url):
+    """Check that *pywb* shows the records *answers* as the site at *url* sent them."""
+    for one in answers:
+        target = one.headers["WARC-Target-URI"]
+        date = "".join(filter(str.isdigit, one.headers["WARC-Date"]))[:14]
+        status, headers, body = pywb.replay(target, date)
+        sent = SENT[target.removeprefix(url)]
+        assert (status, body) == sent[::2], target
+        for name in ("content-type", "content-encoding", "location"):
+            said = {key.lower(): value for key, value in sent[1].items()}
+            assert headers.get(name, "").endswith(said.get(name, "")), target
+
+
+def test_pywb_replays_a_crawl_whose_documents_are_in_an_earlier_one(crawled, tmp_path):
+    directory, _ = crawled
+    index = tmp_path / "crawl.cdxj.gz"
+    index.write_bytes(packed(directory / "crawl.wacz")["indexes/index.cdx.gz"])
+    site = HttpSite(lambda request: SENT[request.path])
+    with serving(site):
+        finish(crawl_of_urls(tmp_path, f"{site.url}/", WARC_DEDUP_FROM=index, **FAST))
+    (path,) = warc_files([tmp_path / "job"])
+    answers = [one for one in records(path) if one.kind in {"response", "revisit"}]
+    kinds = {one.headers["WARC-Target-URI"].removeprefix(site.url): one.kind for one in answers}
+    whole = {"/robots.txt", "/moved", "/none"}
+    assert kinds == {name: "response" if name in whole else "revisit" for name in SENT}
+    assert stats_of(tmp_path / "job")["warc/revisits"] == len(SENT) - len(whole)
+    assert path.stat().st_size < 50_000
+    assert complaints(path) == {}
+
+    first = (directory / "crawl.wacz").read_bytes()
+    (tmp_path / "crawl.wacz").write_bytes(first)
+    made = wacz(tmp_path / "job", tmp_path / "second.wacz")
+    assert "documents may be in crawl.wacz: keep the files together." in made.stdout
+    second = packed(tmp_path / "second.wacz")
+    assert json.loads(second["datapackage.json"])["relation"]["requires"] == [
+        {
+            "filename": "crawl.wacz",
+            "hash": hashlib.sha256(first).hexdigest(),
+            "size": len(first),
+        }
+    ]
+    assert f'"{site.url}/gzip"'.encode() in second["pages/pages.jsonl"]
+    with pywb_of(tmp_path, tmp_path / "crawl.wacz", tmp_path / "second.wacz") as pywb:
+        check_replay(pywb, answers, site.url)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""A real pywb on loopback, which replays a WACZ; in an environment of its own (`make test`)."""
+"""A real pywb on loopback, which replays WACZ files; in an environment of its own (`make test`)."""
 
 import contextlib
 import gzip
@@ -38,18 +38,19 @@ class Pywb:
 
 
 @contextlib.contextmanager
-def pywb_of(wacz, directory):
-    """A pywb in *directory* of what is in *wacz*, its index, too: what ``wb-manager add
-    --unpack-wacz`` makes of it takes two more processes."""
+def pywb_of(directory, *packages):
+    """A pywb in *directory* of what is in *packages*, their indexes, too: what ``wb-manager add
+    --unpack-wacz`` makes of them takes two more processes."""
     assert BIN.is_dir(), "make test makes .venv-pywb"
     collection = directory / "collections/crawl"
-    with zipfile.ZipFile(wacz) as archive:
-        for name in archive.namelist():
-            if name.startswith("archive/"):
-                archive.extract(name, collection)
-        index = gzip.decompress(archive.read("indexes/index.cdx.gz"))
-    (collection / "indexes").mkdir()
-    (collection / "indexes/index.cdxj").write_bytes(index)
+    (collection / "indexes").mkdir(parents=True)
+    for package in packages:
+        with zipfile.ZipFile(package) as archive:
+            for name in archive.namelist():
+                if name.startswith("archive/"):
+                    archive.extract(name, collection)
+            index = gzip.decompress(archive.read("indexes/index.cdx.gz"))
+        (collection / f"indexes/{package.stem}.cdxj").write_bytes(index)
     port = free_port()
     log = directory / "pywb.log"
     with log.open("w") as output:

@@ -26,6 +26,8 @@ from webcrawl.commands import Group, Options, Settings, UsageError, job_of, make
 
 _NOT_REACHED = """\
 not reached, because it is elsewhere or not a page:
+  copies made by "scrapy dataset": run it again
+  later crawls that refer to these pages (WARC_DEDUP_FROM)
   files in OUTPUT_STORE, WACZ files, feeds, LARM files, and the output of your own modules
   consumers of deltas: the next delta reports the documents as gone (purged)
   links from other pages, and ranks that were made from them

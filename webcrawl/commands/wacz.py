@@ -4,6 +4,10 @@ If FILE ends in .wacz, writes a WACZ: the WARC files, their index and a list of 
 If it ends in .cdxj, writes only the index. JOBDIR stands for the finished WARC files of the crawl,
 of all drones if it is a hive. If the command is stopped, run it again to continue.
 
+Documents that WARC_DEDUP_FROM found in an earlier crawl are not in the
+package. It names the package of that crawl, with its hash if it is in the same
+directory: make that first, and give it the name of its job, as in web.wacz.
+
 Examples:
   scrapy wacz crawls/web -o crawl.wacz
   scrapy wacz *.warc.gz -o index.cdxj
@@ -74,6 +78,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     size = output.stat().st_size
     documents, files = counted(result.captures, "document"), counted(len(warcs), "WARC file")
     print(f"{output}: {documents} from {files}, {size:,} bytes")
+    if result.requires:
+        names = ", ".join(path.name for path in result.requires)
+        print(f"Some of its documents may be in {names}: keep the files together.")
     return 2 if result.damage else 0
 
 

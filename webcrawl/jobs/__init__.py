@@ -19,6 +19,7 @@ modules. The tools read these files, even while the crawl runs. Each tool has a 
        ├────────────────────────►   wacz         scrapy wacz
        └────────────────────────►   queue        scrapy queue-build: the next segment of seeds
     graph/ ─────────────────────►   pagerank     scrapy pagerank
+    text/ ──────────────────────►   dataset.py   scrapy dataset
     search/ ────────────────────►   search.py    scrapy search
     a trace (URL_TRACE) ────────►   caches       scrapy urltrace, cachelab
 

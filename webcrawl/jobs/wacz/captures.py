@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import surt
@@ -38,6 +39,7 @@ _INDEXED = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.res
 _SPACE = re.compile(r"[\x00-\x20\x7f]+")
 _PARAMETERS = re.compile(r"[;\s]")
 _TITLE_END = re.compile("</title", re.IGNORECASE)
+_REQUIRES = re.compile(r"^requires: ([^/\r\n]+)", re.MULTILINE)
 _NOT_DIGIT = re.compile(r"\D+")
 
 
@@ -76,6 +78,19 @@ def captures(path: Path) -> Iterator[Capture]:
         yield pending(path.stat().st_size)
 
 
+def collections_required_by(path: Path) -> list[str]:
+    """Return the collections that records of the WARC file *path* may refer to.
+
+    They are the fields ``requires`` of its first record, which WARC_DEDUP_FROM writes. Damage in
+    the file is left to ``captures``.
+    """
+    with path.open("rb") as file, suppress(OSError, ValueError, EOFError, zlib.error):
+        records = ArchiveIterator(file, record_types=WarcRecordType.warcinfo, parse_http=False)
+        if (record := next(iter(records), None)) is not None:
+            return _REQUIRES.findall(record.reader.read(_READ_BYTES).decode("utf-8", "replace"))
+    return []
+
+
 def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | None:
     """Return a function that builds the capture of *record*, given the offset of its end.
 
@@ -106,7 +121,7 @@ def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | No
 
     date = headers.get("WARC-Date") or ""
     page = b""
-    if kind == WarcRecordType.response and status and is_success(status):
+    if kind != WarcRecordType.resource and status and is_success(status):
         page = _page_line(url, date, record)
     prefix, offset = f"{_search_key(url)} {_NOT_DIGIT.sub('', date)[:14]}", record.stream_pos
 

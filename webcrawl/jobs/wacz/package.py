@@ -38,12 +38,14 @@ def write_wacz(
     warcs: Sequence[Path],
     index: Iterable[bytes],
     pages: Iterable[Path],
+    requires: Iterable[Path],
     at: float,
     on_progress: Callable[[int], object],
 ) -> None:
     """Write the package *path* with the WARC files *warcs*. Raises OSError.
 
     *index* has the sorted lines of their index, and *pages* the files with lines of the page list.
+    *requires* are the packages that records refer to; hash and size are given of those that exist.
     *at*, in epoch seconds, is the date of the package. *on_progress* is called with the number of
     bytes of *warcs* copied since the last call.
     """
@@ -57,7 +59,7 @@ def write_wacz(
         for warc in warcs:
             with package.add_file(f"archive/{warc.name}") as entry:
                 entry.copy(warc, on_progress)
-        package.describe(title)
+        package.describe(title, [_requirement(other) for other in requires])
 
 
 class _PackageFile:
@@ -109,9 +111,9 @@ class _Package:
             {"name": name, "path": path, "hash": entry.hash, "bytes": entry.size}
         )
 
-    def describe(self, title: str) -> None:
+    def describe(self, title: str, requires: list[dict[str, Any]]) -> None:
         """Write datapackage.json, which describes all files, and its hash."""
-        description = {
+        description: dict[str, Any] = {
             "profile": "data-package",
             "title": title,
             "created": self._at.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -119,11 +121,22 @@ class _Package:
             "software": f"webcrawl {__version__}",
             "resources": self._resources,
         }
+        if requires:
+            description["relation"] = {"requires": requires}
         with self.add_file("datapackage.json", packed=True) as entry:
             entry.write(json.dumps(description, indent=2).encode())
         digest = {"path": "datapackage.json", "hash": entry.hash}
         with self.add_file("datapackage-digest.json", packed=True) as digest_entry:
             digest_entry.write(json.dumps(digest, indent=2).encode())
+
+
+def _requirement(package: Path) -> dict[str, Any]:
+    """Return how Browsertrix describes a *package* that another one refers to."""
+    if not package.exists():
+        return {"filename": package.name}
+    with package.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"filename": package.name, "hash": digest, "size": package.stat().st_size}
 
 
 def _write_index(package: _Package, lines: Iterable[bytes]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError
-from webcrawl.jobs.wacz.captures import captures
+from webcrawl.jobs.wacz.captures import captures, collections_required_by
 from webcrawl.jobs.wacz.package import write_wacz
 from webcrawl.storage.atomic import replacing, sync_paths
 from webcrawl.storage.lock import work_directory
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 
 class Made(NamedTuple):
-    """Number of *captures* in the index, and a sentence for each damaged WARC file."""
+    """Number of *captures* in the index, and a sentence for each damaged WARC file.
+
+    *requires* are the packages with documents that some of the captures may refer to.
+    """
 
     captures: int
     damage: list[str]
+    requires: list[Path]
 
 
 def warc_files(paths: Iterable[Path]) -> list[Path]:
@@ -74,6 +78,7 @@ def make(
     """
     activity, directory = f"{output} is being made", output.with_name(f"{output.name}.work")
     with work_directory(directory, activity=activity) as work, replacing(output) as new:
+        requires = [output.with_name(f"{name}.wacz") for name in _required_by(warcs)]
         read_warcs = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
         captures = 0
 
@@ -91,13 +96,21 @@ def make(
                 warcs=warcs,
                 index=index(),
                 pages=[read.pages for read in read_warcs],
+                requires=requires,
                 at=at,
                 on_progress=on_progress,
             )
         else:
             with new.open("wb") as file:
                 file.writelines(index())
-    return Made(captures, [read.damage for read in read_warcs if read.damage])
+    return Made(captures, [read.damage for read in read_warcs if read.damage], requires)
+
+
+def _required_by(warcs: Iterable[Path]) -> list[str]:
+    """Return the collections that *warcs* may refer to, except for those that they are from."""
+    directories = {part for warc in warcs for part in warc.absolute().parts}
+    names = dict.fromkeys(name for warc in warcs for name in collections_required_by(warc))
+    return [name for name in names if name not in directories]
 
 
 class ReadWarc(NamedTuple):

@@ -40,7 +40,10 @@ _VERSION = 1
 _PAGE_BYTES = 4096
 _CACHE_KIB = 8192  # the inner pages of 20 million rows
 _FIND = "SELECT url, at FROM payloads WHERE key = ? AND rest = ?"
-_ADD = "INSERT OR REPLACE INTO payloads (key, rest, at, url) VALUES (?, ?, ?, ?)"
+ADD = "INSERT OR REPLACE INTO payloads (key, rest, at, url) VALUES (?, ?, ?, ?)"
+CREATE = (
+    "CREATE TABLE IF NOT EXISTS payloads (key INTEGER PRIMARY KEY, rest BLOB, at REAL, url TEXT)"
+)
 _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
@@ -69,17 +72,19 @@ class StoredPayloads:
     """
 
     def __init__(self, *, directory: Path, max_bytes: int) -> None:
+        self.directory = directory
         self._file = directory / FILE
         self._max_bytes = max_bytes
         self._connection: sqlite3.Connection | None = None
         self._added: dict[bytes, FirstCopy] = {}
 
-    def open(self) -> None:
-        """Open the file, replacing it if it is damaged or is not such a table.
+    def open(self, name: str = FILE) -> None:
+        """Open the file *name*, replacing it if it is damaged or is not such a table.
 
         A full or broken disk disables the table.
         """
-        make_directory(self._file.parent)
+        self._file = self.directory / name
+        make_directory(self.directory)
         try:
             try:
                 self._connect()
@@ -88,7 +93,7 @@ class StoredPayloads:
                     raise
                 self._disconnect()
                 for suffix in ("", "-wal", "-shm"):
-                    self._file.with_name(FILE + suffix).unlink(missing_ok=True)
+                    self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
                 self._connect()
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
@@ -97,7 +102,7 @@ class StoredPayloads:
         """Return the first copy of the payload with the digest *sha1*, or None."""
         if sha1 in self._added:
             return self._added[sha1]
-        row = self._run_query(lambda table: table.execute(_FIND, _split(sha1)).fetchone())
+        row = self._run_query(lambda table: table.execute(_FIND, split(sha1)).fetchone())
         return None if row is None else FirstCopy(*row)
 
     def add(self, sha1: bytes, first: FirstCopy) -> None:
@@ -133,12 +138,12 @@ class StoredPayloads:
                 if number % _ROWS_PER_CHECK == 0:
                     (pages,) = table.execute("PRAGMA page_count").fetchone()
                     is_full = pages * _PAGE_BYTES >= self._max_bytes
-                key, other_bytes = _split(sha1)
+                key, other_bytes = split(sha1)
                 needed_bytes = len(first.url) if is_full else 0
                 while needed_bytes > 0:
                     removed = table.execute(_MAKE_ROOM, (key,)).fetchall()
                     needed_bytes -= removed[0][0] + _ROW_BYTES if removed else needed_bytes
-                table.execute(_ADD, (key, other_bytes, first.at, first.url))
+                table.execute(ADD, (key, other_bytes, first.at, first.url))
             table.execute("COMMIT")
 
         self._run_query(write)
@@ -162,10 +167,7 @@ class StoredPayloads:
         if version not in (0, _VERSION):
             raise sqlite3.DatabaseError(f"version {version}")
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS payloads"
-            " (key INTEGER PRIMARY KEY, rest BLOB, at REAL, url TEXT)"
-        )
+        connection.execute(CREATE)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
         connection.execute("SELECT key, rest, at, url FROM payloads LIMIT 1").fetchone()
@@ -186,16 +188,16 @@ class StoredPayloads:
 
 
 def forget_payloads(directory: Path, covers: Callable[[str], bool]) -> None:
-    """Delete the rows whose URL *covers* accepts, if *directory* has a table. It must not be open.
+    """Delete the rows whose URL *covers* accepts from the tables in *directory*.
 
-    Raises sqlite3.Error.
+    They must not be open. Raises sqlite3.Error.
     """
-    if (directory / FILE).exists():
-        with closing(sqlite3.connect(directory / FILE)) as table:
+    for path in directory.glob("*.sqlite"):
+        with closing(sqlite3.connect(path)) as table:
             table.create_function("covers", 1, covers)
             table.executescript(_FORGET)
 
 
-def _split(sha1: bytes) -> tuple[int, bytes]:
+def split(sha1: bytes) -> tuple[int, bytes]:
     """Split *sha1* into the key of its row and the remaining bytes."""
     return int.from_bytes(sha1[:8], "big", signed=True), sha1[8:]

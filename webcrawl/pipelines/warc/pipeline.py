@@ -7,9 +7,10 @@ files, and known documents, which may become revisit records.
 
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
 ended before the page that would exceed it, and at the first page after a day),
-WARC_REVISIT_MAX_BYTES (limit of the table of payloads in JOBDIR/warc), WARC_OPERATOR and
-WARC_DESCRIPTION. Stats of this run: ``warc/records``, ``warc/bytes`` (compressed), ``warc/files``,
-``warc/revisits``, ``warc/recovered`` (files that an earlier run left unfinished).
+WARC_REVISIT_MAX_BYTES (limit of the table of payloads in JOBDIR/warc), WARC_DEDUP_FROM (earlier
+crawls whose documents are not stored again), WARC_OPERATOR and WARC_DESCRIPTION. Stats of this run:
+``warc/records``, ``warc/bytes`` (compressed), ``warc/files``, ``warc/revisits``, ``warc/recovered``
+(files that an earlier run left unfinished).
 
 On opening, files that a killed run left behind are truncated to complete pages and get their final
 names. After an ``OSError`` of ``write``, which ends the crawl, the file still has only complete
@@ -30,9 +31,10 @@ from typing import TYPE_CHECKING, Any, Self
 import scrapy
 
 from webcrawl import __version__
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import whole, words
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.module import ProcessingModule, output_directory
+from webcrawl.pipelines.warc.earlier import collection_name, prepare
 from webcrawl.pipelines.warc.payloads import StoredPayloads
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.signals import unprocessed
@@ -56,7 +58,8 @@ _SPECIFICATIONS = "http://iipc.github.io/warc-specifications/specifications"
 class WarcPipeline(ProcessingModule):
     """Processing module that writes each Page with *writer*.
 
-    The writer finds and adds stored payloads in *payloads*, unless that is None.
+    The writer finds and adds stored payloads in *payloads*, unless that is None. It also finds
+    those of *sources*, in the table *earlier*.
     """
 
     statuses = frozenset()
@@ -65,31 +68,52 @@ class WarcPipeline(ProcessingModule):
     takes_refused = True
     name = "warc"
 
-    def __init__(self, *, writer: WarcWriter, payloads: StoredPayloads | None) -> None:
+    def __init__(
+        self,
+        *,
+        writer: WarcWriter,
+        payloads: StoredPayloads | None,
+        earlier: StoredPayloads | None,
+        sources: list[Path],
+    ) -> None:
         self._writer = writer
         self._payloads = payloads
+        self._earlier = earlier
+        self._sources = sources
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **_: Any) -> Self:
         """Make the module with its writer. Raises FatalError for bad settings."""
         settings = crawler.settings
         payloads = _payloads(settings)
+        sources = [Path(name).absolute() for name in words(settings, "WARC_DEDUP_FROM")]
+        if sources and not settings["JOBDIR"]:
+            raise FatalError("WARC_DEDUP_FROM needs JOBDIR, for a table of the stored documents.")
+        directory = Path(settings["JOBDIR"] or "") / "warc"
+        earlier = StoredPayloads(directory=directory, max_bytes=0) if sources else None
         writer = WarcWriter(
             directory=output_directory(settings, *cls.output),
             prefix=_prefix(settings),
             max_file_bytes=whole(settings, "WARC_MAX_FILE_BYTES", at_least=1),
-            warcinfo=_warcinfo(settings),
+            warcinfo=_warcinfo(settings, sources),
             payloads=payloads,
+            earlier=earlier,
         )
-        module = super().from_crawler(crawler, writer=writer, payloads=payloads)
+        values = {"writer": writer, "payloads": payloads, "earlier": earlier, "sources": sources}
+        module = super().from_crawler(crawler, **values)
         crawler.signals.connect(module.store, signal=unprocessed)
         return module
 
     def open(self) -> None:
-        """Recover the files of an earlier run."""
+        """Recover the files of an earlier run, and prepare WARC_DEDUP_FROM.
+
+        Raises FatalError for a source that cannot be used.
+        """
         for line in self._writer.open():
             logger.info("%s", line)
-        # The table is opened last, because nothing would close it if the writer fails to open.
+        # Tables are opened last, because nothing would close them if the writer fails to open.
+        if self._earlier is not None:
+            self._earlier.open(prepare(self._earlier.directory, self._sources))
         if self._payloads is not None:
             self._payloads.open()
         self._update_stats()
@@ -125,8 +149,9 @@ class WarcPipeline(ProcessingModule):
         try:
             self._writer.close()
         finally:
-            if self._payloads is not None:
-                self._payloads.close()
+            for table in (self._payloads, self._earlier):
+                if table is not None:
+                    table.close()
             self._update_stats()
 
     def _update_stats(self) -> None:
@@ -154,8 +179,11 @@ def _prefix(settings: BaseSettings) -> str:
     return prefix
 
 
-def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:
-    """Return the fields of the warcinfo record, with the same names as in Heritrix."""
+def _warcinfo(settings: BaseSettings, sources: list[Path]) -> list[tuple[str, str]]:
+    """Return the fields of the warcinfo record, with the same names as in Heritrix.
+
+    Each of *sources* becomes a field ``requires``, a term of Dublin Core.
+    """
     headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
     senders = [value for name, value in headers.items() if name.lower() == "from"]
     optional_fields = [
@@ -168,6 +196,7 @@ def _warcinfo(settings: BaseSettings) -> list[tuple[str, str]]:
         ("software", f"webcrawl/{__version__} (Scrapy {scrapy.__version__})"),
         ("hostname", socket.gethostname()),
         *((name, value) for name, value in optional_fields if value),
+        *(("requires", collection_name(source)) for source in sources),
         ("format", "WARC File Format 1.1"),
         ("conformsTo", f"{_SPECIFICATIONS}/warc-format/warc-1.1/"),
         ("robots", "obey" if settings.getbool("ROBOTSTXT_OBEY") else "ignore"),

@@ -132,7 +132,8 @@ def page_records(
     if page.wire_head not in (b"", head):
         metadata += _warc_fields([(RECEIVED_HEAD, b64encode(page.wire_head).decode())])
     metadata_record = _metadata_record(concurrent, metadata)
-    if not page.rendered or first is not None:
+    # A document that was not processed has no DOM of its own.
+    if not page.rendered or (first is not None and why):
         return document, request, metadata_record
     return document, request, _conversion(page, target, warcinfo_id, document_id), metadata_record
 

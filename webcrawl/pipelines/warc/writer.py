@@ -88,8 +88,9 @@ class WarcWriter:
 
     A new file is started before a page that would make the file exceed *max_file_bytes*; a file has
     at least one page. *warcinfo* has the fields of each file's first record. With *payloads*, which
-    the caller opens, commits and closes, known documents become revisit records. The directory is
-    not touched before ``open``, and the first file is created for the first page.
+    the caller opens, commits and closes, known documents become revisit records. With *earlier*,
+    which the caller opens and closes, so do all documents that earlier crawls have stored. The
+    directory is not touched before ``open``, and the first file is created for the first page.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class WarcWriter:
         max_file_bytes: int,
         warcinfo: Sequence[tuple[str, str]],
         payloads: StoredPayloads | None = None,
+        earlier: StoredPayloads | None = None,
         clock: TimeSource = wall_time,
     ) -> None:
         self.written = Written()
@@ -109,6 +111,7 @@ class WarcWriter:
         self._max_file_bytes = max_file_bytes
         self._warcinfo = tuple(warcinfo)
         self._payloads = payloads
+        self._earlier = earlier
         self._clock = clock
         self._warcinfo_id = ""
         self._pending: list[bytes] = []
@@ -144,12 +147,17 @@ class WarcWriter:
         WarcWriteError if records cannot be written; the file then ends where it ended before.
         """
         response = stored_response(page) if is_http(page) else None
+        # The same conditions as in the content-seen test. A payload that was cut is not compared,
+        # because the missing part may be different.
+        is_comparable = page.is_document and not page.truncated and why != ROBOTS
 
-        # A stored copy of the same payload, which a revisit record then refers to. A payload that
-        # was cut is not compared, because the missing part may be different.
+        # A stored copy of the same payload, which a revisit record then refers to.
         first_copy = None
-        if response is not None and why in _SEEN and not page.truncated and self._payloads:
-            first_copy = self._payloads.find(response.sha1)
+        if response is not None and is_comparable:
+            if why in _SEEN and self._payloads:
+                first_copy = self._payloads.find(response.sha1)
+            if first_copy is None and self._earlier:
+                first_copy = self._earlier.find(response.sha1)
         if response is not None and page.status == NOT_MODIFIED and page.stored_at:
             first_copy = FirstCopy(page.url, page.stored_at)
 
@@ -176,14 +184,7 @@ class WarcWriter:
 
         if first_copy is not None:
             self.written.revisits += 1
-        elif (
-            response is not None
-            and self._payloads
-            # The same conditions as in the content-seen test.
-            and page.is_document
-            and not page.truncated
-            and why != ROBOTS
-        ):
+        elif response is not None and is_comparable and self._payloads:
             self._payloads.add(response.sha1, FirstCopy(page.url, page.fetched_at))
 
     def flush(self) -> None:

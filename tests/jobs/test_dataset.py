@@ -1,0 +1,120 @@
+"""``scrapy dataset``: directories that Hugging Face reads, added to by each run."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from contracts.modules import a_page, run_module
+from crash import die_between_lines
+from crawling import printed, refusal
+from text_tables import words
+
+from webcrawl.jobs.dataset import lay_out, text_directories
+from webcrawl.jobs.purge.files import purge_parquet
+from webcrawl.pipelines.text import TextDataset
+from webcrawl.rights.statements import Rights
+
+GERMAN = "Alle Menschen sind frei und gleich an Würde und Rechten geboren. " * 5
+ENGLISH = "All human beings are born free and equal in dignity and rights. " * 5
+LICENCE = "<link rel=license href='https://creativecommons.org/licenses/by/4.0/'>"
+
+
+def job_in(jobdir, *names, text=ENGLISH):
+    """A job with a file of the text of pages called *names*, which have a licence."""
+    (jobdir / "logs").mkdir(parents=True, exist_ok=True)
+    (jobdir / "logs/info.jsonl").touch()
+    pages = [
+        a_page(f"<title>{name}</title>{LICENCE}<p>{text}", url=f"http://a.test/{name}")
+        for name in names
+    ]
+    for page in pages:
+        page.rights = Rights(purpose="train", agent="tests/1.0")
+    run_module(TextDataset, pages, jobdir)
+
+
+def make_in(directory):
+    """For ``die_between_lines``."""
+    lay_out(text_directories(directory / "job", ""), directory / "made")
+
+
+def urls_in(directory):
+    files = f"{directory}/data/train-*.parquet"
+    return [url[14:] for (url,) in duckdb.sql(f"select url from '{files}' order by 1").fetchall()]
+
+
+def test_each_run_adds_what_is_new(tmp_path):
+    job, made = tmp_path / "web", tmp_path / "made"
+    job_in(job, "a", "b")
+    (job / "text/part-9.parquet.open").write_bytes(b"unfinished")
+    assert printed("dataset", job, "-o", made) == f"{made}: 2 pages in 1 file\n"
+    (first,) = (made / "data").iterdir()
+    assert re.fullmatch(r"train-web-\d{17}-\d{5}\.parquet", first.name)
+    before = first.stat()
+    job_in(job, "c", text=GERMAN)
+    job_in(tmp_path / "hive/drones/0", "d")
+    job_in(tmp_path / "hive/drones/1", "e")
+    (made / "ABOUT.md").write_text("Pages of a test.\n")
+    assert printed("dataset", job, "-o", made) == f"{made}: 3 pages in 2 files\n"
+    assert printed("dataset", tmp_path / "hive", "-o", made) == f"{made}: 5 pages in 4 files\n"
+    assert (first.stat().st_ino, urls_in(made)) == (before.st_ino, words("a b c d e"))
+    assert {path.name for path in made.iterdir()} == {"data", "README.md", "ABOUT.md"}
+    card = (made / "README.md").read_text()
+    assert card.startswith(
+        "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n"
+    )
+    assert '\nlanguage: ["en", "de"]\n---\n\n# made\n\nPages of a test.\n\n5 pages, ' in card
+    for line in ("| en | 4 |", "| de | 1 |", "| train | 5 |"):
+        assert f"\n{line}\n" in card
+    assert "\n| https://creativecommons.org/licenses/by/4.0/ | 5 |\n" in card
+
+
+def test_purged_pages_leave_with_the_next_run(tmp_path):
+    job, made = tmp_path / "web", tmp_path / "made"
+    job_in(job, "a", "b")
+    printed("dataset", job, "-o", made)
+    (file,) = (job / "text").glob("*.parquet")
+    purge_parquet(file, "http://a.test/a".__eq__, lambda _: True, column="url")
+    printed("dataset", job, "-o", made)
+    assert urls_in(made) == ["b"]
+    (copy,) = (made / "data").iterdir()
+    assert copy.read_bytes() == file.read_bytes()
+
+
+def test_nothing_is_there_twice_or_missing_after_kill_9(tmp_path):
+    start, out = tmp_path / "start", tmp_path / "out"
+    job_in(start / "job", "a")
+    job_in(start / "job", "b")
+    killed = die_between_lines("tests.jobs.test_dataset:make_in", start, out)
+    assert len(killed) > 5
+    for left in killed:
+        if [*left.glob("made/data/*.parquet")]:
+            assert set(urls_in(left / "made")) <= {"a", "b"}
+        make_in(left)
+        assert urls_in(left / "made") == ["a", "b"]
+        assert {path.name for path in (left / "made").iterdir()} == {"data", "README.md"}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "sentence"),
+    [
+        ("no file", "has no finished Parquet file of TextDataset. A file is finished when"),
+        ("damaged", "cannot be read: "),
+        ("other columns", "has other columns than "),
+    ],
+)
+def test_files_that_cannot_be_used_are_one_sentence(tmp_path, trouble, sentence):
+    job = tmp_path / "web"
+    job_in(job, "a")
+    (file,) = (job / "text").glob("*.parquet")
+    if trouble == "no file":
+        file.rename(f"{file}.open")
+    elif trouble == "damaged":
+        file.write_bytes(gzip.compress(file.read_bytes()))
+    else:
+        table = pq.read_table(file).drop_columns(["rights"])
+        pq.write_table(table, file.with_name("part-2.parquet"))
+    assert sentence in refusal("dataset", job, "-o", tmp_path / "made")
