@@ -84,6 +84,9 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert {trace.seed for trace in traces} == {facts["seed"]}
     found = crawl_of(web.job)
     assert (found.state, found.drones) == ("finished: nothing is left to fetch", 2)
+    printed("report", web.job, "--csv", tmp_path / "tables")
+    lines = [one for job in web.job.glob("drones/*") for one in outcome_lines(job)]
+    assert (tmp_path / "tables/crawl.log").read_text().count("\n") == len(lines)
     # Each page counts once, whichever drones had it.
     pages = int(re.search(r"^ +pages  ([\d,]+) ", said, re.MULTILINE)[1].replace(",", ""))
     assert found.pages == pages == len(fetchable_urls(web.world, "webcrawl"))

@@ -142,7 +142,7 @@ def of_report(path, truth):
     found = report_of(path)
     rows = {name: numbers(text) for name, text in found.summary}
     held = {row[0]: row[1] for row in figure(found, "held").table.rows}
-    known = {row[0]: row[1] for row in figure(found, "known").table.rows}
+    known = {row[0]: row[1] for row in figure(found, "crawl-report").table.rows}
     documents = figure(found, "documents").table.rows
     width = crawl_of(path).log.timeline.width
     pages, given_up = truth.count("pages"), truth.count("given up")
@@ -299,7 +299,7 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     assert "pages per second" not in summary
     assert (
         "Each URL is counted once, by its first result"
-        in figure(report_of(crawl.job), "known").lead
+        in figure(report_of(crawl.job), "outcomes").lead
     )
     carried_out(crawl.said, truth, tmp_path)
     crawl.run(0.1, **revisit | slow)

@@ -1,6 +1,6 @@
 """The report of a job, in process, and its page read back by another library."""
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import msgspec
 from lxml import html
@@ -12,16 +12,24 @@ from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
 
 
-def crawl_of(path):
-    """All that was read of the crawl in *path*."""
+@contextmanager
+def open_crawl(path):
+    """All that was read of the crawl in *path*, with its file of totals."""
     with closing(CrawlReader(path, jobdirs_of(path), get_project_settings())) as reader:
         reader.add(lambda _: None)
-        return reader.crawl()
+        yield reader.crawl()
+
+
+def crawl_of(path):
+    """The crawl in *path*, whose file of totals is closed."""
+    with open_crawl(path) as crawl:
+        return crawl
 
 
 def report_of(path, *, price=None):
     """The report of the crawl in *path*."""
-    return report(crawl_of(path), price=price, at=2e9)
+    with open_crawl(path) as crawl:
+        return report(crawl, price=price, at=2e9)
 
 
 def figure(found, name):

@@ -27,9 +27,9 @@ from webcrawl.doctor.record import Line, Record, encode_line
 from webcrawl.doctor.states import CrawlState, State
 from webcrawl.errors import FatalError, require_package
 from webcrawl.jobs.report.figures import Figure, Table
-from webcrawl.jobs.report.host_totals import HostTotals
 from webcrawl.jobs.report.model import Field, Live, NextCommand
 from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
+from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.wording import visible
 
 T0 = 1_800_000_000.0
@@ -100,17 +100,17 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in root.xpath("//@href")} <= {*ids}
     drawings = root.xpath("//*[local-name()='svg']")
-    assert len(drawings) == 17
-    assert text.count(">time (UTC)</text>") == 5
+    assert len(drawings) == 13
+    assert text.count(">time (UTC)</text>") == 3
     assert ">Mbit/s</text>" in text
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = ["waiting", "workers", "refusals-unsigned", "refusals-signed", "journal"]
-    assert [name for name, rows in tables.items() if not rows] == empty
+    empty = "waiting workers seeds-report refusals-unsigned refusals-signed walled-hosts journal"
+    assert [name for name, rows in tables.items() if not rows] == empty.split()
     assert tables["outcomes"][0] == ["http_200", "2,666", "88.9%"]
     files = sorted((tmp_path / "figures").iterdir())
-    assert len(files) == 17
+    assert len(files) == 13
     for path in files:
         svg = etree.parse(path).getroot()
         assert svg.tag == "{http://www.w3.org/2000/svg}svg"
@@ -156,7 +156,7 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     model = report_of(stored)
     assert model.alarms == ["stopped: killed; it can be resumed", "my.Module failed on 2 pages"]
     tables = tables_of(page(model))
-    names = ("waiting", "held", "failures", "modules", "known")
+    names = ("waiting", "held", "failures", "modules", "crawl-report")
     rows = [f"{name}: {' | '.join(row)}\n" for name in names for row in tables[name]]
     assert "".join(rows) == golden("first-screen.txt", "".join(rows))
     assert {row[0] for row in tables["hosts"]} > {"h0.test", "h1.test", "h2.test"}
@@ -207,7 +207,7 @@ def test_html_in_urls_and_content_types_stays_text(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     text = (tmp_path / "report.html").read_text("utf-8")
     assert html.fromstring(text).xpath("//script | //img") == []
-    assert tables_of(text)["types"][0][0] == visible(HOSTILE)
+    assert tables_of(text)["mimetype-report"][0][0] == visible(HOSTILE)
     assert tables_of(text)["failures"][0][0] == visible(f"http://b.test/{HOSTILE}")
     assert visible(text) == text
 
@@ -273,8 +273,8 @@ def test_unusable_input_is_refused_in_a_sentence(tmp_path, arguments, sentence):
 def test_a_disk_without_room_for_the_hosts_is_reported_in_a_sentence(tmp_path, monkeypatch):
     write_log(tmp_path, lines(10))
     trouble = Mock(side_effect=sqlite3.OperationalError("database or disk is full"))
-    monkeypatch.setattr(HostTotals, "add", trouble)
-    options = Namespace(price_per_hour=None, output=None, figures=None)
+    monkeypatch.setattr(TotalsFile, "add", trouble)
+    options = Namespace(price_per_hour=None, output=None, figures=None, csv=None, json=False)
     with pytest.raises(FatalError, match="cannot be written: database or disk is full"):
         _run([str(tmp_path)], options, Settings())
 
@@ -364,7 +364,7 @@ def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
                 assert (tab.said, tab.asked) == ([], [written.as_uri()])
     for (_, width), seen in found.items():
         assert seen["wide"] <= width
-        assert len(seen["drawings"]) == 17
+        assert len(seen["drawings"]) == 13
         assert seen["holes"] == 0
         assert min(map(contrast, seen["colours"])) >= 4.5, seen["colours"]
         for one in seen["drawings"]:

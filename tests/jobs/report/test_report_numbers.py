@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import gzip
 import json
-import random
 from collections import Counter
 from contextlib import closing
 from itertools import pairwise
@@ -16,26 +15,26 @@ import pytest
 from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_report import crawl_of, figure, line, report_of, write_log
+from reading_report import crawl_of, figure, line, open_crawl, report_of, write_log
 
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.record import Line, Record, encode_line
 from webcrawl.doctor.states import State
 from webcrawl.jobs.inspect.info_log import line_chunks
-from webcrawl.jobs.report import chart, figures, host_totals, log_totals
-from webcrawl.jobs.report.host_totals import HostTotals
+from webcrawl.jobs.report import chart, figures, heritrix_log, log_totals, totals_file
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 from webcrawl.jobs.report.sections import report
+from webcrawl.jobs.report.totals_file import TotalsFile
 
 T0 = 1_800_000_000.0
 KNOWN = [
-    line("http://a.com/1", "http_200", T0 + 1, bytes=3000, decoded=40_000, depth=0),
+    line("http://a.com/1", "http_200", T0 + 1, bytes=3000, decoded=40_000, kind="seed"),
     line("http://a.com/2", "http_200", T0 + 4, bytes=0, depth=1, took=1.0, type="image/gif"),
     line("https://a.com:8/3", "http_203", T0 + 7, bytes=4095, depth=1, duplicate=True, type=""),
     line("http://b.org/", "http_200", T0 + 7, bytes=70_000, depth=30),
     line("http://10.0.0.1/", "http_404", T0 + 8, bytes=500),
-    line("http://[2001:db8::1]/x", "http_302", T0 + 8, bytes=0),
-    line("http://none.test/", "dns_not_found", T0 + 9),
+    line("http://[2001:db8::1]/x", "http_302", T0 + 8, kind="seed", redirect="http://none.test/"),
+    line("http://none.test/", "dns_not_found", T0 + 9, kind="redirect", depth=1),
     line("http://slow.net/", "connect_timeout", T0 + 9, took=30.0),
     line("http://a.com/private", "robots_denied", T0 + 9),
     line("http://a.com/other", "replaced", T0 + 9),  # goes on as another Request
@@ -90,17 +89,6 @@ def test_figures_are_those_of_the_log_and_the_stats(tmp_path, name, lines, stats
     (tmp_path / "stats.json").write_text(json.dumps(stats))
     text = as_text(report_of(tmp_path, price=36.0))
     assert text == golden(name, text)
-
-
-def test_pages_with_dead_links_are_bounded_and_the_worst_are_kept(tmp_path):
-    with closing(HostTotals()) as hosts:
-        totals = LogTotals(hosts=hosts)
-        vias = [f"http://a.com/{number}" for number in range(20_001)]
-        once = [line("http://b.com/", "http_410", T0, via=via) for via in vias]
-        twice = [line("http://c.com/", "http_410", T0, via="http://z.com/")] * 2
-        totals.add(msgspec.json.Encoder().encode_lines(twice + once))
-        assert len(totals.dead_links) <= 20_000
-        assert totals.most_dead_links(1) == [("http://z.com/", (2, "http://c.com/", "http_410"))]
 
 
 @pytest.mark.parametrize("stats", [{}, STATS | {"crawl/job/cut_off": 1}])
@@ -177,6 +165,19 @@ def test_full_files_are_read_where_the_next_one_is_not_made_yet(tmp_path):
     assert [*line_chunks(path)] == [told]
 
 
+def test_totals_are_the_same_in_pieces_and_at_once(monkeypatch):
+    lines = msgspec.json.Encoder().encode_lines(KNOWN + DEAD)
+    found = []
+    for size in (1, 1 << 20):
+        monkeypatch.setattr(log_totals, "_CHUNK_BYTES", size)
+        with closing(TotalsFile()) as file:
+            LogTotals(file=file).add(lines)
+            names = ("hosts", "types", "seeds", "dead_links")
+            found.append([file.select(f"SELECT * FROM {name}").fetchall() for name in names])
+    assert found[0] == found[1]
+    assert all(found[0])
+
+
 def open_files():
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
@@ -192,44 +193,6 @@ def test_drones_of_a_hive_count_as_one_crawl(tmp_path):
     assert crawl.log.outcomes == Counter(one.outcome for one in KNOWN)
     assert crawl.counts("urls/refused/") == {"scope": 7}
     assert crawl.counts("politeness/waits/") == {"1/4": 10}
-
-
-def test_many_kinds_of_types_are_bounded(monkeypatch):
-    monkeypatch.setattr(log_totals, "_MAX_TYPES", 10)
-    monkeypatch.setattr(log_totals, "_KEPT_TYPES", 2)
-    with closing(HostTotals()) as hosts:
-        totals = LogTotals(hosts=hosts)
-        for number in range(100):
-            kinds = ("text/html", "text/html", "image/gif", f"x/{number}")
-            lines = [
-                json.dumps(
-                    {"at": 1, "url": "http://a/", "outcome": "http_200", "status": 200, "type": x}
-                )
-                for x in kinds
-            ]
-            totals.add("\n".join(lines).encode())
-    assert len(totals.types) <= 11
-    assert totals.types.total() == 400
-    assert totals.types["text/html"] == 200
-
-
-def test_hosts_are_summed_over_all_pieces_of_the_log():
-    rng = random.Random(5)
-    in_pieces, at_once, sums = HostTotals(), HostTotals(), {}
-    for _ in range(200):
-        hosts = {f"{rng.randrange(150)}.{rng.choice(('com', 'org'))}" for _ in range(20)}
-        piece = {
-            host: [rng.randrange(3), rng.randrange(10_000), 1, rng.randrange(9), 0]
-            for host in sorted(hosts)
-        }
-        in_pieces.add(piece)
-        for host, row in piece.items():
-            sums[host] = [*map(sum, zip(sums.get(host, [0] * 5), row, strict=True))]
-    at_once.add(sums)
-    assert in_pieces.servers() == at_once.servers()
-    assert at_once.servers().number == len(sums)
-    for totals in (in_pieces, at_once):
-        totals.close()
 
 
 @given(
@@ -261,53 +224,10 @@ def test_a_crawl_that_was_stopped_for_a_night_has_no_documents_in_it(tmp_path):
     assert rates == [round(100 / 512, 3), *[0] * 63, round(100 / 512, 3)]
 
 
-@pytest.mark.parametrize("module", [chart, figures, host_totals])
+@pytest.mark.parametrize("module", [chart, figures, heritrix_log, totals_file])
 def test_the_examples_of_docstrings_are_true(module):
     result = doctest.testmod(module)
     assert (result.failed, result.attempted > 0) == (0, True)
-
-
-def test_visits_show_how_recently_documents_were_seen_and_changed(tmp_path):
-    """Ten documents are visited each day, ten never again, one is gone."""
-    day = 86_400
-    lines = [line(f"{n}", "http_200", T0 + n, form=f"{n:016x}") for n in range(21)]
-    lines += [
-        line(f"{n}", "http_304", T0 + at * day + n, form=f"{n:016x}", visit="unchanged")
-        for at in range(1, 9)
-        for n in range(9)
-    ]
-    lines += [
-        line("9", "http_200", T0 + at * day, form=f"{9:016x}", visit="changed")
-        for at in range(1, 9)
-    ]
-    lines += [
-        line("20", "http_404", T0 + 5, form=f"{20:016x}", visit="gone"),
-        line("19", "http_503", T0 + 7 * day, form=f"{19:016x}", visit="failed"),
-    ]
-    write_log(tmp_path, lines)
-    found = report_of(tmp_path)
-    *_, last = figure(found, "freshness").table.rows
-    assert last[1:4] == (50.0, 50.0, 100.0)
-    rows = figure(found, "freshness").table.rows
-    assert sum(row[-1] for row in rows) / len(rows) == pytest.approx(1, rel=0.05)
-    write_log(tmp_path, lines[:21])
-    names = [one.name for one in report_of(tmp_path).sections["Outcomes"]]
-    assert "freshness" not in names
-
-
-def test_a_sample_of_many_documents_shows_how_recently_all_were_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_totals, "_MAX_SEEN", 1000)
-    rng = random.Random(1)
-    forms = [f"{rng.getrandbits(64):016x}" for _ in range(9000)]
-    lines = [line("a", "http_200", T0, form=form) for form in forms]
-    lines += [
-        line("a", "http_304", T0 + 9 * 86_400, form=form, visit="unchanged") for form in forms[::3]
-    ]
-    write_log(tmp_path, lines)
-    crawl = crawl_of(tmp_path)
-    assert 300 < len(crawl.log.seen_at) < 1000
-    *_, last = figure(report_of(tmp_path), "freshness").table.rows
-    assert last[1] == last[2] == pytest.approx(33.3, abs=5)
 
 
 def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
@@ -320,12 +240,13 @@ def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
     write_log(tmp_path, lines)
     counts = {"outcome/http_200": 90, "visits/unchanged": 180, "elapsed_time_seconds": 900.0}
     (tmp_path / "stats.json").write_text(json.dumps({f"crawl/{x}": n for x, n in counts.items()}))
-    crawl = crawl_of(tmp_path)._replace(state="running")
-    summary = dict(report(crawl, price=None, at=T0 + 943).summary)
-    assert summary["pages per second"] == "0.2 in the last minute, 0.1 on average"
-    assert summary["visits per second"] == "0.5 in the last minute, 0.2 on average"
-    summary = dict(report(crawl, price=None, at=T0 + 1943).summary)
-    assert summary["pages per second"] == "0.0 in the last minute, 0.1 on average"
+    with open_crawl(tmp_path) as crawl:
+        for at, recent in ((943, ("0.2", "0.5")), (1943, ("0.0", "0.0"))):
+            running = crawl._replace(state="running")
+            summary = dict(report(running, price=None, at=T0 + at).summary)
+            pages, visits = recent
+            assert summary["pages per second"] == f"{pages} in the last minute, 0.1 on average"
+            assert summary["visits per second"] == f"{visits} in the last minute, 0.2 on average"
 
 
 def said(at, waiting):

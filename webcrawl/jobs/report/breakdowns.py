@@ -2,68 +2,37 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections import defaultdict
-from itertools import compress
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import size
-from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import shares_of
-from webcrawl.jobs.report.chart import lines, scaled
+from webcrawl.jobs.report.chart import bars, lines, scaled
 from webcrawl.jobs.report.figures import (
+    MAX_BARS,
     Figure,
     Table,
     histogram,
-    over_time,
-    rate,
     share,
     shares,
     span,
-    stamp,
-)
-from webcrawl.jobs.report.log_totals import (
-    CHANGES,
-    DEAD,
-    DECODED,
-    HTMLS,
-    IMAGES,
-    OTHER_TYPES,
-    PAGES,
-    TEXTS,
 )
 from webcrawl.jobs.report.now import BEFORE_VISITS
+from webcrawl.jobs.report.tables import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webcrawl.jobs.report.log_totals import LogTotals
     from webcrawl.jobs.report.sources import Crawl
 
 # The lower limits of the bars of Mercator's histogram of sizes: 0, 1, 2, 4, ... 1M.
 _SIZES = ["0", *(scaled(1 << power, by=1024).upper() for power in range(21))]
 # Depths from this one on are counted together.
 _DEPTHS = 20
-# Number of pages with dead links that are shown.
-_MAX_PAGES = 50
-# Classes of failures, with the prefixes of their outcomes; the first class that matches counts.
-_CLASSES = {
-    "HTTP 4xx": ("http_4",),
-    "HTTP 5xx": ("http_5",),
-    "robots.txt": ("robots_", "crawl_delay_"),
-    "DNS": ("dns_",),
-    "connection": ("connect", "tls_failed"),
-    "host given up": ("host_failing",),
-    "timeout": ("first_byte_timeout", "too_slow", "timeout"),
-    "broken answer": ("incomplete", "bad_answer", "header_too_large"),
-    "not wanted": ("excluded", "address_forbidden", "unwanted_type", "too_large", "bad_url"),
-    "other": ("",),
-}
+_TYPES = "SELECT type, pages FROM types WHERE pages ORDER BY pages DESC, type"
 # Number of lines in one chart.
 _MAX_LINES = 4
-# The figure of visited documents has a line for each of these ages, in days.
-_AGES_DAYS = (1, 7, 30)
-_DAY = 86_400
 
 
 def outcomes(crawl: Crawl) -> Figure:
@@ -83,56 +52,10 @@ def outcomes(crawl: Crawl) -> Figure:
     )
 
 
-def visits(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the figures about visits of URLs that were finished before."""
+def visits(crawl: Crawl) -> Figure:
+    """Return the figure of visits of URLs that were finished before."""
     lead = "URLs that were fetched before were visited again {total:,} times."
-    yield shares("visits", "Visits", crawl.log.visits, what="result", of="visits", lead=lead)
-    yield _freshness(crawl.log)
-
-
-def _freshness(log: LogTotals) -> Figure:
-    """Return the figure of how many documents were recently visited, over time."""
-    begin, *ends = log.timeline.edges
-    seen = [sorted(times) for times in log.seen_at.values()]
-    # A row has the share of documents within each age, and the changes per day.
-    rows: list[list[float]] = []
-    for end, changed in zip(ends, log.timeline.sums(CHANGES), strict=True):
-        ages = [end - times[count - 1] for times in seen if (count := bisect(times, end))]
-        counts = (sum(age <= days * _DAY for age in ages) for days in _AGES_DAYS)
-        rows.append([round(100 * rate(count, len(ages)), 1) for count in counts])
-        rows[-1].append(round(changed * _DAY / log.timeline.width, 1))
-    lead = "Share of documents that were fetched, or found to be unchanged, within this time. The "
-    lead += "table also has the changes that visits found. Later changes are not known."
-    names = [f"within {days} d" for days in _AGES_DAYS]
-    days = [(end - begin) / _DAY for end in ends]
-    series = {name: (days, [row[column] for row in rows]) for column, name in enumerate(names)}
-    chart = lines(series, x="days", y="% of documents")
-    table = Table(
-        ("until (UTC)", *(f"% {name}" for name in names), "changes per day"),
-        [(stamp(end), *row) for end, row in zip(ends, rows, strict=True)],
-    )
-    return Figure("freshness", "Recently visited documents", lead, table, chart)
-
-
-def given_up_by_class(crawl: Crawl) -> dict[str, int]:
-    """Return the numbers of URLs given up, by the class of their error."""
-    counts: dict[str, int] = defaultdict(int)
-    for outcome, count in crawl.outcomes.items():
-        if is_given_up(outcome):
-            name = next(name for name, prefixes in _CLASSES.items() if outcome.startswith(prefixes))
-            counts[name] += count
-    return counts
-
-
-def errors(crawl: Crawl) -> Figure:
-    """Return the figure of URLs given up, by the class of their error."""
-    counts = given_up_by_class(crawl)
-    percent = share(sum(counts.values()), crawl.urls)
-    lead = (
-        f"{{total:,}} URLs ({percent}) were given up after all tries; commonest reason: {{first}}."
-    )
-    why = "No URL was given up."
-    return shares("errors", "Errors by class", counts, what="class", of="URLs", lead=lead, why=why)
+    return shares("visits", "Visits", crawl.log.visits, what="result", of="visits", lead=lead)
 
 
 def refusals(crawl: Crawl) -> Iterator[Figure]:
@@ -149,22 +72,6 @@ def refusals(crawl: Crawl) -> Iterator[Figure]:
         )
 
 
-def dead_links(crawl: Crawl) -> Figure:
-    """Return the table of the pages with the most dead links."""
-    dead, title = crawl.log.most_dead_links(_MAX_PAGES), "Dead links"
-    if not dead:
-        return Figure("dead-links", title, "No dead links were found.")
-    lead = (
-        f"Pages with the most links to URLs that do not exist ({', '.join(sorted(DEAD))}). A URL "
-        "counts only for the page that had it first. Number of pages with dead links: "
-        f"{len(crawl.log.dead_links):,}."
-    )
-    head = ("page", "dead links", "example", "outcome")
-    return Figure(
-        "dead-links", title, lead, Table(head, [(page, *values) for page, values in dead])
-    )
-
-
 def filters(crawl: Crawl) -> Figure:
     """Return the figure of links and seeds that filters refused."""
     refused = crawl.counts("urls/refused/")
@@ -177,8 +84,14 @@ def filters(crawl: Crawl) -> Figure:
 
 def types(crawl: Crawl) -> Figure:
     """Return the figure of documents by content type (Mercator's figure 7)."""
-    lead = "{part} of the documents are {first}. There are {kinds:,} content types."
-    return shares("types", "Content types", crawl.log.types, what="type", of="documents", lead=lead)
+    figure = TYPES.figure(crawl)
+    kinds, documents = crawl.file.select("SELECT count(*), total(pages) FROM types").fetchone()
+    if not documents:
+        return figure
+    largest = crawl.file.select(f"{_TYPES} LIMIT {MAX_BARS}")
+    rows = [(name, count, share(count, documents)) for name, count in largest]
+    lead = f"{rows[0][2]} of the documents are {rows[0][0]}. There are {kinds:,} content types."
+    return figure._replace(lead=f"{lead} {figure.lead}", chart=bars(rows))
 
 
 def sizes(crawl: Crawl) -> Figure:
@@ -192,25 +105,6 @@ def sizes(crawl: Crawl) -> Figure:
         f"{middle} are between 2K and 32K in size (67% in Mercator's crawl)."
     )
     return histogram("sizes", "Sizes of documents", counts, what="bytes, at least", lead=lead)
-
-
-def documents_over_time(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the figures of the content types and of the mean size of documents over time."""
-    timeline = crawl.log.timeline
-    counts = timeline.sums(PAGES)
-
-    def means(column: int, unit: float) -> list[float]:
-        sums = zip(timeline.sums(column), counts, strict=True)
-        return [round(total / count / unit, 2) for total, count in sums if count]
-
-    kinds = {"HTML": HTMLS, "other text": TEXTS, "images": IMAGES, "others": OTHER_TYPES}
-    types = {kind: means(column, 0.01) for kind, column in kinds.items()}
-    lead = f"Documents in intervals of {timeline.width:,} s; empty intervals are left out."
-    if starts := [*compress(timeline.edges, counts)]:
-        title = "Content types over time"
-        yield over_time("types-by-time", title, lead, starts, types, y="% of documents")
-        size = {"kB": means(DECODED, 1000)}
-        yield over_time("size-by-time", "Mean size over time", lead, starts, size, y="kB, decoded")
 
 
 def depths(crawl: Crawl) -> Figure:
@@ -227,13 +121,17 @@ def depths(crawl: Crawl) -> Figure:
 
 def per_server(crawl: Crawl) -> Iterator[Figure]:
     """Yield the figures of pages and of bytes per server (Mercator's figures 9a and 9b)."""
-    servers = crawl.servers
-    for what, counts in (("pages", servers.with_pages), ("bytes", servers.with_bytes)):
+    for what in ("pages", "bytes"):
         name, title = f"{what}-per-server", f"{what.capitalize()} per server"
-        if not counts:
+        query = f"SELECT bits({what}), count(*) FROM hosts GROUP BY 1"  # noqa: S608  # constants
+        servers = dict(crawl.file.select(query).fetchall())
+        # Numbers of servers with at least 1, 2, 4, ... of them.
+        limits = [1 << power for power in range(max(servers, default=0))]
+        if not limits:
             yield Figure(name, title, "No pages yet.")
             continue
-        limits = [1 << power for power in range(len(counts))]
+        at_least = accumulate(servers.get(limit.bit_length(), 0) for limit in reversed(limits))
+        counts = [*at_least][::-1]
         most = size(limits[-1]) if what == "bytes" else f"{limits[-1]:,} pages"
         lead = (
             f"{counts[0]:,} servers have any {what}, {counts[-1]:,} have {most} or more. A point "
@@ -247,32 +145,15 @@ def per_server(crawl: Crawl) -> Iterator[Figure]:
 
 def per_tld(crawl: Crawl) -> Iterator[Figure]:
     """Yield the figures of hosts and pages by top-level domain (Mercator's figures 10a and 10b)."""
-    servers = crawl.servers
-    for of, counts in (("hosts", servers.hosts_by_tld), ("pages", servers.pages_by_tld)):
+    for of, counted in (("hosts", "count(*)"), ("pages", "sum(pages)")):
+        query = f"SELECT tld_of(host), {counted} FROM hosts WHERE fetches GROUP BY 1"  # noqa: S608  # as above
+        counts = dict(crawl.file.select(query).fetchall())
         title = f"{of.capitalize()} by top-level domain"
         lead = (
             f"{{part}} of the {of} are in {{first}}. There are {{kinds:,}} domains, counting all "
             "IP addresses as one."
         )
         yield shares(f"{of}-by-tld", title, counts, what="domain", of=of, lead=lead)
-
-
-def extreme_hosts(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the tables of hosts with the most pages, the longest fetches and the most walls."""
-    servers = crawl.servers
-    pages = [(host, count, size(received)) for host, count, received in servers.largest]
-    times = [(host, count, span(mean)) for host, count, mean in servers.slowest]
-    longest = "Hosts whose fetches took longest on average; those with at least three come first."
-    walls = "Hosts that most often answered with something other than a document: challenges, "
-    walls += "login and consent pages, error pages with status 200."
-    for kind, lead, head, rows in (
-        ("largest", "Hosts with the most pages.", ("host", "pages", "bytes"), pages),
-        ("slowest", longest, ("host", "fetches", "mean fetch"), times),
-        ("walled", walls, ("host", "URLs", "fetches"), servers.walled),
-    ):
-        if rows:
-            table = Table(head, rows)
-            yield Figure(f"{kind}-hosts", f"{kind.capitalize()} hosts", lead, table)
 
 
 def politeness(crawl: Crawl) -> Figure:

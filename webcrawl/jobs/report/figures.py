@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from webcrawl.jobs.report.chart import bars, lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from webcrawl.jobs.report.chart import Chart
 
@@ -23,7 +23,8 @@ UNKNOWN = "not known"
 #: Name of the row that sums up everything that is not listed.
 OTHERS = "all others"
 
-_MAX_BARS = 12
+#: Number of bars in a chart.
+MAX_BARS = 12
 _MAX_ROWS = 50
 
 
@@ -31,7 +32,7 @@ class Table(NamedTuple):
     """Table with the column names *head*, and rows of text and numbers."""
 
     head: tuple[str, ...]
-    rows: Sequence[tuple[Cell, ...]]
+    rows: Iterable[tuple[Cell, ...]]
 
 
 class Figure(NamedTuple):
@@ -115,7 +116,7 @@ def shares(
         total=total, kinds=len(ranked), first=first, part=share(counts[first], total)
     )
     table = Table((what, of, "share"), largest(_MAX_ROWS))
-    return Figure(name, title, lead, table, bars(largest(_MAX_BARS)))
+    return Figure(name, title, lead, table, bars(largest(MAX_BARS)))
 
 
 def histogram(name: str, title: str, counts: Mapping[str, int], *, what: str, lead: str) -> Figure:

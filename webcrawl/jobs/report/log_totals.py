@@ -7,30 +7,17 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from heapq import nsmallest
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from webcrawl.configuration.decoding import (
-    Epoch,
-    Seconds,
-    UndecodableError,
-    json_decoder,
-    json_lines_decoder,
-)
-from webcrawl.crawl.lease.outcome_log import HTML
+from webcrawl.configuration.decoding import UndecodableError, json_decoder, json_lines_decoder
+from webcrawl.crawl.lease.outcome_log import DENIED, OutcomeLine
 from webcrawl.frontier import SUBRESOURCE
-from webcrawl.jobs.report.figures import OTHERS
 from webcrawl.net.outcomes import is_document
-from webcrawl.net.walls import WALLS
-from webcrawl.revisit.history import CHANGED, GONE, MOVED
-from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from webcrawl.jobs.report.host_totals import HostTotals
+    from webcrawl.jobs.report.totals_file import TotalsFile
 
 _MAX_INTERVALS = 120
 
@@ -85,102 +72,64 @@ class Timeline:
 
 
 #: Columns of the timeline.
-PAGES, BYTES, DUPLICATES, CHANGES, DECODED, HTMLS, TEXTS, IMAGES, OTHER_TYPES = range(9)
-#: Outcomes of dead links.
-DEAD = frozenset({"http_404", "http_410", "dns_not_found"})
-#: Name of the content type of documents without Content-Type.
-NO_TYPE = "none sent"
-
+PAGES, BYTES, DUPLICATES, DECODED = range(4)
 #: Period for which present rates are computed, in seconds.
 MINUTE = 60
 
 # Number of bytes decoded together: so many fit into a processor's cache, which halves the time.
 _CHUNK_BYTES = 1 << 19
-# When there are more than _MAX_TYPES content types, or pages with dead links, only the _KEPT_TYPES
-# most frequent are kept. That is still far more than the report shows.
-_MAX_TYPES = 20_000
-_KEPT_TYPES = 1_000
-# When there are more times at which documents were seen, one document in sixteen is kept.
-_MAX_SEEN = 100_000
+# Maximum number of URLs in `LogTotals.denied`.
+_MAX_DENIED = 20_000
 
-
-class _Line(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a line of the log that the report needs."""
-
-    at: Epoch
-    url: str
-    outcome: str
-    form: str = ""
-    status: int = 0
-    took: Seconds = 0.0
-    bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
-    decoded: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
-    duplicate: bool = False
-    type: str = HTML
-    depth: int = 0
-    via: str = ""
-    kind: str = ""
-    visit: str = ""
-    stored: Seconds = 0.0
-    flags: str = ""
-
-
-_decode = json_decoder(_Line)
-_decode_lines = json_lines_decoder(_Line)
+_decode = json_decoder(OutcomeLine)
+_decode_lines = json_lines_decoder(OutcomeLine)
 
 
 class LogTotals:
-    """Totals of all lines that were added; the totals by host are in *hosts*.
+    """Totals of all lines that were added; those by host, content type and seed are in *file*.
 
     pages: number of URLs that gave a document (2xx).
     duplicates: number of pages whose bytes had already been seen under another URL.
     bytes: size of the bodies of all answers, as received.
-    outcomes: number of URLs by outcome.
+    answers: number of URLs by status, 0 without an answer, and outcome.
     visits: visits of URLs that were finished before, by result. They also count in bytes and
         fetches, but not elsewhere.
-    types: number of pages by content type.
     sizes: number of pages by the number of bits of their decoded length.
     depths: number of pages by depth.
-    dead_links: by page, the number of dead links first found on it, the last one, and its outcome.
     timeline: sums over time.
     examples: the last URL of each outcome.
     last_minute: numbers of pages and visits in each second, for the last minute of the log.
-    seen_at: times at which documents were fetched or found to be unchanged, in epoch seconds, by
-        the form of their URL; for all documents that still exist, or a random part of them.
     denied: pages fetched earlier that robots.txt denied at their last visit, at most 20,000, by the
         form of their URL.
     """
 
-    def __init__(self, *, hosts: HostTotals) -> None:
+    def __init__(self, *, file: TotalsFile) -> None:
         self.pages = self.duplicates = self.bytes = 0
-        self.outcomes: Counter[str] = Counter()
+        self.answers: Counter[tuple[int, str]] = Counter()
         self.visits: Counter[str] = Counter()
-        self.types: Counter[str] = Counter()
         self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
-        # By page: (number of dead links, the last of them, its outcome).
-        self.dead_links: dict[str, tuple[int, str, str]] = {}
-        self.timeline = Timeline(columns=OTHER_TYPES + 1)
+        self.timeline = Timeline(columns=DECODED + 1)
         self.examples: dict[str, str] = {}
         # By second: [pages, visits].
         self.last_minute: dict[int, list[int]] = {}
-        self.seen_at: dict[str, list[float]] = {}
         self.denied: dict[str, str] = {}
-        # ``seen_at`` keeps only URLs whose form, a hexadecimal hash, ends with this suffix.
-        self._sampled_suffix = ""
-        # The number of times in ``seen_at``.
-        self._seen_count = 0
-        self._hosts = hosts
+        self._file = file
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """Number of URLs by outcome."""
+        counts: Counter[str] = Counter()
+        for (_, outcome), count in self.answers.items():
+            counts[outcome] += count
+        return counts
 
     def add(self, data: bytes) -> None:
         """Add the complete lines in *data*, skipping unreadable ones. Raises sqlite3.Error."""
-        start = 0
-        while start < len(data):
-            end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)
-            self._add(_decode_chunk(data[start:end]))
-            start = end
+        for lines in decoded(data):
+            self._add(lines)
 
-    def _add(self, lines: list[_Line]) -> None:
+    def _add(self, lines: list[OutcomeLine]) -> None:
         """Add *lines*, most of them with one call per total, which is faster than line by line."""
         lines = [line for line in lines if line.kind != SUBRESOURCE]
         self.visits.update([line.visit for line in lines if line.visit])
@@ -189,25 +138,11 @@ class LogTotals:
         self.pages += len(pages)
         self.duplicates += sum(line.duplicate for line in pages)
         self.bytes += sum(line.bytes for line in lines)
-        self.outcomes.update([line.outcome for line in first_results])
+        self.answers.update([(line.status, line.outcome) for line in first_results])
         self.examples.update({line.outcome: line.url for line in first_results})
-        self.types.update([line.type or NO_TYPE for line in pages])
         self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])
         self.depths.update([line.depth for line in pages])
-        if len(self.types) > _MAX_TYPES:
-            kept = Counter(dict(self.types.most_common(_KEPT_TYPES)))
-            kept[OTHERS] += self.types.total() - kept.total()
-            self.types = kept
-
-        for line in first_results:
-            if line.via and line.outcome in DEAD:
-                count = self.dead_links.get(line.via, (0,))[0]
-                self.dead_links[line.via] = (count + 1, line.url, line.outcome)
-        if len(self.dead_links) > _MAX_TYPES:
-            self.dead_links = dict(self.most_dead_links(_KEPT_TYPES))
-
-        # Pages, bytes, fetches, seconds and walls by host.
-        hosts: dict[str, list[float]] = {}
+        self._file.add(lines)
         for line in lines:
             row = self.timeline.row(line.at)
             is_page = is_document(line.outcome) and not line.visit
@@ -217,23 +152,11 @@ class LogTotals:
             second_counts[1] += bool(line.visit)
             row[BYTES] += line.bytes
             row[DUPLICATES] += is_page and line.duplicate
-            row[CHANGES] += line.visit == CHANGED
-            if is_page:
-                row[DECODED] += line.decoded or line.bytes
-                row[_column_of(line.type)] += 1
-            self._note_seen(line)
-
-            is_fetch = bool(line.status or line.took)
-            is_wall = bool(line.flags) or line.outcome in WALLS
-            # A URL may also be given up without a fetch, because of walls that other URLs met.
-            if is_fetch or is_wall:
-                host = hosts.setdefault(host_of(line.url), [0, 0, 0, 0.0, 0])
-                host[0] += is_page
-                host[1] += line.bytes * is_page
-                host[2] += is_fetch
-                host[3] += line.took
-                host[4] += is_wall
-        self._hosts.add(hosts)
+            row[DECODED] += is_page and (line.decoded or line.bytes)
+            if line.outcome == DENIED and line.stored and len(self.denied) < _MAX_DENIED:
+                self.denied[line.form] = line.url
+            elif self.denied:
+                self.denied.pop(line.form, None)
         newest = max(self.last_minute, default=0)
         self.last_minute = {
             second: counts
@@ -241,43 +164,17 @@ class LogTotals:
             if second > newest - MINUTE
         }
 
-    def _note_seen(self, line: _Line) -> None:
-        """Update ``denied`` and ``seen_at`` with *line*."""
-        if line.outcome == "robots_denied" and line.stored and len(self.denied) < _MAX_TYPES:
-            self.denied[line.form] = line.url
-        elif self.denied:
-            self.denied.pop(line.form, None)
 
-        if not line.form.endswith(self._sampled_suffix):
-            return
-        if line.visit in (MOVED, GONE):
-            self._seen_count -= len(self.seen_at.pop(line.form, ()))
-        elif is_document(line.outcome) or line.outcome == "http_304":
-            self.seen_at.setdefault(line.form, []).append(line.at)
-            self._seen_count += 1
-            if self._seen_count > _MAX_SEEN:
-                # Forms are hexadecimal, so one in sixteen of the kept ones ends with this.
-                self._sampled_suffix += "0"
-                self.seen_at = {
-                    form: times
-                    for form, times in self.seen_at.items()
-                    if form.endswith(self._sampled_suffix)
-                }
-                self._seen_count = sum(map(len, self.seen_at.values()))
-
-    def most_dead_links(self, limit: int) -> list[tuple[str, tuple[int, str, str]]]:
-        """Return the *limit* pages with the most dead links, as items of ``dead_links``."""
-        return nsmallest(limit, self.dead_links.items(), key=lambda item: (-item[1][0], item[0]))
+def decoded(data: bytes) -> Iterator[list[OutcomeLine]]:
+    """Yield the complete lines in *data* in lists, without those that cannot be decoded."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)
+        yield _decode_chunk(data[start:end])
+        start = end
 
 
-def _column_of(content_type: str) -> int:
-    """Return the column of the timeline that counts documents of *content_type*."""
-    if content_type in (HTML, "application/xhtml+xml"):
-        return HTMLS
-    return {"text": TEXTS, "image": IMAGES}.get(content_type.partition("/")[0], OTHER_TYPES)
-
-
-def _decode_chunk(data: bytes) -> list[_Line]:
+def _decode_chunk(data: bytes) -> list[OutcomeLine]:
     """Decode the lines of *data*, skipping those that cannot be decoded."""
     try:
         return _decode_lines(data)
@@ -285,7 +182,7 @@ def _decode_chunk(data: bytes) -> list[_Line]:
         return list(_decode_one_by_one(data))
 
 
-def _decode_one_by_one(data: bytes) -> Iterable[_Line]:
+def _decode_one_by_one(data: bytes) -> Iterable[OutcomeLine]:
     """Decode the lines of *data*, skipping those that cannot be decoded."""
     for line in data.splitlines():
         with contextlib.suppress(UndecodableError):

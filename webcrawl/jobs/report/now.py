@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawl.figures.counts import Counts, with_prefix
+from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.lease.outcome_log import is_given_up
 from webcrawl.doctor.diagnosis import BUDGETS
-from webcrawl.jobs.report.figures import Figure, Table, over_time, share, shares, stamp
+from webcrawl.jobs.report.figures import Figure, Table, over_time, share, stamp
 from webcrawl.jobs.report.sources import GAUGES, CriticalError
 
 if TYPE_CHECKING:
@@ -88,23 +88,6 @@ def failing_modules(errors: Sequence[CriticalError], failing: Mapping[str, int])
     )
     head = ("page", "module", "error", "pages")
     return [Figure("modules", "Failing modules", lead, Table(head, rows))] if rows else []
-
-
-def known_urls(crawl: Crawl) -> Figure:
-    """Return the figure of all known URLs, by whether they are finished, waiting or parked."""
-    finished = Counts.of({f"outcome/{name}": count for name, count in crawl.outcomes.items()})
-    counts = {
-        "pages": finished.pages,
-        "redirects": finished.redirects,
-        "given up": sum(finished.given_up.values()),
-        "waiting": sum(
-            int(crawl.stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting")
-        ),
-        **{f"parked by {gate}": count for gate, count in crawl.counts("frontier/parked/").items()},
-    }
-    lead, title = "Of {total:,} known URLs, {part} are {first}.", "Known URLs"
-    lead += BEFORE_VISITS * bool(crawl.log.visits)
-    return shares("known", title, counts, what="place", of="URLs", lead=lead, why="No URLs yet.")
 
 
 def hosts_table(facts: CheckpointFacts) -> Figure:

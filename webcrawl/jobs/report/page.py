@@ -84,7 +84,8 @@ def _templates() -> Environment:
 
 def _format(value: object) -> object:
     """Format *value* for display, ready to be escaped; values that are markup stay as they are."""
-    if isinstance(value, (int, float)):
+    # Only codes are negative.
+    if isinstance(value, (int, float)) and value >= 0:
         return f"{value:,}"
     return value if hasattr(value, "__html__") else visible(str(value))
 

@@ -12,7 +12,7 @@ from shutil import disk_usage
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import Counts, module_failures, short, size
-from webcrawl.jobs.report import breakdowns, now
+from webcrawl.jobs.report import breakdowns, now, tables
 from webcrawl.jobs.report.figures import (
     UNKNOWN,
     Figure,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.report.sources import Crawl
 
+_CODES = "URLs without an answer have one of Heritrix' negative codes. The example is the latest."
 # Published crawls to compare with: name, pages, hours and dollars.
 _OTHER_CRAWLS = (
     ("Nielsen 2012, 20 machines", 250_113_669, 39 + 25 / 60, 580.0),
@@ -56,7 +57,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
         alarms=alarms_of(
             crawl.processes,
             failing,
-            given_up=sum(breakdowns.given_up_by_class(crawl).values()),
+            given_up=crawl.given_up,
             urls=crawl.urls,
             denied=[*crawl.log.denied.values()],
         )
@@ -68,18 +69,18 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
         failures=[now.failures_table(crawl), *now.failing_modules(crawl.errors, failing)],
         sections={
             "Outcomes": [
-                now.known_urls(crawl),
+                Figure("crawl-report", "The crawl in numbers", "", tables.crawl_table(crawl)),
                 breakdowns.outcomes(crawl),
-                breakdowns.errors(crawl),
+                Figure("responsecode-report", "Response codes", _CODES, tables.codes_table(crawl)),
+                tables.SEEDS.figure(crawl),
                 *breakdowns.refusals(crawl),
-                *(breakdowns.visits(crawl) if crawl.log.visits else []),
+                *([breakdowns.visits(crawl)] if crawl.log.visits else []),
                 breakdowns.filters(crawl),
-                breakdowns.dead_links(crawl),
+                tables.DEAD_LINKS.figure(crawl),
             ],
             "Documents": [
                 breakdowns.types(crawl),
                 breakdowns.sizes(crawl),
-                *breakdowns.documents_over_time(crawl),
                 duplicates(crawl),
                 breakdowns.depths(crawl),
             ],
@@ -88,7 +89,9 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
                 *breakdowns.per_server(crawl),
                 breakdowns.politeness(crawl),
                 *breakdowns.per_tld(crawl),
-                *breakdowns.extreme_hosts(crawl),
+                tables.HOSTS.figure(crawl),
+                tables.SLOWEST.figure(crawl, limit=10),
+                tables.WALLED.figure(crawl, limit=10),
             ],
             "Job": [
                 *([now.checkpoints_table(crawl.facts)] if crawl.facts else []),
@@ -107,9 +110,9 @@ def _summary(crawl: Crawl, price: float | None, at: float) -> list[tuple[str, st
         *([("running time", span(crawl.secs))] if crawl.secs else []),
         *_rates(crawl, at),
         ("received", size(log.bytes)),
-        ("hosts contacted", f"{crawl.servers.number:,}"),
+        ("hosts contacted", f"{crawl.hosts:,}"),
         ("duplicates", share(log.duplicates, log.pages)),
-        ("URLs given up", share(sum(breakdowns.given_up_by_class(crawl).values()), crawl.urls)),
+        ("URLs given up", share(crawl.given_up, crawl.urls)),
     ]
     parked = crawl.counts("frontier/parked/")
     rows += [(f"parked by {gate}", f"{number:,} URLs") for gate, number in parked.items()]

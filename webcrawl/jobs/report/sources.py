@@ -11,7 +11,7 @@ import math
 from collections import Counter, deque
 from contextlib import suppress
 from heapq import merge
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -22,15 +22,15 @@ from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.control_journal import JOURNAL, damaged_lines, last_changes
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
-from webcrawl.crawl.lease.outcome_log import INFO_LOG
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, is_given_up
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
 from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
 from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
-from webcrawl.jobs.report.host_totals import HostTotals
-from webcrawl.jobs.report.log_totals import LogTotals, Timeline
+from webcrawl.jobs.report.log_totals import LogTotals, Timeline, decoded
+from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.net.outcomes import is_document
 
 if TYPE_CHECKING:
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.crawl.job.control_journal import Change
-    from webcrawl.jobs.report.host_totals import Servers
+    from webcrawl.crawl.lease.outcome_log import OutcomeLine
 
 #: Names of the values that are read from each line of the doctor.
 GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts resting")
+_LARGEST = "SELECT host FROM hosts WHERE pages ORDER BY pages DESC, host LIMIT 10"
 # Number of lines that are used from the end of the other logs of a job.
 _LAST_LINES = 20
 
@@ -70,7 +71,7 @@ class Crawl(NamedTuple):
     outcomes: number of URLs by outcome. Each URL counts once, while *log* may have several lines
         of it after a crash.
     log: totals of the logs of finished URLs.
-    servers: totals of all hosts.
+    file: totals by host, content type and seed. It can be read until the reader is closed.
     damage: for each log that could not be read to its end, the reason.
     processes: diagnoses of the crawl's processes.
     gauges: starts of intervals, and the mean of each gauge in them.
@@ -85,7 +86,7 @@ class Crawl(NamedTuple):
     stats: dict[str, Any]
     outcomes: Mapping[str, int]
     log: LogTotals
-    servers: Servers
+    file: TotalsFile
     damage: list[str]
     processes: list[Examination]
     gauges: tuple[list[int], dict[str, list[int]]]
@@ -97,6 +98,17 @@ class Crawl(NamedTuple):
     def pages(self) -> int:
         """Number of URLs that gave a document."""
         return sum(count for name, count in self.outcomes.items() if is_document(name))
+
+    @property
+    def given_up(self) -> int:
+        """Number of URLs that were given up."""
+        return sum(count for name, count in self.outcomes.items() if is_given_up(name))
+
+    @property
+    def hosts(self) -> int:
+        """Number of hosts that were contacted."""
+        ((number,),) = self.file.select("SELECT count(*) FROM hosts WHERE fetches")
+        return int(number)
 
     @property
     def urls(self) -> int:
@@ -129,15 +141,15 @@ class CrawlReader:
         self.jobdirs = jobdirs
         self._path = path
         self._settings = settings
-        self._hosts = HostTotals()
-        self._log = LogTotals(hosts=self._hosts)
+        self._file = TotalsFile()
+        self._log = LogTotals(file=self._file)
         self._damage: list[str] = []
         self._ends = dict.fromkeys(jobdirs, BEGINNING)
         self._lines = self._new_lines()
 
     def close(self) -> None:
         """Delete the temporary file."""
-        self._hosts.close()
+        self._file.close()
 
     def add(self, on_progress: Callable[[int], object], *, until: float = math.inf) -> bool:
         """Read new lines of the logs; return whether all of them were read.
@@ -155,6 +167,26 @@ class CrawlReader:
         self._lines = self._new_lines()
         return True
 
+    def outcome_lines(
+        self, on_progress: Callable[[int], object]
+    ) -> Iterator[tuple[OutcomeLine, int]]:
+        """Yield the lines that have been read so far again, and the number of their process.
+
+        They are in the order of time. Lines that cannot be read are left out. *on_progress* is
+        called with the number of lines.
+        """
+
+        def lines_of(jobdir: Path) -> Iterator[OutcomeLine]:
+            for data in line_chunks(
+                jobdir / INFO_LOG, end=self._ends[jobdir], on_damage=self._add_damage
+            ):
+                yield from chain.from_iterable(decoded(data))
+
+        logs = [zip(lines_of(job), repeat(number)) for number, job in enumerate(self.jobdirs)]
+        for count, line in enumerate(merge(*logs, key=lambda pair: pair[0].at), start=1):
+            on_progress(count)
+            yield line
+
     def _new_lines(self) -> Iterator[bytes]:
         """Yield the lines added to the logs since the last call, in large chunks."""
         for jobdir in self.jobdirs:
@@ -171,7 +203,6 @@ class CrawlReader:
     def crawl(self) -> Crawl:
         """Return the data of the crawl, with the log lines that have been read so far."""
         path, jobdirs, log = self._path, self.jobdirs, self._log
-        servers = self._hosts.servers()
         processes: list[Examination] = []
         with suppress(FatalError):  # raised if there is no diagnosis yet
             processes = examinations(path)
@@ -196,7 +227,7 @@ class CrawlReader:
             stats=last_run | totals | present,
             outcomes=with_prefix("outcome/", shard_counts(jobdirs)) or log.outcomes,
             log=log,
-            servers=servers,
+            file=self._file,
             damage=[
                 *self._damage,
                 *(
@@ -207,7 +238,9 @@ class CrawlReader:
             ],
             processes=processes,
             gauges=_gauges(jobdirs),
-            facts=read_facts(path, self._settings, hosts=[host for host, *_ in servers.largest]),
+            facts=read_facts(
+                path, self._settings, hosts=[host for (host,) in self._file.select(_LARGEST)]
+            ),
             errors=errors,
             commands=last_changes(jobdirs[0], _LAST_LINES),
         )

@@ -1,0 +1,134 @@
+"""Totals by host, content type, seed and page with dead links, in a temporary SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from webcrawl.crawl.lease.outcome_log import DENIED, is_given_up
+from webcrawl.jobs.report.heritrix_log import status_code
+from webcrawl.net.outcomes import is_document
+from webcrawl.net.walls import WALLS
+from webcrawl.urls import host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from webcrawl.crawl.lease.outcome_log import OutcomeLine
+
+#: Name of the content type of answers without Content-Type.
+NO_TYPE = "none sent"
+RAW_ADDRESSES = "raw IP addresses"
+# Kinds of URLs that are seeds if their depth is 0.
+_SEEDS = ("seed", "request")
+# Lines are added to the table ``lines``, then to the totals of all other tables.
+_CREATE = """
+PRAGMA cache_size = -65536;
+PRAGMA journal_mode = OFF;
+CREATE TABLE lines (
+    url, via, host, type, outcome, redirect, kind, status INT, bytes INT, secs REAL, is_seed INT,
+    is_first INT, is_page INT, is_denied INT, is_given_up INT, is_wall INT);
+CREATE TABLE hosts (
+    host TEXT PRIMARY KEY, urls INT, bytes INT, pages INT, fetches INT, secs REAL, denied INT,
+    given_up INT, walls INT) WITHOUT ROWID;
+CREATE TABLE types (type TEXT PRIMARY KEY, urls INT, bytes INT, pages INT) WITHOUT ROWID;
+CREATE TABLE seeds (
+    url TEXT PRIMARY KEY, is_seed INT, status INT, outcome TEXT, redirect TEXT) WITHOUT ROWID;
+CREATE TABLE dead_links (
+    page TEXT PRIMARY KEY, links INT, example TEXT, outcome TEXT) WITHOUT ROWID;
+"""
+_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_UP = """
+INSERT INTO hosts
+    SELECT host, sum(is_first), sum(bytes), sum(is_page), sum(status OR secs > 0), sum(secs),
+        sum(is_denied AND is_first), sum(is_given_up AND is_first), sum(is_wall)
+    FROM lines GROUP BY host
+    ON CONFLICT DO UPDATE SET urls = urls + excluded.urls, bytes = bytes + excluded.bytes,
+        pages = pages + excluded.pages, fetches = fetches + excluded.fetches,
+        secs = secs + excluded.secs, denied = denied + excluded.denied,
+        given_up = given_up + excluded.given_up, walls = walls + excluded.walls;
+INSERT INTO types
+    SELECT type, count(*), sum(bytes), sum(is_page) FROM lines WHERE status AND is_first
+    GROUP BY type
+    ON CONFLICT DO UPDATE SET urls = urls + excluded.urls, bytes = bytes + excluded.bytes,
+        pages = pages + excluded.pages;
+REPLACE INTO seeds
+    SELECT url, is_seed, status, outcome, redirect FROM lines
+    WHERE is_seed OR kind = 'redirect' ORDER BY rowid;
+INSERT INTO dead_links
+    SELECT via, count(*), max(url), outcome FROM lines
+    WHERE via <> '' AND is_first AND outcome IN ('http_404', 'http_410', 'dns_not_found')
+    GROUP BY via
+    ON CONFLICT DO UPDATE SET links = links + excluded.links, example = excluded.example,
+        outcome = excluded.outcome;
+DELETE FROM lines;
+"""
+
+
+class TotalsFile:
+    """Totals as rows of tables in a temporary SQLite file.
+
+    hosts: for each host: finished URLs, bytes of all answers, pages, fetches and their time in
+        seconds, URLs denied by robots.txt, URLs given up, and URLs that ended at a wall.
+    types: for each content type: answered URLs, their bytes, and pages.
+    seeds: the last result of each seed, and of each URL that was found by a redirect.
+    dead_links: for each page, the number of URLs first found on it that do not exist, and one of
+        them with its outcome.
+
+    Takes up to 64 MB of memory. SQLite deletes the file itself. All methods raise sqlite3.Error.
+    """
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("")
+        self._database.executescript(_CREATE)
+        for function, count in ((tld_of, 1), (status_code, 2), (is_given_up, 1)):
+            self._database.create_function(function.__name__, count, function)
+        self._database.create_function("bits", 1, int.bit_length)
+
+    def add(self, lines: Iterable[OutcomeLine]) -> None:
+        """Add *lines* of the log to the totals. Repeat visits only count as fetches, with bytes."""
+        rows = [
+            (
+                line.url,
+                line.via,
+                host_of(line.url),
+                line.type or NO_TYPE,
+                line.outcome,
+                line.redirect,
+                line.kind,
+                line.status,
+                line.bytes,
+                line.took,
+                line.kind in _SEEDS and not line.depth,
+                not line.visit,
+                is_document(line.outcome) and not line.visit,
+                line.outcome == DENIED,
+                is_given_up(line.outcome),
+                bool(line.flags) or line.outcome in WALLS,
+            )
+            for line in lines
+        ]
+        self._database.executemany(_INSERT, rows)
+        self._database.executescript(_ADD_UP)
+
+    def select(self, query: str) -> sqlite3.Cursor:
+        """Return the rows of the SQL *query*. Reading a million hosts takes a few seconds.
+
+        The query can use the functions ``tld_of``, ``status_code``, ``is_given_up`` and ``bits``,
+        the number of bits of an integer.
+        """
+        return self._database.execute(query)
+
+    def close(self) -> None:
+        """Free the memory and delete the file."""
+        self._database.close()
+
+
+def tld_of(host: str) -> str:
+    """Return the top-level domain of *host*.
+
+    >>> [tld_of(host) for host in ("a.example.com", "10.0.0.1", "2001:db8::1", "localhost")]
+    ['.com', 'raw IP addresses', 'raw IP addresses', '.localhost']
+    """
+    last = host.rpartition(".")[2]
+    return RAW_ADDRESSES if ":" in host or last.isdecimal() else f".{last}"
