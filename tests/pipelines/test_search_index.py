@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import sys
 from types import SimpleNamespace
+from unicodedata import combining, normalize
 
 import msgspec
 import pytest
 import tantivy
 import warm
 from contracts.modules import ModuleContract, Run, a_page, run_module
+from crawling import ROOT
 from text_tables import cases, table
 
 from webcrawl.errors import DiskError, FatalError, StoreError
 from webcrawl.items import RobotsDirectives
 from webcrawl.jobs.search import search
+from webcrawl.pipelines.search_fields import CHARACTER
 from webcrawl.pipelines.search_index import IndexedPage, SearchIndex
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
 
@@ -78,7 +82,7 @@ def test_an_index_of_an_older_version_gets_a_sentence(tmp_path):
         Les naïvetés sont restées dans les chevaux fatigués | naivete restée fatiguée
         Los niños corrían por las calles de la ciudad vieja | ninos correr calle
         Поезда приходят в города и уходят из них ночью | город поездов ночь
-        Οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια | ανθρωποι ελευθερων
+        οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια | ανθρωποι ελευθερων
         İstanbul'da bütün insanlar hür ve eşit doğarlar | istanbul insan butun
         東京大学で自然言語処理を研究しています | 東京 大学 言語処理 京大
         人人生而自由在尊严和权利上一律平等 | 自由 权利 平等
@@ -86,7 +90,7 @@ def test_an_index_of_an_older_version_gets_a_sentence(tmp_path):
         มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกัน | อิสระ มนุษย์
         Mọi người sinh ra đều được tự do và bình đẳng | nguoi tu do
         compilation of incompatible libraries | compil* comp* lib* incompatib* title:inc*
-    """,
+    """,  # noqa: RUF001  # Greek letters
     {},
 )
 def test_words_are_found_by_their_other_forms(tmp_path, text, words):
@@ -124,6 +128,24 @@ def test_pages_are_found_by_their_words(tmp_path):
     assert (hit.title, hit.language) == ("Menschenrechte", "de")
     assert hit.fetched_at == "2025-06-15T15:06:40+00:00"
     assert [hit.snippet[start:end] for start, end in hit.highlights] == ["Würde"]
+
+
+def test_a_word_is_found_in_74_languages_in_capitals_and_without_accents(tmp_path):
+    table = (ROOT / "tests/data/languages.tsv").read_text().splitlines()
+    texts = {file: text for _, file, text in (line.split("\t") for line in table)}
+    index(tmp_path, *(a_text(file, text) for file, text in texts.items()))
+    missed = []
+    for file, text in texts.items():
+        words = sorted((word.strip(".,;:") for word in re.split("[\\s፡]+", text)), key=len)
+        word = words[2 * len(words) // 3]
+        word = word[:6] if CHARACTER.search(word) else word
+        bare = "".join(one for one in normalize("NFKD", word) if not combining(one))
+        missed += [
+            (file, form)
+            for form in {word, word.upper(), *([bare] if bare.isascii() else [])}
+            if f"http://a.test/{file}" not in urls(tmp_path, form, limit=99)
+        ]
+    assert missed == []
 
 
 def test_a_page_replaces_what_was_there_of_its_url(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import msgspec
 
@@ -25,12 +26,14 @@ from webcrawl.pipelines.search_fields import (
 from webcrawl.pipelines.search_index import SearchIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     import tantivy
     from scrapy.settings import BaseSettings
 
+#: Limit of the pages that a search returns or skips.
+MAX_HITS = 10_000
 _SNIPPET_CHARS = 200
 _TITLE_BOOST = 2.0
 # Tantivy's parser is recursive: thousands of brackets would crash the process.
@@ -55,6 +58,15 @@ class SearchHit(msgspec.Struct):
     score: float
     snippet: str
     highlights: list[tuple[int, int]]
+
+    def parts(self) -> Iterator[tuple[str, bool]]:
+        """Yield the parts of the snippet, each with whether it is a found word."""
+        position = 0
+        for start, end in self.highlights:
+            yield self.snippet[position:start], False
+            yield self.snippet[start:end], True
+            position = end
+        yield self.snippet[position:], False
 
 
 class SearchResult(msgspec.Struct):
@@ -121,7 +133,7 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
         index = open_index(directory)
         searcher = index.searcher()
         query, _ = index.parse_query_lenient(
-            _with_prefixes(words, searcher),
+            _with_prefixes(normalize("NFC", words), searcher),
             ["title", "words", *TEXT_FIELDS],
             {"title": _TITLE_BOOST},
             conjunction_by_default=True,

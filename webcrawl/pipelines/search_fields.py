@@ -40,7 +40,8 @@ _SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 CHARACTER = re.compile(f"[{_SCRIPTS}]")
 # The share of such characters in a page that is divided into characters is at least 1/_SHARE.
 _SHARE, _SAMPLE = 10, 2000
-_MAX_WORD = 40
+# Longer words, in bytes of UTF-8, are not indexed.
+_MAX_WORD = 255
 
 
 def text_field(language: str, text: str) -> str:

@@ -21,6 +21,7 @@ import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
+from unicodedata import normalize
 
 import msgspec
 
@@ -117,8 +118,8 @@ class SearchIndex(ProcessingModule):
             IndexedPage(
                 url=page.url,
                 host=host_of(page.url),
-                title=main_text.title,
-                text=main_text.text,
+                title=normalize("NFC", main_text.title),
+                text=normalize("NFC", main_text.text),
                 language=main_text.language,
                 fetched_at=page.fetched_at,
                 truncated=main_text.truncated,
