@@ -20,7 +20,9 @@ from webcrawl.wording import visible
 
 # What the page has none of, but for its own.
 THEIRS = """//script[@src!='page.js' or text()] | //img | //iframe | //body//style
-    | //a[@href!='token' and not(starts-with(@href, '#'))] | //@*[starts-with(name(), 'on')]"""
+    | //a[@href!='token' and @href!='./' and not(starts-with(@href, '#') or @rel)]
+    | //a[@rel and not(starts-with(@href, 'http://') or starts-with(@href, 'search?'))]
+    | //@*[starts-with(name(), 'on')]"""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,9 @@ def crawled(tmp_path_factory):
     site = HttpSite(answer, address="")
     urls = f"{site.url}/", f"http://{WAITS}:{site.server_port}/"
     settings = {
-        "ITEM_PIPELINES": json.dumps({"hostile_words.Quoting": 1}),
+        "ITEM_PIPELINES": json.dumps(
+            {"hostile_words.Quoting": 1, "webcrawl.pipelines.search_index.SearchIndex": 2}
+        ),
         "POLITENESS_DELAY_FACTOR": 0,
         "FRONTIER_RETRY_TIMES": 0,
         "MONITOR_PORT": free_port(),
@@ -54,7 +58,8 @@ def pages(monitor):
     """Paths of the page that is asked for each URL, and for each word as one and as a host."""
     asked = [("url", monitor.site + link) for link in links()]
     asked += [(of, word) for of in ("url", "host") for word in WORDS]
-    return ["/", "/?host=127.0.0.1", *(f"/?{urlencode([one])}" for one in asked)]
+    asked_search = [f"/search?{urlencode({'q': word})}" for word in ("*", *WORDS)]
+    return ["/", "/?host=127.0.0.1", *asked_search, *(f"/?{urlencode([one])}" for one in asked)]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -21,8 +22,12 @@ PAGES = "dl.summary dd >> nth=0"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    with monitored(tmp_path_factory.mktemp("crawl"), POLITENESS_MIN_DELAY=1) as monitor:
+    modules = json.dumps({"webcrawl.pipelines.search_index.SearchIndex": 1})
+    settings = {"POLITENESS_MIN_DELAY": 1, "ITEM_PIPELINES": modules}
+    settings["CHECKPOINT_INTERVAL_SECS"] = 2
+    with monitored(tmp_path_factory.mktemp("crawl"), **settings) as monitor:
         wait_until(lambda: int(monitor.state()["summary"]["pages"]) > 5)
+        wait_until(lambda: "<li" in monitor.ask("GET", "/search?q=*")[2])
         yield monitor
 
 
@@ -47,7 +52,7 @@ def test_a_page_fits_its_window_and_asks_for_nothing_elsewhere(running, browser,
     tab = with_token(browser, running, width=width, color_scheme=scheme)
     host = "site00000.sim.test"
     queries = [{}, {"url": f"http://{host}/{'long' * 60}"}, {"host": host}]
-    for page in (f"?{urlencode(one)}" for one in queries):
+    for page in (*(f"?{urlencode(one)}" for one in queries), "search?q=%2A"):
         tab.page.goto(running.url + page)
         # All at once, not one after the other.
         open_it = "one.removeAttribute('name'); one.open = true"

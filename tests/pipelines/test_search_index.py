@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import sys
 from types import SimpleNamespace
+from unicodedata import combining, normalize
 
 import msgspec
 import pytest
 import tantivy
 import warm
 from contracts.modules import ModuleContract, Run, a_page, run_module
-from text_tables import table
+from crawling import ROOT
+from text_tables import cases, table
 
 from webcrawl.errors import DiskError, FatalError, StoreError
 from webcrawl.items import RobotsDirectives
 from webcrawl.jobs.search import search
+from webcrawl.pipelines.search_fields import CHARACTER
 from webcrawl.pipelines.search_index import IndexedPage, SearchIndex
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
 
@@ -52,21 +56,47 @@ def documents(jobdir):
     return tantivy.Index.open(str(jobdir / "search")).searcher().num_docs
 
 
-def test_a_page_whose_text_was_cut_is_marked_also_beside_an_old_index(tmp_path):
+def test_a_page_whose_text_was_cut_is_marked(tmp_path):
+    index(tmp_path, a_text(1, ENGLISH), a_text(2, ENGLISH, body_cut=True))
+    assert urls(tmp_path, "truncated:true") == {"http://a.test/2"}
+
+
+def test_an_index_of_an_older_version_gets_a_sentence(tmp_path):
     fields = tantivy.SchemaBuilder()
-    for name in ("url", "host", "language"):
-        fields.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
-    for name in ("title", "text"):
-        fields.add_text_field(name, stored=True)
-    fields.add_date_field("date", stored=True, indexed=True, fast=True)
-    for name, schema in (("new", None), ("old", fields.build())):
-        jobdir = tmp_path / name
-        (jobdir / "search").mkdir(parents=True)
-        if schema is not None:
-            tantivy.Index(schema, path=str(jobdir / "search"))
-        index(jobdir, a_text(1, ENGLISH), a_text(2, ENGLISH, body_cut=True))
-        assert urls(jobdir, "dignity") == {"http://a.test/1", "http://a.test/2"}
-    assert urls(tmp_path / "new", "truncated:true") == {"http://a.test/2"}
+    fields.add_text_field("text", stored=True)
+    (tmp_path / "search").mkdir()
+    tantivy.Index(fields.build(), path=str(tmp_path / "search"))
+    sentence = f"older version.* scrapy replay JOBDIR -s SEARCH_DIR={tmp_path}/search "
+    with pytest.raises(FatalError, match=sentence):
+        index(tmp_path)
+    with pytest.raises(FatalError, match=sentence):
+        urls(tmp_path, "*")
+
+
+@cases(
+    "text words",
+    """
+        The naïve résumé of Ångström | naive resume angstrom NAÏVE Ångstrom
+        In the runners' opinions, running | runner opinion run runs
+        Wir haben die Häuser gebaut, in denen alle wohnen sollen | haus gebaute hauser
+        Les naïvetés sont restées dans les chevaux fatigués | naivete restée fatiguée
+        Los niños corrían por las calles de la ciudad vieja | ninos correr calle
+        Поезда приходят в города и уходят из них ночью | город поездов ночь
+        οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια | ανθρωποι ελευθερων
+        İstanbul'da bütün insanlar hür ve eşit doğarlar | istanbul insan butun
+        東京大学で自然言語処理を研究しています | 東京 大学 言語処理 京大
+        人人生而自由在尊严和权利上一律平等 | 自由 权利 平等
+        모든 인간은 태어날 때부터 자유로우며 서울에서 산다 | 인간 서울 자유
+        มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกัน | อิสระ มนุษย์
+        Mọi người sinh ra đều được tự do và bình đẳng | nguoi tu do
+        compilation of incompatible libraries | compil* comp* lib* incompatib* title:inc*
+    """,  # noqa: RUF001  # Greek letters
+    {},
+)
+def test_words_are_found_by_their_other_forms(tmp_path, text, words):
+    index(tmp_path, a_text(1, f"{text}.", title="Inca"), a_text(2, "None of this"))
+    for word in words.split():
+        assert urls(tmp_path, word) == {"http://a.test/1"}, word
 
 
 def test_pages_are_found_by_their_words(tmp_path):
@@ -98,6 +128,24 @@ def test_pages_are_found_by_their_words(tmp_path):
     assert (hit.title, hit.language) == ("Menschenrechte", "de")
     assert hit.fetched_at == "2025-06-15T15:06:40+00:00"
     assert [hit.snippet[start:end] for start, end in hit.highlights] == ["Würde"]
+
+
+def test_a_word_is_found_in_74_languages_in_capitals_and_without_accents(tmp_path):
+    table = (ROOT / "tests/data/languages.tsv").read_text().splitlines()
+    texts = {file: text for _, file, text in (line.split("\t") for line in table)}
+    index(tmp_path, *(a_text(file, text) for file, text in texts.items()))
+    missed = []
+    for file, text in texts.items():
+        words = sorted((word.strip(".,;:") for word in re.split("[\\s፡]+", text)), key=len)
+        word = words[2 * len(words) // 3]
+        word = word[:6] if CHARACTER.search(word) else word
+        bare = "".join(one for one in normalize("NFKD", word) if not combining(one))
+        missed += [
+            (file, form)
+            for form in {word, word.upper(), *([bare] if bare.isascii() else [])}
+            if f"http://a.test/{file}" not in urls(tmp_path, form, limit=99)
+        ]
+    assert missed == []
 
 
 def test_a_page_replaces_what_was_there_of_its_url(tmp_path):
@@ -206,7 +254,7 @@ def test_a_disk_that_is_full_at_the_start_is_no_unusable_input(tmp_path, monkeyp
     def refuse(*_, **__):
         raise ValueError('IoError { Os { code: 28, kind: StorageFull, message: "No space" } }')
 
-    monkeypatch.setattr("tantivy.Index", refuse)
+    monkeypatch.setattr("webcrawl.pipelines.search_index.open_index", refuse)
     with pytest.raises(DiskError, match=f"The disk of SEARCH_DIR {tmp_path}/search is full"):
         index(tmp_path)
 
@@ -219,7 +267,7 @@ def test_an_index_that_cannot_be_written_at_the_start_is_no_unusable_input(tmp_p
     with RecordLog.open(tmp_path / "search/uncommitted.log") as log:
         log.append(msgspec.msgpack.encode(IndexedPage("http://a.test/", left_out=True)))
     broken = SimpleNamespace(writer=lambda *_: SimpleNamespace(delete_documents_by_term=refuse))
-    monkeypatch.setattr("tantivy.Index", lambda *_, **__: broken)
+    monkeypatch.setattr("webcrawl.pipelines.search_index.open_index", lambda *_, **__: broken)
     with pytest.raises(DiskError, match=r"^SEARCH_DIR .* cannot be written .*was killed"):
         index(tmp_path)
 

@@ -1,8 +1,8 @@
 """Search the pages of a crawl for words.
 
 Uses the index that the module SearchIndex builds. It works while the crawl runs, on the pages up to
-its last checkpoint. A page must contain all words. You can also write "a phrase", OR, -word and
-title:word; '*' finds every page.
+its last checkpoint. A page must contain all words, perhaps in other forms. You can also write "a
+phrase", OR, -word, title:word and prefix*; '*' finds every page.
 
 Examples:
   scrapy search crawls/web solar panels
@@ -28,6 +28,7 @@ from webcrawl.commands import (
     UsageError,
     make_command,
     print_answer,
+    print_bytes,
     take_job,
 )
 from webcrawl.wording import counted, visible
@@ -42,13 +43,17 @@ def _options(group: Group) -> None:
     """Add the options of this command to *group*."""
     add = group.add_argument
     add("--limit", type=int, default=10, metavar="N", help="print at most N pages (default: 10)")
+    add("--offset", type=int, default=0, metavar="N", help="skip the N best pages (default: 0)")
+    add("--jsonl", action="store_true", help="print each page as one line of JSON")
     add("--language", default="", metavar="CODE", help="only pages in this language (en, de, ...)")
     add("--host", default="", metavar="NAME", help="only pages of this host")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
-    from webcrawl.jobs.search import indexes_of, search_all
+    import msgspec
+
+    from webcrawl.jobs.search import MAX_HITS, indexes_of, search_all
 
     if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # replay also writes one
         settings.set("JOBDIR", args.pop(0), priority="cmdline")
@@ -56,15 +61,21 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         args = take_job(args, settings)
     if not args:
         raise UsageError("give the words to search for")
-    if not 1 <= opts.limit <= 10_000:
-        raise UsageError("--limit must be from 1 to 10,000")
+    if not 1 <= opts.limit <= MAX_HITS:
+        raise UsageError(f"--limit must be from 1 to {MAX_HITS:,}")
+    if not 0 <= opts.offset <= MAX_HITS:
+        raise UsageError(f"--offset must be from 0 to {MAX_HITS:,}")
     result = search_all(
         indexes_of(settings),
         " ".join(args),
         limit=opts.limit,
+        offset=opts.offset,
         language=opts.language,
         host=opts.host,
     )
+    if opts.jsonl:
+        print_bytes(msgspec.json.Encoder().encode_lines(result.hits))
+        return 0 if result.total else 1
     marks = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
     print_answer(result, _text(result, marks), as_json=opts.json, is_visible=True)
     return 0 if result.total else 1
@@ -79,12 +90,10 @@ def _text(result: SearchResult, marks: tuple[str, str]) -> str:
 def _lines(hit: SearchHit, marks: tuple[str, str]) -> str:
     """Return title, URL and snippet of *hit*, with *marks* around the found words."""
     start_mark, end_mark = marks
-    snippet, position = "", 0
-    for start, end in hit.highlights:
-        snippet += _line(hit.snippet[position:start])
-        snippet += start_mark + _line(hit.snippet[start:end]) + end_mark
-        position = end
-    snippet += _line(hit.snippet[position:])
+    snippet = "".join(
+        start_mark + _line(text) + end_mark if is_found else _line(text)
+        for text, is_found in hit.parts()
+    )
     title = f"{start_mark}{_line(hit.title)}{end_mark}\n" if hit.title else ""
     return f"{title}{_line(hit.url)}\n{snippet}"
 

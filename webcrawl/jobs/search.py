@@ -6,27 +6,42 @@ A search finds the pages that were in the index at the crawl's last commit
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import msgspec
 
 from webcrawl.errors import FatalError, require_package
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.pipelines.module import output_directory
-from webcrawl.pipelines.search_index import PACKAGE, SearchIndex
+from webcrawl.pipelines.search_fields import (
+    CHARACTER,
+    PACKAGE,
+    TEXT_FIELDS,
+    folding,
+    open_index,
+)
+from webcrawl.pipelines.search_index import SearchIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     import tantivy
     from scrapy.settings import BaseSettings
 
+#: Limit of the pages that a search returns or skips.
+MAX_HITS = 10_000
 _SNIPPET_CHARS = 200
 _TITLE_BOOST = 2.0
 # Tantivy's parser is recursive: thousands of brackets would crash the process.
 _MAX_CHARACTERS = 2000
 _MAX_BRACKETS = 50
+# A word that ends in *, perhaps with its field; and the words that it stands for, at most.
+_PREFIX = re.compile(r"(?<!\w)(\w+:)?([^\W_]+)\*(?!\w)")
+_MAX_EXPANSIONS = 50
 
 
 class SearchHit(msgspec.Struct):
@@ -44,6 +59,15 @@ class SearchHit(msgspec.Struct):
     snippet: str
     highlights: list[tuple[int, int]]
 
+    def parts(self) -> Iterator[tuple[str, bool]]:
+        """Yield the parts of the snippet, each with whether it is a found word."""
+        position = 0
+        for start, end in self.highlights:
+            yield self.snippet[position:start], False
+            yield self.snippet[start:end], True
+            position = end
+        yield self.snippet[position:], False
+
 
 class SearchResult(msgspec.Struct):
     """Result of a search: the best pages, and the total number of pages found."""
@@ -60,29 +84,35 @@ def indexes_of(settings: BaseSettings) -> list[Path]:
 
 
 def search_all(
-    directories: Iterable[Path], words: str, *, limit: int, language: str, host: str
+    directories: Iterable[Path],
+    words: str,
+    *,
+    limit: int,
+    offset: int = 0,
+    language: str = "",
+    host: str = "",
 ) -> SearchResult:
     """Search the indexes in *directories* as ``search`` does, and return the best pages of all.
 
-    Each index has its own word statistics. A page that is in several indexes is returned once, but
-    counted in each.
+    The *offset* best pages are skipped. Each index has its own word statistics. A page that is in
+    several indexes is returned once, but counted in each.
     """
     results = [
-        search(directory, words, limit=limit, language=language, host=host)
+        search(directory, words, limit=offset + limit, language=language, host=host)
         for directory in directories
     ]
     hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
     by_url = {hit.url: hit for hit in reversed(hits)}
     best = [hit for hit in hits if by_url[hit.url] is hit]
-    return SearchResult(sum(result.total for result in results), best[:limit])
+    return SearchResult(sum(result.total for result in results), best[offset : offset + limit])
 
 
 def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> SearchResult:
     """Search the index in *directory*, and return the *limit* best pages that have all *words*.
 
-    *words* may contain phrases in quotes, ``OR``, ``-word`` and ``title:word``, or be only ``*``
-    for all pages; syntax errors are ignored. If *language* or *host* is not empty, only pages in
-    that language or of that host are found. Raises FatalError if there is no index.
+    *words* may contain phrases in quotes, ``OR``, ``-word``, ``title:word`` and ``prefix*``, or be
+    only ``*`` for all pages; syntax errors are ignored. If *language* or *host* is not empty, only
+    pages in that language or of that host are found. Raises FatalError if there is no index.
     """
     if len(words) > _MAX_CHARACTERS or words.count("(") > _MAX_BRACKETS:
         raise FatalError(
@@ -100,9 +130,13 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
         )
 
     try:
-        index = tantivy.Index.open(str(directory))
+        index = open_index(directory)
+        searcher = index.searcher()
         query, _ = index.parse_query_lenient(
-            words, ["title", "text"], {"title": _TITLE_BOOST}, conjunction_by_default=True
+            _with_prefixes(normalize("NFC", words), searcher),
+            ["title", "words", *TEXT_FIELDS],
+            {"title": _TITLE_BOOST},
+            conjunction_by_default=True,
         )
         conditions = [query]
         for name, value in (("language", language), ("host", host.lower())):
@@ -112,19 +146,46 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
             [(tantivy.Occur.Must, condition) for condition in conditions]
         )
 
-        searcher = index.searcher()
         answer: Any = searcher.search(query, limit)  # the library's stub has no count
-        snippets = tantivy.SnippetGenerator.create(searcher, conditions[0], index.schema, "text")
-        snippets.set_max_num_chars(_SNIPPET_CHARS)
+
+        @cache
+        def snippets(field: str) -> tantivy.SnippetGenerator:
+            generator = tantivy.SnippetGenerator.create(
+                searcher, conditions[0], index.schema, field
+            )
+            generator.set_max_num_chars(_SNIPPET_CHARS)
+            return generator
+
         hits = [_hit(searcher.doc(address), score, snippets) for score, address in answer.hits]
     except ValueError as error:
         raise FatalError(f"The search index in {directory} cannot be read: {error}.") from error
     return SearchResult(answer.count, hits)
 
 
-def _hit(document: tantivy.Document, score: float, snippets: tantivy.SnippetGenerator) -> SearchHit:
+def _with_prefixes(words: str, searcher: tantivy.Searcher) -> str:
+    """Return the query *words*, in which indexed words replace ``prefix*`` outside quotes."""
+    fold = folding()
+
+    def expand(match: re.Match[str]) -> str:
+        field, prefix = match[1] or "", match[2]
+        if CHARACTER.search(prefix):  # adjacent characters are found anyway
+            return field + prefix
+        folded = "".join(fold.analyze(prefix))
+        found = searcher.terms_with_prefix("words", folded, limit=_MAX_EXPANSIONS)
+        return f"({' OR '.join(field + term for term, _ in found) or field + prefix})"
+
+    parts = words.split('"')
+    parts[::2] = [_PREFIX.sub(expand, part) for part in parts[::2]]
+    return '"'.join(parts)
+
+
+def _hit(
+    document: tantivy.Document, score: float, snippets: Callable[[str], tantivy.SnippetGenerator]
+) -> SearchHit:
     """Return *document* as a hit, with a snippet of its text."""
-    snippet = snippets.snippet_from_doc(document)
+    fields = document.to_dict()
+    name = next(name for name in TEXT_FIELDS if name in fields)
+    snippet = snippets(name).snippet_from_doc(document)
     text = snippet.fragment()
     data = text.encode()
     # The library counts bytes, not characters.
@@ -132,13 +193,17 @@ def _hit(document: tantivy.Document, score: float, snippets: tantivy.SnippetGene
         (len(data[: span.start].decode()), len(data[: span.end].decode()))
         for span in snippet.highlighted()
     ]
-    fields = {name: values[0] for name, values in document.to_dict().items()}
+    title = fields["title"][0]
+    if title and text.startswith(f"{title} "):  # the field begins with the title
+        cut = len(title) + 1
+        text = text[cut:]
+        highlights = [(start - cut, end - cut) for start, end in highlights if start >= cut]
     return SearchHit(
-        url=fields["url"],
-        title=fields["title"],
-        language=fields["language"],
-        fetched_at=fields["date"].isoformat(timespec="seconds"),
+        url=fields["url"][0],
+        title=title,
+        language=fields["language"][0],
+        fetched_at=fields["date"][0].isoformat(timespec="seconds"),
         score=round(score, 3),
-        snippet=text or fields["text"][:_SNIPPET_CHARS],
+        snippet=text or fields[name][-1][:_SNIPPET_CHARS],
         highlights=highlights,
     )

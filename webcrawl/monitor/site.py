@@ -1,10 +1,13 @@
 """Web site of the monitor: the page, its commands, and the API.
 
     GET /, ?url=, ?host=     the page, with answers about a URL or a host
+    GET /search?q=, &offset= the pages of the crawl with these words
     GET /events              updates of its first screen (Server-Sent Events)
     GET /token               makes the browser ask for the token and remember it
     POST /commands/NAME      a form of the page: runs a command, then redirects to the page
     GET /api/state           JSON: the state of the crawl
+    GET /api/search?q=, &offset=, &limit=
+                             JSON: the pages of the crawl with these words
     POST /api/command        JSON: {"name": ..., "arguments": {...}, "reason": ...}
 
 Requests are refused, without any effect, if they come from a page of another site (403), have a
@@ -30,7 +33,15 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
-from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
+from webcrawl.jobs.report.page import (
+    HITS_SHOWN,
+    ask_for_token,
+    asset,
+    first_screen,
+    page,
+    search_page,
+)
+from webcrawl.jobs.search import MAX_HITS
 from webcrawl.monitor.access import RequestTimeout
 from webcrawl.monitor.watch import arguments_of
 
@@ -56,6 +67,8 @@ _MAX_STREAMS = 32
 _READ_SECS = 10.0
 # Interval at which an open page is checked for updates.
 _UPDATE_SECS = 1.0
+# Limit of the pages in an answer of /api/search.
+_MAX_API_HITS = 100
 # Number of answers to commands that are kept until their pages have shown them.
 _MAX_ANSWERS = 64
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
@@ -93,10 +106,12 @@ class Site:
                 web.get("/", self._page),
                 web.get("/page.css", self._asset),
                 web.get("/page.js", self._asset),
+                web.get("/search", self._search),
                 web.get("/events", self._events),
                 web.get("/token", self._token),
                 web.post("/commands/{name}", self._command),
                 web.get("/api/state", self._state),
+                web.get("/api/search", self._api_search),
                 web.post("/api/command", self._api_command),
             ]
         )
@@ -148,6 +163,16 @@ class Site:
         )
         model = replace(await self._watch.page(), live=live)
         return _html(await asyncio.to_thread(page, model))
+
+    async def _search(self, request: web.Request) -> web.Response:
+        """Return the page of a search; without words, only its form."""
+        words = request.query.get("q", "").strip()
+        offset = _whole(request, "offset", default=0, limit=MAX_HITS)
+        result = None
+        if words:
+            result = await self._watch.search(words, limit=HITS_SHOWN, offset=offset)
+        title = (await self._watch.page()).title
+        return _html(await asyncio.to_thread(search_page, title, words, result, offset))
 
     async def _asset(self, request: web.Request) -> web.Response:
         """Return the style sheet or the script of the page."""
@@ -240,6 +265,15 @@ class Site:
         }
         return _json(state)
 
+    async def _api_search(self, request: web.Request) -> web.Response:
+        """Return the pages found as JSON."""
+        offset = _whole(request, "offset", default=0, limit=MAX_HITS)
+        limit = _whole(request, "limit", default=HITS_SHOWN, limit=_MAX_API_HITS)
+        words = request.query.get("q", "").strip()
+        if not words:
+            raise web.HTTPBadRequest(text="Give the words to search for: /api/search?q=WORDS\n")
+        return _json(await self._watch.search(words, limit=max(limit, 1), offset=offset))
+
     async def _api_command(self, request: web.Request) -> web.Response:
         """Run the command in the JSON body, and return the answers as JSON."""
         if not self._access.has_token(request):
@@ -267,6 +301,14 @@ async def _field(request: web.Request, name: str) -> str:
         return str((await request.post()).get(name, ""))
     except (ValueError, LookupError) as error:  # because of bad bytes or an unknown encoding
         raise web.HTTPBadRequest(text=f"Not a valid form: {error}\n") from error
+
+
+def _whole(request: web.Request, name: str, *, default: int, limit: int) -> int:
+    """Return the number *name* in the query of *request*, from 0 to *limit*."""
+    text = request.query.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) <= limit):
+        raise web.HTTPBadRequest(text=f"{name} must be a number from 0 to {limit}.\n")
+    return int(text)
 
 
 def _origin(request: web.Request) -> str:

@@ -27,6 +27,7 @@ from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.model import Field, Live, NextCommand
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
+from webcrawl.jobs.search import indexes_of, search_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from webcrawl.control.control import CommandAnswer
     from webcrawl.crawl.job.control_journal import Request
     from webcrawl.jobs.report.model import ReportPage
+    from webcrawl.jobs.search import SearchResult
 
 # The pause between two updates of the page is at least _MIN_PAUSE_SECS, and at least _PAUSE_FACTOR
 # times as long as the last update took.
@@ -116,10 +118,24 @@ class Watch:
             why = await self._run_query(partial(self._explain, url))
         if host:
             hosts = await self._run_query(partial(self._host_table, host))
-        live = Live(form, self._commands(), answer=answer, url=url, why=why, host=host)
+        live = Live(
+            form,
+            self._commands(),
+            answer=answer,
+            url=url,
+            why=why,
+            host=host,
+            can_search=indexes_of(self._settings)[0].is_dir(),
+        )
         if isinstance(hosts, Figure):
             return replace(live, hosts=hosts)
         return replace(live, answer=hosts or answer)
+
+    async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:
+        """Search the pages of the crawl, as ``search_all`` does, in a thread. Raises FatalError."""
+        indexes = indexes_of(self._settings)
+        async with self._query_lock:
+            return await asyncio.to_thread(search_all, indexes, words, limit=limit, offset=offset)
 
     async def _run_query(self, query: Any) -> Any:
         """Run *query* in a thread, and return its result or the text of its error.

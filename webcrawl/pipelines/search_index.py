@@ -21,6 +21,7 @@ import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
+from unicodedata import normalize
 
 import msgspec
 
@@ -28,6 +29,7 @@ from webcrawl.configuration.decoding import Epoch, msgpack_decoder
 from webcrawl.errors import FatalError, StoreError
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
 from webcrawl.pipelines.module import ProcessingModule
+from webcrawl.pipelines.search_fields import PACKAGE, open_index, text_field
 from webcrawl.storage.atomic import make_directory, sync_paths
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 from webcrawl.urls import host_of
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.pipelines.main_text import MainText
 
-PACKAGE = "tantivy"
 # Memory for pages that are not yet in a file; Tantivy needs at least 15 MB.
 _HEAP_BYTES = 32 << 20
 MAX_LOG_BYTES = 64 << 20
@@ -88,15 +89,9 @@ class SearchIndex(ProcessingModule):
 
     def open(self) -> None:
         """Open the index, and add the pages that were not committed when the last process died."""
-        import tantivy  # noqa: PLC0415  # installed by `make modules`
-
         sync_paths(make_directory(self.directory))
-        with _as_store_errors(errno.EEXIST):  # it is in use, or its schema differs
-            try:
-                index = tantivy.Index(_schema(), path=str(self.directory))
-            except ValueError:  # an older index, without the field "truncated"
-                index = tantivy.Index(_schema(with_truncated=False), path=str(self.directory))
-            self._writer = index.writer(_HEAP_BYTES, 1)
+        with _as_store_errors(errno.EEXIST):  # it is in use
+            self._writer = open_index(self.directory, create=True).writer(_HEAP_BYTES, 1)
 
         try:
             self._log = RecordLog.open(self.directory / LOG)
@@ -123,8 +118,8 @@ class SearchIndex(ProcessingModule):
             IndexedPage(
                 url=page.url,
                 host=host_of(page.url),
-                title=main_text.title,
-                text=main_text.text,
+                title=normalize("NFC", main_text.title),
+                text=normalize("NFC", main_text.text),
                 language=main_text.language,
                 fetched_at=page.fetched_at,
                 truncated=main_text.truncated,
@@ -164,14 +159,16 @@ class SearchIndex(ProcessingModule):
         with _as_store_errors():
             self._writer.delete_documents_by_term("url", page.url)
             if not page.left_out:
+                parts = [page.title, page.text]
                 document = tantivy.Document(
                     url=page.url,
                     host=page.host,
                     title=page.title,
-                    text=page.text,
+                    words=parts,
                     language=page.language,
                     date=datetime.fromtimestamp(page.fetched_at, UTC),
                     truncated=page.truncated,
+                    **{text_field(page.language, page.text): parts},
                 )
                 self._writer.add_document(document)
 
@@ -189,18 +186,3 @@ def _as_store_errors(default_errno: int = errno.EIO) -> Iterator[None]:
     except ValueError as error:
         match = _ERRNO.search(str(error))
         raise StoreError(int(match[1]) if match else default_errno, str(error)) from error
-
-
-def _schema(*, with_truncated: bool = True) -> tantivy.Schema:
-    """Return the schema of the index; older ones have no field ``truncated``."""
-    import tantivy  # noqa: PLC0415  # installed by `make modules`
-
-    builder = tantivy.SchemaBuilder()
-    for name in ("url", "host", "language"):
-        builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
-    for name in ("title", "text"):
-        builder.add_text_field(name, stored=True)
-    builder.add_date_field("date", stored=True, indexed=True, fast=True)
-    if with_truncated:
-        builder.add_boolean_field("truncated", stored=True, indexed=True)
-    return builder.build()

@@ -62,6 +62,7 @@ class Live(msgspec.Struct, frozen=True):
     why: answer about that URL, as ``scrapy why`` prints it.
     host: host that the reader asked about, from ``?host=``.
     hosts: answer about that host.
+    can_search: whether there is a search index.
     """
 
     token: str
@@ -71,6 +72,7 @@ class Live(msgspec.Struct, frozen=True):
     why: str = ""
     host: str = ""
     hosts: Figure | None = None
+    can_search: bool = False
 
 
 class ReportPage(msgspec.Struct, frozen=True, kw_only=True):

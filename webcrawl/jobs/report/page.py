@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.report.figures import Cell, Figure, Table
     from webcrawl.jobs.report.model import ReportPage
+    from webcrawl.jobs.search import SearchResult
 
-
+#: Number of hits on a page of a search.
+HITS_SHOWN = 10
 # A number, with or without a unit; not a date or a range.
 _NUMBER = re.compile(r"[<$]? ?\d[\d,]*(\.\d+)?([%+]| ?[A-Za-z]\w*)?")
 
@@ -46,6 +48,12 @@ def first_screen(model: ReportPage) -> str:
 def ask_for_token(title: str) -> str:
     """Render the page that asks for the token of the crawl called *title*."""
     return _templates().get_template("token.html").render(title=title)
+
+
+def search_page(title: str, words: str, result: SearchResult | None, offset: int) -> str:
+    """Render the page of a search in the crawl called *title*; *result* begins at *offset*."""
+    template = _templates().get_template("search.html")
+    return template.render(title=title, words=words, result=result, offset=offset, step=HITS_SHOWN)
 
 
 def drawing(figure: Figure) -> str:

@@ -1,0 +1,114 @@
+"""Fields of the search index, and the analyzers that divide their text into words.
+
+Case and accents are folded in all of them. The fields::
+
+    title           title of the page, without stemming
+    text_CODE       title and text of a page in a language with a stemmer, whose CODE is ISO 639-1
+    text_characters title and text in Chinese, Japanese, Korean and other scripts without spaces:
+                    each character is a word, and adjacent characters are found as a phrase
+    text            title and text of all other pages
+    words           all words of title and text, without stemming: for searches by prefix, and for
+                    words that are written without their accents
+    url, host, language, date, truncated
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from webcrawl.errors import FatalError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import tantivy
+
+PACKAGE = "tantivy"
+_STEMMERS = {
+    "ar": "arabic", "da": "danish", "de": "german", "el": "greek", "en": "english",
+    "es": "spanish", "fi": "finnish", "fr": "french", "hu": "hungarian", "it": "italian",
+    "nl": "dutch", "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sv": "swedish", "ta": "tamil", "tr": "turkish",
+}  # fmt: skip
+_STEMMED = {code: f"text_{code}" for code in _STEMMERS}
+#: All fields with title and text; a page has one of them.
+TEXT_FIELDS = ("text", "text_characters", *_STEMMED.values())
+# Thai, Lao, Burmese, Khmer, Kana, Han and Hangul.
+_SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+#: A character of a script without spaces between the words.
+CHARACTER = re.compile(f"[{_SCRIPTS}]")
+# The share of such characters in a page that is divided into characters is at least 1/_SHARE.
+_SHARE, _SAMPLE = 10, 2000
+# Longer words, in bytes of UTF-8, are not indexed.
+_MAX_WORD = 255
+
+
+def text_field(language: str, text: str) -> str:
+    """Return the field for a page with this detected *language* and *text*."""
+    sample = text[:_SAMPLE]
+    if len(CHARACTER.findall(sample)) * _SHARE > len(sample):
+        return "text_characters"
+    return _STEMMED.get(language, "text")
+
+
+def folding(stemmer: str = "", *, by_character: bool = False) -> tantivy.TextAnalyzer:
+    """Return the analyzer that folds case and accents, and stems if *stemmer* is given."""
+    from tantivy import Filter, TextAnalyzerBuilder, Tokenizer  # noqa: PLC0415  # `make modules`
+
+    scripts = re.sub(r"\\u(....)", r"\\x{\1}", _SCRIPTS)
+    tokenizer = (
+        Tokenizer.regex(rf"[{scripts}]|[\w--[{scripts}]]+") if by_character else Tokenizer.simple()
+    )
+    builder = TextAnalyzerBuilder(tokenizer)
+    builder = builder.filter(Filter.remove_long(_MAX_WORD))
+    if stemmer:  # it knows the accents of its language
+        builder = builder.filter(Filter.lowercase()).filter(Filter.stemmer(stemmer))
+    return builder.filter(Filter.ascii_fold()).filter(Filter.lowercase()).build()
+
+
+def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
+    """Open the index in *directory*; with *create*, make one if there is none.
+
+    Raises FatalError if it was made by an older version, and ValueError if it cannot be used.
+    """
+    import tantivy  # noqa: PLC0415  # installed by `make modules`
+
+    if create and not tantivy.Index.exists(str(directory)):
+        index = tantivy.Index(_schema(), path=str(directory))
+    else:
+        index = tantivy.Index.open(str(directory))
+    try:
+        tantivy.Query.term_query(index.schema, "words", "")
+    except ValueError as error:
+        raise FatalError(
+            f"The search index in {directory} was made by an older version. Move it away, and "
+            f"build it again from the stored pages: scrapy replay JOBDIR -s SEARCH_DIR={directory} "
+            """-s 'ITEM_PIPELINES={"webcrawl.pipelines.search_index.SearchIndex": 1}'."""
+        ) from error
+
+    index.register_tokenizer("folded", folding())
+    index.register_tokenizer("characters", folding(by_character=True))
+    for code, field in _STEMMED.items():
+        index.register_tokenizer(field, folding(_STEMMERS[code]))
+    return index
+
+
+def _schema() -> tantivy.Schema:
+    """Return the schema of an index."""
+    import tantivy  # noqa: PLC0415  # installed by `make modules`
+
+    builder = tantivy.SchemaBuilder()
+    for name in ("url", "host", "language"):
+        builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("words", tokenizer_name="folded", index_option="freq")
+    for name, tokenizer in (
+        ("title", "folded"),
+        ("text", "folded"),
+        ("text_characters", "characters"),
+        *((field, field) for field in _STEMMED.values()),
+    ):
+        builder.add_text_field(name, stored=True, tokenizer_name=tokenizer)
+    builder.add_date_field("date", stored=True, indexed=True, fast=True)
+    builder.add_boolean_field("truncated", stored=True, indexed=True)
+    return builder.build()
