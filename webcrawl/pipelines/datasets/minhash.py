@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
 
-from webcrawl.pipelines.datasets.words import RULES, WordCache, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from webcrawl.pipelines.datasets.words import RULES, words_in
 
 HASHES = 112
 _RUN = 5
@@ -34,17 +30,17 @@ _ADDENDS = _random.randint(0, _PRIME, dtype=np.uint64, size=(HASHES, 1))
 _NUMBER = re.compile(r"\d+(?:[.,،٫⎖⎗⎘]\d+)?")  # noqa: RUF001
 _PUNCTUATION = dict.fromkeys(map(ord, RULES.punctuation), " ")
 
-_divided = WordCache(lambda chunk: " ".join(words_of(chunk)))
-
 
 def minhash(text: str) -> list[int] | None:
     """Return the 112 values of *text*, or None if it has fewer than five words.
 
     Only the first 200,000 characters are read. Takes 1 ms for 700 words.
     """
-    shingles = np.fromiter(_shingles(text[:_MAX_CHARS]), np.uint64)
-    if not shingles.size:
+    words = words_in(_simplified(text[:_MAX_CHARS]))
+    if len(words) < _RUN:
         return None
+    runs = [" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1)]
+    shingles = np.array([xxhash.xxh64_intdigest(run.encode()) for run in runs], np.uint64)
     smallest = np.full(HASHES, _PRIME)
     for start in range(0, shingles.size, _STEP):
         # The product is modulo 2**64, as in datatrove, and the sum modulo the prime.
@@ -58,16 +54,6 @@ def minhash(text: str) -> list[int] | None:
         np.minimum(smallest, remainders.min(axis=1), out=smallest)
     values: list[int] = smallest.tolist()
     return values
-
-
-def _shingles(text: str) -> Iterator[int]:
-    """Yield the hashes of the runs of five words in *text*."""
-    words = " ".join(map(_divided.__getitem__, _simplified(text).split()))
-    data = words.encode("utf-8", "replace")
-    ends = [match.start() for match in re.finditer(b" |$", data)]
-    starts = [0, *(end + 1 for end in ends)]
-    hash_of = xxhash.xxh64_intdigest
-    return (hash_of(data[start:end]) for start, end in zip(starts, ends[_RUN - 1 :], strict=False))
 
 
 def _simplified(text: str) -> str:
