@@ -107,7 +107,9 @@ def main(text_directory, warc_directory, work):
     removed = clusters(column, rows, f"{work}/column")
     expected = clusters(MinhashDedupSignature(f"{work}/text/sigs"), rows, f"{work}/text")
 
-    extracted = Trafilatura(timeout=30).run(WarcReader(warc_directory).run())
+    extracted = Trafilatura(timeout=30).run(
+        WarcReader(warc_directory, glob_pattern="*.warc.gz").run()
+    )
     from_warc = {document.id: document.text for document in extracted}
     causes = collections.Counter()
     for row in pages:
