@@ -6,7 +6,7 @@ BIN    := .venv/bin
 
 # The lock: NAME.in names what we need, and NAME.txt all that is installed, with the hashes of its files.
 LOCKS  := requirements requirements-modules requirements-dev requirements-docs requirements-lock \
-          tests/requirements-pywb benchmarks/requirements-peers
+          tests/requirements-pywb tests/requirements-datasets benchmarks/requirements-peers
 # These have no wheel at all: they are built from sources whose hash is in the lock, too.
 SDISTS := pybloom-live,surt,runstats,warcat
 # $(call install,LOCK,ENVIRONMENT): what LOCK.txt names, and no other file.
@@ -81,7 +81,7 @@ test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long one
 	@# Tests are collected in one process, so types are checked beside that.
 	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers $(TESTERS) $(ARGS) && wait $$types
 
-test-long: .venv/.test .venv-pywb/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, iproute2, promtool and valgrind (apt-get install chromium curl iproute2 prometheus valgrind), and root, to make network namespaces
+test-long: .venv/.test .venv-pywb/.run .venv-datasets/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, iproute2, promtool and valgrind (apt-get install chromium curl iproute2 prometheus valgrind), and root, to make network namespaces
 	@unshare --net true 2>/dev/null || echo 'One of the long tests makes network namespaces, which only root may: it is going to fail' >&2
 	$(BIN)/pytest --testers $(TESTERS) --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
@@ -128,7 +128,7 @@ lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARG
 	done
 
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
+	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
@@ -152,6 +152,11 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 .venv-pywb/.run: tests/requirements-pywb.txt
 	@$(PYTHON) -m venv .venv-pywb
 	$(call install,tests/requirements-pywb,.venv-pywb)
+
+# datatrove wants older versions of packages, and its words are spaCy's.
+.venv-datasets/.run: tests/requirements-datasets.txt
+	@$(PYTHON) -m venv .venv-datasets
+	$(call install,tests/requirements-datasets,.venv-datasets)
 
 .venv-peers/.run: benchmarks/requirements-peers.txt
 	@$(PYTHON) -m venv .venv-peers

@@ -93,6 +93,7 @@ STANDARD_LIBRARY = sys.stdlib_module_names | {"compression", "backports"}
 PLACES = (".", "tests", "tests/rigs", "benchmarks")
 BASE, MODULES, DEV = (f"requirements{part}.in" for part in ("", "-modules", "-dev"))
 PYWB = "tests/requirements-pywb.in"
+DATASETS = "tests/requirements-datasets.in"
 PEERS = "benchmarks/requirements-peers.in"
 DOCS = "requirements-docs.in"
 PROVIDERS = functools.cache(packages_distributions)
@@ -405,7 +406,7 @@ def test_engine_module_is_where_private_attributes_are_found():
     ("folder", "pins"),
     [
         ("webcrawl", [BASE, MODULES]),
-        ("tests", [BASE, MODULES, DEV]),
+        ("tests", [BASE, MODULES, DEV, DATASETS]),
         ("benchmarks", [BASE, MODULES, DEV, PEERS]),
     ],
 )

@@ -11,7 +11,7 @@ import base64
 import html
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from parsel import Selector
@@ -31,6 +31,19 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
 """Why the body is incomplete, in the words of WARC-Truncated; empty when it is complete."""
+
+
+class StoredRecord(NamedTuple):
+    """A record in a WARC file: its WARC-Record-ID, and where it is.
+
+    ``path`` is the name that the file has when it is complete. ``offset`` and ``length`` are bytes
+    of the file, compressed.
+    """
+
+    record_id: str
+    path: str
+    offset: int
+    length: int
 
 
 def is_success(status: int) -> bool:
@@ -133,6 +146,8 @@ class Page:
     - ``rendered``: HTML of the document after its scripts have run; empty if it was not rendered.
       ``text``, ``title``, ``links`` and ``robots`` go by it. Not exported unless FEED_EXPORT_FIELDS
       says so
+    - ``warc_record``: the record that contains the document, set by ``WarcPipeline`` for the
+      modules after it, and by ``scrapy replay``. None if there is none; not exported
     - ``origin``: internal, used to submit links of the page; not exported
     """
 
@@ -172,6 +187,7 @@ class Page:
     flags: str = ""
     rendered: str = field(default="", metadata={"serializer": printable})
     origin: Any = field(default=None, init=False, repr=False, compare=False)
+    warc_record: StoredRecord | None = field(default=None, init=False, repr=False, compare=False)
     links_found: int = field(default=0, init=False, repr=False, compare=False)
     repeats: list[Link] = field(default_factory=list, init=False, repr=False, compare=False)
     _selector: Selector | None = field(default=None, init=False, repr=False, compare=False)

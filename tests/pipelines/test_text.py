@@ -83,7 +83,8 @@ def test_what_a_page_says_is_in_its_row(tmp_path):
     run_module(TextDataset, pages, tmp_path, TEXT_FORMAT="jsonl")
     written = [json.loads(one) for one in (tmp_path / "text/text.jsonl").read_text().splitlines()]
     for row in written:
-        del row["language_score"]
+        del row["language_score"], row["id"]
+        assert row.pop("dump") == f"{tmp_path.name}-2025-06-15"
     text = json.dumps(written, ensure_ascii=False, indent=1) + "\n"
     assert text == golden("text.json", text)
 
@@ -165,13 +166,15 @@ def test_lines_of_json_without_the_newer_columns_are_continued(tmp_path):
 
 def test_lines_of_json_have_the_same(tmp_path):
     run_module(TextDataset, [article_page()], tmp_path)
-    found = duckdb.sql(f"select * exclude fetched_at from '{tmp_path}/text/*.parquet'")
+    found = duckdb.sql(f"select * exclude (fetched_at, dump, id) from '{tmp_path}/text/*.parquet'")
     (row,) = found.fetchall()
     directory = tmp_path / "elsewhere"
     settings = {"TEXT_FORMAT": "jsonl", "TEXT_DIR": str(directory), "JOBDIR": None}
     run_module(TextDataset, [article_page()], tmp_path, **settings)
     line = json.loads((directory / "text.jsonl").read_text())
     assert line.pop("fetched_at") == "2025-06-15T15:06:40+00:00"
+    assert line.pop("dump") == "crawl-2025-06-15"
+    assert line.pop("id").startswith("<urn:uuid:")
     assert line == dict(zip(found.columns, row, strict=True))
 
 

@@ -181,12 +181,16 @@ class ParquetFiles:
 def schema_of(names: str, **types: str) -> pa.Schema:
     """Return the Arrow schema of the columns *names*, which are separated by spaces.
 
-    Columns are text unless *types* gives another type: the name of a function of pyarrow, "time" or
-    "strings".
+    Columns are text unless *types* gives another type: the name of a function of pyarrow, "time",
+    "strings" or "uint64s".
     """
     import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
 
-    special_types = {"time": pa.timestamp("us", tz="UTC"), "strings": pa.list_(pa.string())}
+    special_types = {
+        "time": pa.timestamp("us", tz="UTC"),
+        "strings": pa.list_(pa.string()),
+        "uint64s": pa.list_(pa.uint64()),
+    }
     columns = [(name, types.get(name, "string")) for name in names.split()]
     return pa.schema(
         [(name, special_types.get(kind) or getattr(pa, kind)()) for name, kind in columns]

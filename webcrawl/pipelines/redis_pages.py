@@ -42,7 +42,8 @@ _PAUSE = "redis"
 _FIELDS = {
     field.name: field.metadata.get("serializer", lambda value: value)
     for field in dataclasses.fields(Page)
-    if not field.name.startswith(("wire_", "request_", "origin", "links_found", "repeats", "_"))
+    if not field.name.startswith(("wire_", "warc_", "request_", "_"))
+    and field.name not in ("origin", "links_found", "repeats")
 }
 
 

@@ -20,9 +20,12 @@ import numpy as np
 import xxhash
 
 from webcrawl.errors import FatalError, require_package
+from webcrawl.pipelines.datasets.minhash import minhash
+from webcrawl.pipelines.datasets.signals import Signals, signals_of
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
+from webcrawl.pipelines.warc.records import new_record_id
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.line_log import LineLog
 from webcrawl.storage.lock import DirectoryLock
@@ -48,12 +51,16 @@ _TYPES = {
     "truncated": "bool_",
     "simhash": "uint64",
     "language_score": "float64",
+    "warc_offset": "int64",
+    "warc_length": "int64",
+    "minhash": "uint64s",
+    **{name: f"{kind}64" for name, kind in Signals.__annotations__.items()},
     **dict.fromkeys(("robots", "licences"), "strings"),
 }
 
 
 class TextRow(msgspec.Struct):
-    """A row of the dataset.
+    """A row of the dataset, which is followed by the ``Signals`` of its text.
 
     ``fetched_at`` is in microseconds since the epoch; in JSON it is a string.
     """
@@ -79,6 +86,13 @@ class TextRow(msgspec.Struct):
     encoding_source: str
     flags: str
     rights: str
+    id: str
+    dump: str
+    date: str
+    file_path: str | None
+    warc_offset: int | None
+    warc_length: int | None
+    minhash: list[int] | None
 
 
 class TextDataset(ProcessingModule):
@@ -103,6 +117,7 @@ class TextDataset(ProcessingModule):
         self._left_out: LineLog | None = None
         self._read = read
         self._lock: DirectoryLock | None = None
+        self._job = ""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
@@ -119,9 +134,11 @@ class TextDataset(ProcessingModule):
 
     def open(self) -> None:
         """Open the Parquet files or the line log, which is locked."""
+        self._job = self.jobdir.name if self.jobdir is not None else "crawl"
         if self._is_parquet:
             self._rows = ParquetFiles(directory=self.directory)
-            self._rows.open(schema_of(" ".join(TextRow.__struct_fields__), **_TYPES))
+            names = TextRow.__struct_fields__ + Signals.__struct_fields__
+            self._rows.open(schema_of(" ".join(names), **_TYPES))
         else:
             make_directory(self.directory)
             self._lock = DirectoryLock(path=self.directory / "LOCK")
@@ -132,24 +149,37 @@ class TextDataset(ProcessingModule):
     def process(self, page: Page) -> None:
         """Write a row with the main text of *page*."""
         main_text = self._read(page)
+        text = main_text.text
+        # Without a record, the row gets an ID of its own.
+        record = page.warc_record or (new_record_id(), None, None, None)
+        fetched = datetime.fromtimestamp(page.fetched_at, UTC)
         row = TextRow(
             url=page.url,
             host=host_of(page.url),
             fetched_at=round(page.fetched_at * 1e6),
             status=page.status,
             content_type=page.content_type,
-            simhash=simhash(main_text.text),
+            simhash=simhash(text),
             robots_line=page.robots_line,
             flags=page.flags,
             rights=page.rights.as_json,
+            id=record[0],
+            dump=f"{self._job}-{fetched:%Y-%m-%d}",
+            date=f"{fetched:%Y-%m-%dT%H:%M:%SZ}",
+            file_path=record[1],
+            warc_offset=record[2],
+            warc_length=record[3],
+            minhash=minhash(text),
             **msgspec.structs.asdict(main_text),
         )
+        signals = signals_of(text)
         if isinstance(self._rows, ParquetFiles):
-            self._rows.write([msgspec.structs.astuple(row)])
+            self._rows.write([msgspec.structs.astuple(row) + msgspec.structs.astuple(signals)])
         else:
-            row.fetched_at = datetime.fromtimestamp(page.fetched_at, UTC).isoformat()
-            self._rows.append(msgspec.json.encode(row))
-        self.stats.inc("characters", len(main_text.text))
+            row.fetched_at = fetched.isoformat()
+            line = msgspec.structs.asdict(row) | msgspec.structs.asdict(signals)
+            self._rows.append(msgspec.json.encode(line))
+        self.stats.inc("characters", len(text))
 
     def leave_out(self, page: Page) -> None:
         """Note that *page* is left out, in a file that exists only if there are such pages."""

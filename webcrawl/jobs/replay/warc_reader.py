@@ -17,7 +17,7 @@ from fastwarc.stream_io import ChunkedReader
 from fastwarc.warc import ArchiveIterator, HeaderMap, WarcRecordType
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
-from webcrawl.items import Page
+from webcrawl.items import Page, StoredRecord
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import codings_of, decode
 from webcrawl.rights.statements import Rights
@@ -81,6 +81,7 @@ def stored_pages(
             records = ArchiveIterator(file, parse_http=False)
             for record in records:
                 last_position = record.stream_pos
+                _set_record(pending, record_id, path, last_position)
                 record_type = record.record_type
                 if record_type in (WarcRecordType.response, WarcRecordType.resource):
                     if pending is not None:
@@ -100,6 +101,7 @@ def stored_pages(
                         is_processed = _add_metadata(pending.page, record)
                         if not is_processed and not (robots and pending.page.kind == ROBOTS):
                             pending = None
+            _set_record(pending, record_id, path, path.stat().st_size)
             read_to_end(file, last_position, start=start)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             if pending is not None:
@@ -107,6 +109,14 @@ def stored_pages(
             raise DamagedWarcError(path, offset, str(error)) from error
     if pending is not None:
         yield pending
+
+
+def _set_record(stored: Stored | None, record_id: str, path: Path, end: int) -> None:
+    """Note where *stored* comes from, unless it is known. The record ends at the offset *end*."""
+    if stored is None or stored.page.warc_record is not None:
+        return
+    length = end - stored.offset
+    stored.page.warc_record = StoredRecord(record_id, str(path), stored.offset, length)
 
 
 def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:

@@ -84,6 +84,7 @@ def page_records(
     page: Page,
     *,
     response: StoredResponse | None = None,
+    document_id: str = "",
     warcinfo_id: str = "",
     why: str = "",
     first: FirstCopy | None = None,
@@ -91,6 +92,7 @@ def page_records(
     """Return the uncompressed records of *page*; the last one is its metadata.
 
     response: the result of ``stored_response``, if it is already known.
+    document_id: ID of the first record; a new one if it is empty.
     warcinfo_id: ID of the file's first record.
     why: the reason if the page does not go through the processing modules.
     first: a stored copy of the page's payload; the page then becomes a revisit record, which refers
@@ -103,11 +105,11 @@ def page_records(
     if len(target) > MAX_URL_BYTES:
         raise ValueError(f"a URL of {len(target)} bytes cannot be stored: {target[:200]}...")
     common = _common_fields(page, target, warcinfo_id)
+    document_id = document_id or new_record_id()
     if not is_http(page):
-        return _resource_records(page, common, why)
+        return _resource_records(page, common, why, document_id)
 
     head, payload, sha1, _ = response or stored_response(page)
-    document_id = new_record_id()
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     fields = f"{common}WARC-Payload-Digest: {labelled_digest(sha1)}\r\n"
     if first is None:
@@ -190,12 +192,11 @@ def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
     return fields
 
 
-def _resource_records(page: Page, common: str, why: str) -> tuple[bytes, ...]:
+def _resource_records(page: Page, common: str, why: str, document_id: str) -> tuple[bytes, ...]:
     """Return the records of a *page* that was not fetched with HTTP."""
     if not is_success(page.status):
         fields = [("status", str(page.status)), ("reason", page.reason)]
         return (_metadata_record(common, _warc_fields(fields) + _metadata(page, why)),)
-    document_id = new_record_id()
     # There is no payload digest: it would be that of the block, and validators do not look for it.
     lines = common + _truncation_field(page)
     resource = _record("resource", document_id, lines, _resource_type(page), page.wire_body)

@@ -25,6 +25,7 @@ from isal import igzip_lib, isal_zlib
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.errors import StoreError
+from webcrawl.items import StoredRecord
 from webcrawl.pipelines.warc.messages import stored_response
 from webcrawl.pipelines.warc.payloads import FirstCopy
 from webcrawl.pipelines.warc.records import (
@@ -143,6 +144,8 @@ class WarcWriter:
     def add(self, page: Page, why: str = "") -> None:
         """Append the records of *page*; ``flush`` hands them to the operating system.
 
+        Sets ``page.warc_record``, unless the document is in another record.
+
         If *page* does not go through the processing modules, *why* is the reason. Raises
         WarcWriteError if records cannot be written; the file then ends where it ended before.
         """
@@ -161,9 +164,16 @@ class WarcWriter:
         if response is not None and page.status == NOT_MODIFIED and page.stored_at:
             first_copy = FirstCopy(page.url, page.stored_at)
 
+        document_id = new_record_id()
+
         def build_members() -> list[bytes]:
             records = page_records(
-                page, response=response, warcinfo_id=self._warcinfo_id, why=why, first=first_copy
+                page,
+                response=response,
+                document_id=document_id,
+                warcinfo_id=self._warcinfo_id,
+                why=why,
+                first=first_copy,
             )
             if why == ROBOTS and len(records[0]) <= _SHORT_BYTES:
                 return [_member(record, level=_SHORT_LEVEL) for record in records]
@@ -179,6 +189,11 @@ class WarcWriter:
             gzip_members = build_members()  # again, because they name the file's first record
         elif self._pending_bytes + length > _MAX_PENDING_BYTES:
             self._write_pending()
+        page.warc_record = None
+        if first_copy is None and page.is_document:
+            path = str(self._files.complete_path(self._path))
+            offset = self._size + self._pending_bytes
+            page.warc_record = StoredRecord(document_id, path, offset, len(gzip_members[0]))
         self._pending += gzip_members
         self._pending_bytes += sum(map(len, gzip_members))
 
