@@ -79,6 +79,7 @@ class TextRow(msgspec.Struct):
     encoding_source: str
     flags: str
     rights: str
+    markdown: str
 
 
 class TextDataset(ProcessingModule):
