@@ -85,6 +85,10 @@ _CLUTTER = [
 _CELL_PARAGRAPH = re.compile(
     rb"(<t[dh]\b[^<>]*+>)\s*+<p\b[^<>]*+>|</p>\s*+(?=</t[dh]>)", re.IGNORECASE
 )
+# A list without links. Resiliparse takes each list near the top of the tree for a menu, so these
+# lists are put three levels deeper.
+_PLAIN_LIST = re.compile(rb"<ul\b[^<>]*+>(?:[^<]++|<(?!/?ul\b|a[\s>]))*+</ul>", re.IGNORECASE)
+_DEEPER = rb"<div>" * 3 + rb"\g<0>" + rb"</div>" * 3
 _PREFORMATTED = re.compile(r"(<pre>.*?</pre>)", re.DOTALL)
 # Lines with cells, as Resiliparse separates them.
 _CELL_SEPARATOR = "\t\t"
@@ -231,6 +235,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
 
         pieces, is_cut = _kept_pieces(data)
         data = _CELL_PARAGRAPH.sub(rb"\1", _with_shadow_roots(b"".join(pieces)))
+        data = _PLAIN_LIST.sub(_DEEPER, data)
         tree = _safe_tree(data)
         if tree is None:
             # Piece by piece, because a search holds the interpreter lock.
