@@ -298,6 +298,9 @@ WARC_REVISIT_MAX_BYTES = 2 << 30
 # Earlier crawls whose documents are not stored again but referred to: job directories, hives, and
 # CDXJ files, separated by commas. Their table takes 110 bytes for each document.
 WARC_DEDUP_FROM = ""
+# Also store the main text of each page, as a conversion record like those of Common Crawl's WET
+# files. The settings TEXT_EXTRACTOR and TEXT_MAX_CHARS apply.
+WARC_TEXT = False
 # Who is crawling, and why: written to the first record of each file, with CRAWLER_CONTACT.
 WARC_OPERATOR = ""
 WARC_DESCRIPTION = ""
@@ -309,6 +312,8 @@ TEXT_MAX_CHARS = 200_000
 # Library that extracts the main text of a page, also for SearchIndex: resiliparse (2 ms of CPU), or
 # trafilatura (12 ms), which removes more of the clutter.
 TEXT_EXTRACTOR = "resiliparse"
+# Also write the main text as Markdown, to the column markdown; needs TEXT_EXTRACTOR=resiliparse.
+TEXT_MARKDOWN = False
 # Directory of the full-text index of SearchIndex; empty: JOBDIR/search.
 SEARCH_DIR = ""
 # Directory of the log storage of LarmPipeline; empty: JOBDIR/larm.

@@ -219,3 +219,18 @@ def test_index_is_that_of_cdxj_indexer(crawled):
     assert gzip.decompress(packed(directory / "crawl.wacz")["indexes/index.cdx.gz"]) == (
         index.encode()
     )
+
+
+def test_a_crawl_asks_for_the_codings_that_its_headers_name(tmp_path):
+    asked = []
+
+    def answer(request):
+        asked.append((request.path, request.headers["Accept-Encoding"]))
+        return 200, {}, b"<p>a page"
+
+    with serving(HttpSite(answer)) as site:
+        headers = json.dumps({"Accept": "text/html", "Accept-Encoding": "gzip"})
+        url = f"{site.url}/"
+        done = warm.run(crawl_of_urls(tmp_path, url, DEFAULT_REQUEST_HEADERS=headers))
+    assert done.returncode == 0, done.stderr
+    assert asked == [("/robots.txt", "gzip"), ("/", "gzip")]

@@ -345,7 +345,8 @@ def test_a_short_text_is_of_the_language_that_its_page_declares(text):
 def test_no_page_takes_a_second_to_parse(body, extractor):
     main_text(a_page("x"), max_chars=1, extractor=extractor)  # which imports it
     began = time.process_time()
-    main_text(a_page(body), max_chars=200_000, extractor=extractor)
+    markdown = extractor == "resiliparse"
+    main_text(a_page(body), max_chars=200_000, extractor=extractor, markdown=markdown)
     assert time.process_time() - began < 1  # 0.1 s; without bounds 8 to 70 s
 
 
@@ -403,3 +404,26 @@ def test_a_setting_that_cannot_be_is_one_sentence(tmp_path):
         Run(TextDataset, tmp_path, TEXT_EXTRACTOR="x")
     with pytest.raises(FatalError, match="Neither TEXT_DIR nor JOBDIR is set"):
         asyncio.run(Run(TextDataset, tmp_path, JOBDIR=None).__aenter__())
+
+
+TABLE = """<main><h1>Sizes</h1><p>{}</p><table><tr><th><p>name</p></th><th><p>size</p></th></tr>
+<tr><td class=a><p>small</p></td><td><p>2 bytes</p></td></tr></table><pre>if x:\n\ty = 1</pre>
+<ul><li>{}</li><li>second item</li></ul></main><div class="comment-list"><p>{}</p></div>"""
+
+
+def test_tables_lists_and_code_survive_and_comments_do_not(tmp_path):
+    page = a_page(TABLE.format(ARTICLE * 2, "first item " * 9, "I disagree with this. " * 9))
+    run_module(TextDataset, [page], tmp_path, TEXT_MARKDOWN=True)
+    ((text, markdown),) = rows(tmp_path, "text, markdown")
+    assert "small\t\t2 bytes\n" in text
+    assert "second item\n" in f"{text}\n"
+    assert "I disagree" not in text + markdown
+    for line in ("# Sizes", "```\nif x:\n\ty = 1\n```", "- second item"):
+        assert line in markdown
+    cells = [line.replace(" ", "") for line in markdown.splitlines() if line.startswith("|")]
+    assert (cells[0], cells[-1]) == ("|name|size|", "|small|2bytes|")
+
+
+def test_markdown_needs_the_extractor_that_can_write_it(tmp_path):
+    with pytest.raises(FatalError, match="TEXT_MARKDOWN needs TEXT_EXTRACTOR=resiliparse"):
+        Run(TextDataset, tmp_path, TEXT_MARKDOWN=True, TEXT_EXTRACTOR="trafilatura")

@@ -93,6 +93,7 @@ class TextRow(msgspec.Struct):
     warc_offset: int | None
     warc_length: int | None
     minhash: list[int] | None
+    markdown: str
 
 
 class TextDataset(ProcessingModule):

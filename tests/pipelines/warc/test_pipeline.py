@@ -15,10 +15,12 @@ import pytest
 import warm
 from contracts.modules import ModuleContract, Run
 from disk import file_size_limit
+from fastwarc.warc import ArchiveIterator, WarcRecordType
 from text_tables import lines, table
 from warc_checks import complaints, page, records, urls
 
 from webcrawl.errors import DiskError, FatalError
+from webcrawl.jobs.replay.warc_reader import stored_pages
 from webcrawl.pipelines.warc.pipeline import WarcPipeline
 from webcrawl.pipelines.warc.writer import WarcWriteError
 from webcrawl.signals import CONTENT_SEEN, ROBOTS, unprocessed
@@ -328,3 +330,27 @@ def test_stock_scrapy_runs_it_as_an_item_pipeline(jobdir):
 
 class TestWarcPipeline(ModuleContract):
     module = WarcPipeline
+
+
+async def test_main_text_is_stored_in_the_records_of_wet_files(jobdir):
+    text = "All human beings are born free and equal in dignity and rights. " * 3
+    pages = [
+        page(1, body=f"<nav>Menu</nav><p>{text}".encode(), content_type="text/html"),
+        page(2, body=b"<p>not a document", content_type="text/html", flags="soft_error"),
+    ]
+    async with Warc(jobdir, WARC_TEXT=True) as crawl:
+        assert await crawl.together(*pages) == pages
+    (path,) = stored(jobdir / "warc")
+    assert complaints(path) == {}
+    response, *_ = [one for one in records(path) if one.kind == "response"]
+    (converted,) = [one for one in records(path) if one.kind == "conversion"]
+    assert converted.body.decode().strip() == text.strip()
+    assert converted.headers["Content-Type"] == "text/plain"
+    assert converted.headers["WARC-Identified-Content-Language"] == "en"
+    assert converted.headers["WARC-Refers-To"] == response.headers["WARC-Record-ID"]
+    assert converted.headers["WARC-Target-URI"] == pages[0].url
+    with path.open("rb") as file:
+        found = ArchiveIterator(file, record_types=WarcRecordType.conversion)
+        assert [one.reader.read() for one in found] == [converted.body]
+    replayed = [stored.page for stored in stored_pages(path, start=0, max_bytes=10_000)]
+    assert [one.rendered for one in replayed] == ["", ""]

@@ -91,7 +91,8 @@ def stored_pages(
                     pending = _document(record, offset, max_bytes)
                     record_id = record.record_id or ""
                 elif pending and record_type == WarcRecordType.conversion:
-                    if record.headers.get("WARC-Refers-To", "") == record_id:
+                    is_html = (record.headers.get("Content-Type") or "").startswith("text/html")
+                    if is_html and record.headers.get("WARC-Refers-To", "") == record_id:
                         html = _read_block(record, max_bytes)
                         pending.page.rendered = html.decode("utf-8", "replace")
                 elif pending and record.headers.get("WARC-Concurrent-To", "") == record_id:

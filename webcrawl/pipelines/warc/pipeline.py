@@ -8,9 +8,9 @@ files, and known documents, which may become revisit records.
 Settings: WARC_DIR (default JOBDIR/warc), WARC_PREFIX of file names, WARC_MAX_FILE_BYTES (a file is
 ended before the page that would exceed it, and at the first page after a day),
 WARC_REVISIT_MAX_BYTES (limit of the table of payloads in JOBDIR/warc), WARC_DEDUP_FROM (earlier
-crawls whose documents are not stored again), WARC_OPERATOR and WARC_DESCRIPTION. Stats of this run:
-``warc/records``, ``warc/bytes`` (compressed), ``warc/files``, ``warc/revisits``, ``warc/recovered``
-(files that an earlier run left unfinished).
+crawls whose documents are not stored again), WARC_TEXT (store the main text, too), WARC_OPERATOR
+and WARC_DESCRIPTION. Stats of this run: ``warc/records``, ``warc/bytes`` (compressed),
+``warc/files``, ``warc/revisits``, ``warc/recovered`` (files that an earlier run left unfinished).
 
 On opening, files that a killed run left behind are truncated to complete pages and get their final
 names. After an ``OSError`` of ``write``, which ends the crawl, the file still has only complete
@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any, Self
 import scrapy
 
 from webcrawl import __version__
-from webcrawl.configuration.values import whole, words
-from webcrawl.errors import FatalError
+from webcrawl.configuration.values import flag, whole, words
+from webcrawl.errors import FatalError, require_package
+from webcrawl.pipelines.main_text import PACKAGES, reader
 from webcrawl.pipelines.module import ProcessingModule, output_directory
 from webcrawl.pipelines.warc.earlier import collection_name, prepare
 from webcrawl.pipelines.warc.payloads import StoredPayloads
@@ -40,10 +41,13 @@ from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.signals import unprocessed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from webcrawl.items import Page
+    from webcrawl.pipelines.main_text import MainText
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +102,7 @@ class WarcPipeline(ProcessingModule):
             warcinfo=_warcinfo(settings, sources),
             payloads=payloads,
             earlier=earlier,
+            read=_reader(settings),
         )
         values = {"writer": writer, "payloads": payloads, "earlier": earlier, "sources": sources}
         module = super().from_crawler(crawler, **values)
@@ -167,6 +172,15 @@ def _payloads(settings: BaseSettings) -> StoredPayloads | None:
     if not settings["JOBDIR"] or not max_bytes:
         return None
     return StoredPayloads(directory=Path(settings["JOBDIR"]) / "warc", max_bytes=max_bytes)
+
+
+def _reader(settings: BaseSettings) -> Callable[[Page], MainText] | None:
+    """Return the function that extracts the main text, or None without WARC_TEXT."""
+    if not flag(settings, "WARC_TEXT"):
+        return None
+    for package in PACKAGES:
+        require_package(package, feature="WARC_TEXT")
+    return reader(settings)
 
 
 def _prefix(settings: BaseSettings) -> str:

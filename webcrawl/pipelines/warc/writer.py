@@ -26,6 +26,7 @@ from isal import igzip_lib, isal_zlib
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.errors import StoreError
 from webcrawl.items import StoredRecord
+from webcrawl.pipelines.main_text import CONTENT_TYPES
 from webcrawl.pipelines.warc.messages import stored_response
 from webcrawl.pipelines.warc.payloads import FirstCopy
 from webcrawl.pipelines.warc.records import (
@@ -42,10 +43,11 @@ from webcrawl.storage.atomic import sync_path, write_all
 from webcrawl.storage.growing_files import GrowingFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from webcrawl.items import Page
+    from webcrawl.pipelines.main_text import MainText
     from webcrawl.pipelines.warc.payloads import StoredPayloads
 
 _SUFFIXES = (".warc.gz.open", ".warc.gz")
@@ -90,8 +92,9 @@ class WarcWriter:
     A new file is started before a page that would make the file exceed *max_file_bytes*; a file has
     at least one page. *warcinfo* has the fields of each file's first record. With *payloads*, which
     the caller opens, commits and closes, known documents become revisit records. With *earlier*,
-    which the caller opens and closes, so do all documents that earlier crawls have stored. The
-    directory is not touched before ``open``, and the first file is created for the first page.
+    which the caller opens and closes, so do all documents that earlier crawls have stored. *read*
+    extracts the main text, which is then stored, too. The directory is not touched before ``open``,
+    and the first file is created for the first page.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class WarcWriter:
         warcinfo: Sequence[tuple[str, str]],
         payloads: StoredPayloads | None = None,
         earlier: StoredPayloads | None = None,
+        read: Callable[[Page], MainText] | None = None,
         clock: TimeSource = wall_time,
     ) -> None:
         self.written = Written()
@@ -113,6 +117,7 @@ class WarcWriter:
         self._warcinfo = tuple(warcinfo)
         self._payloads = payloads
         self._earlier = earlier
+        self._read = read
         self._clock = clock
         self._warcinfo_id = ""
         self._pending: list[bytes] = []
@@ -165,6 +170,10 @@ class WarcWriter:
             first_copy = FirstCopy(page.url, page.stored_at)
 
         document_id = new_record_id()
+        text = None
+        is_wanted = page.status == 200 and page.content_type in CONTENT_TYPES
+        if self._read and is_wanted and not (why or page.flags or page.rights.left_out):
+            text = self._read(page)
 
         def build_members() -> list[bytes]:
             records = page_records(
@@ -174,6 +183,7 @@ class WarcWriter:
                 warcinfo_id=self._warcinfo_id,
                 why=why,
                 first=first_copy,
+                text=text,
             )
             if why == ROBOTS and len(records[0]) <= _SHORT_BYTES:
                 return [_member(record, level=_SHORT_LEVEL) for record in records]
