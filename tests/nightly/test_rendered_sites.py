@@ -68,7 +68,8 @@ def test_replayed_pages_show_their_links_by_their_own_scripts(tmp_path):
         (file,) = (web.job / "warc").glob("*.warc.gz")
     assert complaints(file) == {}
     stored = records(file)
-    urls = {one.headers["WARC-Record-ID"]: one.headers["WARC-Target-URI"] for one in stored}
+    answers = [one.headers for one in stored if one.kind == "response"]
+    urls = {headers["WARC-Record-ID"]: headers["WARC-Target-URI"] for headers in answers}
     doms = {urls[one.headers["WARC-Refers-To"]]: one for one in stored if one.kind == "conversion"}
     assert {one.headers["WARC-Target-URI"]: one for one in doms.values()} == doms
     linking = {url: page for url, page in truth.items() if page.gains and page.links}
