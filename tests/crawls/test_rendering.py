@@ -96,7 +96,10 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
     [
         (SCRIPTED, 1, 0.1, {"hosts": 12, "max_pages": 10}),
         pytest.param(SCRIPTED, 20, 1.0, {"hosts": 24, "mean_pages": 24.0}, marks=pytest.mark.long),
-        pytest.param("chromium", 2, 0.1, {"hosts": 14, "max_pages": 10}, marks=pytest.mark.long),
+        pytest.param(
+            *("chromium", 20, 0.5, {"hosts": 14, "max_pages": 10}),
+            marks=[pytest.mark.long, pytest.mark.timeout(3600)],
+        ),
     ],
 )
 def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
@@ -112,7 +115,7 @@ def test_rendering_survives_kills_and_waits_for_the_turns_of_hosts(
     with simulated(tmp_path, "rendered", **size) as web:
         for _ in range(kills):
             crawl = web.start(**settings)
-            time.sleep(rng.uniform(0.5, 2.0))
+            time.sleep(rng.uniform(0.5, 3.0))
             started = descendants(crawl.pid)
             kill(crawl)
             wait_for_the_end_of(started)

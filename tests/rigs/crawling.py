@@ -78,7 +78,7 @@ class Simulation:
 
     def crawl(self, *arguments, **settings):
         """Crawl to the end, which must be a good one; the output."""
-        return finish([*self.command(**settings), *arguments], timeout=240)
+        return finish([*self.command(**settings), *arguments], timeout=1200)
 
     def start(self, **settings):
         """`start_contacting` from all seeds."""

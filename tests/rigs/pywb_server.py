@@ -24,6 +24,10 @@ class Pywb:
         self._port = port
         self._name = name
 
+    def page(self, url):
+        """Where a browser shows the last capture of *url*, in a frame."""
+        return f"http://127.0.0.1:{self._port}/{self._name}/{url}"
+
     def replay(self, url, timestamp):
         """Status, headers and the very bytes of the capture of *url* next to *timestamp*."""
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self._port)) as connection:

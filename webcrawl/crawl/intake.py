@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NOT_MODIFIED = 304
+
 # URLs of a sitemap or feed that are parsed and submitted at a time, so that nothing waits long.
 _LINKS_PER_BATCH = 500
 _SLICE_SECS = 0.01
@@ -140,7 +142,9 @@ class Intake:
 
         if is_subresource or fetch.page.is_same:
             why = SUBRESOURCE if is_subresource else UNCHANGED
-            await self._leases.items.hand_over(page, fetch, why)
+            # Replay tools would take an archived 304, which is empty, for the script.
+            if not is_subresource or page.status != _NOT_MODIFIED:
+                await self._leases.items.hand_over(page, fetch, why)
             # Modules may have to remove a document that is refused now.
             return [page] if page.rights.left_out and not is_subresource else []
         if slow_links is not None:

@@ -41,7 +41,7 @@ _FLAGS = """
     --disable-background-networking --disable-breakpad --disable-component-update
     --disable-default-apps --disable-domain-reliability --disable-extensions --no-pings
     --disable-site-isolation-trials --block-new-web-contents --password-store=basic
-    --js-flags=--max-old-space-size=512 --window-size=1280,2000
+    --js-flags=--max-old-space-size=512 --window-size=1280,2000 --no-startup-window
 """
 # Features that would move pages to new processes, keep old pages, or change URLs.
 _WITHOUT = """
