@@ -58,16 +58,21 @@ def judge(web, *, min_delay):
 
 
 @pytest.mark.parametrize(
-    "engine", [SCRIPTED, pytest.param("chromium", marks=pytest.mark.long)], ids=["scripted", "real"]
+    ("engine", "values"),
+    [
+        (SCRIPTED, {"hosts": 24}),
+        pytest.param(SCRIPTED, {"hosts": 40, "seed": 5}, marks=pytest.mark.long),
+        pytest.param("chromium", {"hosts": 24}, marks=pytest.mark.long),
+    ],
 )
-def test_auto_renders_what_gains_and_little_else(tmp_path, engine):
+def test_auto_renders_what_gains_and_little_else(tmp_path, engine, values):
     settings = {
         "RENDER": "auto",
         "RENDER_ENGINE": engine,
         "RENDER_SHARE": 0.9,
         "RENDER_PROCESSES": 2,
     }
-    with simulated(tmp_path, "rendered", hosts=24, mean_pages=24.0, max_pages=40) as web:
+    with simulated(tmp_path, "rendered", mean_pages=24.0, max_pages=40, **values) as web:
         web.crawl(POLITENESS_MIN_DELAY=0.02, **settings)
         rendered = {line.url for line in outcome_lines(web.job) if line.passes}
         judge(web, min_delay=0.02)

@@ -105,8 +105,8 @@ class Verdicts:
                 return verdict.tried, verdict.gained
         return 0, 0
 
-    def note(self, url: str, shape: int, *, gained: bool) -> None:
-        """Count a page that was rendered."""
+    def note(self, url: str, shape: int, *, gained: bool, samples: int = 1) -> None:
+        """Count a page that was rendered, as that many *samples*."""
         records, host = self._records_of(url)
         record, now = records.get(host), self._clock()
         kept = [one for one in record.rendered if one.until > now]
@@ -114,7 +114,7 @@ class Verdicts:
         if mine is None:
             mine = RenderVerdict(shape, now + _EXPIRE_SECS)
             kept = [*kept, mine][-_SHAPES:]
-        mine.tried += 1
+        mine.tried += samples
         mine.gained += gained
         record.rendered = kept
         records.put(record)

@@ -45,6 +45,8 @@ RENDERING = "rendering"
 _PASSES = 4
 # After this number of failures, no more passes are made over a page.
 _FAILURES = 2
+# Outcomes of subresources without which other pages of the site show no more, either.
+_DENIALS = frozenset({"robots_denied", "http_401", "http_403"})
 # Maximum number of waiting pages, and of subresources that one page may request.
 _PAGES, _NEEDS = 10_000, 256
 # Seconds between two passes over the parked URLs.
@@ -65,6 +67,7 @@ class _Waiting(msgspec.Struct, gc=False):
     pending: set[str] = msgspec.field(default_factory=set)
     is_running: bool = False
     is_ready: bool = False
+    is_denied: bool = False
 
 
 class Passes:
@@ -220,6 +223,7 @@ class Passes:
             page = self._pages.get(page_url)
             if page is not None:
                 page.pending.discard(name_of(url))
+                page.is_denied |= outcome in _DENIALS
                 if target:
                     self._need(page_url, page, [target])
                 self._check(page_url, page)
@@ -266,7 +270,9 @@ class Passes:
         if self._samples.get((host_of(url), page.shape)) == url:
             before = outline_of(self._answer_of(self.store.page(url).exchange).body)
             gained = bool(html) and before.gains(outline_of(html.encode("utf-8", "replace")))
-            self._verdicts.note(url, page.shape, gained=gained)
+            # A second sample would be denied the same scripts and data.
+            samples = SAMPLES if page.is_denied and not gained else 1
+            self._verdicts.note(url, page.shape, gained=gained, samples=samples)
             self._end_sample(url, page.shape)
 
     def _end_sample(self, url: str, shape: int) -> None:
