@@ -57,7 +57,8 @@ def test_datatrove_decides_alike_by_columns_text_and_warc(tmp_path):
     assert found["other_verdicts"] == 0
     assert found["removed"] > 100
     assert found["is_same_removed"]
-    assert found["verdicts"]["agree"] >= 0.9 * found["pages"]
+    # Most others are of lines that occur twice, which their extractor drops.
+    assert found["verdicts"]["agree"] >= 0.9 * sum(found["verdicts"].values())
 
 
 def test_the_rules_for_words_are_those_of_spacy_and_datatrove():
