@@ -119,8 +119,10 @@ def main(text_directory, warc_directory, work):
     )
     from_warc = {document.id: document.text for document in extracted}
     causes = collections.Counter()
+    alike = 0
     for row in pages:
         theirs = by_filters(from_warc[row.id]) if row.id in from_warc else ["no text"] * 4
+        alike += any(verdicts[row.id]) == any(theirs)
         for here, there in zip(verdicts[row.id], theirs, strict=True):
             causes["agree" if bool(here) == bool(there) else f"{here or 'kept'}/{there}"] += 1
     frame = pl.read_parquet(f"{text_directory}/*.parquet")
@@ -134,6 +136,7 @@ def main(text_directory, warc_directory, work):
                 "removed": len(removed),
                 "is_same_removed": removed == expected,
                 "verdicts": causes,
+                "pages_with_one_fate": alike,
             }
         )
     )
