@@ -78,7 +78,7 @@ class Signals(msgspec.Struct, frozen=True):
 
 
 def signals_of(text: str) -> Signals:
-    """Return the signals of *text*. Takes 1.5 ms for 700 words."""
+    """Return the signals of *text*. Takes 3 ms for 800 words."""
     characters = len(text)
     text = text[:_MAX_CHARS]
     tokens = words_in(text)
