@@ -79,7 +79,7 @@ def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, proj
     data = {name for name in names if not name.endswith((".py", ".pyc"))}
     found = ROOT.glob("webcrawl/**/templates/*")
     templates = {str(path.relative_to(ROOT)) for path in found}
-    assert data == {"webcrawl/py.typed", *templates}
+    assert data == {"webcrawl/py.typed", "webcrawl/pipelines/datasets/words.json", *templates}
     # pip installs by the same metadata.
     assert f"\nVersion: {webcrawl.__version__}\n" in packed.read("EGG-INFO/PKG-INFO").decode()
     needed = {*ROOT.glob("requirements*.in")} - TOOLS

@@ -21,6 +21,7 @@ from text_tables import cases, table
 
 from webcrawl.errors import DiskError, FatalError, StoreError
 from webcrawl.items import RobotsDirectives
+from webcrawl.jobs.purge.files import purge_index
 from webcrawl.jobs.search import search
 from webcrawl.pipelines.search_fields import CHARACTER
 from webcrawl.pipelines.search_index import IndexedPage, SearchIndex
@@ -146,6 +147,13 @@ def test_a_word_is_found_in_74_languages_in_capitals_and_without_accents(tmp_pat
             if f"http://a.test/{file}" not in urls(tmp_path, form, limit=99)
         ]
     assert missed == []
+
+
+def test_a_purge_keeps_what_finds_the_other_pages(tmp_path):
+    index(tmp_path, a_text(1, "naïve compilation"), a_text(2, "naive compilers"))
+    meta = tmp_path / "search/meta.json"
+    purge_index(meta, lambda url: url == "http://a.test/2", lambda _: True)
+    assert [urls(tmp_path, words) for words in ("compil*", "NAIVE")] == [{"http://a.test/1"}] * 2
 
 
 def test_a_page_replaces_what_was_there_of_its_url(tmp_path):

@@ -6,6 +6,7 @@ project uses only one part of webcrawl, its default in webcrawl/settings.py is u
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from json import JSONDecodeError
@@ -186,11 +187,12 @@ def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **va
     except (TypeError, NotConfigured) as error:
         raise FatalError(f"{name} is {path!r}, which cannot be used: {error}.") from error
 
-    # The missing methods as they would be written, such as "def push".
+    # The missing methods as they would be written, such as "def push". None may be "async def".
     missing = [
         "def " * callable(model) + method
         for method, model in vars(like).items()
-        if method[0] != "_" and not hasattr(part, method)
+        if method[0] != "_"
+        and (not hasattr(part, method) or inspect.iscoroutinefunction(getattr(part, method)))
     ]
     if missing:
         raise FatalError(f"{name} is {path!r}, which lacks {', '.join(missing)}.")

@@ -24,6 +24,7 @@ import msgspec
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.lease.outcome_log import PURGED, OutcomeLine
 from webcrawl.errors import FatalError
+from webcrawl.pipelines.search_fields import TEXT_FIELDS, open_index
 from webcrawl.pipelines.warc.records import as_response
 from webcrawl.pipelines.warc.recovery import whole_records
 from webcrawl.storage.atomic import replacing
@@ -227,7 +228,7 @@ def purge_index(path: Path, covers: Covers, begin: Begin) -> None:
     """
     import tantivy  # noqa: PLC0415  # installed by `make modules`
 
-    index = tantivy.Index.open(str(path.parent))
+    index = open_index(path.parent)
     searcher, query = index.searcher(), tantivy.Query.all_query()
 
     def documents(*, are_kept: bool) -> Iterator[tantivy.Document]:
@@ -242,6 +243,10 @@ def purge_index(path: Path, covers: Covers, begin: Begin) -> None:
         writer = index.writer(_HEAP_BYTES, 1)
         writer.delete_all_documents()
         for document in documents(are_kept=True):
+            fields = document.to_dict()
+            for name in TEXT_FIELDS:
+                for part in fields.get(name, ()):
+                    document.add_text("words", part)  # they are not stored
             writer.add_document(document)
         writer.commit()
         writer.wait_merging_threads()
