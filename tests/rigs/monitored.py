@@ -105,13 +105,14 @@ def started(job, command):
     finally:
         if crawl.poll() is None:
             kill(crawl)
+        crawl.stderr.close()
         assert psutil.wait_procs(beside, 20)[1] == []
 
 
 @contextmanager
 def monitored(directory, **settings):
-    """That of a crawl of a simulated web, in *directory*."""
-    world = {"hosts": 12, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
+    """That of a crawl of a simulated web, in *directory*, which lasts for ten minutes."""
+    world = {"hosts": 12, "mean_pages": 3000, "max_pages": 3000, "crawl_delays": 0.0}
     with simulated(directory, **world) as web:
         options = {"POLITENESS_MIN_DELAY": 0.2, "REPUTATION_BASE_PAGES": 0}
         options |= {"MONITOR_PORT": free_port(), "STATISTICS_INTERVAL_SECS": 0.5} | settings
