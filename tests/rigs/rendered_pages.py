@@ -42,8 +42,8 @@ def stored(url, kind):
 
 
 def opened(_):
-    """The look-up, as a worker process opens it."""
-    return stored
+    """The look-up of each page, as a worker process opens it."""
+    return lambda page: stored
 
 
 def chromium_without_namespaces():

@@ -51,8 +51,9 @@ _WITHOUT = """
 _START_SECS = 30.0
 # Seconds to return the DOM of a stopped page, and to clean up.
 _LAST_SECS = 3.0
-# Seconds between two measurements of the CPU time and memory of the engine.
-_POLL_SECS = 0.1
+# Seconds between two measurements of the CPU time and memory of the engine; the second while it
+# has more than half of the memory that it may have.
+_POLL_SECS, _CLOSE_POLL_SECS = 0.1, 0.02
 # Maximum number of frames to draw. A frame that leads to no requests is the last one.
 _FRAMES = 4
 _PIXEL = {"x": 0, "y": 0, "width": 1, "height": 1, "scale": 1}
@@ -295,16 +296,18 @@ class _Run:
 
     def _until_settled(self) -> Ending | None:
         """Wait until the page's virtual time is over, or return the bound that it exceeds."""
-        next_look = 0.0
+        next_look, poll_secs = 0.0, _POLL_SECS
         while not self._is_settled:
-            if message := self._connection.receive(_POLL_SECS):
+            if message := self._connection.receive(poll_secs):
                 self._on_event(message)
                 if "errorText" in message.result:
                     raise ConnectionLostError("it does not show the page")
             if self._clock() >= next_look:
                 if bound := self._bound_passed():
                     return bound
-                next_look = self._clock() + _POLL_SECS
+                is_close = self._result.memory > self._page.bounds.memory / 2
+                poll_secs = _CLOSE_POLL_SECS if is_close else _POLL_SECS
+                next_look = self._clock() + poll_secs
         return None
 
     def _grant_time(self) -> None:
