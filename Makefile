@@ -49,7 +49,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules check test test-long docs loc bench bench-scale bench-peers soak lock clean
+.PHONY: help crawl modules render check test test-long docs loc bench bench-scale bench-peers soak lock clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -65,6 +65,10 @@ crawl: .venv/.run
 endif
 
 modules: .venv/.modules ## install what some processing modules and commands need besides
+
+render: ## install Chromium for RENDER, where it is missing (Debian, Ubuntu; as root)
+	@command -v chromium || apt-get install --no-install-recommends -y chromium || { \
+	  echo 'Install Chromium with the package manager of this system, or as root.' >&2; exit 1; }
 
 # What a change breaks most often.
 CHECKED := $(addprefix tests/,configuration crawl doctor frontier hosts net pipelines revisit \

@@ -213,6 +213,15 @@ def test_scripts_and_data_take_at_most_their_share_of_the_requests(choice):
 def test_a_table_of_a_host_says_whether_its_pages_are_rendered(choice, render, shapes):
     usual = "all" if render == "auto" else "auto"
     choice = choice(f'["a.test"]\nrender = "{render}"\n', RENDER=usual)
+    _check(choice, shapes)
+
+
+def test_a_table_for_all_hosts_leaves_rendering_to_a_few(choice):
+    choice = choice('["*"]\nrender = "0"\n["a.test"]\nrender = "all"\n', RENDER="auto")
+    _check(choice, {"a.test": (0, 0), "www.a.test": (0, 0), "b.test": (None, None)})
+
+
+def _check(choice, shapes):
     for host, expected in shapes.items():
         found = [shape(choice, f"http://{host}/", body) for body in (SHELL, b"<p>text")]
         assert tuple(one and bool(one) for one in found) == expected

@@ -159,6 +159,12 @@ def test_no_pause_is_shorter_than_the_host_permits(opened, host, facts, pace, re
     assert HostDelays(policy=policy, rules=rules).rest(host, facts) == rest
 
 
+@pytest.mark.parametrize(("render", "said"), [("all", 1), ("auto", 1), ("0", 0)])
+def test_rendering_of_a_host_in_a_crawl_without_is_a_warning(opened, caplog, render, said):
+    opened(f'["a.test"]\nrender = "{render}"')
+    assert caplog.text.count("render has no effect, because RENDER is 0. Set RENDER=auto") == said
+
+
 def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
     world = {"hosts": 4, "mean_pages": 8.0, "max_pages": 10, "crawl_delays": 1.0}
     with simulated(tmp_path, redirects=0.0, **world) as web:

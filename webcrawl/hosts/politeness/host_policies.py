@@ -91,13 +91,14 @@ NO_POLICY = HostPolicy()
 class TableLimits(NamedTuple):
     """Settings that limit the values in tables.
 
-    *key* is POLITENESS_KEY, *kinds* are LINK_KINDS, and *floor* is the shortest pause in seconds
-    without ``owner_allows``.
+    *key* is POLITENESS_KEY, *kinds* are LINK_KINDS, *floor* is the shortest pause in seconds
+    without ``owner_allows``, and *renders* says whether RENDER is not 0.
     """
 
     key: str
     kinds: frozenset[str]
     floor: float
+    renders: bool
 
 
 class HostTables:
@@ -199,7 +200,8 @@ def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile
     Raises FatalError for a bad value of these settings.
     """
     profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))
-    limits, path = TableLimits(profile.key, kinds, profile.floor), settings.get(SETTING)
+    renders, path = str(settings["RENDER"]) != "0", settings.get(SETTING)
+    limits = TableLimits(profile.key, kinds, profile.floor, renders)
     return RulesFile(
         path=path,
         setting=SETTING,
@@ -251,13 +253,21 @@ class HostDelays:
 
 
 def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits) -> None:
-    """Parse *rules*, which were read from *path*; warn if others can read the secrets in it."""
+    """Parse *rules*, which were read from *path*.
+
+    Warns if others can read the secrets in it, or if its ``render`` has no effect.
+    """
     try:
         rules.complete(limits)
     except ValueError as error:
         raise FatalError(f"{SETTING} {path} cannot be used: {error}.") from error
     if path and any(rules.added.values()) and Path(path).stat().st_mode & 0o044:
         logger.warning("%s %s has secrets, but others can read it: run chmod go-r", SETTING, path)
+    if not limits.renders and any(one.render in {"auto", "all"} for one in rules.tables.values()):
+        logger.warning(
+            "%s %s: render has no effect, because RENDER is 0. Set RENDER=auto; to render no other "
+            'hosts, add a table ["*"] with render = "0"', SETTING, path
+        )  # fmt: skip
 
 
 def _normalized_name(title: str) -> str:
