@@ -77,7 +77,7 @@ def test_replayed_pages_show_their_links_by_their_own_scripts(tmp_path):
     printed("wacz", web.job, "-o", tmp_path / "crawl.wacz")
     shown = set()
     rules = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    with pywb_of(tmp_path / "crawl.wacz", tmp_path) as pywb, chromium(rules) as browser:
+    with pywb_of(tmp_path, tmp_path / "crawl.wacz") as pywb, chromium(rules) as browser:
         for url, page in linking.items():
             tab = Tab(browser)
             tab.page.goto(pywb.page(url))
