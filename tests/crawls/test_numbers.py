@@ -153,7 +153,7 @@ def of_report(path, truth):
         "report pages": (rows["pages"][0], pages),
         "report given up": (rows["URLs given up"][0], round(100 * given_up / len(truth.ends), 1)),
         "report hosts": (rows["hosts contacted"], [len(truth.contacted)]),
-        "report received": (rows["received"][0], round(truth.bytes / 1e6, 1)),
+        "report received": (rows["received"][0], float(f"{truth.bytes / 1e6:.3g}")),
         "report duplicates": (
             rows["duplicates"][0],
             round(100 * sum(x.duplicate for x in truth.ends.values()) / pages, 1),

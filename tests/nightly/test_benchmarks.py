@@ -31,6 +31,8 @@ RUNS = dict(
         bench_frontier.py        | --hosts 100 --urls 1000
         bench_hive.py            | --pages 1000 --rounds 1 --drones 2
         bench_hosts.py           | --scheme http --per-host 3 --pages 100 --rounds 1
+        bench_render.py          | 1
+        bench_render_crawl.py    |
         bench_restart.py         | --urls 1000 --rounds 1
         bench_revisits.py        | --urls 1000 --visits 100
         bench_scale.py           | --hosts 100 --discovered 500 --seeds 100 --skip-parts
@@ -38,6 +40,7 @@ RUNS = dict(
         bench_spam.py            | 20 5
         bench_text.py            | {inputs}/udhr {inputs}/docs
         bench_walls.py           | --run {root} judge
+        blocklist_lookups.py     | 100
         exclusion_expressions.py | 100
         html_edges.py            | {inputs}/docs
         page_parts.py            |
