@@ -1,17 +1,15 @@
-"""The base class of processing modules, and the skeleton that is made of it."""
+"""The base class of processing modules."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import json
-import sys
 import textwrap
 import threading
 from pathlib import Path
 
 import pytest
-import warm
 from contracts.modules import Run, a_page, run_module
 
 from webcrawl.errors import DiskError, FatalError, disk_message, ends_crawl
@@ -367,39 +365,6 @@ def test_the_example_of_the_documents_counts_words_per_language(jobdir):
     first = run_module(names["Words"], pages[:1], jobdir)
     run_module(names["Words"], pages[1:], jobdir, saved=first.states.snapshot())
     assert json.loads((jobdir / "words.json").read_text()) == {"de": 3, "none": 2}
-
-
-def test_the_skeleton_works_and_overwrites_nothing(tmp_path):
-    for name in ("webcrawl", "tests"):
-        (tmp_path / name / "pipelines").mkdir(parents=True)
-    elsewhere = warm.scrapy("genpipeline", "--root", str(tmp_path / "elsewhere"), "word_count")
-    assert "run this in a clone of webcrawl.\n" in elsewhere.stderr
-    command = ("genpipeline", "--root", str(tmp_path))
-    first = warm.scrapy(*command, "word_count")
-    assert "webcrawl.pipelines.word_count.WordCount" in first.stdout
-    again = warm.scrapy(*command, "word_count")
-    assert again.returncode == 2
-    assert "word_count.py exists already; these names are taken: word_count.\n" in again.stderr
-    for taken in ("counter", "none", "class", "Upper"):
-        refused = warm.scrapy(*command, taken)
-        assert (refused.returncode, "must be a Python name" in refused.stderr) == (2, True)
-    own = f"--basetemp={tmp_path / 'own'}"
-    made = (tmp_path / "webcrawl/pipelines/word_count.py", tmp_path / "tests/pipelines", own)
-    checked = warm.run([sys.executable, "-c", _RUN_SKELETON, *map(str, made)])
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-# As if the skeleton was in the project.
-_RUN_SKELETON = """
-import importlib.util, sys
-import pytest
-name = "webcrawl.pipelines.word_count"
-spec = importlib.util.spec_from_file_location(name, sys.argv[1])
-sys.modules[name] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules[name])
-options = ["--assert=plain", "-p", "no:cacheprovider", "--rootdir", "."]
-sys.exit(pytest.main([*options, "-c", "pyproject.toml", *sys.argv[2:]]))
-"""
 
 
 class Scoring(Kept):

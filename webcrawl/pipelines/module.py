@@ -2,8 +2,7 @@
 
 A module states which pages it wants and what it does with a page. This class does the rest: it
 selects the pages, moves heavy work off the event loop, keeps counts, and saves the module's state
-with the crawl. docs/howto/write-a-module.md shows how to write one; ``scrapy genpipeline NAME``
-makes a skeleton.
+with the crawl. docs/howto/write-a-module.md shows how to write and test one.
 
 The life of a page in a module::
 
