@@ -33,9 +33,7 @@ MODULES = {
 # They need the internet, other machines or a hive that runs, or take hours; tests of their own run
 # them, or none can.
 # What needs a hive or a crawl that runs, or the network.
-PARSED = re.compile(
-    r"scrapy (hive (--drones|status|stop|up)|suffixlist --update|control (?!\S+ help))"
-)
+PARSED = re.compile(r"scrapy (hive (--drones|status|stop|up)|control (?!\S+ help))")
 PAGES_RUN = [
     name
     for name, text in PAGES.items()

@@ -340,8 +340,7 @@ URL_HOST_RULES_FILE = ""
 # that assigns names to others.
 URL_SCOPE = "open"
 # The public suffix list, which assigns hosts to domains and sites, for new crawls; existing crawls
-# keep theirs. If the file is missing, the list in the package tldextract is used. To update the
-# file, run `scrapy suffixlist --update`.
+# keep theirs. If the file is missing, the list in the package tldextract is used.
 SUFFIX_LIST_FILE = "seeds/public_suffix_list.dat"
 # Regular expressions, at most 100. A URL must match one of the first list as a whole (LARM's
 # -restrictto), and none of the second may be found in it. Each takes about 0.3 us per link.

@@ -1,11 +1,6 @@
-"""The public suffix list of new crawls, its update, and the one that a job keeps."""
-
-import os
-from pathlib import Path
+"""The public suffix list of new crawls, and the one that a job keeps."""
 
 import pytest
-import warm
-from http_site import HttpSite, serving
 from scrapy.settings import Settings
 
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
@@ -14,7 +9,6 @@ from webcrawl.errors import FatalError
 from webcrawl.urls import registered_domain as module
 from webcrawl.urls.registered_domain import SuffixList, registered_domain, use_list
 
-ROOT = Path(__file__).parents[3]
 SMALL = """// VERSION: {version}
 // ===BEGIN ICANN DOMAINS===
 com
@@ -35,46 +29,13 @@ def _list_of_the_package():
     use_list(before)
 
 
-@pytest.fixture
-def server():
-    """A loopback server; its *body* is the list."""
-
-    def answer(request):
-        return 200 if request.server.body else 404, {}, request.server.body
-
-    with serving(HttpSite(answer)) as server:
-        server.body = NEW.encode()
-        yield server
-
-
-def suffixlist(*arguments):
-    # A proxy of this machine has no way to its loopback servers.
-    environment = {name: v for name, v in os.environ.items() if not name.lower().endswith("_proxy")}
-    return warm.scrapy("suffixlist", *arguments, env=environment)
-
-
-def test_command_updates_the_list_of_new_crawls_or_leaves_it(server, tmp_path):
-    file = tmp_path / "lists" / "suffixes.dat"
-    url = f"{server.url}/list.dat"
-    update = ("--update", "--url", url, "-s", f"SUFFIX_LIST_FILE={file}")
-    done = suffixlist(*update)
-    assert (done.returncode, done.stdout) == (0, "New crawls use the public suffix list new.\n")
-    assert file.read_text() == NEW
-
-    server.body = NEW.encode()[:-5]
-    done = suffixlist(*update)
-    assert (done.returncode, file.read_text()) == (1, NEW)
-    said = f"suffixlist: {url}: is not a public suffix list, or is incomplete; nothing was changed."
-    assert done.stderr.splitlines() == [said]
-
-
 def test_bad_file_of_the_user_is_one_sentence(tmp_path):
     file = tmp_path / "list.dat"
     settings = Settings({"SUFFIX_LIST_FILE": str(file)}, priority="cmdline")
     with pytest.raises(FatalError, match="cannot be read"):
         suffix_list_of(settings)
     file.write_text("<html>")
-    with pytest.raises(FatalError, match="is not a public suffix list"):
+    with pytest.raises(FatalError, match="is not a public suffix list, or is incomplete: download"):
         suffix_list_of(settings)
     file.write_text(NEW)
     assert suffix_list_of(settings).version == "new"

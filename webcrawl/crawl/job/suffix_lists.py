@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SOURCE = "https://publicsuffix.org/list/public_suffix_list.dat"
+
 _PART = "suffixes"
 
 
@@ -46,7 +48,7 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
         raise FatalError(f"{name} {path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         reason = "is not UTF-8" if isinstance(error, UnicodeError) else error
-        raise FatalError(f"{name} {path} {reason}: run scrapy suffixlist --update.") from error
+        raise FatalError(f"{name} {path} {reason}: download it from {_SOURCE}.") from error
 
 
 def open_suffix_list(job: Job, present: SuffixList) -> None:
