@@ -1,10 +1,9 @@
-"""Show, export or import the URLs that wait to be fetched.
+"""Show, export or requeue the URLs of a crawl.
 
 Without options, shows the frontier of a running or stopped crawl: the lengths of its queues and the
 states of its hosts.
 
---export writes the waiting URLs as a seed list. --import adds a seed list to a job that is not
-running, and creates the job if there is none. --retry queues URLs again that were given up, in a
+--export writes the waiting URLs as a seed list. --retry queues URLs again that were given up, in a
 job that is not running. --refetch and --due visit fetched URLs again.
 
 Examples:
@@ -13,8 +12,7 @@ Examples:
 
 Exit codes:
   0  done
-  2  unusable input or job. From a damaged list, all seeds before the damage are
-     imported; from a damaged job, everything readable is exported
+  2  unusable input or job. From a damaged job, everything readable is exported
 """
 
 from __future__ import annotations
@@ -62,12 +60,6 @@ def _options(group: Group) -> None:
         help="write all waiting URLs as a seed list; compressed if FILE ends in .gz",
     )
     add(
-        "--import",
-        dest="sources",
-        metavar="FILE",
-        help="add the seeds in FILE (several separated by commas, - for standard input)",
-    )
-    add(
         "--retry",
         dest="outcomes",
         metavar="OUTCOME[,...]",
@@ -104,21 +96,15 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     words = 2 if refetch[:1] == ["older-than"] else 1
     jobdir = job_of([*args, *refetch[words:]], settings)
 
-    exclusive = (opts.host, opts.export, opts.sources, opts.outcomes, opts.refetch, opts.due)
+    exclusive = (opts.host, opts.export, opts.outcomes, opts.refetch, opts.due)
     if sum(value is not None for value in exclusive) > 1:
-        raise UsageError("use only one of --host, --export, --import, --retry, --refetch and --due")
+        raise UsageError("use only one of --host, --export, --retry, --refetch and --due")
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
-    needs_one_process = opts.sources is not None or opts.outcomes is not None
-    if needs_one_process and is_hive(jobdir):
-        raise FatalError(
-            f"{jobdir} belongs to a hive; --import and --retry need the job of one "
-            "process. To add seeds, push them to the hive's list of live seeds."
-        )
+    if opts.outcomes is not None and is_hive(jobdir):
+        raise FatalError(f"{jobdir} belongs to a hive; --retry needs the job of one process.")
 
-    if opts.sources is not None:
-        result, text = _import(opts.sources, settings)
-    elif (opts.outcomes, opts.refetch, opts.due) != (None, None, None):
+    if (opts.outcomes, opts.refetch, opts.due) != (None, None, None):
         result, text = _put_back(opts, settings, refetch[:words])
     elif opts.export is not None:
         result, text = _export(Path(opts.export), settings)
@@ -163,22 +149,6 @@ def _export(path: Path, settings: Settings) -> tuple[msgspec.Struct, str]:
     return (
         result,
         f"{counted(result.urls, 'URL')} written to {path}; {requests} and {others} left out\n",
-    )
-
-
-def _import(sources: str, settings: Settings) -> tuple[msgspec.Struct, str]:
-    """Add the seeds in *sources* to the job; return the numbers, as data and as text."""
-    from webcrawl.crawl.seeds import split_sources
-    from webcrawl.jobs.inspect.importing import import_seeds
-
-    with progress("URLs") as on_progress:
-        result = import_seeds(
-            crawler_for_job(settings), split_sources(sources), on_progress=on_progress
-        )
-    return result, (
-        f"{counted(result.read, 'seed')} read, {counted(result.bad, 'bad line')}, "
-        f"{result.refused:,} refused by filters; {counted(result.new, 'new URL')} added to "
-        f"{settings['JOBDIR']}\n"
     )
 
 

@@ -8,8 +8,8 @@ modules. The tools read these files, even while the crawl runs. Each tool has a 
        │ ├──────────────────────►   inspect      scrapy why, frontier, delta, doctor
        │ └──────────────────────►   check        scrapy job check
        ├──────────────────────►   purge        scrapy purge, which also changes logs and outputs
-       └─► frontier --import,
-           --retry, --refetch ──►   inspect      stopped_job.py, which holds the job's lock
+       └─► frontier --retry,
+           --refetch, --due ────►   inspect      stopped_job.py, which holds the job's lock
     logs/info.jsonl
        ├────────────────────────►   inspect      scrapy why, delta
        ├────────────────────────►   report       scrapy report; also the monitor's page

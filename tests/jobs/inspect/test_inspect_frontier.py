@@ -6,8 +6,6 @@ import contextlib
 import gzip
 import json
 import os
-import random
-import re
 import shutil
 import sys
 import time
@@ -20,11 +18,9 @@ from crawling import (
     access_log,
     crawl_command,
     impolite,
-    is_robots,
     pages_asked_for,
     run_crawl,
     start_crawl,
-    url_of_hit,
 )
 from disk import file_size_limit, flip
 from frontier_rig import entry
@@ -39,7 +35,6 @@ from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.overview import HostRow, Overview, host_overview, overview, overview_text
 from webcrawl.jobs.inspect.seeds_file import export
 from webcrawl.simweb import allowed_urls, preset, start_in_process
-from webcrawl.urls import host_of
 
 MIN_DELAY = 0.25
 
@@ -140,16 +135,8 @@ def test_a_crawl_continues_in_another_job_from_its_exported_frontier(web, tmp_pa
     assert counted == counts
     assert Counter(seed.url for seed in seeds).most_common(1)[0][1] == 1
     assert cut_off["waiting"] + sum(cut_off["parked"].values()) == len(seeds)
-    # Elsewhere: a new job is made of it, and crawled to its end.
-    other = tmp_path / "other"
-    imported = command("--import", file, "-s", f"JOBDIR={other}")
-    assert imported.returncode == 0, imported.stderr
-    count = len(seeds)
-    assert imported.stdout == (
-        f"{count:,} seeds read, 0 bad lines, 0 refused by filters; {count:,} new URLs "
-        f"added to {other}\n"
-    )
-    done = run_crawl(web.crawl(other, seeds=file))
+    # Elsewhere: a new crawl of it goes to its end.
+    done = run_crawl(web.crawl(tmp_path / "other", seeds=file))
     assert done.returncode == 0, done.stdout
     second = time.time()
     # Here: the crawl itself goes on to its end.
@@ -170,40 +157,12 @@ def test_a_crawl_continues_in_another_job_from_its_exported_frontier(web, tmp_pa
     assert empty["finished"] >= len(allowed)
 
 
-def test_seeds_join_a_job_that_has_crawled_already(web, tmp_path):
-    job = tmp_path / "job"
-    first_seed, *others = web.seeds.read_text().splitlines()
-    (tmp_path / "one.txt").write_text(f"{first_seed}\n")
-    own = host_of(first_seed)
-    restricted = ["-s", f"URL_RESTRICT_TO=https?://{own}[:/].*"]
-    done = run_crawl([*web.crawl(job, seeds=tmp_path / "one.txt"), *restricted])
-    assert done.returncode == 0, done.stdout
-    first = time.time()
-    told = answer("--import", web.seeds, "-s", f"JOBDIR={job}")
-    assert (told["read"], told["bad"], told["refused"]) == (1 + len(others), 0, 0)
-    assert told["new"] == len(others)
-    again = answer("--import", web.seeds, "-s", f"JOBDIR={job}")
-    assert again["new"] == 0
-    shown = answer(job)
-    assert shown["waiting"] == shown["new"] == len(others)
-    assert "hosts  shown after the next checkpoint\n" in command(job).stdout
-    # Nothing of the list is read again, and nothing is asked for twice.
-    done = run_crawl(web.crawl(job, seeds=tmp_path / "one.txt"))
-    assert done.returncode == 0, done.stdout
-    web.web.stop()
-    before, hits = web.hits(until=first), web.hits(since=first)
-    asked = {url_of_hit(hit) for hit in before if not is_robots(hit)}
-    assert {host_of(url) for url in asked} == {own}
-    assert not asked & {url_of_hit(hit) for hit in hits}
-    assert set(map(host_of, others)) <= {host_of(url_of_hit(hit)) for hit in hits}
-
-
-def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
+def test_a_job_in_use_retries_nothing_and_shows_its_hosts(web, tmp_path):
     job = tmp_path / "job"
     crawl = start_crawl(web.crawl(job, delay=4))
     try:
         until_hosts_wait(job)
-        refused = command("--import", web.seeds, "-s", f"JOBDIR={job}")
+        refused = command("--retry", "timeout", "-s", f"JOBDIR={job}")
         assert refused.returncode == 2
         assert f"is in use by process {crawl.pid}" in refused.stderr
         shown = command("-s", f"JOBDIR={job}", "--hosts", 2)
@@ -230,7 +189,6 @@ def test_a_job_in_use_takes_no_seeds_and_shows_its_hosts(web, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--import", "nowhere.txt"], "Cannot read the seeds in nowhere.txt"),
         (["--export", "/proc/nowhere"], "There is no crawl in JOBDIR"),
         (["--hosts", "-1"], "--hosts cannot be negative"),
         (["--host", "a.test", "--export", "x"], "use only one of"),
@@ -276,43 +234,24 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     assert "parked  1 URL held back by budget\n" in overview_text(told, now=time.time())
 
 
-def test_seeds_that_do_not_fit_the_job_leave_it_free(stored, tmp_path):
+def test_settings_that_do_not_fit_the_job_leave_it_free(stored):
     stored.rig.push(entry("a.test"))
     stored.publish(politeness_key="domain")
-    seeds = tmp_path / "seeds.txt"
-    seeds.write_text("b.test\n")
-    run = command("--import", seeds, "-s", f"JOBDIR={stored.path}")
+    retry = ("--retry", "timeout", "-s", f"JOBDIR={stored.path}")
+    run = command(*retry)
     assert run.returncode == 2
     assert run.stderr.startswith(
         f"frontier: JOBDIR {stored.path} holds a crawl with POLITENESS_KEY"
     )
     assert run.stderr.count("\n") == 1
     key = ["-s", "POLITENESS_KEY=domain"]
-    imported = answer("--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
-    assert imported == {"read": 1, "bad": 0, "refused": 0, "new": 1, "damaged": []}
-    told = looked_at(stored.path)
-    assert (told.waiting, told.new) == (2, 1)
+    assert command(*retry, *key).returncode == 0
     for snapshot in stored.path.glob("snapshot-*"):
         snapshot.write_bytes(b"damaged")
-    run = command("--import", seeds, "-s", f"JOBDIR={stored.path}", *key)
+    run = command(*retry, *key)
     assert run.returncode == 2
-    assert "cannot be resumed" in run.stderr
+    assert "cannot be" in run.stderr
     assert run.stderr.count("\n") == 1
-
-
-def test_an_incomplete_list_is_imported_and_reported(stored, tmp_path):
-    stored.publish()
-    domains = "\n".join(f"site{random.random()}.test" for _ in range(1000))
-    seeds = tmp_path / "half\x1b.gz"
-    seeds.write_bytes(gzip.compress(domains.encode())[:-3000])
-    run = command("--import", seeds, "-s", f"JOBDIR={stored.path}")
-    assert run.returncode == 2
-    assert " 1 bad line, " in run.stdout
-    assert "\x1b" not in run.stderr
-    assert re.search(
-        r"frontier: \S*/half\\x1b\.gz is damaged \(.*\): the seeds after that are missing\.\n",
-        run.stderr,
-    )
 
 
 def test_an_export_that_fails_leaves_what_was_there(stored, tmp_path):

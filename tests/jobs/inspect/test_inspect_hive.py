@@ -88,12 +88,11 @@ def test_a_shard_that_moved_to_another_machine_is_skipped(hive):
     assert "another drone has the shard" in [one.what for one in notes]
 
 
-def test_a_hive_takes_no_seed_list_and_no_retry(hive):
-    for option in ("--import", "--retry"):
-        done = warm.scrapy("frontier", str(hive), option, "timeout")
-        assert done.returncode == 2
-        assert f"{hive} belongs to a hive" in done.stderr
-        assert done.stderr.count("\n") == 1
+def test_a_hive_takes_no_retry(hive):
+    done = warm.scrapy("frontier", str(hive), "--retry", "timeout")
+    assert done.returncode == 2
+    assert f"{hive} belongs to a hive" in done.stderr
+    assert done.stderr.count("\n") == 1
     assert {path.name for path in hive.iterdir()} == {"drones"}
 
 

@@ -20,9 +20,9 @@ from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
-from webcrawl.jobs.inspect.importing import import_seeds
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.requeueing import PutBack, answered_filter, given_up_filter, put_back
+from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 from webcrawl.spiders.web import WebSpider
 
 
@@ -107,8 +107,10 @@ def test_a_url_only_in_the_log_after_a_power_failure_is_not_new(stored, tmp_path
     assert retry_here(stored.path, "dns_not_found").urls == 1
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("http://lost.test/0\nhttp://new.test/0\n")
-    imported = import_seeds(crawler_of(stored.path), [str(seeds)], on_progress=lambda count: None)
-    assert (imported.read, imported.new) == (2, 1)
+    with open_stopped_job(crawler_of(stored.path)) as job, job.seeds_of([str(seeds)]) as reader:
+        assert [*job.submit(reader)][-1] == 2
+        job.decide()
+        assert job.state.facts()["in_eliminator"] == 1
 
 
 def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):

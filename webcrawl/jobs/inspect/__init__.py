@@ -19,5 +19,5 @@ Modules: job_view (the shards of a job, read-only), info_log (search in the log 
 last_lines (the last line of each URL), explanation (one URL), host_state (its host), why_text (both
 as text), overview (the frontier in numbers), examination (the doctor's diagnosis), delta (changes
 since a time), seeds_file (the frontier as a seed list), stopped_job (a job opened to add to it),
-importing (of a seed list), requeueing (putting URLs back in line).
+requeueing (putting URLs back in line).
 """

@@ -1,8 +1,8 @@
 """Opens a job that is not running, to add URLs and to make a checkpoint.
 
-For ``scrapy frontier --import`` and ``--retry`` and for ``scrapy queue-build``. The shards are
-opened as in a crawl, under the job's lock. If the process dies before the checkpoint, the URLs
-added until then are in the logs of frontier and eliminator, as in a crawl.
+For ``scrapy frontier --retry``, ``--refetch`` and ``--due``, and for ``scrapy queue-build``. The
+shards are opened as in a crawl, under the job's lock. If the process dies before the checkpoint,
+the URLs added until then are in the logs of frontier and eliminator, as in a crawl.
 """
 
 from __future__ import annotations
