@@ -96,7 +96,6 @@ def test_a_browser_runs_nothing_of_theirs_and_asks_for_nothing_elsewhere(crawled
         tab.page.evaluate("document.querySelector('#now').title = 'the first'")
         tab.page.wait_for_selector("#now:not([title])", timeout=90_000)
         for path in [*pages(crawled), report.as_uri()]:
-            tab.page.wait_for_timeout(250)  # as many requests as the monitor's rate has
             tab.page.goto(urljoin(crawled.url, path))
             assert tab.page.locator(f"xpath={THEIRS}").count() == 0
         assert tab.said == []

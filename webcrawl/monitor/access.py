@@ -15,7 +15,6 @@ import hmac
 import ipaddress
 import os
 from base64 import b64decode
-from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -28,15 +27,7 @@ if TYPE_CHECKING:
 
     from aiohttp.web import BaseRequest, RequestHandler
 
-    from webcrawl.clock import TimeSource
-
 _MIN_TOKEN_CHARS = 16
-# Limits of requests without the token, per address: requests per second, and the largest burst.
-_RATE, _BURST = 20.0, 100.0
-# A request with a wrong token counts as this many requests.
-_WRONG_TOKEN_COST = 20.0
-# Requests are counted for this many addresses, the ones seen last.
-_MAX_ADDRESSES = 1024
 
 
 def is_loopback(host: str) -> bool:
@@ -91,29 +82,14 @@ class RequestTimeout:
 class Access:
     """Decides what requests may do, based on a *token*.
 
-    With *is_open*, on a loopback address, anyone may read. *clock* returns monotonic seconds.
+    With *is_open*, on a loopback address, anyone may read.
     """
 
-    def __init__(self, token: str, *, is_open: bool, clock: TimeSource) -> None:
+    def __init__(self, token: str, *, is_open: bool) -> None:
         self._token = token.encode()
         self._is_open = is_open
-        self._clock = clock
-        # By address: how many more requests it may send, and the time of that count.
-        self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
         #: Value of the hidden field in the forms of our page.
         self.form = hmac.new(self._token, b"form", "sha256").hexdigest()
-
-    def is_within_rate(self, request: BaseRequest) -> bool:
-        """Count *request*, which has no valid token; return whether its address may send it."""
-        now, address = self._clock(), request.remote or ""
-        allowance, counted_at = self._allowances.pop(address, (_BURST, now))
-        allowance = min(_BURST, allowance + _RATE * (now - counted_at))
-        is_within = allowance >= 1
-        cost = _WRONG_TOKEN_COST if "Authorization" in request.headers else 1.0
-        self._allowances[address] = max(0.0, allowance - cost * is_within), now
-        if len(self._allowances) > _MAX_ADDRESSES:
-            self._allowances.popitem(last=False)
-        return is_within
 
     def is_same_site(self, request: BaseRequest) -> bool:
         """Return whether *request* may be served because no other site's page sent it.

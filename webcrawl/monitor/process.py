@@ -18,7 +18,6 @@ import msgspec
 from aiohttp import web
 from scrapy.utils.project import get_project_settings
 
-from webcrawl.clock import now
 from webcrawl.configuration.decoding import json_decoder
 from webcrawl.errors import FatalError
 from webcrawl.monitor.access import Access, is_loopback, read_token
@@ -47,7 +46,7 @@ def _access_of(settings: Settings, token_file: Path) -> Access:
     is_open = is_loopback(settings["MONITOR_HOST"])
     if may_create and not is_open:
         raise FatalError("MONITOR_HOST is not a loopback address: set MONITOR_TOKEN_FILE")
-    return Access(read_token(token_file, may_create=may_create), is_open=is_open, clock=now)
+    return Access(read_token(token_file, may_create=may_create), is_open=is_open)
 
 
 async def _serve(order: MonitorOrder) -> None:

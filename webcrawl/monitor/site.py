@@ -12,7 +12,7 @@
 
 Requests are refused, without any effect, if they come from a page of another site (403), have a
 wrong token (401), a wrong method (405) or media type (415), malformed content (400) or a body that
-is too large (413), or if one address sends too many requests without the token (429).
+is too large (413).
 """
 
 from __future__ import annotations
@@ -130,8 +130,6 @@ class Site:
     async def _check_access(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let *handler* answer *request* if it is allowed and can be read."""
         access = self._access
-        if not (access.has_token(request) or access.is_within_rate(request)):
-            raise web.HTTPTooManyRequests(text="Too many requests: try again later.\n")
         if not access.is_same_site(request):
             raise web.HTTPForbidden(text="Only the monitor's own pages may send requests here.\n")
         if not (request.path == "/page.css" or access.may_read(request)):

@@ -250,12 +250,6 @@ async def test_the_versions_are_those_of_the_settings():
     assert await outcome_at(OK, tls=tls, DOWNLOAD_TLS_MAX_VERSION="TLSv1.2") == "http_200"
 
 
-async def test_keys_are_logged_for_who_looks_into_packets(monkeypatch, tmp_path):
-    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
-    assert await outcome_at(OK, tls=untrusted("a.test")) == "http_200"
-    assert "CLIENT_HANDSHAKE_TRAFFIC_SECRET " in (tmp_path / "keys").read_text()
-
-
 def made_up_group(directory, *, bits):
     """A file of Diffie-Hellman parameters with an odd number for a prime."""
 

@@ -13,12 +13,9 @@ never sent unencrypted.
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import re
 import ssl
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
@@ -38,7 +35,6 @@ from webcrawl.net.rates import RECEIVED
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-logger = logging.getLogger(__name__)
 
 _LIB, _FFI = Binding().lib, Binding().ffi
 #: Values of DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION.
@@ -68,7 +64,7 @@ class TlsContext:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Create a context from Scrapy's TLS settings and the environment variable SSLKEYLOGFILE.
+        """Create a context from Scrapy's TLS settings.
 
         Raises FatalError with one sentence for an invalid value.
         """
@@ -117,7 +113,6 @@ class TlsContext:
             raise FatalError(
                 f"pyOpenSSL {version} is not supported: install the version in requirements.txt."
             ) from None
-        _log_keys(context)
         return cls(context, is_verified=is_verified)
 
     def new_layer(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
@@ -137,29 +132,6 @@ def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
     if version is None:
         raise FatalError(f"{name} must be {', '.join(VERSIONS)} or None, not {value!r}.")
     return version
-
-
-def _log_keys(context: SSL.Context) -> None:
-    """Append the keys of the connections of *context* to the file SSLKEYLOGFILE, if that is set.
-
-    Tools need these keys to decrypt recorded packets.
-    """
-    if not (name := os.environ.get("SSLKEYLOGFILE")):
-        return
-    path = Path(name)
-
-    @_FFI.callback("void (*)(const SSL *, const char *)")  # type: ignore[untyped-decorator]  # cffi's
-    def append(_: object, line: Any) -> None:
-        with path.open("ab") as file:
-            file.write(_FFI.string(line) + b"\n")
-
-    try:
-        path.open("ab").close()
-    except OSError as error:
-        logger.warning("TLS keys cannot be written to SSLKEYLOGFILE: %s", error)
-    else:
-        context.set_app_data(append)  # OpenSSL keeps no reference
-        _LIB.SSL_CTX_set_keylog_callback(context._context, append)
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
