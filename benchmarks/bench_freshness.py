@@ -29,12 +29,12 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
 from virtual_crawl import VirtualCrawl
+from web_truth import fetchable_urls
 
 from webcrawl.jobs.report.chart import lines
 from webcrawl.jobs.report.figures import Figure
 from webcrawl.jobs.report.page import drawing
 from webcrawl.sim.loop import BEGAN
-from webcrawl.simweb import fetchable_urls
 from webcrawl.simweb.changes import change_rate, changes
 from webcrawl.simweb.pages import find_page
 

@@ -15,8 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
 from crawling import USER_AGENT, run_crawl
 from spam_crawl import share, shares, spam_web
-
-from webcrawl.simweb import allowed_urls
+from web_truth import allowed_urls
 
 CRAWLS = {
     "without budgets": {"REPUTATION_BASE_PAGES": 0},

@@ -16,9 +16,9 @@ import warm
 from crawling import ROOT, USER_AGENT, clean_web, damage_in, refusal
 from redis_server import RedisServer, free_port
 from scrapyd_server import ScrapydServer
+from web_truth import allowed_urls
 
 from webcrawl.hive.launch.scrapyd_api import Machine
-from webcrawl.simweb import allowed_urls
 
 PASSWORD = "p@ss/w:rd"
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from crawling import ROOT, USER_AGENT, clean_web, damage_in, wait_until
 from scrapyd_server import ScrapydServer
+from web_truth import allowed_urls
 
 import webcrawl
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.scrapyd_hosts import build_egg
-from webcrawl.simweb import allowed_urls
 
 MODULE = """
 class Mine:

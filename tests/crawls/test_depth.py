@@ -5,8 +5,7 @@ from crawling import (
     pages_asked_for,
     simulated,
 )
-
-from webcrawl.simweb import allowed_urls
+from web_truth import allowed_urls
 
 MAX_DEPTH = 3
 

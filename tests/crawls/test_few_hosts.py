@@ -1,8 +1,7 @@
 """A crawl whose last hosts are slow hands back what is left, and can be resumed."""
 
 from crawling import finish, pages_asked_for, printed, refusal, simulated
-
-from webcrawl.simweb import allowed_urls
+from web_truth import allowed_urls
 
 
 def test_with_few_hosts_left_a_crawl_hands_back_the_rest_and_can_go_on(tmp_path):

@@ -10,13 +10,13 @@ from collections import Counter
 
 from crawling import USER_AGENT, is_robots, simulated, stats_of
 from hive_crawl import NAME, HiveCrawl, play
+from web_truth import allowed_urls
 
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.frontier import Entry
 from webcrawl.hive.bus.messages import encode_entry, encode_links
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.seen.fingerprint import fingerprint
-from webcrawl.simweb import allowed_urls
 from webcrawl.storage.record_log import pack_many
 from webcrawl.urls import Link, host_of
 from webcrawl.urls.registered_domain import registered_domain

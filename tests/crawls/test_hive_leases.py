@@ -17,9 +17,10 @@ from crawling import (
 )
 from hive_crawl import LEASE_SECS, STATE, HiveCrawl
 from redis_proxy import Cut
+from web_truth import fetchable_urls
 
 from webcrawl.hive.launch.supervisor import held_locks
-from webcrawl.simweb import Faults, fetchable_urls
+from webcrawl.simweb import Faults
 from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.host_spec import Behaviour
 

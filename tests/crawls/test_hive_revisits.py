@@ -24,8 +24,7 @@ from crawling import (
     wait_until,
 )
 from hive_crawl import LEASE_SECS, MIN_DELAY, NAME, HiveCrawl
-
-from webcrawl.simweb import fetchable_urls
+from web_truth import fetchable_urls
 
 SECS = 4.0
 REVISIT = {

@@ -14,8 +14,7 @@ from crawling import (
     unstored_documents,
 )
 from reading_report import crawl_of, report_of
-
-from webcrawl.simweb import fetchable_urls
+from web_truth import fetchable_urls
 
 MIN_DELAY = 0.4
 # The crawl outlives the kills: the largest host takes max_pages * MIN_DELAY.

@@ -18,8 +18,7 @@ from crawling import (
 )
 from redis_server import RedisServer
 from text_tables import cases
-
-from webcrawl.simweb import allowed_urls
+from web_truth import allowed_urls
 
 LIST = "web:start_urls"
 

@@ -14,12 +14,12 @@ from local_hive import Hive
 from monitored import Monitor
 from reading_report import crawl_of
 from redis_server import free_port
+from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.hive.membership.asking import HERE
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.seen.url_trace import read_trace
-from webcrawl.simweb import allowed_urls, fetchable_urls
 
 
 @pytest.fixture

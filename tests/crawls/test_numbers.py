@@ -19,10 +19,10 @@ from reading_report import crawl_of, figure, report_of
 from redis_server import free_port
 from text_tables import cases
 from virtual_crawl import VirtualCrawl
+from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import outcome_lines
-from webcrawl.simweb import allowed_urls, fetchable_urls
 
 pytestmark = pytest.mark.long
 

@@ -9,8 +9,7 @@ import pytest
 from crawling import crawl_command, finish, pages_asked_for, printed, refusal, simulated
 from linked_site import pages_of, served
 from text_tables import cases
-
-from webcrawl.simweb import allowed_urls
+from web_truth import allowed_urls
 
 
 def build(queue, job, *seeds):

@@ -16,8 +16,7 @@ from crawling import (
 from hive_crawl import HiveCrawl
 from scrapy.linkextractors import IGNORED_EXTENSIONS
 from scrapy.utils.misc import load_object
-
-from webcrawl.simweb import allowed_urls
+from web_truth import allowed_urls
 
 OLD = ROOT / "tests" / "data" / "jobs-1404b57.tar.xz"
 # Killed with `kill -9`: by the web spider, and by tests/rigs/link_spider.py, whose Requests are

@@ -4,8 +4,9 @@ from collections import Counter
 
 from crawling import USER_AGENT, impolite, pages_asked_for, simulated
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from web_truth import allowed_urls, fetchable_urls
 
-from webcrawl.simweb import AnswerEnd, Faults, allowed_urls, fetchable_urls
+from webcrawl.simweb import AnswerEnd, Faults
 
 MIN_DELAY = 0.05
 

@@ -8,10 +8,10 @@ from crawling import damage_in, printed
 from faults import Episode
 from faulty_crawl import Fault
 from virtual_crawl import VirtualCrawl
+from web_truth import fetchable_urls
 
 from webcrawl.jobs.inspect.info_log import known_since, outcome_lines
 from webcrawl.sim.loop import BEGAN
-from webcrawl.simweb import fetchable_urls
 from webcrawl.storage.line_log import number_of, numbered
 
 DAY = 86_400.0

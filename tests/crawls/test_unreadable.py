@@ -9,12 +9,12 @@ import redis
 from crawling import USER_AGENT, damage_in, finish, simulated, stats_of, wait_until
 from hive_crawl import ACKS, DRONES, NAME, QUEEN, SHARDS, STATE, HiveCrawl
 from redis_server import RedisServer
+from web_truth import allowed_urls
 
 from webcrawl.frontier import Entry
 from webcrawl.hive.bus.messages import encode_entry
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.revisit.history import History, encode_history
-from webcrawl.simweb import allowed_urls
 from webcrawl.storage.record_log import pack_many
 from webcrawl.urls import host_of
 

@@ -27,10 +27,10 @@ from crawling import (
 )
 from reading_report import open_crawl
 from simweb_client import whole_log
+from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.seen.url_trace import read_trace
-from webcrawl.simweb import allowed_urls, fetchable_urls
 
 MIN_DELAY = 0.05
 

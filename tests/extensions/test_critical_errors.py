@@ -22,8 +22,7 @@ from crawling import (
 )
 from reading_report import report_of
 from text_tables import cases, each
-
-from webcrawl.simweb import allowed_urls, fetchable_urls
+from web_truth import allowed_urls, fetchable_urls
 
 RIGS = Path(__file__).parent.parent / "rigs"
 BUGS = '''

@@ -9,9 +9,10 @@ import pytest
 from crawling import USER_AGENT, access_log, crawl_command, pages_asked_for, start_crawl, stats_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
+from web_truth import allowed_urls
 
 from webcrawl.extensions.disk_guard import DiskGuard
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import preset, start_in_process
 
 MIB = 1 << 20
 

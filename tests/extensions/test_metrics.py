@@ -15,9 +15,9 @@ import warm
 from crawling import ROOT, simulated, stats_of, wait_until
 from prometheus_client.openmetrics import parser
 from redis_server import free_port
+from web_truth import allowed_urls
 
 from webcrawl.crawl.figures.counts import Counts
-from webcrawl.simweb import allowed_urls
 
 DEPLOY = ROOT / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana.json").read_text())

@@ -14,9 +14,9 @@ from hive_crawl import DISTURBANCES, STATE, HiveCrawl, draw, play
 from redis_server import RedisServer, Sentinel
 from stopping_drone import STEPS
 from text_tables import each
+from web_truth import fetchable_urls
 
 from webcrawl.hive.store.store import CheckpointStore
-from webcrawl.simweb import fetchable_urls
 
 
 @each("disturbance", *DISTURBANCES)

@@ -26,12 +26,11 @@ from PIL import Image
 from pywb_server import pywb_of
 from recording_engine import noted_in
 from warc_checks import complaints, records
+from web_truth import allowed_urls, browser_truth, is_endless_url, reachable_urls
 
 from webcrawl.render.engine import Bounds
-from webcrawl.simweb import allowed_urls, browser_truth, reachable_urls
 from webcrawl.simweb.host_spec import Rendering
 from webcrawl.simweb.rendering import script_of
-from webcrawl.simweb.truth import is_endless_url
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 

@@ -58,6 +58,7 @@ from crawling import (
 from disk import PowerLoss
 from faults import ProcessFaults
 from faulty_crawl import ROOMS, Fault, Orders, Told, faults_of, share_text
+from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.crawl.job import state_directory
 from webcrawl.crawl.job.kept_checkpoints import kept_in
@@ -69,7 +70,7 @@ from webcrawl.jobs.audit.log_line import MICRO
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS
-from webcrawl.simweb import allowed_urls, fetchable_urls, preset
+from webcrawl.simweb import preset
 from webcrawl.simweb.host_spec import Behaviour, RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import find_page, links_of, redirect_target, url_of

@@ -36,11 +36,11 @@ from crawling import (
 )
 from redis_proxy import Cut, RedisProxy
 from redis_server import RedisServer
+from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.hive.launch.crawl_stats import shard_counts
 from webcrawl.hive.membership.succession import last_drone
 from webcrawl.pipelines.warc.recovery import whole_length
-from webcrawl.simweb import allowed_urls, fetchable_urls
 
 NAME = "t"
 # Keys: the name of the drone that is the queen; the holders of shards, with their tokens; what is

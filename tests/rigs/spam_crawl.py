@@ -7,8 +7,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from crawling import USER_AGENT, is_robots, simulated, url_of_hit
+from web_truth import allowed_urls, is_endless_url
 
-from webcrawl.simweb import allowed_urls, is_endless_url
 from webcrawl.simweb.farm import DOMAINS
 
 

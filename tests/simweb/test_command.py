@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,7 +23,7 @@ from scrapy.settings import Settings
 from text_tables import table
 
 from webcrawl.commands.simweb import Command
-from webcrawl.simweb import Faults, fetchable_urls, preset, read_access_log
+from webcrawl.simweb import read_access_log
 
 ROOT = Path(__file__).parents[2]
 
@@ -169,28 +168,6 @@ def test_signals_go_to_the_command_once_and_it_gets_its_time_to_end(project, num
 def test_a_command_that_takes_too_long_gets_sigterm(project):
     code, _, err = simweb(project, "--hosts", "4", "--seconds", "0.2", "--", "sleep", "60")
     assert (code, err) == (128 + signal.SIGTERM, "")
-
-
-def test_the_truth_is_that_of_the_crawler_s_name_in_a_tuned_world(project):
-    code, _, err = simweb(
-        project,
-        *("--hosts", "30", "--profile", "clean", "--truth", "truth.tsv"),
-        *("--world", "mean_pages=3", "--world", "max_pages=20", "--world", "faults.reset=0.3"),
-        *("--http-port", "18480", "--https-port", "18443", "--", "true"),
-    )
-    assert (code, err) == (0, "")
-    lines = (project / "truth.tsv").read_text().splitlines()
-    found = {line.partition("\t")[2] for line in lines if line.startswith("fetchable")}
-    world = preset(
-        "clean",
-        hosts=30,
-        mean_pages=3,
-        max_pages=20,
-        http_port=18480,
-        https_port=18443,
-        faults=replace(Faults.none(), reset=0.3),
-    )
-    assert found == fetchable_urls(world, "webcrawl/1.0")
 
 
 def test_a_second_run_appends_to_the_log_of_the_first(project):

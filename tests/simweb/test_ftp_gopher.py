@@ -12,15 +12,14 @@ from urllib.parse import unquote
 
 import pytest
 from simweb_client import hosts_of, whole_log
+from web_truth import allowed_urls, reachable_urls
 
 from webcrawl.simweb import (
     AnswerEnd,
     Behaviour,
     Faults,
     World,
-    allowed_urls,
     preset,
-    reachable_urls,
     read_access_log,
     start_in_process,
 )

@@ -8,18 +8,9 @@ import pytest
 import simweb_client
 from protego import Protego
 from simweb_client import hosts_of
+from web_truth import allowed_urls, fetchable_urls, is_endless_url, reachable_urls
 
-from webcrawl.simweb import (
-    Behaviour,
-    Faults,
-    World,
-    allowed_urls,
-    fetchable_urls,
-    is_endless_url,
-    preset,
-    reachable_urls,
-    write_truth,
-)
+from webcrawl.simweb import Behaviour, Faults, World, preset
 from webcrawl.simweb.host_spec import RobotsKind
 from webcrawl.simweb.pages import page
 from webcrawl.simweb.robots import BIG_BYTES, MOVED_PATH, robots_of
@@ -92,19 +83,13 @@ def test_every_root_can_be_found_politely_unless_the_host_forbids_it(share):
         assert (host.origin + "/" in allowed) != forbids
 
 
-def test_each_truth_is_a_part_of_the_one_before(tmp_path):
+def test_each_truth_is_a_part_of_the_one_before():
     world = World(hosts=200)
     reachable = reachable_urls(world)
     allowed = allowed_urls(world, AGENT)
     fetchable = fetchable_urls(world, AGENT)
     assert fetchable < allowed < reachable
     assert not any(is_endless_url(url) for url in reachable)
-    write_truth(world, AGENT, tmp_path / "truth")
-    lines = [line.split("\t") for line in (tmp_path / "truth").read_text().splitlines()]
-    assert {url for _, url in lines} == reachable
-    assert {url for word, url in lines if word == "fetchable"} == fetchable
-    assert {url for word, url in lines if word != "reachable"} == allowed
-    assert [url for _, url in lines] == sorted(reachable)
 
 
 # robots.txt

@@ -13,8 +13,9 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.utils.project import get_project_settings
 from text_tables import each
+from web_truth import allowed_urls, fetchable_urls
 
-from webcrawl.simweb import allowed_urls, fetchable_urls, preset
+from webcrawl.simweb import preset
 from webcrawl.simweb.pages import find_page, links_of, url_of
 from webcrawl.spiders.walk import RandomWalkSpider
 

@@ -95,7 +95,6 @@ def _options(group: Group) -> None:
         default=_DIRECTORY / "seeds.txt",
         help=f"write the seeds to FILE (default: {_DIRECTORY}/seeds.txt)",
     )
-    add("--truth", type=Path, metavar="FILE", help="write the URLs that a crawl has to find")
     add("--seconds", type=float, default=math.inf, metavar="N", help="stop after N seconds")
     add(
         "--world",
@@ -110,22 +109,21 @@ def _options(group: Group) -> None:
     group.set_defaults(profile=None)
 
 
-def _run(args: list[str], opts: Options, settings: Settings) -> int:
+def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: ARG001  # of all commands
     """Run this command and return its exit code."""
     from webcrawl.simweb import SimWebError
 
     command = args[1:] if args[:1] == ["--"] else args
     try:
         with _collected_signals() as signals:
-            return _serve(command, opts, signals, settings)
+            return _serve(command, opts, signals)
     except SimWebError as error:
         raise FatalError(str(error)) from error
 
 
-def _serve(command: list[str], opts: Options, signals: list[int], settings: Settings) -> int:
+def _serve(command: list[str], opts: Options, signals: list[int]) -> int:
     """Serve the simulated web until *command* ends, or until stopped; return the exit code."""
-    from webcrawl.identity.names import product_tokens
-    from webcrawl.simweb import write_seeds, write_truth
+    from webcrawl.simweb import write_seeds
 
     if command and command[0].startswith("-"):
         raise FatalError(f"there is no option {command[0]}; put a command after --")
@@ -135,17 +133,14 @@ def _serve(command: list[str], opts: Options, signals: list[int], settings: Sett
         raise FatalError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
 
     log_path: Path = opts.access_log or opts.seeds_file.with_name("access.log")
-    for path in (log_path, opts.seeds_file, opts.truth):
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+    for path in (log_path, opts.seeds_file):
+        path.parent.mkdir(parents=True, exist_ok=True)
     _refuse_other_web(opts, (opts.seeds_file, log_path))
     ports_file = opts.seeds_file.with_name("ports.json")
 
     with _start_server(opts, ports_file, log_path=log_path, dns_port=opts.dns_port) as web:
         ports_file.write_text(json.dumps({name: getattr(web.world, name) for name in _PORTS}))
         write_seeds(web.world, opts.seeds_file)
-        if opts.truth is not None:
-            write_truth(web.world, product_tokens(settings)[0], opts.truth)
         if command:
             placeholders = {"seeds": opts.seeds_file, "dns": web.dns, "log": log_path}
             placeholders |= {"gopher": web.world.gopher_port}
@@ -248,14 +243,13 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
         ("Gopher", world.gopher, world.gopher_port),
     )
     ports = ", ".join(f"{name} on port {port}" for name, is_served, port in services if is_served)
-    truth = f"\n  truth       {opts.truth}" if opts.truth else ""
     print(
         f"The simulated internet is up: {counted(world.hosts, 'host')}, seed {world.seed}, "
         f"{opts.preset}.\n"
         f"  names       site00000.sim.test to {last_name}, by DNS on {web.dns} (UDP)\n"
         f"  addresses   {addresses[0]} to {addresses[-1]}, {ports}\n"
         f"  seeds       {opts.seeds_file} ({counted(world.seed_hosts, 'URL')})\n"
-        f"  access log  {log_path}{truth}\n"
+        f"  access log  {log_path}\n"
         f"  crawl it    {crawl}\n"
         "Stop it with Ctrl-C.",
         flush=True,

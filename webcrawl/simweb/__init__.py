@@ -5,8 +5,7 @@ A crawler meets the same things here as on the internet, but here the correct re
 it (pages.py, bodies.py, robots.py, replies.py), so 200,000 hosts take no more memory than ten.
 ``serve`` (server.py) serves a World by HTTP, HTTPS, FTP, Gopher and DNS; ``start_in_process``
 (process.py) does so in a child process. The access log (accesslog.py) records the requests.
-truth.py lists the URLs that a crawl can find. Pages may change over time (changes.py). Some sites
-need a browser (rendering.py, scripts.py).
+Pages may change over time (changes.py). Some sites need a browser (rendering.py, scripts.py).
 
 The life of a request: the name server (nameserver.py) answers with one of the world's 127.x.y.z
 addresses. There, connection.py reads the request and finds the host by its Host header. It gets the
@@ -21,7 +20,7 @@ line in the log. This package does not import anything from the crawler.
 
     with start_in_process(preset("clean", http_port=0, https_port=0), log_path=log) as web:
         crawl(seeds=web.world.seeds(), dns=web.dns)
-    assert {hit.url for hit in read_access_log(log)} >= allowed_urls(web.world, "webcrawl")
+    print({hit.url for hit in read_access_log(log)})
 """
 
 from webcrawl.simweb.accesslog import AnswerEnd, Hit, read_access_log
@@ -29,14 +28,6 @@ from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.presets import PRESETS, preset
 from webcrawl.simweb.process import SimWebProcess, start_in_process
 from webcrawl.simweb.server import serve
-from webcrawl.simweb.truth import (
-    allowed_urls,
-    browser_truth,
-    fetchable_urls,
-    is_endless_url,
-    reachable_urls,
-    write_truth,
-)
 from webcrawl.simweb.world import Faults, SimWebError, World, write_seeds
 
 __all__ = [
@@ -48,15 +39,9 @@ __all__ = [
     "SimWebError",
     "SimWebProcess",
     "World",
-    "allowed_urls",
-    "browser_truth",
-    "fetchable_urls",
-    "is_endless_url",
     "preset",
-    "reachable_urls",
     "read_access_log",
     "serve",
     "start_in_process",
     "write_seeds",
-    "write_truth",
 ]

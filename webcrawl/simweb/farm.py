@@ -5,7 +5,7 @@ computed on request, so the farm is endless. Some other pages of the simulated w
 guest books full of spam. RFC 2606 reserves two of its registered domains for examples. The suffix
 of the third domain is not in the public suffix list, like that of a new top-level domain.
 
-Hosts of the farm have numbers above ``World.hosts``. ``webcrawl.simweb.truth`` leaves them out.
+Hosts of the farm have numbers above ``World.hosts``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """robots.txt files of the simulated web.
 
-The server sends these files, and ``webcrawl.simweb.truth`` uses the same bytes to decide which URLs
+The server sends these files, and the tests use the same bytes to decide which URLs
 are allowed.
 """
 

@@ -11,9 +11,10 @@ import pytest
 import warm
 from crawling import run_crawl, simulated, stats_of
 from text_tables import each
+from web_truth import allowed_urls
 
 from webcrawl.crawl.links.reading import ReadingTooLongError, ReadingWatch
-from webcrawl.simweb import Faults, allowed_urls
+from webcrawl.simweb import Faults
 
 URL = "http://a.test/page"
 DIES = """

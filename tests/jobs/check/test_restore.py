@@ -13,6 +13,7 @@ from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_craw
 from killed_job import SHARD, STATE, WORLD, command, forge, in_a_queue, kill_in_the_middle, meaning
 from looking import contents
 from stored_job import in_use
+from web_truth import allowed_urls
 
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
 from webcrawl.crawl.job.kept_checkpoints import kept_in
@@ -20,7 +21,7 @@ from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.errors import FatalError
 from webcrawl.jobs.check.restore import candidates, restore_job
 from webcrawl.jobs.check.whole import NO_CHECKPOINT, OF_HIVE, check_job
-from webcrawl.simweb import allowed_urls, start_in_process
+from webcrawl.simweb import start_in_process
 
 MIN_DELAY = 0.02
 MAX_DELAY = 1.5

@@ -26,6 +26,7 @@ from disk import file_size_limit, flip
 from frontier_rig import entry
 from golden import golden
 from looking import contents
+from web_truth import allowed_urls
 
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import DiskError, FatalError
@@ -34,7 +35,7 @@ from webcrawl.jobs.inspect.explanation import AsOf
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.overview import HostRow, Overview, host_overview, overview, overview_text
 from webcrawl.jobs.inspect.seeds_file import export
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import preset, start_in_process
 
 MIN_DELAY = 0.25
 

@@ -27,6 +27,7 @@ from looking import contents
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 from simweb_client import whole_log
+from web_truth import allowed_urls
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.crawl.seeds import Seed
@@ -39,7 +40,7 @@ from webcrawl.jobs.inspect.info_log import find_outcomes
 from webcrawl.jobs.inspect.job_view import ask, process_of
 from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 from webcrawl.jobs.inspect.why_text import moment, why_text
-from webcrawl.simweb import allowed_urls, preset, start_in_process
+from webcrawl.simweb import preset, start_in_process
 from webcrawl.spiders.web import WebSpider
 from webcrawl.storage.line_log import numbered
 from webcrawl.urls import normalize

@@ -1,4 +1,4 @@
-"""Truth about the simulated web: the URLs that a crawl from the seeds can find.
+"""The truth about the simulated web: the URLs that a crawl from the seeds can find.
 
 This module walks over the World without a network. Protego parses the robots.txt that the server
 would send, even for FTP; Gopher has none. Endless URL spaces, the spam farm, and hosts that do not
@@ -41,7 +41,6 @@ from webcrawl.simweb.robots import MOVED_PATH, robots_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.pages import PageSpec
@@ -108,19 +107,6 @@ def browser_truth(world: World, user_agent: str | None) -> dict[str, InBrowser]:
 def is_endless_url(url: str) -> bool:
     """Return whether *url* belongs to an endless URL space or to the spam farm."""
     return _ENDLESS.match(url) is not None
-
-
-def write_truth(world: World, user_agent: str, path: Path) -> None:
-    """Write the reachable URLs to *path*, sorted, one line each: a word, a tab, the URL.
-
-    The word is "fetchable", "allowed" (but not answered with 200) or "reachable" (but forbidden).
-    """
-    # Each set is a subset of the previous one.
-    lines = dict.fromkeys(reachable_urls(world), "reachable")
-    lines |= dict.fromkeys(allowed_urls(world, user_agent), "allowed")
-    lines |= dict.fromkeys(fetchable_urls(world, user_agent), "fetchable")
-    with path.open("w", encoding="ascii") as file:
-        file.writelines(f"{word}\t{url}\n" for url, word in sorted(lines.items()))
 
 
 def _walk(
