@@ -1,8 +1,8 @@
 """Exports the frontier as a seed list of all URLs that are still to be fetched.
 
 Each line is ``rank,URL``. The list is written by ``scrapy frontier --export`` and read by
-``-a seeds=`` and ``--import``. Invariant: each line is read back as the same URL and rank; URLs for
-which that is not possible are left out and counted.
+``-a seeds=``. Invariant: each line is read back as the same URL and rank; URLs for which that is
+not possible are left out and counted.
 
 A seed list does not contain the depth of a URL, the page that links to it and its earlier tries.
 Ordinary Requests of a spider (callbacks, POST) are left out.
