@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 import warm
-from crawling import ROOT, USER_AGENT, clean_web, damage_in, refusal
+from crawling import USER_AGENT, clean_web, damage_in, refusal
 from redis_server import RedisServer, free_port
 from scrapyd_server import ScrapydServer
 from web_truth import allowed_urls
@@ -118,17 +116,6 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
     ports = {(one.directory / "crawls/news-1/ports.json").read_text() for one in daemons}
     assert len(ports) == len(daemons)
     assert hive(*start("news")) == (0, dict.fromkeys(names, "news-1 already running"))
-    checkout = hosts.with_name("checkout")
-    shutil.copytree(ROOT / "webcrawl", checkout / "webcrawl")
-    for name in ("setup.py", "pyproject.toml", "scrapy.cfg"):
-        shutil.copy(ROOT / name, checkout)
-    (checkout / "mine.py").touch()
-    code, told = hive(*start("news"), cwd=checkout)
-    assert code == 0
-    other = (
-        r"news-1 already running; news-1 runs another egg \(\d+\.\d+\): stop it and run up again"
-    )
-    assert all(re.fullmatch(other, text) for text in told.values())
 
     daemons[1].process.send_signal(signal.SIGSTOP)
     try:

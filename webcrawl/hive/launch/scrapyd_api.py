@@ -27,12 +27,9 @@ _READ_SECS = 20.0
 _EGG_SECS = 120.0
 _MAX_BYTES = 4 << 20
 _LOG_BYTES = 16 << 10
-# The log line that names the egg may be far back, because it is written only at the start.
-_MAX_LOG_BYTES = 64 << 20
 _MAX_CHARACTERS = 300
 _CRAWL_START = re.compile(r"^\d{4}-.+ \[scrapy\.utils\.log\] INFO: Scrapy .+$", re.MULTILINE)
 _PROGRESS = re.compile(r"^(\d{4}-\S+ \S+) \[webcrawl\] INFO: (\d+:\d\d:\d\d .+)$", re.MULTILINE)
-_EGG = re.compile(r" INFO: webcrawl \S+, egg (\S+), spider ")
 # Matches a progress line with work in it: pages, or URLs waiting or in process.
 _WORK = re.compile(r"[1-9][\d,]* (?:pages|waiting|in process)")
 _LAST_WORDS = re.compile(
@@ -174,16 +171,6 @@ class Scrapyd:
         end = (_LAST_WORDS.findall(log) or [""])[-1]
         has_saved = "Crawl state saved (" in log
         return LogEnd(logged_at, progress[:_MAX_CHARACTERS], end[:_MAX_CHARACTERS], has_saved)
-
-    def egg_of(self, drone: DeployedDrone) -> str:
-        """Return the version of the egg that *drone* runs, or "" if its log does not name it."""
-        size = self._log_size(drone)
-        # Read backwards in chunks that overlap, so that no line is missed.
-        for end in range(size, max(0, size - _MAX_LOG_BYTES), _LOG_BYTES - _MAX_BYTES):
-            versions = _EGG.findall(self._read_log(drone, max(0, end - _MAX_BYTES), end))
-            if versions:
-                return str(versions[-1])
-        return ""
 
     def _log_url(self, drone: DeployedDrone) -> str:
         """Return the URL of the log of *drone*, or "" if it is not on this scrapyd."""

@@ -19,12 +19,9 @@ import sys
 import tempfile
 import threading
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
-from zipfile import ZipFile
-from zlib import crc32
 
 from webcrawl.clock import since_boot, wall_time
 from webcrawl.errors import FatalError
@@ -152,22 +149,14 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
 
     An outcome is good if all drones of the machine run. Each machine has *secs* to answer.
     """
-    checksum = _checksum(egg)
-    version = f"{int(wall_time())}.{checksum}"  # the time, as in scrapyd-deploy, and the content
+    version = str(int(wall_time()))  # as in scrapyd-deploy
 
     def start(scrapyd: Scrapyd, deadline: float) -> tuple[bool, str]:
         """Start the missing drones of one machine; return whether all run, and a description."""
         drones_before = scrapyd.drones(order.hive)
         missing = [job for job in order.jobs if _is_over(drones_before, job)]
-        egg_notes = [
-            f"{name} runs another egg ({running_version or 'its log names none'}): "
-            "stop it and run up again"
-            for name, drone in drones_before.items()
-            if drone.state == "running"
-            and not (running_version := scrapyd.egg_of(drone)).endswith(f".{checksum}")
-        ]
         if not missing:
-            return True, "; ".join([f"{', '.join(order.jobs)} already running", *egg_notes])
+            return True, f"{', '.join(order.jobs)} already running"
 
         scrapyd.deploy(version, egg)
         for job in missing:
@@ -178,8 +167,7 @@ def up(machines: Sequence[Machine], order: Order, *, egg: bytes, secs: float) ->
                 arguments=order.arguments,
                 settings=[*order.settings, *order.metrics_of(job)],
             )
-        are_good, texts = _watch_start(scrapyd, order.hive, missing, drones_before, deadline)
-        return are_good, "; ".join([*texts, *egg_notes])
+        return _watch_start(scrapyd, order.hive, missing, drones_before, deadline)
 
     return _run_on_each(machines, start, secs=secs)
 
@@ -190,10 +178,10 @@ def _watch_start(
     jobs: Sequence[str],
     drones_before: Mapping[str, DeployedDrone],
     deadline: float,
-) -> tuple[bool, list[str]]:
+) -> tuple[bool, str]:
     """Wait until *jobs*, which were just scheduled, have something to fetch, or until *deadline*.
 
-    *drones_before* has the earlier runs of drones. Returns whether all jobs run, and descriptions.
+    *drones_before* has the earlier runs of drones. Returns whether all jobs run, and a description.
     """
     started_at = since_boot()
     while True:
@@ -208,11 +196,11 @@ def _watch_start(
             log = scrapyd.log_end(drone)
             has_begun = log.at >= drone.started
             if drone.is_over:
-                return log.is_finished, [f"{job} ended immediately: {log.end or _NO_REASON}"]
+                return log.is_finished, f"{job} ended immediately: {log.end or _NO_REASON}"
             if has_begun and log.is_at_work:
                 states[job] = _STARTED
             elif is_late and log.end:
-                return False, [f"{job} is running, but its log says: {log.end}"]
+                return False, f"{job} is running, but its log says: {log.end}"
             else:
                 states[job] = f"{_STARTED}, with nothing to fetch yet"
                 if drone.log_url and not has_begun:
@@ -224,7 +212,8 @@ def _watch_start(
                 f"{', '.join(job for job in jobs if states[job] == state)} {state}"
                 for state in distinct_states
             ]
-            return all(state.startswith(_STARTED) for state in distinct_states), texts
+            are_good = all(state.startswith(_STARTED) for state in distinct_states)
+            return are_good, "; ".join(texts)
         threading.Event().wait(_POLL_SECS)
 
 
@@ -277,22 +266,6 @@ def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Out
         )
 
     return _run_on_each(machines, cancel, secs=secs)
-
-
-def _checksum(egg: bytes) -> int:
-    """Return a checksum of the sources in *egg*, which is the same for each build of them.
-
-    Compiled files are left out because they contain times, and files of setuptools because they
-    contain paths.
-    """
-    with ZipFile(BytesIO(egg)) as archive:
-        files_with_crc = sorted((entry.filename, entry.CRC) for entry in archive.infolist())
-    sources = [
-        file
-        for file in files_with_crc
-        if not (file[0].endswith(".pyc") or file[0].startswith("EGG-INFO/"))
-    ]
-    return crc32(repr(sources).encode())
 
 
 def _is_over(drones: Mapping[str, DeployedDrone], name: str) -> bool:
