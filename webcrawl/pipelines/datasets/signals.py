@@ -79,7 +79,7 @@ class Signals(msgspec.Struct, frozen=True):
 
 
 def signals_of(text: str) -> Signals:
-    """Return the signals of *text*. Takes 3 ms for 800 words."""
+    """Return the signals of *text*. Takes 2 to 4 ms for 900 words."""
     characters = len(text)
     text = text[:_MAX_CHARS]
     lines = text.splitlines()
