@@ -415,7 +415,7 @@ def test_what_is_imported_is_pinned(folder, pins):
     pinned = {_normalized(line.partition("==")[0]) for line in lines if "==" in line}
     # The peers of the bench and the judges of datasets are installed apart, so nobody can say what
     # provides them.
-    providers = {"silkworm": ["silkworm-rs"], "magic": ["python-magic"], **PROVIDERS()}
+    providers = {"silkworm": ["silkworm-rs"], **PROVIDERS()}
     files = (ROOT / folder).rglob("*.py")
     unpinned = {
         name

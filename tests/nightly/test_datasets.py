@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from contracts.modules import Run, a_page
+from crawling import printed
 from documents import articles
 
 from webcrawl.pipelines.main_text import main_text
@@ -46,19 +48,32 @@ async def write(directory):
 
 
 @pytest.mark.timeout(3600)
-def test_datatrove_decides_alike_by_columns_text_and_warc(tmp_path):
-    asyncio.run(write(tmp_path))
-    given = tmp_path / "text", tmp_path / "warc", tmp_path / "work"
+def test_datatrove_datasets_and_polars_read_what_the_columns_say(tmp_path):
+    job, made = tmp_path / "job", tmp_path / "made"
+    (job / "logs").mkdir(parents=True)
+    (job / "logs/info.jsonl").touch()
+    asyncio.run(write(job))
+    printed("dataset", job, "-o", made)
+    given = job / "text", job / "warc", made, tmp_path / "work"
     judge = ROOT / "tests/rigs/dataset_judge.py"
-    answer = subprocess.run([PYTHON, judge, *given], stdout=subprocess.PIPE, text=True, check=True)
+    answer = subprocess.run(
+        [PYTHON, judge, *given],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+    )
     found = json.loads(answer.stdout.splitlines()[-1])
     print(found)
-    assert set(found["rows"]) == {DOCUMENTS}
+    assert found["rows"] == [DOCUMENTS] * 3
+    assert (found["splits"], found["columns"]) == (["train"], [True])
+    licence, languages = found["card"]
+    assert (licence, languages[0]) == ("other", "en")
+    assert found["read_by_datatrove"] == found["pages"] > 100
     assert found["other_verdicts"] == 0
     assert found["removed"] > 100
     assert found["is_same_removed"]
-    # Of the verdicts of single filters 92.7 %, of the pages 84.5 % (2026-11-28). Most others are of
-    # lines that occur twice in our text, and once or never in that of trafilatura.
+    # Measured on 2026-11-28: 95 % of the verdicts and 90 % of the pages; formats.md has the causes.
     assert found["verdicts"]["agree"] >= 0.9 * sum(found["verdicts"].values())
 
 

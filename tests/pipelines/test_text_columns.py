@@ -147,3 +147,11 @@ def test_a_row_without_warc_files_has_an_id_of_its_own(tmp_path):
     assert found[0][1] != found[1][1]
     assert all(re.fullmatch(r"<urn:uuid:[0-9a-f-]{36}>", row[1]) for row in found)
     assert {row[4:] for row in found} == {(None, None, None)}
+
+
+@pytest.mark.parametrize("order", [(WarcPipeline, TextDataset), (TextDataset, WarcPipeline)])
+def test_text_in_front_of_warc_files_is_warned_of(tmp_path, caplog, order):
+    crawler = Run(order[0], tmp_path).crawler
+    order[1].from_crawler(crawler)
+    sentence = "give WarcPipeline a lower number than TextDataset in ITEM_PIPELINES."
+    assert (sentence in caplog.text) == (order[0] is TextDataset)

@@ -1,6 +1,6 @@
 """Judges a text dataset with the tools of its users; runs in .venv-datasets, and prints JSON.
 
-.venv-datasets/bin/python tests/rigs/dataset_judge.py TEXT_DIRECTORY WARC_DIRECTORY WORK_DIRECTORY
+.venv-datasets/bin/python tests/rigs/dataset_judge.py TEXT_DIRECTORY WARC_DIRECTORY DATASET WORK
 """
 
 import collections
@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import datasets
-import magic
 import numpy as np
 import polars as pl
 from datatrove.data import Document
@@ -23,6 +22,7 @@ from datatrove.pipeline.filters import (
     GopherRepetitionFilter,
 )
 from datatrove.pipeline.readers import ParquetReader, WarcReader
+from huggingface_hub import DatasetCard
 
 FILTERS = GopherRepetitionFilter(), GopherQualityFilter(), C4QualityFilter(), FineWebQualityFilter()
 BUCKETS = 14
@@ -73,11 +73,6 @@ class ColumnSignature(MinhashDedupSignature):
         return [part.tolist() for part in np.split(shingles, BUCKETS)]
 
 
-def media_type(data, mime):
-    """What libmagic should say of *data*: it takes most articles for JavaScript."""
-    return "text/html" if b"<html" in data[:3000].lower() else "text/plain"
-
-
 def by_columns(row):
     """The reason of each filter to drop *row*, by its columns; "" if it does not."""
     return [
@@ -102,7 +97,7 @@ def clusters(signature, rows, directory):
     return sorted(np.frombuffer(data, "<u4").tolist())
 
 
-def main(text_directory, warc_directory, work):
+def main(text_directory, warc_directory, made, work):
     rows = list(ParquetReader(text_directory).run())
     pages = [row for row in rows if row.metadata["content_type"] == "text/html"]
     verdicts = {row.id: by_filters(row.text) for row in pages}
@@ -113,10 +108,9 @@ def main(text_directory, warc_directory, work):
     removed = clusters(column, rows, f"{work}/column")
     expected = clusters(MinhashDedupSignature(f"{work}/text/sigs"), rows, f"{work}/text")
 
-    magic.from_buffer = media_type
-    extracted = Trafilatura(timeout=30).run(
-        WarcReader(warc_directory, glob_pattern="*.warc.gz").run()
-    )
+    stored = list(WarcReader(warc_directory, glob_pattern="*.warc.gz").run())
+    read = {document.id for document in stored}
+    extracted = Trafilatura(timeout=30).run(stored)
     from_warc = {document.id: document.text for document in extracted}
     causes = collections.Counter()
     alike = 0
@@ -125,13 +119,18 @@ def main(text_directory, warc_directory, work):
         alike += any(verdicts[row.id]) == any(theirs)
         for here, there in zip(verdicts[row.id], theirs, strict=True):
             causes["agree" if bool(here) == bool(there) else f"{here or 'kept'}/{there}"] += 1
-    frame = pl.read_parquet(f"{text_directory}/*.parquet")
-    loaded = datasets.load_dataset("parquet", data_dir=text_directory, cache_dir=f"{work}/cache")
+    frame = pl.read_parquet(f"{made}/data/*.parquet")
+    loaded = datasets.load_dataset(made, cache_dir=f"{work}/cache")
+    card = DatasetCard.load(Path(made, "README.md")).data
     print(
         json.dumps(
             {
-                "rows": [len(rows), frame.height, loaded["train"].num_rows],
+                "rows": [len(rows), frame.height, *(split.num_rows for split in loaded.values())],
+                "columns": [frame.columns == split.column_names for split in loaded.values()],
+                "splits": [*loaded],
+                "card": [card.license, card.language],
                 "pages": len(pages),
+                "read_by_datatrove": len(read & verdicts.keys()),
                 "other_verdicts": other,
                 "removed": len(removed),
                 "is_same_removed": removed == expected,

@@ -48,7 +48,7 @@ def headers(tmp_path_factory):
     ftp = {"url": "ftp://a.test/x", "protocol": "FTP", **tls}
     path = warc_of(
         directory,
-        page(1, body=b"long", truncated="length", **tls),
+        page(1, body=b"<p>long", content_type="text/html", truncated="length", **tls),
         page(2, body=b"same", rendered="<p>shown", **tls),
         (page(3, body=b"same", **tls), CONTENT_SEEN),
         page(4, body=b"", status=304, stored_at=1.5, **tls),

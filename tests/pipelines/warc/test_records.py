@@ -243,6 +243,22 @@ def test_a_protocol_is_named_if_it_has_a_name(protocol, named):
     assert block.startswith(f"{version} 200 OK\r\n")
 
 
+@pytest.mark.parametrize(
+    ("declared", "body", "identified"),
+    [
+        ("text/html", b"\xef\xbb\xbf\n<!-- <a> --><?xml?><!DOCTYPE html>", b"text/html"),
+        ("application/xhtml+xml", b"<html xmlns='x'>", b"application/xhtml+xml"),
+        ("text/html", b"<!-- a feed --><rss>", None),
+        ("text/html", b"{}", None),
+        ("text/plain", b"<html>", None),
+    ],
+)
+def test_a_type_is_identified_if_the_payload_confirms_it(declared, body, identified):
+    response = page_records(page(body=body, content_type=declared))[0]
+    found = re.findall(rb"WARC-Identified-Payload-Type: (.+)\r", response)
+    assert found == ([identified] if identified else [])
+
+
 def test_redirect_names_its_target_and_a_truncated_page_says_why(stored):
     moved = page(status=301, reason="", body=b"", redirect_target="http://b.test/", links=[])
     cut = page(1, truncated="length", headers=[(b"Content-Length", b"100000")])

@@ -28,29 +28,29 @@ _random = np.random.RandomState(1)  # the parameters must be those of datatrove
 _FACTORS = _random.randint(1, _PRIME, dtype=np.uint64, size=(HASHES, 1))
 _ADDENDS = _random.randint(0, _PRIME, dtype=np.uint64, size=(HASHES, 1))
 _NUMBER = re.compile(r"\d+(?:[.,،٫⎖⎗⎘]\d+)?")  # noqa: RUF001
-_PUNCTUATION = dict.fromkeys(map(ord, RULES.punctuation), " ")
+_PUNCTUATION = re.compile(f"[{re.escape(RULES.punctuation)}]+")
 
 
 def minhash(text: str) -> list[int] | None:
     """Return the 112 values of *text*, or None if it has fewer than five words.
 
-    Only the first 200,000 characters are read. Takes 2 ms for 800 words.
+    Only the first 200,000 characters are read. Takes 1 to 2 ms for 900 words.
     """
     words = words_in(_simplified(text[:_MAX_CHARS]))
     if len(words) < _RUN:
         return None
-    runs = [" ".join(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1)]
-    shingles = np.array([xxhash.xxh64_intdigest(run.encode()) for run in runs], np.uint64)
+    encoded = " ".join(words).encode().split()
+    runs = map(b" ".join, zip(*(encoded[start:] for start in range(_RUN)), strict=False))
+    shingles = np.fromiter(map(xxhash.xxh64_intdigest, runs), np.uint64)
     smallest = np.full(HASHES, _PRIME)
     for start in range(0, shingles.size, _STEP):
-        # The product is modulo 2**64, as in datatrove, and the sum modulo the prime.
+        # The product and the sum are modulo 2**64, as in datatrove. Then this is modulo the prime,
+        # except that 0 to 7 become larger, for one value of 2**58.
         sums = shingles[start : start + _STEP] * _FACTORS
         sums += _ADDENDS
         remainders = sums & _PRIME
         sums >>= _PRIME_BITS
         remainders += sums
-        np.subtract(remainders, _PRIME, out=sums)  # a huge number if that would be negative
-        np.minimum(remainders, sums, out=remainders)
         np.minimum(smallest, remainders.min(axis=1), out=smallest)
     values: list[int] = smallest.tolist()
     return values
@@ -58,9 +58,9 @@ def minhash(text: str) -> list[int] | None:
 
 def _simplified(text: str) -> str:
     """Return *text* in lower case, with 0 for each number, without punctuation and accents."""
-    text = _NUMBER.sub("0", text.lower()).translate(_PUNCTUATION)
+    text = _PUNCTUATION.sub(" ", _NUMBER.sub("0", text.lower()))
     if text.isascii():
         return text
     text = unicodedata.normalize("NFD", text)
     marks = [ord(char) for char in set(text) if unicodedata.category(char) == "Mn"]
-    return text.translate(dict.fromkeys(marks))
+    return text.translate(dict.fromkeys(marks)) if marks else text

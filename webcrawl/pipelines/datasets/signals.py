@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -78,12 +79,13 @@ class Signals(msgspec.Struct, frozen=True):
 
 
 def signals_of(text: str) -> Signals:
-    """Return the signals of *text*. Takes 3 ms for 800 words."""
+    """Return the signals of *text*. Takes 2 to 4 ms for 900 words."""
     characters = len(text)
     text = text[:_MAX_CHARS]
-    tokens = words_in(text)
-    words = [word for word in tokens if not _is_symbol(word)]
     lines = text.splitlines()
+    line_words = [words_in(line) for line in lines]
+    tokens = [*chain.from_iterable(line_words)]
+    words = [word for word in tokens if not _is_symbol(word)]
 
     length, total = len(text) or 1, len(tokens) or 1
     line_parts, paragraph_parts = re.split("\n+", text), re.split("\n{2,}", text.strip())
@@ -107,7 +109,7 @@ def signals_of(text: str) -> Signals:
         duplicate_paragraphs / len(paragraph_parts),
         duplicate_paragraph_chars / length,
         *(chars / length for chars in _repeated_characters(tokens)),
-        *_c4_counts(lines),
+        *_c4_counts(lines, line_words),
         sum(line.endswith(_LINE_ENDS) for line in filled_lines) / filled_count,
         sum(len(line) <= _SHORT_LINE for line in filled_lines) / filled_count,
         _duplicates(filled_lines)[1] / (length - line_breaks or 1),
@@ -149,42 +151,46 @@ def _repeated_characters(words: Sequence[str]) -> list[int]:
     found = [0] * 9
     hashes, lengths = (np.fromiter(map(each, words), np.int64) for each in (hash, len))
     runs, sizes = hashes, lengths
+    # The first run, and those whose beginning is repeated: no other can be counted.
+    positions: Sequence[int] = range(len(words) - 1)
     for size in range(2, min(len(words), 10) + 1):
         runs = runs[:-1] * _FACTOR + hashes[size - 1 :]
         sizes = sizes[:-1] + lengths[size - 1 :]
-        if size <= 4:
-            keys = runs.tolist()
-            top, count = Counter(keys).most_common(1)[0]
-            # The run is counted with its spaces.
-            found[size - 2] = (int(sizes[keys.index(top)]) + size - 1) * count
-            continue
-        order = np.argsort(runs, kind="stable")
-        equal = np.flatnonzero(runs[order[1:]] == runs[order[:-1]])
-        if not equal.size:
-            break  # and no longer run is repeated
-        positions = np.union1d(order[equal], order[equal + 1])
+        keys = runs[positions].tolist()
+        counts = Counter(keys)
         seen: set[int] = set()
         end = 0
-        for position, key in zip(positions.tolist(), runs[positions].tolist(), strict=True):
-            if position >= end and key in seen:
-                found[size - 2] += int(sizes[position])
-                end = position + size
-            elif position >= end:
+        repeated = [0]
+        for position, key in zip(positions, keys, strict=True):
+            if size > 4 and position >= end:
+                if key in seen:
+                    found[size - 2] += int(sizes[position])
+                    end = position + size
                 seen.add(key)
+            if 0 < position < len(words) - size and counts[key] > 1:
+                repeated.append(position)
+        if size <= 4:
+            top, count = counts.most_common(1)[0]
+            # The run is counted with its spaces.
+            found[size - 2] = (int(sizes[positions[keys.index(top)]]) + size - 1) * count
+        positions = repeated
     return found
 
 
-def _c4_counts(lines: Sequence[str]) -> tuple[int, int, int, int]:
-    """Return the numbers of C4: lines kept, their sentences, and lines with forbidden text."""
+def _c4_counts(lines: Sequence[str], line_words: Sequence[list[str]]) -> tuple[int, int, int, int]:
+    """Return the numbers of C4: lines kept, their sentences, and lines with forbidden text.
+
+    *line_words* has the words of each line.
+    """
     kept = []
     lorem_ipsum = curly_brackets = 0
-    for each in lines:
+    for each, words in zip(lines, line_words, strict=True):
         stripped = each.strip()
         line = _CITATION.sub("", stripped)
         if not line.endswith(_C4_ENDS) or line.endswith(_ELLIPSES[0]):
             continue
-        words = stripped.split()
-        if len(words) < _C4_MIN_WORDS or len(max(words, key=len)) > _C4_MAX_WORD:
+        chunks = stripped.split()
+        if len(chunks) < _C4_MIN_WORDS or max(map(len, chunks)) > _C4_MAX_WORD:
             continue
         lower = line.lower()
         if "lorem ipsum" in lower:
@@ -194,7 +200,7 @@ def _c4_counts(lines: Sequence[str]) -> tuple[int, int, int, int]:
         elif "{" in line:
             curly_brackets += 1
         elif not any(policy in lower for policy in RULES.policies):
-            kept.append(line)
-    marks = ["".join(map(_mark_of, words_in(line))) for line in kept]
+            kept.append(words if line == stripped else words_in(line))
+    marks = ["".join(map(_mark_of, line)) for line in kept]
     sentences = len(kept) + sum(len(_SENTENCE.findall(line)) for line in marks)
     return len(kept), sentences, lorem_ipsum, curly_brackets

@@ -106,6 +106,12 @@ class WarcPipeline(ProcessingModule):
         )
         values = {"writer": writer, "payloads": payloads, "earlier": earlier, "sources": sources}
         module = super().from_crawler(crawler, **values)
+        # Modules are made in their order.
+        if module._crawler.stats.get_value("modules/text_dataset/pages") is not None:
+            logger.warning(
+                "The text dataset cannot name the WARC records of its pages: give WarcPipeline a "
+                "lower number than TextDataset in ITEM_PIPELINES."
+            )
         crawler.signals.connect(module.store, signal=unprocessed)
         return module
 

@@ -35,6 +35,7 @@ from webcrawl.pipelines.warc.messages import (
     stored_response,
 )
 from webcrawl.randomness import random_hex
+from webcrawl.urls.extraction.html import HTML_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,6 +57,14 @@ _REVISIT_FIELDS = re.compile(
 NOT_MODIFIED = 304
 _SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 _NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+# The first tag of an HTML page (MIME Sniffing Standard, section 7.1), after any comments and an XML
+# declaration.
+_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->|<\?xml[^>]*>)*+<"
+    rb"(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
+_SNIFFED_BYTES = 1445
 _URL_UNSAFE = re.compile(r"[^\x21-\x7e]")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; charset=[\w-]+)?", re.ASCII)
 # Protocols without headers, and the media types of their listings, from which the crawl makes pages
@@ -116,7 +125,11 @@ def page_records(
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     fields = f"{common}WARC-Payload-Digest: {labelled_digest(sha1)}\r\n"
     if first is None:
-        kind, block, fields = "response", (head, *payload), fields + _truncation_field(page, head)
+        kind, block = "response", (head, *payload)
+        fields += _truncation_field(page, head)
+        # Only what the payload confirms: the field is not for copies of Content-Type.
+        if page.content_type in HTML_TYPES and _HTML.match(page.body, 0, _SNIFFED_BYTES):
+            fields += f"WARC-Identified-Payload-Type: {page.content_type}\r\n"
     else:
         is_not_modified = page.status == NOT_MODIFIED
         kind, block = "revisit", (head,)
