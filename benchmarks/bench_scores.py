@@ -1,10 +1,11 @@
 """How soon orders of URLs find the good pages of a web with text of known quality, in virtual time.
 
-    PYTHONPATH=. python benchmarks/bench_scores.py [SVG]
+    PYTHONPATH=. python benchmarks/bench_scores.py [SVG [HOSTS PAGES [SELECTOR]]]
 
-The web is that of tests/rigs/quality_web.py: 400 hosts with 15 pages each. The oracle knows which
-pages are good. In-degrees are those of the whole web, as from an earlier crawl. Contacts are all
-requests, those for robots.txt included. CPU: half a minute for each order.
+The web is that of benchmarks/quality_web.py: 400 hosts with 15 pages each, or as many as given. The
+oracle knows which pages are good. In-degrees are those of the whole web, as from an earlier crawl.
+Contacts are all requests, those for robots.txt included. The most urgent level goes first
+(FirstSelector), unless SELECTOR is the path of another class. CPU: half a minute for each order.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
-
 from quality_web import QualityWeb
 
 from webcrawl.jobs.report.chart import lines
@@ -28,7 +27,7 @@ from webcrawl.jobs.report.page import drawing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HOSTS, PAGES = 400, 15
+STRICT = "webcrawl.frontier.selector.FirstSelector"
 ORDERS = {
     "oracle": "quality_web.Oracle",
     "linking page's score": "webcrawl.frontier.prioritizer.ScorePrioritizer",
@@ -53,8 +52,8 @@ def linked(web: QualityWeb) -> tuple[float, float]:
     return mean(ends[True]), mean(ends[False])
 
 
-def main(svg: str = "") -> None:
-    web = QualityWeb(HOSTS, PAGES)
+def main(svg: str = "", hosts: str = "400", pages: str = "15", selector: str = STRICT) -> None:
+    web = QualityWeb(int(hosts), int(pages))
     good = mean(page.is_good for page in web.pages.values())
     of_good, of_others = linked(web)
     print(f"{good:.1%} of the pages are good, {of_good:.1%} of those that good pages link to,")
@@ -66,6 +65,7 @@ def main(svg: str = "") -> None:
         crawls = {}
         for number, (name, prioritizer) in enumerate(ORDERS.items()):
             settings = {"FRONTIER_PRIORITIZER": prioritizer}
+            settings["FRONTIER_SELECTOR"] = selector
             if name == "in-degree":
                 settings["RANKS_FILE"] = str(ranks)
             crawls[name] = pool.submit(web.crawl, Path(scratch, str(number)), **settings)

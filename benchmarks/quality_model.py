@@ -3,7 +3,7 @@
     python -m venv /tmp/fasttext && /tmp/fasttext/bin/pip install fasttext-wheel==0.9.2 'numpy<2'
     PYTHONPATH=. python benchmarks/quality_model.py /tmp/fasttext/bin/python
 
-The texts are like those of the pages in tests/rigs/quality_web.py, but others. With one thread
+The texts are like those of the pages in benchmarks/quality_web.py, but others. With one thread
 fastText always makes the same model. It is not trained in this process, because both packages are
 called ``fasttext``: the one that a crawl uses cannot train.
 """
@@ -15,8 +15,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
 from quality_web import MODEL, a_text
 

@@ -16,6 +16,7 @@ import math
 import mmap
 import re
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,19 +33,15 @@ if TYPE_CHECKING:
     from webcrawl.items import Page
     from webcrawl.pipelines.main_text import MainText
 
-logger = logging.getLogger(__name__)
-
 # Number of characters that are scored; takes 1 ms at most.
 _MAX_CHARS = 20_000
-# A score of 50 means a probability of 0.5. The odds at the scores 0 and 100 are e^-5 and e^5.
-_MIDDLE, _PER_LOGIT = 50, 10
-_ALMOST_0 = 1e-9
+# The probability at the score 0; at the score 100 it is as much below 1.
+_MIN_PROBABILITY = 0.0067
 # Beginning of a fastText file: magic number, version, arguments (the first is the number of
 # columns), entries of the dictionary, words, labels, tokens, pruned n-grams.
 _HEAD = struct.Struct("<2i12id3i2q")
-_MAGIC = 793712314
-# An entry: a word or a label, its count, and which of the two it is.
-_ENTRY = re.compile(rb"[^\0]*+\0.{8}[\0\1]", re.DOTALL)
+# Entries: a word or a label, its count, and which of the two it is.
+_ENTRIES = rb"(?:[^\0]*+\0.{8}[\0\1]){%d}+"
 # What precedes a matrix: whether it is quantized, its rows and its columns.
 _MATRIX = struct.Struct("<?2q")
 
@@ -76,7 +73,7 @@ class PageScore(ProcessingModule):
         if not settings["SCORE_MODEL"]:
             raise FatalError("The module page_score needs SCORE_MODEL, the file of a model.")
         if settings["FRONTIER_PRIORITIZER"] == own_settings.FRONTIER_PRIORITIZER:
-            logger.warning(
+            logging.getLogger(__name__).warning(
                 "The scores of pages are not used: set FRONTIER_PRIORITIZER="
                 "webcrawl.frontier.prioritizer.ScorePrioritizer"
             )
@@ -99,9 +96,9 @@ class PageScore(ProcessingModule):
         except (OSError, ValueError, MemoryError) as error:
             raise FatalError(f"SCORE_MODEL {self._path} cannot be used: {error}.") from error
         if self._label not in labels:
-            known = ", ".join(sorted(labels)[:10])
             raise FatalError(
-                f"SCORE_LABEL must be a label of the model, such as {known}, not {self._label!r}."
+                f"SCORE_LABEL must be a label of the model, not {self._label!r}, such as "
+                f"{', '.join(sorted(labels)[:10])}."
             )
 
     def process(self, page: Page) -> None:
@@ -112,9 +109,9 @@ class PageScore(ProcessingModule):
         text = " ".join(self._read(page).text[:_MAX_CHARS].split())
         if not text:
             return 0
-        probability = self._probabilities(text)[self._label]
-        odds = max(probability, _ALMOST_0) / max(1 - probability, _ALMOST_0)
-        return min(max(round(_MIDDLE + _PER_LOGIT * math.log(odds)), 0), 2 * _MIDDLE)
+        least, found = _MIN_PROBABILITY, self._probabilities(text)[self._label]
+        probability = min(max(found, least), 1 - least)
+        return round(50 + 10 * math.log(probability / (1 - probability)))
 
     def _probabilities(self, line: str) -> dict[str, float]:
         """Return the probabilities of all labels for *line*, which has no line breaks."""
@@ -125,26 +122,20 @@ class PageScore(ProcessingModule):
 def _check(path: Path) -> None:
     """Raise ValueError if the file *path* is not a fastText model, or was cut off.
 
-    fastText would read such files without an error, or never stop reading. Of quantized models,
+    fastText reads damaged files without an error, or never stops reading. Of quantized models,
     only the dictionary is checked. Raises OSError if the file cannot be read.
     """
-    bad = ValueError("it is not a fastText model, or not complete")
-    if path.stat().st_size < _HEAD.size:
-        raise bad
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        magic, *_, entries, _, labels, _, pruned = _HEAD.unpack_from(data)
-        if magic != _MAGIC:
-            raise bad
-        position = _HEAD.size
-        for _ in range(entries):
-            entry = _ENTRY.match(data, position)
-            if entry is None:
-                raise bad
-            position = entry.end()
-        position += 8 * max(pruned, 0)
-        if len(data) < position + _MATRIX.size:
-            raise bad
-        is_quantized, rows, columns = _MATRIX.unpack_from(data, position)
-        size = position + 2 * _MATRIX.size + 4 * columns * (rows + labels)
-        if not is_quantized and len(data) < size:
-            raise bad
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        suppress(struct.error),  # the end is missing
+    ):
+        *_, entries, _, labels, _, pruned = _HEAD.unpack_from(data)
+        dictionary = re.compile(_ENTRIES % entries, re.DOTALL).match(data, _HEAD.size)
+        if dictionary is not None:
+            position = dictionary.end() + 8 * max(pruned, 0)
+            is_quantized, rows, columns = _MATRIX.unpack_from(data, position)
+            if not is_quantized:
+                _MATRIX.unpack_from(data, position + _MATRIX.size + 4 * columns * (rows + labels))
+            return
+    raise ValueError("it is not a complete fastText model")

@@ -1,6 +1,6 @@
 """A simulated web whose pages have text of known quality, and crawls of it in virtual time.
 
-    python tests/rigs/quality_web.py ORDERS crawl web -a seeds=... -s JOBDIR=...
+    python benchmarks/quality_web.py ORDERS crawl web -a seeds=... -s JOBDIR=...
 
 A fifth of the pages are good: 60 % of those of a fifth of the hosts, 10 % of those of the others.
 The words of a good page are taken from ``GOOD`` more often, but pages of both kinds overlap. A page
@@ -13,28 +13,36 @@ reached. A twentieth of the hosts have seeds.
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 from collections import Counter, defaultdict
-from itertools import accumulate, chain
+from itertools import accumulate, chain, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import warm
-from crawling import ROOT, access_log
 from scrapy.cmdline import execute
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
+
+import warm
+from crawling import ROOT, access_log
+
+from webcrawl.frontier.selector import FirstSelector
 from webcrawl.sim.process import SETTINGS, simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
 from webcrawl.simweb.pages import key_of, url_of
 from webcrawl.simweb.replies import HostReply
 
+if TYPE_CHECKING:
+    from webcrawl.simweb.host_spec import HostSpec
+
 MODEL = ROOT / "tests/data/quality.bin"
 GOOD, OTHER, COMMON = (
     line.split() for line in (ROOT / "tests/data/quality_words.txt").read_text().splitlines()
 )
-_RIGS = Path(__file__).parent
+_HERE = Path(__file__)
 _LINKS = 8
 _MATCHING = 1 / 3
 _SETTINGS = SETTINGS | {
@@ -85,11 +93,10 @@ class QualityWeb:
         )
         places = rng.sample(range(1, len(urls) + 1), len(urls))
         for (url, page), place in zip(self.pages.items(), places, strict=True):
-            for host in (page.host, None):
-                for is_good in (page.is_good, None):
-                    found, weights = self._sets[host, is_good]
-                    found.append(url)
-                    weights.append((1 + page.is_good) / place)
+            for one in product((page.host, None), (page.is_good, None)):
+                found, weights = self._sets[one]
+                found.append(url)
+                weights.append((1 + page.is_good) / place)
         for _, weights in self._sets.values():
             weights[:] = accumulate(weights)
         self.links = {url: self._links(number, url) for number, url in enumerate(urls)}
@@ -123,11 +130,11 @@ class QualityWeb:
         seeds = directory / "seeds.txt"
         seeds.write_text("\n".join(self.seeds) + "\n")
         settings = _SETTINGS | {"JOBDIR": directory / "job"} | settings
-        command = [sys.executable, str(_RIGS / "quality_web.py"), str(orders), "crawl", "web"]
+        command = [sys.executable, str(_HERE), str(orders), "crawl", "web"]
         command += ["-a", f"seeds={seeds}", *arguments]
         command += [word for item in settings.items() for word in ("-s", "{}={}".format(*item))]
-        environment = {"PYTHONPATH": f"{ROOT}:{_RIGS}", "PATH": ""}
-        done = warm.run(command, timeout=3600, env=environment)
+        environment = {"PYTHONPATH": f"{ROOT}:{_HERE.parent}", "PATH": ""}
+        done = warm.run(command, timeout=3600, env=environment, stderr=subprocess.STDOUT)
         assert done.returncode == 0, done.stdout
         return [hit.url for hit in access_log(log)]
 
@@ -144,8 +151,15 @@ class Oracle:
         return 1 if self.web.pages[entry.url].is_good else self.levels
 
 
+class MostUrgent(FirstSelector):
+    """Selector of the most urgent level, for FRONTIER_SELECTOR."""
+
+    def __init__(self, *, rng: random.Random) -> None:
+        """Ignore *rng*."""
+
+
 def main(orders: str, *command: str) -> None:
-    import quality_web
+    import quality_web  # not __main__
 
     hosts, size, log = msgspec.json.decode(Path(orders).read_bytes())
     quality_web.Oracle.web = web = QualityWeb(hosts, size)
@@ -153,13 +167,13 @@ def main(orders: str, *command: str) -> None:
         servers = SimulatedWeb(web.world, log=file)
         original = servers._state.reply_to
 
-        def reply_to(host, target, **options):
+        def reply_to(host: HostSpec, target: str, **options: Any) -> HostReply:
             url = f"{host.origin}{target}"
             if url not in web.pages:
                 return original(host, target, **options)
             return HostReply(200, b"Content-Type: text/html\r\n", [web.body(url)])
 
-        servers._state.reply_to = reply_to
+        servers._state.reply_to = reply_to  # type: ignore[method-assign]
         simulate(1, servers)
         execute(["scrapy", *command])
 
