@@ -80,15 +80,16 @@ def test_bad_settings_end_the_crawl_and_unused_scores_are_reported(tmp_path, cap
 def test_a_crawl_follows_links_of_good_pages_first(tmp_path, monkeypatch):
     """In virtual time, on a web of the benchmark."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    web = importlib.import_module("quality_web").QualityWeb(24, 3)
+    web = importlib.import_module("quality_web").QualityWeb(60, 3)
     prioritizer = "webcrawl.frontier.prioritizer.ScorePrioritizer"
     selector = "webcrawl.frontier.selector.FirstSelector"
     settings = {"FRONTIER_PRIORITIZER": prioritizer, "FRONTIER_SELECTOR": selector}
+    # Only what waits because all workers are busy can be put in order.
+    settings |= {"CONCURRENT_REQUESTS": 1, "POLITENESS_MIN_DELAY": 0.1, "POLITENESS_MAX_DELAY": 0.2}
     asked = [url for url in web.crawl(tmp_path, **settings) if url in web.pages]
     first_via = {link: url for url in reversed(asked) for link in web.links[url]}
     places = {True: [], False: []}
     for place, url in enumerate(asked):
         if url not in web.seeds:
             places[web.pages[first_via[url]].is_good].append(place)
-    print(len(asked), mean(places[True]), mean(places[False]))
-    assert mean(places[True]) < mean(places[False]) - 5
+    assert mean(places[True]) < mean(places[False]) - 10  # breadth first they are equal
