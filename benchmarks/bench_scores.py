@@ -1,11 +1,10 @@
 """How soon orders of URLs find the good pages of a web with text of known quality, in virtual time.
 
-    PYTHONPATH=. python benchmarks/bench_scores.py [SVG [HOSTS PAGES [SELECTOR]]]
+    PYTHONPATH=. python benchmarks/bench_scores.py [SVG [HOSTS PAGES]]
 
 The web is that of benchmarks/quality_web.py: 400 hosts with 15 pages each, or as many as given. The
 oracle knows which pages are good. In-degrees are those of the whole web, as from an earlier crawl.
-Contacts are all requests, those for robots.txt included. The most urgent level goes first
-(FirstSelector), unless SELECTOR is the path of another class. CPU: half a minute for each order.
+Contacts are all requests, those for robots.txt included. CPU: half a minute for each order.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from webcrawl.jobs.report.page import drawing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-STRICT = "webcrawl.frontier.selector.FirstSelector"
 ORDERS = {
     "oracle": "quality_web.Oracle",
     "linking page's score": "webcrawl.frontier.prioritizer.ScorePrioritizer",
@@ -52,7 +50,7 @@ def linked(web: QualityWeb) -> tuple[float, float]:
     return mean(ends[True]), mean(ends[False])
 
 
-def main(svg: str = "", hosts: str = "400", pages: str = "15", selector: str = STRICT) -> None:
+def main(svg: str = "", hosts: str = "400", pages: str = "15") -> None:
     web = QualityWeb(int(hosts), int(pages))
     good = mean(page.is_good for page in web.pages.values())
     of_good, of_others = linked(web)
@@ -65,7 +63,6 @@ def main(svg: str = "", hosts: str = "400", pages: str = "15", selector: str = S
         crawls = {}
         for number, (name, prioritizer) in enumerate(ORDERS.items()):
             settings = {"FRONTIER_PRIORITIZER": prioritizer}
-            settings["FRONTIER_SELECTOR"] = selector
             if name == "in-degree":
                 settings["RANKS_FILE"] = str(ranks)
             crawls[name] = pool.submit(web.crawl, Path(scratch, str(number)), **settings)

@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 import warm
 from crawling import ROOT, access_log
 
-from webcrawl.frontier.selector import FirstSelector
 from webcrawl.sim.process import SETTINGS, simulate
 from webcrawl.sim.web import SimulatedWeb
 from webcrawl.simweb import preset
@@ -149,13 +148,6 @@ class Oracle:
 
     def level(self, entry: Any) -> int:
         return 1 if self.web.pages[entry.url].is_good else self.levels
-
-
-class MostUrgent(FirstSelector):
-    """Selector of the most urgent level, for FRONTIER_SELECTOR."""
-
-    def __init__(self, *, rng: random.Random) -> None:
-        """Ignore *rng*."""
 
 
 def main(orders: str, *command: str) -> None:

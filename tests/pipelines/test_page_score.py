@@ -71,7 +71,7 @@ def test_bad_settings_end_the_crawl_and_unused_scores_are_reported(tmp_path, cap
     for model in ("", None):
         with pytest.raises(FatalError, match="page_score needs SCORE_MODEL, the file of a model"):
             Run(PageScore, tmp_path, SCORE_MODEL=model)
-    labels = "must be a label of the model, not 'good', such as __label__hq, __label__lq"
+    labels = "must be a label of the model, not 'good', such as .'__label__hq', '__label__lq'"
     with pytest.raises(FatalError, match=labels):
         scores(tmp_path, SCORE_LABEL="good", FRONTIER_PRIORITIZER=FRONTIER_PRIORITIZER)
     assert "not used: set FRONTIER_PRIORITIZER=webcrawl.frontier.prioritizer.Score" in caplog.text
@@ -82,8 +82,7 @@ def test_a_crawl_follows_links_of_good_pages_first(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     web = importlib.import_module("quality_web").QualityWeb(60, 3)
     prioritizer = "webcrawl.frontier.prioritizer.ScorePrioritizer"
-    selector = "webcrawl.frontier.selector.FirstSelector"
-    settings = {"FRONTIER_PRIORITIZER": prioritizer, "FRONTIER_SELECTOR": selector}
+    settings = {"FRONTIER_PRIORITIZER": prioritizer}
     # Only what waits because all workers are busy can be put in order.
     settings |= {"CONCURRENT_REQUESTS": 1, "POLITENESS_MIN_DELAY": 0.1, "POLITENESS_MAX_DELAY": 0.2}
     asked = [url for url in web.crawl(tmp_path, **settings) if url in web.pages]

@@ -110,7 +110,7 @@ class ScorePrioritizer(_WithLevels):
     """
 
     def level(self, entry: Entry) -> int:
-        score = max(entry.score, 0) if entry.depth else 100
+        score = max(entry.score, 0 if entry.depth else 100)
         return self.levels - (self.levels - 1) * score // 100
 
 

@@ -29,12 +29,8 @@ class Selector(Protocol):
 class FirstSelector:
     """Selector of the most urgent level that has a URL.
 
-    For DepthPrioritizer, each of whose levels runs empty eventually. With other prioritizers, URLs
-    of the last levels wait until there are no others. *rng* is not used.
+    For DepthPrioritizer, each of whose levels runs empty eventually.
     """
-
-    def __init__(self, *, rng: random.Random | None = None) -> None:
-        pass
 
     def choose(self, levels: Sequence[int]) -> int:
         return levels[0]
