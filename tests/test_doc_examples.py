@@ -53,7 +53,8 @@ def crawled(tmp_path_factory):
     path = tmp_path_factory.mktemp("documents")
     (path / "scrapy.cfg").write_text("[settings]\ndefault = webcrawl.settings\n")
     (path / "my.py").write_text(MODULE)
-    shutil.copy(warm.ROOT / "examples/titles.py", path)
+    for name in ("examples/titles.py", "tests/data/quality.bin"):
+        shutil.copy(warm.ROOT / name, path)
     job = path / "crawls/web"
     with simulated(path, hosts=6, mean_pages=4, max_pages=6) as web:
         options = {"ITEM_PIPELINES": json.dumps(MODULES), "URL_TRACE": path / "links.trace"}

@@ -62,8 +62,8 @@ async def test_the_examples_do_what_the_page_says(tmp_path):
     }
     sites, _ = await crawled(PAGES, tmp_path, **settings)
     root = f"http://a.test:{sites.port}/"
-    names = ("", "bad", "comments", "good", "hidden", "of-bad", "of-comments", "of-good")
-    asked = [*(f"a.test/{name}" for name in names), "new.test/moved"]
+    names = " bad comments good hidden moves of-bad of-comments of-good target"
+    asked = [*(f"a.test/{name}" for name in names.split(" ")), "new.test/moved"]
     assert sorted(sites.pages_asked) == asked
     refused = lines_of(job / "logs/refused.jsonl")
     assert {(one["filter"], one["reason"], one["url"], one["via"]) for one in refused} == {
@@ -77,6 +77,7 @@ async def test_the_examples_do_what_the_page_says(tmp_path):
     assert ends["of-comments"]["depth"] == 2
     levels = dict(line.split() for line in (tmp_path / "levels").read_text().splitlines())
     assert int(levels[f"{root}of-good"]) < int(levels[f"{root}of-bad"])
+    assert levels[f"{root}target"] == levels[f"{root}of-good"]
     stats = json.loads((job / "stats.json").read_text())
     stats = stats.get("stats", stats)
     assert (stats["modules/data_links/links"], stats["modules/data_links/links_bad"]) == (2, 1)

@@ -314,6 +314,9 @@ TEXT_MAX_CHARS = 200_000
 TEXT_EXTRACTOR = "resiliparse"
 # Also write the main text as Markdown, to the column markdown; needs TEXT_EXTRACTOR=resiliparse.
 TEXT_MARKDOWN = False
+# File of the fastText model with which PageScore scores pages, and its label for good pages.
+SCORE_MODEL = ""
+SCORE_LABEL = "__label__hq"
 # Directory of the full-text index of SearchIndex; empty: JOBDIR/search.
 SEARCH_DIR = ""
 # Directory of the log storage of LarmPipeline; empty: JOBDIR/larm.

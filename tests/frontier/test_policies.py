@@ -17,7 +17,7 @@ from webcrawl.frontier import (
     HostFacts,
     LargestDelay,
 )
-from webcrawl.frontier.prioritizer import DepthPrioritizer, RankPrioritizer
+from webcrawl.frontier.prioritizer import DepthPrioritizer, RankPrioritizer, ScorePrioritizer
 from webcrawl.frontier.rests import HostClocks
 
 POLITE = LargestDelay(
@@ -38,6 +38,11 @@ class TestDepth(PrioritizerContract):
 class TestRank(PrioritizerContract):
     def make(self):
         return RankPrioritizer(levels=5)
+
+
+class TestScore(PrioritizerContract):
+    def make(self):
+        return ScorePrioritizer(levels=5)
 
 
 class TestGeometric(SelectorContract):

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OTHERS = words("""
     crawl_graph.py crawl_once.py crawlee_once.py floor_once.py rows.py scale_crawl.py
     silkworm_once.py webs.py bench_freshness.py bench_projection.py page_instructions.py
-    paper_web.py soak_visits.py
+    paper_web.py quality_model.py quality_web.py soak_visits.py
 """)
 RUNS = dict(
     table("""
@@ -36,6 +36,7 @@ RUNS = dict(
         bench_restart.py         | --urls 1000 --rounds 1
         bench_revisits.py        | --urls 1000 --visits 100
         bench_scale.py           | --hosts 100 --discovered 500 --seeds 100 --skip-parts
+        bench_scores.py          | '' 20 3
         bench_seeds.py           | --seeds 1000 --hosts 300 --rounds 1
         bench_spam.py            | 20 5
         bench_text.py            | {inputs}/udhr {inputs}/docs

@@ -197,6 +197,8 @@ class Intake:
         if self._score is not None and result.state is PageState.STORED and not result.score:
             with self._reading.of(page.url):
                 result.score = self._score(page)
+            if page.redirect_target:  # linked to by the page that linked to its source
+                result.score = max(fetch.lease.entry.score, 0)
         return links, slow_links
 
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:

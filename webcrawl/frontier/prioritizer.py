@@ -95,6 +95,25 @@ class RankPrioritizer(_WithLevels):
         return min(1 + self.levels * entry.rank.bit_length() // _RANK_BITS, self.levels)
 
 
+class ScorePrioritizer(_WithLevels):
+    """Prioritizer by the score of the page that linked to a URL first; seeds are most urgent.
+
+    The scores are those of a processing module, such as ``PageScore``. URLs from sitemaps and from
+    pages without a score come last.
+
+    >>> from webcrawl.frontier.entry import Entry
+    >>> by = ScorePrioritizer(levels=16)
+    >>> [by.level(Entry("http://a.test/", "a.test", 1, score=score)) for score in (100, 50, 0)]
+    [1, 9, 16]
+    >>> by.level(Entry("http://seed.test/", "seed.test"))
+    1
+    """
+
+    def level(self, entry: Entry) -> int:
+        score = max(entry.score, 0 if entry.depth else 100)
+        return self.levels - (self.levels - 1) * score // 100
+
+
 def rank_class(rank: int) -> int:
     """Return the rank class of *rank*, from 0 to 6: one class for each power of ten.
 
