@@ -2,14 +2,14 @@
 
 Reads the logs of a crawl or a hive, running or not, since a time or since the last delta. Pages
 that were visited again and have not changed are left out. Each URL is listed once, in its latest
-state: as JSON lines, or as a Parquet file if FILE ends in .parquet.
+state, as JSON lines.
 
 The last line on standard output is the token for the next --since. It goes to standard error if the
 changes go to standard output.
 
 Examples:
   scrapy delta crawls/web --since 7d
-  scrapy delta crawls/web --since 2026-11-26T10:15Z -o changes.parquet
+  scrapy delta crawls/web --since 2026-11-26T10:15Z -o changes.jsonl
 
 Exit codes:
   0  done
@@ -22,7 +22,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, job_of, make_command, progress
+from webcrawl.commands import Group, Options, Settings, UsageError, job_of, make_command, progress
 from webcrawl.wording import counted
 
 
@@ -46,21 +46,20 @@ def _options(group: Group) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
-    from webcrawl.errors import require_package
-    from webcrawl.jobs.inspect.delta import delta, parse_since, write_json, write_parquet
+    from webcrawl.jobs.inspect.delta import delta, parse_since, write_json
     from webcrawl.storage.atomic import replacing
 
     jobdir = job_of(args, settings)
     output: Path | None = opts.output
-    write = write_json
     if output is not None and output.suffix == ".parquet":
-        require_package("pyarrow", feature="A Parquet file")
-        write = write_parquet
+        raise UsageError("deltas are JSON lines; DuckDB reads them, and can write Parquet files")
     with progress("lines") as on_progress, ExitStack() as stack:
         start = parse_since(opts.since)
         changes, token = delta(jobdir, start, on_progress=on_progress)
         path = sys.stdout.fileno() if output is None else stack.enter_context(replacing(output))
-        count = write(changes, stack.enter_context(open(path, "wb", closefd=output is not None)))
+        count = write_json(
+            changes, stack.enter_context(open(path, "wb", closefd=output is not None))
+        )
     sys.stderr.write(f"{counted(count, 'change')}; for the next delta use --since\n")
     print(token, file=sys.stderr if output is None else sys.stdout)
     return 0

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import msgspec
@@ -26,7 +25,6 @@ from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.info_log import BEGINNING, Position, known_since, log_files
 from webcrawl.jobs.inspect.last_lines import Log, OnProgress, last_lines, lines_at, logs_of
 from webcrawl.net.outcomes import is_document
-from webcrawl.pipelines.parquet import schema_of
 from webcrawl.revisit.history import CHANGED, GONE, MOVED
 from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.rights.statements import NO_RIGHTS, Rights
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADDED = "added"
-# Number of rows of a Parquet group, which is built in memory.
-_GROUP_ROWS = 1 << 16
 
 
 class Since(NamedTuple):
@@ -192,22 +188,3 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange |
 def write_json(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
     """Write *changes* to *file* as one JSON object per line; return their number."""
     return sum(bool(file.write(msgspec.json.encode(change) + b"\n")) for change in changes)
-
-
-def write_parquet(changes: Iterator[DocumentChange], file: BinaryIO) -> int:
-    """Write *changes* to *file* in Parquet format; return their number. Needs pyarrow."""
-    import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
-    import pyarrow.parquet as pq  # noqa: PLC0415  # as above
-
-    names = " ".join(DocumentChange.__struct_fields__)
-    schema, count = schema_of(names, fetched_at="time", duplicate="bool_"), 0
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while group := [msgspec.structs.asdict(change) for change in islice(changes, _GROUP_ROWS)]:
-            rows = [
-                row
-                | {"fetched_at": round(row["fetched_at"] * 1e6), "rights": row["rights"].as_json}
-                for row in group
-            ]
-            writer.write_table(pa.Table.from_pylist(rows, schema))
-            count += len(rows)
-    return count
