@@ -29,4 +29,4 @@ def test_progress_of_bytes_is_shown_in_percent(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Stream(is_terminal=True))
     with progress_of(4_000_000) as on_progress:
         on_progress(1_000_000)
-    assert sys.stderr.getvalue().split("\r")[1].rstrip() == "25 % of 4.00MB, 0:00:00 left"
+    assert sys.stderr.getvalue().split("\r")[1].rstrip() == "25 % of 4.00MB"

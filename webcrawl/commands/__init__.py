@@ -304,24 +304,20 @@ def progress(unit: str) -> Iterator[Callable[..., None]]:
 
 @contextlib.contextmanager
 def progress_of(total: int) -> Iterator[Callable[[int], None]]:
-    """Show on the terminal which share of *total* bytes is done, and how long the rest will take.
+    """Show on the terminal which share of *total* bytes is done.
 
     Yields a function ``on_progress(number)`` that adds *number* bytes to those done.
     """
-    from webcrawl.clock import now
-    from webcrawl.crawl.figures.counts import elapsed, size
+    from webcrawl.crawl.figures.counts import size
 
-    started_at, bytes_done = now(), 0
+    bytes_done = 0
 
     with progress("") as show:
 
         def on_progress(number: int) -> None:
             nonlocal bytes_done
             bytes_done += number
-            secs_left = (now() - started_at) * max(total - bytes_done, 0) / max(bytes_done, 1)
-            show(
-                100 * bytes_done // max(total, 1), f"% of {size(total)}, {elapsed(secs_left)} left"
-            )
+            show(100 * bytes_done // max(total, 1), f"% of {size(total)}")
 
         yield on_progress
 

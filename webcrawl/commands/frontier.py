@@ -74,23 +74,11 @@ def _options(group: Group) -> None:
         "*; an unchanged document costs only a conditional request",
     )
     add("--due", metavar="FILE", help="visit the URLs in FILE again (- for standard input)")
-    add("--check-hosts", metavar="FILE", help="check a HOSTS_POLICY_FILE; needs no job")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from webcrawl.hive.launch.job_directories import is_hive
-
-    if opts.check_hosts is not None:
-        from webcrawl.hosts.politeness.host_policies import policy_file
-
-        settings.set("HOSTS_POLICY_FILE", opts.check_hosts, priority="cmdline")
-        policies = policy_file(settings)
-        policies.open()
-        tables = sorted(policies.rules.tables)
-        text = f"{counted(len(tables), 'table')} in {opts.check_hosts}\n"
-        print_answer({"tables": tables}, text, as_json=opts.json)
-        return 0
 
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1

@@ -197,15 +197,3 @@ def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
             data += gzip.decompress(data) if data[:2] == b"\x1f\x8b" else b""
             assert SECRET.encode() not in data, file
     assert SECRET not in said + why
-
-
-def test_a_file_is_checked_without_a_job(tmp_path):
-    path = tmp_path / "hosts.toml"
-    path.write_text('["a.test"]\nbudget = 1')
-    done = warm.scrapy("frontier", "--check-hosts", str(path))
-    assert (done.returncode, done.stdout) == (0, f"1 table in {path}\n")
-    path.write_text('["a.test"]\nbudgets = 1')
-    done = warm.scrapy("frontier", "--check-hosts", str(path))
-    assert done.returncode == 2
-    assert "unknown field `budgets`" in done.stderr
-    assert "Traceback" not in done.stderr
