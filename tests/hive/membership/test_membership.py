@@ -57,8 +57,9 @@ async def drones(server, *names, lease_secs=10.0, shards=4, **given):
             client = client_of(settings)
             stack.push_async_callback(close, client)
             made.append(Member(client=client, keys=keys, drone=name, lease_secs=lease_secs))
-            await made[-1].enter(shards)
-            await made[-1].beat()
+            # On a busy machine, connecting to a cluster can take longer than a quarter of a lease.
+            await made[-1].enter(shards, secs=30)
+            await answered(made[-1].beat)
         yield made
 
 
