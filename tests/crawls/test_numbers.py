@@ -350,4 +350,4 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
     assert truth.count("pages") - 60 <= int(pages) <= truth.count("pages")
     assert truth.count("given up") - 30 <= int(given_up) <= truth.count("given up")
     ends = (truth.count("pages"), truth.count("given up"), truth.count("redirects"))
-    assert (again["pages"][0], again["errors"][0], again["redirects"][0]) == ends
+    assert (again["pages"][0], again["given up"][0], again["redirects"][0]) == ends
