@@ -54,7 +54,7 @@ def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(hive, store, n
     hive.join(2)
     hive.wait_for(0.2)
     store.rename(away)
-    wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
+    wait_until(lambda: all("not uploaded to HIVE_STORE" in drone.said for drone in hive.living))
     # Nothing can be deleted there, either.
     shutil.rmtree(store, ignore_errors=True)
     store.touch()
@@ -139,7 +139,7 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
     hive.redis.restart(empty=True)
     store.rename(tmp_path / "lost")
     # Until the drones' next beat nothing tells of the hive.
-    told = ("not in HIVE_STORE", "Redis was emptied: registering the hive there again")
+    told = ("not uploaded to HIVE_STORE", "Redis was emptied: registering the hive there again")
     wait_until(lambda: all(one in drone.said for drone in hive.living for one in told))
     # A drone that comes now must not take this for a new hive.
     new = hive.add()
@@ -186,12 +186,12 @@ def test_a_shard_whose_checkpoints_are_lost_is_named_and_not_begun_anew(
     wait_until(lambda: hive.acknowledged == {*range(SHARDS)})
     shutil.copytree(store, copy, ignore=lambda *_: {"shards", "alive"})
     store.rename(tmp_path / "lost")
-    wait_until(lambda: all("not in HIVE_STORE" in drone.said for drone in hive.living))
+    wait_until(lambda: all("not uploaded to HIVE_STORE" in drone.said for drone in hive.living))
     held = hive.shards_of(first)
     hive.kill(first)
     shutil.rmtree(store, ignore_errors=True)  # as above
     shutil.copytree(copy, store)
-    told = f"The shard {min(held)} cannot be fetched yet: HIVE_STORE has no checkpoint of it"
+    told = f"Shard {min(held)} cannot be fetched yet: its checkpoint is missing from HIVE_STORE"
     wait_until(lambda: told in second.said)
     time.sleep(LEASE_SECS)
     assert not hive.is_over
@@ -210,7 +210,7 @@ def test_shards_that_the_store_does_not_take_are_not_handed_over(hive, store):
     wait_until(lambda: {*hive.shards_of(second)} == {*range(SHARDS // 2, SHARDS)} or hive.is_over)
     hive.end()
     assert hive.judge()
-    assert "not in HIVE_STORE" in first.said
+    assert "not uploaded to HIVE_STORE" in first.said
 
 
 def is_file_now(path):
@@ -247,7 +247,7 @@ def test_a_shard_whose_acknowledged_checkpoint_is_lost_goes_on_when_that_is_want
     hive.kill(first)
     lost.unlink()
     name = lost.relative_to(store)
-    told = f"The shard {held} cannot be fetched yet: HIVE_STORE {store} has lost {name}, and"
+    told = f"Shard {held} cannot be fetched yet: HIVE_STORE {store} has lost {name}, and"
     wait_until(lambda: told in second.said)
     time.sleep(LEASE_SECS)
     assert not hive.is_over
