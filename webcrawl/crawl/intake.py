@@ -195,10 +195,11 @@ class Intake:
         if result.claim and slow_links is None and not result.is_duplicate:
             self.link_counts.add(page.links_found, len(links))
         if self._score is not None and result.state is PageState.STORED and not result.score:
-            with self._reading.of(page.url):
-                result.score = self._score(page)
             if page.redirect_target:  # linked to by the page that linked to its source
                 result.score = max(fetch.lease.entry.score, 0)
+            else:
+                with self._reading.of(page.url):
+                    result.score = self._score(page)
         return links, slow_links
 
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
