@@ -87,15 +87,20 @@ _SENT = re.compile(
 # A page can evade this, but gains nothing by it, because it has no network.
 _REPORTER = """
 (report => {
-  const wrap = (name, works) => { const Real = self[name]; if (Real) self[name] = new Proxy(Real, {
-    construct(real, values) {
-      report(name + " " + (typeof values[0] === "string" ? new URL(values[0], location.href) : ""));
-      if (works) return Reflect.construct(real, values);
+  const wrap = (name, allowed, silent) => {
+    const Real = self[name];
+    const construct = (_, values, target) => {
+      const works = allowed-- > 0, [url] = values;
+      if (!works || !silent)
+        report(name + " " + (typeof url === "string" ? new URL(url, location.href) : ""));
+      if (works) return Reflect.construct(Real, values, target);
       throw new DOMException("refused", "NotSupportedError");
-    }})};
-  wrap("WebSocket", true); wrap("WebTransport", true);
-  wrap("RTCPeerConnection", false); wrap("webkitRTCPeerConnection", false);
-  wrap("SharedWorker", false);
+    };
+    if (Real) self[name] = new Proxy(Real, {construct});
+  };
+  wrap("WebSocket", Infinity); wrap("WebTransport", Infinity);
+  wrap("RTCPeerConnection", 0); wrap("webkitRTCPeerConnection", 0); wrap("SharedWorker", 0);
+  wrap("Worker", 16, true);  // thousands would keep the browser busy beyond the bounds
   Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
   // A page that is left sends nothing.
   for (const name of ["beforeunload", "pagehide", "unload", "visibilitychange"])
@@ -251,7 +256,9 @@ class _Run:
         self._url = urldefrag(page.url).url
         self._began = self._clock()
         self._cpu_before = usage_of(engine.pid)[0]
-        self._is_given = self._is_settled = self._is_over = self._has_worker = False
+        self._is_given = self._is_settled = self._is_over = False
+        #: Sessions of workers.
+        self._workers: list[str] = []
         self._result = Rendering("settled")
         # Each URL with its kind or the reason, in the order of what came first.
         self._missing: dict[tuple[str, Kind], None] = {}
@@ -345,13 +352,14 @@ class _Run:
 
     def _stop_scripts(self) -> None:
         self._is_over = True
-        self._send("Runtime.terminateExecution")
+        for session in [self._engine.session, *self._workers]:
+            self._connection.send("Runtime.terminateExecution", session)
         self._send("Emulation.setScriptExecutionDisabled", value=True)
 
     def _clean_up(self) -> None:
         """Delete what the page has stored. Its timers stand still until the next page comes."""
         self._is_over = True
-        if self._has_worker:
+        if self._workers:
             self._call("Page.navigate", url="about:blank")
         origin = "/".join(self._url.split("/")[:3])
         self._call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
@@ -385,7 +393,7 @@ class _Run:
     def _on_target(self, target: dict[str, Any], session: str) -> None:
         """Start a worker whose requests are intercepted like the page's; close other targets."""
         if target["type"] == "worker":
-            self._has_worker = True
+            self._workers.append(session)
             self._connection.send("Fetch.enable", session)
             self._connection.send("Runtime.runIfWaitingForDebugger", session)
         else:
