@@ -34,16 +34,16 @@ Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
 
 
 class StoredRecord(NamedTuple):
-    """A record in a WARC file: its WARC-Record-ID, and where it is.
+    """A record in a WARC file: its WARC-Record-ID, and where its document is.
 
     ``path`` is the name that the file has when it is complete. ``offset`` and ``length`` are bytes
-    of the file, compressed.
+    of the file, compressed. All three are None if the document is in an unknown file.
     """
 
     record_id: str
-    path: str
-    offset: int
-    length: int
+    path: str | None
+    offset: int | None
+    length: int | None
 
 
 def is_success(status: int) -> bool:

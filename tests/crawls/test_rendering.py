@@ -21,11 +21,10 @@ from crawling import (
     simulated,
     wait_for_the_end_of,
 )
-from web_truth import allowed_urls, browser_truth, is_endless_url
+from web_truth import allowed_urls, browser_truth, is_endless_url, subresources_of
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.jobs.replay.warc_reader import stored_pages
-from webcrawl.simweb.rendering import subresources_of
 
 SCRIPTED = "scripted_engine:ScriptedEngine"
 _BUSTER = re.compile(r"\?_=\d+")

@@ -25,18 +25,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from protego import Protego
 
 from webcrawl.simweb.farm import DOMAINS
-from webcrawl.simweb.host_spec import CLIENT_RENDERED, REFUSING
+from webcrawl.simweb.host_spec import CLIENT_RENDERED, REFUSING, Rendering
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
+    ENDLESS_NUMBER,
     content_of,
-    is_endless,
     key_of,
     links_of,
     page,
     redirect_target,
     url_of,
 )
-from webcrawl.simweb.rendering import subresources_of
+from webcrawl.simweb.rendering import script_of
 from webcrawl.simweb.robots import MOVED_PATH, robots_of
 
 if TYPE_CHECKING:
@@ -109,6 +109,27 @@ def is_endless_url(url: str) -> bool:
     return _ENDLESS.match(url) is not None
 
 
+def subresources_of(world: World, page: PageSpec) -> list[tuple[HostSpec, str]]:
+    """Return the hosts and targets that a browser requests for *page*, in order.
+
+    The page must be one that ``is_scripted``. The requests of hostile scripts are left out.
+    """
+    kind = page.host.rendering
+    owner, target = script_of(world, page)
+    found = [(owner, target)]
+    if kind is Rendering.MODULES:
+        found.append((owner, "/scripts/library.js"))
+    if kind is not Rendering.HOSTILE:
+        batches = 2 if kind is Rendering.SCROLL else 1
+        found += [(page.host, f"/api/{batch}{page.path}") for batch in range(batches)]
+    return found
+
+
+def _is_endless(key: int) -> bool:
+    """Return whether *key* is that of an entry page to an endless URL space."""
+    return key >> 8 & 0xFFFFFF == ENDLESS_NUMBER
+
+
 def _walk(
     world: World, user_agent: str | None, max_depth: float = math.inf, *, browser: bool = False
 ) -> Iterator[tuple[int, PageSpec]]:
@@ -123,7 +144,7 @@ def _walk(
     while waiting:
         key, depth = waiting.popleft()
         host = world.host(key >> 32)
-        if key in seen or not host.answers or host.farm or is_endless(key):
+        if key in seen or not host.answers or host.farm or _is_endless(key):
             continue
 
         seen.add(key)

@@ -9,11 +9,10 @@ import ada_url
 import pytest
 from protego import Protego
 from simweb_client import AGENT
-from web_truth import browser_truth
+from web_truth import browser_truth, subresources_of
 
 from webcrawl.simweb import preset, start_in_process
 from webcrawl.simweb.host_spec import CLIENT_RENDERED, Rendering
-from webcrawl.simweb.rendering import subresources_of
 from webcrawl.simweb.replies import reply_to
 from webcrawl.simweb.scripts import HOSTILE, SCRIPTS
 

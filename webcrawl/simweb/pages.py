@@ -114,11 +114,6 @@ def key_of(index: int, number: int = 0, hop: int = 0) -> int:
     return index << 32 | number << 8 | hop
 
 
-def is_endless(key: int) -> bool:
-    """Return whether *key* is that of an entry page to an endless URL space."""
-    return key >> 8 & 0xFFFFFF == ENDLESS_NUMBER
-
-
 def leaf_of(world: World, host: HostSpec, number: int) -> Leaf:
     """Return kind, status and content type of page *number* of *host*."""
     if number < host.trunk:

@@ -35,19 +35,3 @@ def script_of(world: World, page: PageSpec) -> tuple[HostSpec, str]:
     if kind is not Rendering.HISTORY and not owner.index % 4:
         target += f"?_={_BUSTER + page.number}"
     return owner, target
-
-
-def subresources_of(world: World, page: PageSpec) -> list[tuple[HostSpec, str]]:
-    """Return the hosts and targets that a browser requests for *page*, in order.
-
-    The page must be one that ``is_scripted``. The requests of hostile scripts are left out.
-    """
-    kind = page.host.rendering
-    owner, target = script_of(world, page)
-    found = [(owner, target)]
-    if kind is Rendering.MODULES:
-        found.append((owner, "/scripts/library.js"))
-    if kind is not Rendering.HOSTILE:
-        batches = 2 if kind is Rendering.SCROLL else 1
-        found += [(page.host, f"/api/{batch}{page.path}") for batch in range(batches)]
-    return found

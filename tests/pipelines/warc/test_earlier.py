@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import sqlite3
+from contextlib import closing
 
 import pytest
 from text_tables import words
@@ -11,7 +13,7 @@ from warc_checks import page, records, warc_of
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.warc.earlier import prepare
 from webcrawl.pipelines.warc.messages import labelled_digest, sha1_of
-from webcrawl.pipelines.warc.payloads import FirstCopy, StoredPayloads, forget_payloads
+from webcrawl.pipelines.warc.payloads import FirstCopy, StoredPayloads, forget_payloads, split
 from webcrawl.signals import ROBOTS
 
 TIME = 1_577_934_245.0  # 20200102030405
@@ -21,12 +23,12 @@ def sha1(number):
     return sha1_of(page(number).body)
 
 
-def capture(number, *, digest="", status='"200"', mime="text/html", url=""):
+def capture(number, *, digest="", status='"200"', mime="text/html", url="", more=""):
     digest = digest or labelled_digest(sha1(number))
     url = url or f"http://b.test/{number}"
     return (
         f'test,b)/{number} 20200102030405 {{"url": "{url}", "mime": "{mime}", "status": {status}, '
-        f'"digest": "{digest}"}}\n'
+        f'"digest": "{digest}"{more}}}\n'
     )
 
 
@@ -47,11 +49,15 @@ def found_in(payloads):
     return {number: first for number, first in found.items() if first is not None}
 
 
+def first_copy(number):
+    return FirstCopy(f"http://a.test/{number}", TIME + 0.123456, f"{number % 2}.warc.gz", number, 9)
+
+
 def table_of(directory, *numbers):
     payloads = StoredPayloads(directory=directory / "warc", max_bytes=1 << 20)
     payloads.open()
     for number in numbers:
-        payloads.add(sha1(number), FirstCopy(f"http://a.test/{number}", TIME + 0.123456))
+        payloads.add(sha1(number), first_copy(number))
     payloads.close()
 
 
@@ -62,8 +68,8 @@ def test_captures_with_a_sha1_digest_are_found(tmp_path, caplog):
     text = "".join(
         [
             '!meta 0 {"format": "cdxj-gzip-1.0"}\n',
-            capture(1),
-            capture(2, digest=bare, status=200),
+            capture(1, more=', "filename": "a b.warc.gz", "offset": "7", "length": "8"'),
+            capture(2, digest=bare, status=200, more=', "offset": 9'),
             capture(3, digest="sha256:" + "0" * 64),
             capture(4, mime="warc/revisit"),
             capture(5, status='""'),
@@ -74,8 +80,10 @@ def test_captures_with_a_sha1_digest_are_found(tmp_path, caplog):
         ]
     )
     index.write_bytes(gzip.compress(text[:300].encode()) + gzip.compress(text[300:].encode()))
-    expected = {number: FirstCopy(f"http://b.test/{number}", TIME) for number in (1, 2)}
-    assert found_in(earlier(tmp_path, index)) == expected
+    assert found_in(earlier(tmp_path, index)) == {
+        1: FirstCopy("http://b.test/1", TIME, "a b.warc.gz", 7, 8),
+        2: FirstCopy("http://b.test/2", TIME, None, 9),
+    }
     assert f"{index}: 2 captures; 7 other lines, without" in caplog.text
 
 
@@ -84,8 +92,7 @@ def test_jobs_and_hives_are_found_and_a_change_is_seen(tmp_path):
     table_of(tmp_path / "hive/drones/0", 3)
     table_of(tmp_path / "hive/drones/1", 4)
     sources = tmp_path / "job", tmp_path / "hive"
-    expected = {n: FirstCopy(f"http://a.test/{n}", TIME + 0.123456) for n in (1, 2, 3, 4)}
-    assert found_in(earlier(tmp_path, *sources)) == expected
+    assert found_in(earlier(tmp_path, *sources)) == {n: first_copy(n) for n in (1, 2, 3, 4)}
     table_of(tmp_path / "hive/drones/1", 5)
     assert [*found_in(earlier(tmp_path, *sources))] == [1, 2, 3, 4, 5]
     assert len([*(tmp_path / "warc").glob("*.sqlite")]) == 1
@@ -93,12 +100,28 @@ def test_jobs_and_hives_are_found_and_a_change_is_seen(tmp_path):
     assert [*found_in(earlier(tmp_path, *sources))] == [1, 3, 4, 5]
 
 
+def test_table_of_the_first_version_is_found(tmp_path):
+    (tmp_path / "job/warc").mkdir(parents=True)
+    with closing(sqlite3.connect(tmp_path / "job/warc/payloads.sqlite")) as table, table:
+        table.execute("CREATE TABLE payloads (key INTEGER PRIMARY KEY, rest BLOB, at REAL, url)")
+        table.execute("INSERT INTO payloads VALUES (?, ?, 7, 'http://a.test/1')", split(sha1(1)))
+        table.execute("PRAGMA user_version = 1")
+    expected = {1: FirstCopy("http://a.test/1", 7)}
+    assert found_in(earlier(tmp_path, tmp_path / "job")) == expected
+    # The job goes on with it.
+    table_of(tmp_path / "job", 2)
+    assert found_in(earlier(tmp_path, tmp_path / "job")) == expected | {2: first_copy(2)}
+
+
 def test_whole_documents_become_revisit_records_with_their_dom(tmp_path):
-    (tmp_path / "old.cdxj").write_text("".join(map(capture, range(6))))
+    more = ', "filename": "old.warc.gz", "offset": "7", "length": "8"'
+    lines = (capture(number, more=more) for number in range(6))
+    (tmp_path / "old.cdxj").write_text("".join(lines))
     payloads = earlier(tmp_path, tmp_path / "old.cdxj")
+    known = page(0)
     path = warc_of(
         tmp_path,
-        page(0),
+        known,
         page(1, rendered="<p>shown"),
         page(2, truncated="length"),
         (page(3), ROBOTS),
@@ -116,6 +139,7 @@ def test_whole_documents_become_revisit_records_with_their_dom(tmp_path):
     assert fields["WARC-Refers-To-Date"] == "2020-01-02T03:04:05.000000Z"
     assert fields["WARC-Payload-Digest"] == labelled_digest(sha1(0))
     assert fields["WARC-Profile"].endswith("/identical-payload-digest")
+    assert known.warc_record == (fields["WARC-Record-ID"], "old.warc.gz", 7, 8)
 
 
 @pytest.mark.parametrize(

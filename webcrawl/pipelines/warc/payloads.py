@@ -1,4 +1,4 @@
-"""Records under which URL, and when, the first copy of each payload was stored.
+"""Records under which URL, when, and where the first copy of each payload was stored.
 
 A known document that is found under another URL becomes a revisit record that refers to the first
 copy. A payload that is missing in the table is simply stored in full again. The table may therefore
@@ -10,11 +10,15 @@ again.
 
 Format, ``payloads.sqlite`` (with its ``-wal`` and ``-shm`` next to it)::
 
-    PRAGMA user_version = 1
-    payloads(key INTEGER PRIMARY KEY, rest BLOB, at REAL, url TEXT)
+    PRAGMA user_version = 2
+    payloads(key INTEGER PRIMARY KEY, rest BLOB, url TEXT, at REAL, file, offset, length)
+    files(path TEXT UNIQUE)
+    captures    view of both, with the path of the file; rows are added through it
 
 *key* is the first eight bytes of the payload's SHA-1, as a signed number, and *rest* has its other
-bytes. *at* is in epoch seconds.
+bytes. *at* is in epoch seconds. *file* is the number of a row of files; it is NULL, like *offset*
+and *length*, if that is not known: in rows of version 1, which had no files, and in a table of
+earlier crawls (earlier.py) that do not say it.
 """
 
 from __future__ import annotations
@@ -36,14 +40,39 @@ logger = logging.getLogger(__name__)
 
 FILE = "payloads.sqlite"
 
-_VERSION = 1
+_VERSION = 2
 _PAGE_BYTES = 4096
 _CACHE_KIB = 8192  # the inner pages of 20 million rows
-_FIND = "SELECT url, at FROM payloads WHERE key = ? AND rest = ?"
-ADD = "INSERT OR REPLACE INTO payloads (key, rest, at, url) VALUES (?, ?, ?, ?)"
-CREATE = (
-    "CREATE TABLE IF NOT EXISTS payloads (key INTEGER PRIMARY KEY, rest BLOB, at REAL, url TEXT)"
-)
+_FIND = "SELECT url, at, path, offset, length FROM captures WHERE key = ? AND rest = ?"
+ADD = "INSERT INTO captures VALUES (?, ?, ?, ?, ?, ?, ?)"
+CREATE = """
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS payloads (
+    key INTEGER PRIMARY KEY, rest BLOB, url TEXT, at REAL, file INTEGER, offset INTEGER,
+    length INTEGER
+);
+CREATE TABLE IF NOT EXISTS files (path TEXT UNIQUE);
+CREATE VIEW IF NOT EXISTS captures AS
+    SELECT key, rest, url, at, path, offset, length
+    FROM payloads LEFT JOIN files ON files.rowid = file;
+CREATE TRIGGER IF NOT EXISTS add_capture INSTEAD OF INSERT ON captures BEGIN
+    INSERT OR IGNORE INTO files SELECT new.path WHERE new.path IS NOT NULL;
+    INSERT OR REPLACE INTO payloads (key, rest, url, at, file, offset, length) VALUES (
+        new.key, new.rest, new.url, new.at, (SELECT rowid FROM files WHERE path = new.path),
+        new.offset, new.length
+    );
+END;
+PRAGMA user_version = 2;
+COMMIT;
+"""
+_ADD_COLUMNS = """
+BEGIN IMMEDIATE;
+ALTER TABLE payloads ADD COLUMN file INTEGER;
+ALTER TABLE payloads ADD COLUMN offset INTEGER;
+ALTER TABLE payloads ADD COLUMN length INTEGER;
+PRAGMA user_version = 2;
+COMMIT;
+"""
 _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
@@ -59,10 +88,16 @@ _TEMPORARY = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQ
 
 
 class FirstCopy(NamedTuple):
-    """Where a payload is stored: in the record of *url* with the date *at* (epoch seconds)."""
+    """Where a payload is stored: in the record of *url* with the date *at* (epoch seconds).
+
+    *path*, *offset* and *length* say where the record is, as in StoredRecord, if that is known.
+    """
 
     url: str
     at: float
+    path: str | None = None
+    offset: int | None = None
+    length: int | None = None
 
 
 class StoredPayloads:
@@ -143,7 +178,7 @@ class StoredPayloads:
                 while needed_bytes > 0:
                     removed = table.execute(_MAKE_ROOM, (key,)).fetchall()
                     needed_bytes -= removed[0][0] + _ROW_BYTES if removed else needed_bytes
-                table.execute(ADD, (key, other_bytes, first.at, first.url))
+                table.execute(ADD, (key, other_bytes, *first))
             table.execute("COMMIT")
 
         self._run_query(write)
@@ -164,13 +199,12 @@ class StoredPayloads:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version not in (0, _VERSION):
+        if version == 1:
+            connection.executescript(_ADD_COLUMNS)
+        elif version not in (0, _VERSION):
             raise sqlite3.DatabaseError(f"version {version}")
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(CREATE)
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-        connection.execute("COMMIT")
-        connection.execute("SELECT key, rest, at, url FROM payloads LIMIT 1").fetchone()
+        connection.executescript(CREATE)
+        connection.execute("SELECT * FROM captures LIMIT 1").fetchone()
 
     def _disconnect(self) -> None:
         if self._connection is not None:

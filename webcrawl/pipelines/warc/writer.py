@@ -149,7 +149,7 @@ class WarcWriter:
     def add(self, page: Page, why: str = "") -> None:
         """Append the records of *page*; ``flush`` hands them to the operating system.
 
-        Sets ``page.warc_record``, unless the document is in another record.
+        Sets ``page.warc_record``. If the document is in another record, that is where it is.
 
         If *page* does not go through the processing modules, *why* is the reason. Raises
         WarcWriteError if records cannot be written; the file then ends where it ended before.
@@ -199,18 +199,22 @@ class WarcWriter:
             gzip_members = build_members()  # again, because they name the file's first record
         elif self._pending_bytes + length > _MAX_PENDING_BYTES:
             self._write_pending()
-        page.warc_record = None
-        if first_copy is None and page.is_document:
-            path = str(self._files.complete_path(self._path))
-            offset = self._size + self._pending_bytes
-            page.warc_record = StoredRecord(document_id, path, offset, len(gzip_members[0]))
+        path = str(self._files.complete_path(self._path))
+        copy = FirstCopy(
+            *(page.url, page.fetched_at, path, self._size + self._pending_bytes),
+            length=len(gzip_members[0]),
+        )
         self._pending += gzip_members
         self._pending_bytes += sum(map(len, gzip_members))
 
         if first_copy is not None:
             self.written.revisits += 1
+            copy = first_copy
         elif response is not None and is_comparable and self._payloads:
-            self._payloads.add(response.sha1, FirstCopy(page.url, page.fetched_at))
+            self._payloads.add(response.sha1, copy)
+        page.warc_record = None
+        if page.is_document:
+            page.warc_record = StoredRecord(document_id, copy.path, copy.offset, copy.length)
 
     def flush(self) -> None:
         """Hand all pages added since the last ``flush`` to the operating system, in one write.
