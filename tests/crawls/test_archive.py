@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import zipfile
 import pytest
 import warm
 from crawling import crawl_of_urls, damage_in, finish, stats_of
+from fastwarc.warc import ArchiveIterator
 from http_site import HttpSite, serving
 from pywb_server import BIN, pywb_of
 from s3_server import s3_options, s3_server
@@ -43,6 +45,9 @@ SENT = {
 }
 
 FAST = {"POLITENESS_MIN_DELAY": 0.01, "POLITENESS_DELAY_FACTOR": 0}
+DATASET = json.dumps(
+    {"webcrawl.pipelines.warc.WarcPipeline": 1, "webcrawl.pipelines.text.TextDataset": 2}
+)
 #: Where the WARC files are, beneath the directory of the crawl.
 STORED = "s3/bucket/crawl"
 
@@ -126,6 +131,15 @@ def test_pywb_replays_every_answer_byte_for_byte(crawled, tmp_path):
         check_replay(pywb, answers, url)
 
 
+def document_in(directory, row, url):
+    """Return what the site at *url* sent for the record that *row* of a dataset names."""
+    (path,) = directory.rglob(row["file_path"])
+    start, length = row["warc_offset"], row["warc_length"]
+    (record,) = ArchiveIterator(io.BytesIO(path.read_bytes()[start : start + length]))
+    assert record.headers["WARC-Type"] == "response"
+    return SENT[record.headers["WARC-Target-URI"].removeprefix(url)]
+
+
 def check_replay(pywb, answers, url):
     """Check that *pywb* shows the records *answers* as the site at *url* sent them."""
     for one in answers:
@@ -140,12 +154,13 @@ def check_replay(pywb, answers, url):
 
 
 def test_pywb_replays_a_crawl_whose_documents_are_in_an_earlier_one(crawled, tmp_path):
-    directory, _ = crawled
+    directory, url = crawled
     index = tmp_path / "crawl.cdxj.gz"
     index.write_bytes(packed(directory / "crawl.wacz")["indexes/index.cdx.gz"])
     site = HttpSite(lambda request: SENT[request.path])
     with serving(site):
-        finish(crawl_of_urls(tmp_path, f"{site.url}/", WARC_DEDUP_FROM=index, **FAST))
+        settings = {**FAST, "WARC_DEDUP_FROM": index, "TEXT_FORMAT": "jsonl"}
+        finish(crawl_of_urls(tmp_path, f"{site.url}/", ITEM_PIPELINES=DATASET, **settings))
     (path,) = warc_files([tmp_path / "job"])
     answers = [one for one in records(path) if one.kind in {"response", "revisit"}]
     kinds = {one.headers["WARC-Target-URI"].removeprefix(site.url): one.kind for one in answers}
@@ -154,6 +169,11 @@ def test_pywb_replays_a_crawl_whose_documents_are_in_an_earlier_one(crawled, tmp
     assert stats_of(tmp_path / "job")["warc/revisits"] == len(SENT) - len(whole)
     assert path.stat().st_size < 50_000
     assert complaints(path) == {}
+    rows = (tmp_path / "job/text/text.jsonl").read_text().splitlines()
+    assert len(rows) >= 4
+    for row in map(json.loads, rows):
+        sent = SENT[row["url"].removeprefix(site.url)]
+        assert document_in(directory / STORED, row, url) == sent
 
     first = (directory / "crawl.wacz").read_bytes()
     (tmp_path / "crawl.wacz").write_bytes(first)
