@@ -179,6 +179,9 @@ def test_a_drone_that_cannot_start_is_named_with_its_reason(daemons, hosts, star
     assert code == 1
     for text in told.values():
         assert "ended immediately: Cannot read the seeds in mine.txt: No such file" in text
+    # The command waits for one of them; the other would wait for Redis, which ends before scrapyd.
+    for name in ("lost-1", "lost-2"):
+        daemons[1].wait_for_end(name)
 
 
 def test_a_wrong_password_is_named(daemons, hosts):
