@@ -20,11 +20,14 @@ from webcrawl.hive.launch.scrapyd_api import Machine
 
 PASSWORD = "p@ss/w:rd"
 
+# Each drone is a process that imports Scrapy itself: `hive up` took two minutes beside other work.
+pytestmark = pytest.mark.timeout(900)
+
 
 def hive(*arguments, **options):
     """Its exit code, and the text of each machine by the machine's name."""
     command = [sys.executable, "-m", "scrapy", "hive", *map(str, arguments)]
-    done = warm.run(command, stderr=subprocess.STDOUT, timeout=120, **options)
+    done = warm.run(command, stderr=subprocess.STDOUT, timeout=300, **options)
     assert PASSWORD not in done.stdout
     return done.returncode, dict(line.split("  ", 1) for line in done.stdout.splitlines())
 
