@@ -20,11 +20,14 @@ from webcrawl.hive.launch.scrapyd_api import Machine
 
 PASSWORD = "p@ss/w:rd"
 
+# Each drone is a process that imports Scrapy itself: `hive up` took two minutes beside other work.
+pytestmark = pytest.mark.timeout(900)
+
 
 def hive(*arguments, **options):
     """Its exit code, and the text of each machine by the machine's name."""
     command = [sys.executable, "-m", "scrapy", "hive", *map(str, arguments)]
-    done = warm.run(command, stderr=subprocess.STDOUT, timeout=120, **options)
+    done = warm.run(command, stderr=subprocess.STDOUT, timeout=300, **options)
     assert PASSWORD not in done.stdout
     return done.returncode, dict(line.split("  ", 1) for line in done.stdout.splitlines())
 
@@ -179,6 +182,9 @@ def test_a_drone_that_cannot_start_is_named_with_its_reason(daemons, hosts, star
     assert code == 1
     for text in told.values():
         assert "ended immediately: Cannot read the seeds in mine.txt: No such file" in text
+    # The command waits for one of them; the other would wait for Redis, which ends before scrapyd.
+    for name in ("lost-1", "lost-2"):
+        daemons[1].wait_for_end(name)
 
 
 def test_a_wrong_password_is_named(daemons, hosts):

@@ -113,6 +113,28 @@ async def test_what_a_living_drone_does_not_enter_in_a_new_redis_is_taken(tmp_pa
             assert [*a.shards] == adopted
 
 
+async def test_a_shard_that_is_lost_during_its_publication_is_not_acknowledged(
+    tmp_path, server, monkeypatch
+):
+    async with drone(tmp_path, server.url, shards=2) as a:
+        await a.work()
+        holding, loop = a.parts.holding, asyncio.get_running_loop()
+
+        async def lose():
+            a.exchange.abandon([0])
+            holding.leases[0] = 7  # claimed again, not yet adopted
+
+        def publish(_, path, *, shard, **__):
+            if shard == 1:
+                asyncio.run_coroutine_threadsafe(lose(), loop).result()
+            return 5
+
+        monkeypatch.setattr(CheckpointStore, "publish", publish)
+        await Publication(a.parts).publish()
+        beat = await a.membership.beat(Report())
+        assert beat.acknowledged == {1: (holding.leases[1], 5)}
+
+
 async def adopted_by_a(directory, url, *, is_paused):
     """The shards that a drone adopts, which is paused or not while it brings the only one."""
     brings, goes_on = asyncio.Event(), asyncio.Event()
@@ -175,8 +197,14 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
         membership=membership,
         store=store,
         shard_of=lambda number: SimpleNamespace(
-            number=number, join=lambda *_: None, is_idle=True, is_abandoned=False
+            number=number,
+            name=f"{number:02d}",
+            join=lambda *_: None,
+            is_idle=True,
+            is_abandoned=False,
+            hosts=SimpleNamespace(records=SimpleNamespace(database=None)),
         ),
+        receiver=SimpleNamespace(incarnation=""),
         live_seeds=SimpleNamespace(begin=lambda: None),
         sender=SimpleNamespace(forget=lambda: None),
         job=SimpleNamespace(path=directory / drone),
@@ -190,7 +218,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
         process=SimpleNamespace(
             intake=SimpleNamespace(enqueue_early=lambda: None),
             checkpoints=SimpleNamespace(start=lambda: None),
-            stop=SimpleNamespace(is_ending=False),
+            stop=SimpleNamespace(is_ending=False, is_over=False),
         ),
     )
     if shards:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DISTINCT_LINKS = 36  # of a page of this web, of 56 in the mean
 SIZES = [1 << power for power in range(4, 16)]
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def hit_rates(edges, hosts, policies):
     ]
     subprocess.run(script, check=True)
     words = ["--policies", policies, "--sizes", "2^4..2^15", "--csv", file]
-    printed("cachelab", trace, *words)
+    printed("cachelab", trace, *words, timeout=900)
     rates = defaultdict(dict)
     with file.open() as lines:
         for row in csv.DictReader(lines):

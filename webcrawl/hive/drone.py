@@ -336,7 +336,8 @@ class Drone:
         try:
             await self._hive.membership.order(**orders)
         except UNREACHABLE as error:
-            logger.warning("Orders to the other drones cannot be sent: %s", error)
+            message = "Orders to the other drones cannot be sent: %s"
+            logger.warning(message, str(error) or type(error).__name__)
 
     async def _do_queen_duties(self, beat: Beat) -> None:
         """Divide shards, order checkpoints and detect the end, as the queen's duties (queen.py)."""

@@ -52,7 +52,7 @@ class Publication:
 
         A failure is only logged, because the next checkpoint repeats the upload.
         """
-        published: dict[int, int] = {}
+        published: dict[int, tuple[int, int]] = {}
         # Shards whose outboxes may hold Requests come first: see ``Outbox.has_requests``.
         for has_requests in (True, False):
             outboxes = self._holding.outboxes.items()
@@ -62,8 +62,8 @@ class Publication:
                 break  # pages of the other shards may have left their Requests in these outboxes
         await self._acknowledge(published)
 
-    async def _publish(self, number: int, published: dict[int, int]) -> None:
-        """Upload shard *number*, and add the checkpoint's sequence number to *published*."""
+    async def _publish(self, number: int, published: dict[int, tuple[int, int]]) -> None:
+        """Upload shard *number*, and add its token and the sequence number to *published*."""
         stop, holding = self._hive.process.stop, self._holding
         # Read before the first await, so that a checkpoint prepared earlier does not count.
         is_released = number in self._releasing or stop.is_over
@@ -76,12 +76,13 @@ class Publication:
             if not (path / "CURRENT").exists():
                 return  # the shard was adopted while the checkpoint was made
 
+            token = holding.leases[number]
             try:
                 sequence = await asyncio.to_thread(
                     self._hive.store.publish,
                     path,
                     shard=number,
-                    token=holding.leases[number],
+                    token=token,
                     drone=self._hive.name,
                     released=is_released,
                     hosts=shard.hosts.records.database,
@@ -98,25 +99,32 @@ class Publication:
                     "Checkpoint not uploaded to HIVE_STORE; the next one will retry: %s", error
                 )
                 return
-        published[number] = sequence
+        published[number] = token, sequence
         if is_released:
             self._released.add(number)
 
-    async def _acknowledge(self, published: dict[int, int]) -> None:
+    async def _acknowledge(self, published: dict[int, tuple[int, int]]) -> None:
         """Tell the hive which stream entries the *published* checkpoints cover.
 
-        *published* has the sequence number of each shard's checkpoint.
+        *published* has the token and the sequence number of each shard's checkpoint. Shards that
+        were lost during the upload are skipped, even if this drone has claimed them again.
         """
         hive, holding = self._hive, self._holding
-        if not (published and holding.is_redis_up):
+        sequences = {
+            number: sequence
+            for number, (token, sequence) in published.items()
+            if holding.leases.get(number) == token
+        }
+        if not (sequences and holding.is_redis_up):
             return
         incarnation = hive.receiver.incarnation
         positions = {
-            number: holding.inboxes[number].saved_position(incarnation) for number in published
+            number: holding.inboxes[number].saved_position(incarnation) for number in sequences
         }
         try:
-            await hive.membership.acknowledge(positions, holding.leases, published)
-            if 0 in published:
+            await hive.membership.acknowledge(positions, holding.leases, sequences)
+            if 0 in sequences:
                 await hive.live_seeds.published()
         except UNREACHABLE as error:
-            logger.warning("Delivered links stay in Redis until the next checkpoint: %s", error)
+            message = "Delivered links stay in Redis until the next checkpoint: %s"
+            logger.warning(message, str(error) or type(error).__name__)

@@ -14,13 +14,14 @@ from text_tables import each
 
 from webcrawl.hive.store.store import CheckpointStore
 
+long = [pytest.mark.long, pytest.mark.timeout(1800)]
 # Every change of the disk, or some of them.
-steps = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
+steps = pytest.mark.parametrize("step", [7, pytest.param(1, marks=long)])
 ENDS = [
     ("kill", "links"),
     ("power", "copies"),
-    pytest.param("kill", "copies", marks=pytest.mark.long),
-    pytest.param("power", "links", marks=pytest.mark.long),
+    pytest.param("kill", "copies", marks=long),
+    pytest.param("power", "links", marks=long),
 ]
 
 

@@ -17,9 +17,9 @@ from published_shard import (
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.hive.store.upload import SupersededError
 
-long = pytest.mark.long
+long = [pytest.mark.long, pytest.mark.timeout(1800)]
 kinds = pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[long] * (kind != "links")) for kind in KINDS]
+    "kind", [pytest.param(kind, marks=long * (kind != "links")) for kind in KINDS]
 )
 # At every step, or at some of them.
 steps = pytest.mark.parametrize("step", [7, pytest.param(1, marks=long)])

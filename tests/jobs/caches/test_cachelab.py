@@ -31,6 +31,9 @@ with pytest.MonkeyPatch.context() as patch:
     )
 
 UNCOMPILED = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+# Compiling takes 13 s of CPU, and took three minutes beside other work at a lower priority.
+COMPILE_SECS = 800
+COMPILED = pytest.param(True, marks=[pytest.mark.long, pytest.mark.timeout(COMPILE_SECS + 100)])
 CLASSES = {
     "clock": lambda size, _: ClockCache(size=size),
     "lru": lambda size, _: LruCache(size=size),
@@ -149,7 +152,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("compiled", [False, COMPILED])
 def test_the_command_measures_all_requests_and_those_that_leave(tmp_path, compiled):
     rng = random.Random(5)
     fps = [rng.getrandbits(64) for _ in range(150)]
@@ -160,7 +163,7 @@ def test_the_command_measures_all_requests_and_those_that_leave(tmp_path, compil
     trace.add(fps, leave, 0.0)
     trace.close()
     file = tmp_path / "hits.csv"
-    options = {} if compiled else {"env": UNCOMPILED}
+    options = {"timeout": COMPILE_SECS} if compiled else {"env": UNCOMPILED}
     arguments = ["--sizes", "2^2..2^3,99", "--csv", file]
     arguments += ["--figures", tmp_path / "figures"] * compiled
     said = printed("cachelab", trace.path, *arguments, **options)

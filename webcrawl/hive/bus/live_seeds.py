@@ -256,7 +256,8 @@ class LiveSeeds:
                 await self._client.execute_command("HDEL", self._taken_key, *sorted(finished))
             except UNREACHABLE as error:
                 self._older |= finished
-                logger.warning("Live seeds are kept until the next checkpoint: %s", error)
+                message = "Live seeds are kept until the next checkpoint: %s"
+                logger.warning(message, str(error) or type(error).__name__)
 
     async def _read(self) -> bool:
         """Read the next batch, and return whether there may be another."""
