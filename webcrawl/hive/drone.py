@@ -38,6 +38,7 @@ from webcrawl.hive.membership.connection import (
     close,
     is_cancelled,
     no_answer,
+    reason_of,
 )
 from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, Report, drone_name
@@ -196,7 +197,8 @@ class Drone:
             await membership.release(self._holding.leases)
             await membership.leave()
         except UNREACHABLE as error:
-            logger.warning("The hive must wait until this drone's leases expire: %s", error)
+            message = "The hive must wait until this drone's leases expire: %s"
+            logger.warning(message, reason_of(error))
         if not self._holding.is_redis_up:
             await self._leave_store()
         await close(self._hive.client)
@@ -271,7 +273,7 @@ class Drone:
             if holding.is_redis_up:
                 holding.is_redis_up = False
                 message = "Redis cannot be reached; links to other processes wait on disk: %s"
-                logger.warning(message, str(error) or type(error).__name__)
+                logger.warning(message, reason_of(error))
             return
 
         if not holding.is_redis_up:
@@ -313,7 +315,7 @@ class Drone:
             try:
                 await self._exchange.work(beat, is_ending=self._is_ending)
             except UNREACHABLE as error:
-                logger.warning("Shards cannot be exchanged: %s", str(error) or type(error).__name__)
+                logger.warning("Shards cannot be exchanged: %s", reason_of(error))
 
     # --- checkpoints
 
@@ -336,8 +338,7 @@ class Drone:
         try:
             await self._hive.membership.order(**orders)
         except UNREACHABLE as error:
-            message = "Orders to the other drones cannot be sent: %s"
-            logger.warning(message, str(error) or type(error).__name__)
+            logger.warning("Orders to the other drones cannot be sent: %s", reason_of(error))
 
     async def _do_queen_duties(self, beat: Beat) -> None:
         """Divide shards, order checkpoints and detect the end, as the queen's duties (queen.py)."""

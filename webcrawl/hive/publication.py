@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.state_directory import shard_path
-from webcrawl.hive.membership.connection import UNREACHABLE
+from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
 from webcrawl.hive.store.upload import SupersededError
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -127,4 +127,4 @@ class Publication:
                 await hive.live_seeds.published()
         except UNREACHABLE as error:
             message = "Delivered links stay in Redis until the next checkpoint: %s"
-            logger.warning(message, str(error) or type(error).__name__)
+            logger.warning(message, reason_of(error))

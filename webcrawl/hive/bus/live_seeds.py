@@ -34,7 +34,7 @@ from webcrawl.configuration.values import flag, whole
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, is_cancelled
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, is_cancelled, reason_of
 from webcrawl.randomness import random_hex
 from webcrawl.revisit.history import history_of
 from webcrawl.urls import SCHEMES, normalize
@@ -239,7 +239,8 @@ class LiveSeeds:
                     self._has_read_taken = False
                     pause = _FAILURE_PAUSES * self._poll
                     if not is_down:
-                        logger.warning("Live seeds of %s cannot be read: %s", self._key, error)
+                        message = "Live seeds of %s cannot be read: %s"
+                        logger.warning(message, self._key, reason_of(error))
                     is_down = True
             await asyncio.sleep(pause)
 
@@ -257,7 +258,7 @@ class LiveSeeds:
             except UNREACHABLE as error:
                 self._older |= finished
                 message = "Live seeds are kept until the next checkpoint: %s"
-                logger.warning(message, str(error) or type(error).__name__)
+                logger.warning(message, reason_of(error))
 
     async def _read(self) -> bool:
         """Read the next batch, and return whether there may be another."""

@@ -26,7 +26,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from redis.asyncio import RedisCluster
 
 from webcrawl.clock import now
-from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClient, is_cancelled
+from webcrawl.hive.membership.connection import (
+    UNREACHABLE,
+    BackOff,
+    RedisClient,
+    is_cancelled,
+    reason_of,
+)
 from webcrawl.storage.record_log import CorruptRecordError, pack_many
 
 if TYPE_CHECKING:
@@ -156,7 +162,7 @@ class Sender:
                 if not self._failing_since:
                     self._failing_since = now()
                     message = "Redis cannot be used, so links to other processes wait on disk: %s"
-                    logger.warning(message, str(error) or type(error).__name__)
+                    logger.warning(message, reason_of(error))
                 await back_off.wait()
                 continue
 

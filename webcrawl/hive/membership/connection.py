@@ -128,11 +128,15 @@ async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
         )
 
 
+def reason_of(error: Exception) -> str:
+    """Return the text of *error*, or its type, as that of a timeout is empty."""
+    return str(error) or type(error).__name__
+
+
 def no_answer(error: Exception) -> FatalError:
     """Return a FatalError which says that Redis does not answer, from *error* (UNREACHABLE)."""
-    reason = str(error) or type(error).__name__
     return FatalError(
-        f"Redis at REDIS_URL does not answer ({reason}): start it, or correct the URL."
+        f"Redis at REDIS_URL does not answer ({reason_of(error)}): start it, or correct the URL."
     )
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, close
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, close, reason_of
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class LeaseKeeper:
         try:
             had_lease = await self.membership.renew()
         except UNREACHABLE as error:
-            await self._renew_in_store(str(error) or type(error).__name__)
+            await self._renew_in_store(reason_of(error))
             return
         self._failure = "" if had_lease else "Redis has lost it"
         if had_lease:
