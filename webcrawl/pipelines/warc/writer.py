@@ -126,6 +126,7 @@ class WarcWriter:
         self._flush_error: WarcWriteError | None = None
         self._fd = -1
         self._path = directory
+        self._final_path = ""
         self._size = 0
         self._began_at = 0.0
         # The error because of which a file could not be completed; the next ``open`` recovers it.
@@ -199,9 +200,8 @@ class WarcWriter:
             gzip_members = build_members()  # again, because they name the file's first record
         elif self._pending_bytes + length > _MAX_PENDING_BYTES:
             self._write_pending()
-        path = str(self._files.complete_path(self._path))
         copy = FirstCopy(
-            *(page.url, page.fetched_at, path, self._size + self._pending_bytes),
+            *(page.url, page.fetched_at, self._final_path, self._size + self._pending_bytes),
             length=len(gzip_members[0]),
         )
         self._pending += gzip_members
@@ -274,10 +274,12 @@ class WarcWriter:
             raise WarcWriteError(self._path, error) from error
         with self._fd_lock:
             self._fd, self._path, self._size = fd, path, 0
+        final_path = self._files.complete_path(path)
+        self._final_path = str(final_path)
         self._began_at = self._clock()
         self._warcinfo_id = new_record_id()
         record = warcinfo_record(
-            filename=self._files.complete_path(path).name,
+            filename=final_path.name,
             at=self._began_at,
             fields=self._warcinfo,
             record_id=self._warcinfo_id,
