@@ -105,7 +105,7 @@ def test_pages_are_searched_and_found_pages_are_paged(monitor):
     query = urlencode({"q": f'"{phrase}"'})
     found = monitor.page(f"/search?{query}")
     assert hit["url"] in found.xpath("//li//a/@href")
-    assert {one.text[0] for one in found.xpath("//mark")} <= {*phrase}
+    assert found.xpath("//li//mark")
     assert monitor.page("/").xpath("//form[@action='search']")
     for path in ("/api/search", "/api/search?q=x&limit=101", "/search?q=x&offset=-1"):
         assert monitor.status("GET", path) == 400, path

@@ -28,6 +28,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
 from webcrawl.storage.atomic import make_directory
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class FirstCopy(NamedTuple):
     """
 
     url: str
-    at: float
+    at: Seconds
     path: str | None = None
     offset: int | None = None
     length: int | None = None
