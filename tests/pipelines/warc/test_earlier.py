@@ -76,6 +76,7 @@ def test_captures_with_a_sha1_digest_are_found(tmp_path, caplog):
             capture(6, url="http://b.test/a b"),
             "x" * 100_000 + "\n",
             capture(7).replace("20200102030405", "2020"),
+            capture(9, more=f', "offset": {1 << 64}'),
             capture(8)[:-5],
         ]
     )
@@ -84,7 +85,7 @@ def test_captures_with_a_sha1_digest_are_found(tmp_path, caplog):
         1: FirstCopy("http://b.test/1", TIME, "a b.warc.gz", 7, 8),
         2: FirstCopy("http://b.test/2", TIME, None, 9),
     }
-    assert f"{index}: 2 captures; 7 other lines, without" in caplog.text
+    assert f"{index}: 2 captures; 8 other lines, without" in caplog.text
 
 
 def test_jobs_and_hives_are_found_and_a_change_is_seen(tmp_path):

@@ -29,7 +29,7 @@ import msgspec
 import xxhash
 from isal import igzip
 
-from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.configuration.decoding import Count, UndecodableError, json_decoder
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.warc.payloads import ADD, CREATE, FILE, FirstCopy, split
 from webcrawl.storage.atomic import replacing
@@ -58,8 +58,8 @@ class _Capture(msgspec.Struct):
     status: str | int = ""
     mime: str = ""
     filename: str | None = None
-    offset: int | None = None
-    length: int | None = None
+    offset: Count | None = None
+    length: Count | None = None
 
 
 _Row: TypeAlias = tuple[int, bytes, FirstCopy]
