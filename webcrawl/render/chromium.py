@@ -87,6 +87,7 @@ _SENT = re.compile(
 # A page can evade this, but gains nothing by it, because it has no network.
 _REPORTER = """
 (report => {
+  // The first *allowed* calls work. They are reported, too, unless *silent*.
   const wrap = (name, allowed, silent) => {
     const Real = self[name];
     const construct = (_, values, target) => {
