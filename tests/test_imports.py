@@ -54,6 +54,8 @@ WITHOUT_SCRAPY = words("""
 """)
 # It makes traps of settings.
 WITH_SETTINGS = {"hosts.budgets.traps.keeper"}
+# What runs between a lease and the socket, and what writes to disks, the store and Redis.
+WITHOUT_ASSERTS = {*words("crawl frontier hive hosts net scheduler seen storage")}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ONLY_DOCSTRINGS = words("""
     crawl hosts jobs jobs.audit jobs.check jobs.inspect jobs.pagerank jobs.purge jobs.queue
@@ -278,6 +280,12 @@ def test_only_what_asks_a_crawl_from_outside_imports_jobs():
         "monitor.site",
         "monitor.watch",
     }
+
+
+def test_no_assert_guards_a_contact_a_write_or_a_lease():
+    """Under ``python -O`` it would guard nothing."""
+    others = {module.room for module in modules()} - WITHOUT_ASSERTS
+    assert places(lambda node: isinstance(node, ast.Assert), words="assert", exempt=others) == []
 
 
 def test_packages_of_many_rooms_are_a_docstring_and_no_more():

@@ -121,8 +121,7 @@ class Intake:
         another URL, is unchanged since the last visit, or is a wall. If its links take long to
         find, the Page is yielded after all of them were submitted.
         """
-        assert response.request is not None
-        fetch: Fetch = response.request.meta["fetch"]
+        fetch: Fetch = response.meta["fetch"]
         if fetch.is_walled:
             return []
         page = page_of(response, fetch, schemes=self._page_links.schemes)

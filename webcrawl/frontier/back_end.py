@@ -408,9 +408,10 @@ class BackEnd:
 
     def begin(self, queue: BackQueue, now: float) -> None:
         """Start a contact *now*: take *queue*, the first in line, out of the line."""
-        assert queue.ready_at <= now, f"{queue.host} handed out {queue.ready_at - now} s early"
-        first = self._ready.popleft()
-        assert first is queue, f"{queue.host} is not the first in line"
+        if queue.ready_at > now:
+            raise RuntimeError(f"{queue.host} handed out {queue.ready_at - now} s early")
+        if self._ready.popleft() is not queue:
+            raise RuntimeError(f"{queue.host} is not the first in line")
         queue.state = QueueState.IN_PROCESS
         queue.contact = now
         queue.journaled = 0

@@ -126,9 +126,7 @@ class BackQueue:
 
         if self.items:
             return self.items.pop(0)
-        fifo = self.overflow or self.last
-        assert fifo is not None, f"the queue of {self.host} is empty"
-        return fifo.pop()
+        return (self.overflow or self.last).pop()  # type: ignore[union-attr]  # it is not empty
 
     def take_drained(self) -> DiskFifo | None:
         """Detach and return one of the queues on disk that is now empty; None if there is none."""

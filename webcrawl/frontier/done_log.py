@@ -26,7 +26,7 @@ after a snapshot was made and before it was published.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -159,9 +159,9 @@ class DoneLog:
 
     def write(self, *records: Record) -> None:
         """Write the waiting records, then *records*. If OSError is raised, the log is unchanged."""
-        assert self._log is not None, "the done log is not open"
+        log: Any = self._log
         if batch := [*self._waiting, *records]:
-            self._log.append(_encode(batch))
+            log.append(_encode(batch))
             self._waiting.clear()
 
     def release(self, release: Release, *, at_once: bool) -> None:

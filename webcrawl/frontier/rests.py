@@ -34,7 +34,6 @@ _SPILLED_SHARE = 16
 # A rest in the store, little-endian: ready_at (epoch seconds), seconds until then from the moment
 # it was put there, and min_rest.
 _REST = struct.Struct("<ddd")
-assert _REST.size == 24
 
 
 def stored_rest(data: bytes) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -216,8 +216,8 @@ class DiskSet:
 
     def _start_merge(self, sealed: _Sealed) -> None:
         """Merge the buffer of *sealed* with all runs, in the worker."""
-        buffer, runs = sealed.buffer, self._runs
-        assert buffer is not None
+        buffer: Any = sealed.buffer
+        runs = self._runs
         path, clock = self._levels.next_file(), self._clock
         self._background.start(
             lambda: merge(buffer, runs, path, clock),

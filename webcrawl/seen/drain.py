@@ -114,8 +114,7 @@ class LogSection:
 
     def _read(self) -> bool:
         """Read the next record; return False at the end of the section."""
-        assert self._records is not None
-        frame = next(self._records, None)
+        frame = next(self._records, None)  # type: ignore[arg-type]  # they are open
         if frame is None:
             return False
 

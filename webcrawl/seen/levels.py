@@ -36,7 +36,6 @@ _SMALL_BITS = 15
 # the chunk made of them and half of that for sorting it.
 _MERGED_BLOCKS = 2048
 _LEVEL_BITS = FAN_OUT.bit_length() - 1
-assert 1 << _LEVEL_BITS == FAN_OUT
 
 
 class Levels:

@@ -91,8 +91,7 @@ class UrlLog:
 
     @property
     def _active(self) -> RecordLog:
-        assert self._log is not None, "not open"
-        return self._log
+        return self._log  # type: ignore[return-value]  # only used while it is open
 
     def file(self, number: int) -> Path:
         """Return the path of log file *number*."""

@@ -17,7 +17,7 @@ import os
 import re
 import zlib
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.append_file import AppendFile
@@ -74,13 +74,14 @@ class LineLog:
 
         On an OSError (disk full) nothing was appended, and the log stays usable.
         """
-        assert self._file is not None
+        file: Any = self._file
         now = self._clock()
-        if self._file.size >= self._max_bytes or (self._file.size and now >= self._full_at):
-            self._file = self._rotated(self._file)
-        if not self._file.size:
+        if file.size >= self._max_bytes or (file.size and now >= self._full_at):
+            file = self._rotated(file)
+            self._file = file
+        if not file.size:
             self._full_at = now + self._max_secs
-        self._file.append(line + b"\n")
+        file.append(line + b"\n")
 
     def append_once(self, line: bytes) -> None:
         """Open the log, append *line* and close the log, without syncing it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.errors import FatalError
 
@@ -30,7 +30,7 @@ def sorted_lines(
         "--files0-from=-",
     )
     try:
-        sorting = subprocess.Popen(  # noqa: S603  # all arguments are ours
+        sorting: Any = subprocess.Popen(  # noqa: S603  # all arguments are ours
             ["sort", *options, *storage_options],  # noqa: S607  # it is found in PATH
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -40,9 +40,6 @@ def sorted_lines(
     except FileNotFoundError as error:
         raise FatalError(f"{feature} needs the command sort: install coreutils.") from error
     with sorting:
-        assert sorting.stdin is not None
-        assert sorting.stdout is not None
-        assert sorting.stderr is not None
         # sort reads all names before it writes.
         sorting.stdin.write(b"\0".join(os.fsencode(path) for path in paths))
         sorting.stdin.close()

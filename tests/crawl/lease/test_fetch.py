@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from types import SimpleNamespace
 
@@ -105,7 +106,13 @@ def test_a_download_that_was_broken_off_has_no_outcome(fetch):
 
 def test_nothing_is_sent_once_the_host_is_given_back(fetch):
     fetch.release_host()
-    with pytest.raises(AssertionError):
+    with pytest.raises(asyncio.CancelledError):
+        fetch.begin_download()
+
+
+def test_nothing_is_sent_twice_in_one_turn_of_a_host(fetch):
+    fetch.begin_download()
+    with pytest.raises(RuntimeError, match="sent twice"):
         fetch.begin_download()
 
 

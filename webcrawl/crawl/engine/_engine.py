@@ -132,8 +132,7 @@ class Alarm:
 
 def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) -> None:
     """Call *on_done* once for every request, when the engine has finished with it."""
-    slot = engine._slot
-    assert slot is not None
+    slot: Any = engine._slot
     remove_request = slot.remove_request
 
     def remove_and_report(request: Request) -> None:
@@ -142,7 +141,7 @@ def watch_requests(engine: ExecutionEngine, on_done: Callable[[Request], None]) 
         finally:
             remove_request(request)
 
-    slot.remove_request = remove_and_report  # type: ignore[method-assign]  # replaced on purpose
+    slot.remove_request = remove_and_report  # replaced on purpose
 
 
 def bypass_spider_middlewares(engine: ExecutionEngine, passes: Callable[[Request], bool]) -> None:

@@ -72,8 +72,8 @@ def take_fast_path(engine: ExecutionEngine) -> None:
     To be called while the spider is being opened.
     """
     service = _Service(engine)
-    assert engine._slot is not None
-    nextcall: Any = engine._slot.nextcall
+    slot: Any = engine._slot
+    nextcall = slot.nextcall
     loop = asyncio.get_running_loop()
 
     def schedule() -> None:
@@ -123,8 +123,7 @@ class _Service:
 
         Replaces the engine's ``_start_scheduled_request``.
         """
-        slot = self._engine._slot
-        assert slot is not None
+        slot: Any = self._engine._slot
         request = slot.scheduler.next_request()
         if request is None:
             if has_receivers(self._engine.signals, signals.scheduler_empty):
@@ -139,8 +138,7 @@ class _Service:
 
     async def _serve(self, request: Request, download: Awaitable[Response | Request]) -> None:
         """Await the *download* of *request*, and process its response or failure."""
-        slot = self._engine._slot
-        assert slot is not None
+        slot: Any = self._engine._slot
         result: Response | Request | Failure
 
         try:
@@ -163,8 +161,7 @@ class _Service:
     async def _scrape(self, result: Response | Failure, request: Request) -> None:
         """Process *result* within the scraper's limit of bytes, as Scrapy's scraper does."""
         scraper = self._scraper
-        slot = scraper.slot
-        assert slot is not None
+        slot: Any = scraper.slot
         size = slot.MIN_RESPONSE_SIZE
         if isinstance(result, Response):
             size = max(len(result.body), size)
@@ -196,15 +193,15 @@ class _Service:
 
     async def _call_callback(self, response: Response, request: Request) -> None:
         """Call the callback with *response*, and process its output or its exception."""
-        assert response.request is not None
-        callback = response.request.callback
+        sent: Any = response.request
+        callback = sent.callback
         try:
             if callback is None:
                 callback = self._spider._parse
             else:
                 warn_on_generator_with_return_value(self._spider, callback)
             await self._before_callback.wait()
-            output: Any = callback(response, **response.request.cb_kwargs)
+            output: Any = callback(response, **sent.cb_kwargs)
             if inspect.iscoroutine(output):
                 output = await output
             if type(output) is not list:

@@ -281,7 +281,8 @@ class Completion:
                     self._rendering.end_subresource(lease.entry.url, why, _answer_in(fetch))
                 self._finish(lease, fetch, why, visit)
             case Way.RETRY:
-                assert next_entry is not None
+                if next_entry is None:
+                    raise ValueError(f"{lease.entry.url}: nothing to retry")
                 shard.frontier.requeue(next_entry, is_retry=True)
                 self._finish(lease, fetch)
             case Way.PUT_BACK:

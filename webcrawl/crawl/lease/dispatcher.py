@@ -8,7 +8,7 @@ lease from then on, completion.py its end.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.lease.completion import Way
 from webcrawl.crawl.lease.outcome_log import OVER_BUDGET
@@ -106,8 +106,7 @@ class Dispatcher:
 
     def _answer(self, lease: Lease[Shard], page: SavedPage) -> Request:
         """Return the Request for *page*, which was fetched before: its host is not contacted."""
-        request = self.requests.for_entry(lease.entry, {})
-        assert request is not None  # only links are rendered
+        request: Any = self.requests.for_entry(lease.entry, {})  # only links are rendered
         history = history_of(lease.entry)
         return self.completion.begin(lease, history=history, rendered=page).bind(request)
 

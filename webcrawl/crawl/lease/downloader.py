@@ -143,8 +143,7 @@ class MercatorDownloader:
 
         Raises the error of the download, or IgnoreRequest when the URL will be requested again.
         """
-        task = asyncio.current_task()
-        assert task is not None
+        task: Any = asyncio.current_task()
         self._tasks[task] = request
         fetch.abort = task.cancel
 
@@ -192,8 +191,7 @@ class MercatorDownloader:
         """Send *request* with the handler for its scheme, and record times, result and signals."""
         spider: Spider | None = self._crawler.spider
         self._send_signal(signals.request_reached_downloader, request=request, spider=spider)
-        fetch = fetch_of(request)
-        assert fetch is not None
+        fetch: Any = fetch_of(request)
         if request.meta.get("download_timeout", 0) > self._max_secs:
             request.meta["download_timeout"] = self._max_secs
 

@@ -7,6 +7,7 @@ the state of its ``PageResult``. completion.py reads both when the lease is comp
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -90,9 +91,14 @@ class Fetch(msgspec.Struct, eq=False):
         return request
 
     def begin_download(self) -> None:
-        """Record that the request is now passed to the protocol module."""
-        assert self.sent_at is None, self.url
-        assert not self.is_released, self.url
+        """Record that the request is now passed to the protocol module.
+
+        Raises CancelledError if the host was released before, because its shard was lost.
+        """
+        if self.is_released:
+            raise asyncio.CancelledError(f"{self.url}: the host was released")
+        if self.sent_at is not None:
+            raise RuntimeError(f"{self.url}: sent twice in one turn of its host")
         self.sent_at, self.sent_wall = now(), round(wall_time(), 6)
 
     def transferred(self, result: Response | Exception | None) -> None:

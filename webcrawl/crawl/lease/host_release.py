@@ -241,10 +241,10 @@ class HostRelease:
         """
         self._rules.outage.note_contact()
         self._in_look_up[lease.id] = lease
-        addresses = lease.shard.hosts.addresses
-        assert addresses is not None  # otherwise no decision requires a look-up
         name = host_of(lease.entry.url)
-        addresses.look_up(name, lambda *found: self._after_look_up(lease, name, *found))
+        lease.shard.hosts.addresses.look_up(  # type: ignore[union-attr]  # otherwise no decision requires a look-up
+            name, lambda *found: self._after_look_up(lease, name, *found)
+        )
 
     def _after_look_up(
         self,

@@ -84,9 +84,7 @@ class ItemLimit:
     async def _in_time(self, processing: Coroutine[Any, Any, Any], page: Page | None = None) -> Any:
         """Await *processing* of *page*, and raise ItemOverdueError if it was aborted."""
         token = _page.set(page)
-        task = asyncio.current_task()
-        assert task is not None
-
+        task: Any = asyncio.current_task()
         entered = self._items[task] = _Processing(self._clock())
         try:
             return await processing

@@ -106,8 +106,7 @@ class LeaseRequests:
     async def _robots(self, response: Response, **_: Any) -> list[Any]:
         """Send the signal ``unprocessed`` with the robots.txt in *response*, as its callback."""
         if has_receivers(self._signals, unprocessed):
-            assert response.request is not None
-            fetch: Fetch = response.request.meta["fetch"]
+            fetch: Fetch = response.meta["fetch"]
             entry = fetch.lease.entry
             page = page_of(response, fetch)
             page.kind = "tdmrep" if page.url.endswith(TDM_PATH) else ROBOTS

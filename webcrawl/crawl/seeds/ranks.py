@@ -173,8 +173,7 @@ class HostRanks:
 
     def _open_log(self) -> RecordLog:
         """Return the log, which must be open."""
-        assert self._log is not None, "used before open"
-        return self._log
+        return self._log  # type: ignore[return-value]  # only used while it is open
 
     def _read(self, end: int) -> tuple[Pairs, int]:
         """Return all pairs in the log, and the offset after the last one.

@@ -125,8 +125,8 @@ class Receiver:
 
     async def _read_each(self, streams: Sequence[str], cursors: Sequence[str]) -> list[Any]:
         """Read *streams* from a cluster, where one command cannot wait for several servers."""
-        assert isinstance(self.client, RedisCluster)
-        pipeline: Any = self.client.pipeline(transaction=False)
+        client: Any = self.client
+        pipeline = client.pipeline(transaction=False)
         for stream, cursor in zip(streams, cursors, strict=True):
             pipeline.execute_command("XRANGE", stream, f"({cursor}", "+", "COUNT", _READ_ENTRIES)
         answers = await pipeline.execute()

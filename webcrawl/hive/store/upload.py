@@ -205,7 +205,8 @@ class Upload:
             database.copy_to(copy_directory, self.may_continue, track_changes=True)
             self.check()  # the copy may have ended early
             file = self._publish_file(copy_directory / FILE, None, "whole")
-            assert file is not None, "no other process uses the directory"
+            if file is None:
+                raise FileNotFoundError(f"{copy_directory} was deleted while it was uploaded")
             return file
         finally:
             shutil.rmtree(copy_directory)

@@ -126,8 +126,8 @@ class Preconditions:
         if isinstance(result, LookupFailedError):
             if self.politeness.is_lost(host):
                 return Decision(FetchAction.REFUSE, "dns_failed")
-            assert self.addresses is not None
-            return Decision(FetchAction.RETRY, "dns_failed", self.addresses.retry_in(host))
+            secs = self.addresses.retry_in(host)  # type: ignore[union-attr]  # a look-up failed
+            return Decision(FetchAction.RETRY, "dns_failed", secs)
         return Decision(FetchAction.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:

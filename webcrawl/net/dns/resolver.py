@@ -335,7 +335,6 @@ def resolver_of(crawler: Crawler) -> Resolver:
         resolver = _resolvers[crawler] = Resolver.from_crawler(crawler)
 
         def spider_closed() -> None:
-            assert crawler.stats is not None
             for name, count in resolver.counts().items():
                 crawler.stats.set_value(f"dns/{name}", count)
 

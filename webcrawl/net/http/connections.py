@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.clock import now
 from webcrawl.items import is_success
@@ -262,8 +262,7 @@ class HttpConnections:
             raise BadAnswerError(f"the proxy answered {exchange.status} {exchange.reason}")
 
         exchange.finish()
-        outer = exchange.transport
-        assert outer is not None
+        outer: Any = exchange.transport
         inside = self._new_exchange(peer=exchange.peer)
         tls = self._tls.new_layer(inside, _certificate_name(endpoint.host))
 

@@ -8,7 +8,7 @@ taken for an answer.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -285,8 +285,7 @@ class Exchange(asyncio.Protocol):
 
         ValueError is raised if the parser may have read the head wrongly; it is then repaired.
         """
-        parser = self._parser
-        assert parser is not None
+        parser: Any = self._parser
         status = parser.get_status_code()
         if status == _SWITCHING_PROTOCOLS:
             # Nothing of this kind was requested, so the bytes that follow are the answer (RFC 9110,
@@ -389,9 +388,9 @@ class Exchange(asyncio.Protocol):
 
     def _parse(self, data: bytes) -> None:
         """Pass *data* to the parser, and handle its errors."""
-        assert self._parser is not None
+        parser: Any = self._parser
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except HttpParserUpgrade:
             pass
         except HttpParserError as error:
@@ -462,16 +461,16 @@ class Exchange(asyncio.Protocol):
 
     def _read_chunks(self, data: bytes) -> None:
         """Pass *data* to the lenient decoder."""
-        assert self._chunked_body is not None
+        body: Any = self._chunked_body
         try:
-            rest = self._chunked_body.feed(data)
+            rest = body.feed(data)
         except ValueError as error:
             self._end_body(BadAnswerError(str(error)))
             return
 
         if rest:
             self._is_reusable = False
-        if self._chunked_body.has_ended:
+        if body.has_ended:
             self.on_message_complete()
 
     def _reject(self, error: Exception) -> NoReturn:

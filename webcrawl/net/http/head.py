@@ -66,8 +66,7 @@ def mended_head(head: bytes) -> MendedHead:
 
     status_line, *lines = _LINES.split(head[start:].rstrip(b"\r\n"))
     match = _STATUS_LINE.fullmatch(status_line)
-    assert match is not None, status_line
-    major, minor, digits, reason = match.groups()
+    major, minor, digits, reason = match.groups()  # type: ignore[union-attr]  # ``_start`` found it
     status = int(digits[:_MAX_DIGITS] or _OK) if digits is not None else int(_OK)
     if not 100 <= status <= 999:
         raise ValueError(f"{status} is not a status")

@@ -164,9 +164,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
         Raises OSError, which includes SSLError.
         """
-        assert self._handshake is not None
         try:
-            await self._handshake
+            await self._handshake  # type: ignore[misc]  # this is called once
         except BaseException:
             self.abort()
             raise
