@@ -162,6 +162,26 @@ def test_a_payload_goes_to_the_first_record_that_needs_it_and_the_others_refer_t
     assert warc_checks.complaints(path) == {}
 
 
+def test_a_payload_does_not_go_to_a_304_which_has_no_header(tmp_path):
+    payloads = StoredPayloads(directory=tmp_path, max_bytes=1 << 20)
+    payloads.open()
+    first, second = (warc_checks.page(n, body=b"same") for n in range(2))
+    visit = warc_checks.page(1, body=b"", status=304, stored_at=second.fetched_at, fetched_at=2e9)
+    values = {"payloads": payloads, "max_file_bytes": 2000}
+    warc_checks.warc_of(tmp_path, first, (second, "content_seen"), visit, **values)
+    payloads.close()
+    *_, seen, visited = paths = sorted(tmp_path.glob("*.warc.gz"))
+    assert len(paths) == 3
+    covers = first.url.__eq__
+    pass_on_payloads([visited], covers, lambda *_: True)  # there is no header for it
+    pass_on_payloads([visited, *paths], covers, lambda *_: True)
+    purge_warc(paths[0], covers, lambda _: True)
+    kinds = [[one.kind for one in warc_checks.records(path)][1] for path in (seen, visited)]
+    assert kinds == ["response", "revisit"]
+    assert warc_checks.dangling(paths) == []
+    assert [warc_checks.complaints(path) for path in (seen, visited)] == [{}] * 2
+
+
 def test_a_delta_reports_the_documents_as_gone_and_the_log_keeps_no_facts(purged):
     told = [json.loads(line) for line in purged.gone.splitlines()]
     added = {url for url, change in state(purged.before)["delta"]}

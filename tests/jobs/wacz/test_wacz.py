@@ -10,6 +10,8 @@ from strategies import some_of
 from warc_checks import page, warc_of
 
 from webcrawl.jobs.wacz.result import make, warc_files
+from webcrawl.pipelines.warc.payloads import StoredPayloads
+from webcrawl.pipelines.warc.recovery import whole_records
 
 
 def wacz(*arguments):
@@ -45,6 +47,26 @@ def test_damaged_file_is_packaged_as_far_as_it_can_be_read(tmp_path):
     assert f"wacz: {warc} is damaged after byte" in made.stderr
     assert 4 <= len((tmp_path / "a.cdxj").read_text().splitlines()) <= 5
     assert not (tmp_path / "a.cdxj.work").exists()
+
+
+def test_a_304_of_an_older_version_is_left_out(tmp_path):
+    """Replay tools would show its header. That of this version has none."""
+    payloads = StoredPayloads(directory=tmp_path / "table", max_bytes=1 << 20)
+    payloads.open()
+    visit = page(1, body=b"", status=304, stored_at=page(1).fetched_at, fetched_at=2e9)
+    path = warc_of(tmp_path, page(1), visit, payloads=payloads)
+    payloads.close()
+    head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
+    with path.open("rb") as file:
+        (revisit,) = [
+            one for _, kind, one in whole_records(file, start_bytes=2000) if kind == b"revisit"
+        ]
+    older = revisit.replace(b"Length: 0\r\n\r\n", b"Length: %d\r\n\r\n%b" % (len(head), head))
+    path.with_name("older.warc.gz").write_bytes(gzip.compress(older))
+    assert wacz(tmp_path, tmp_path / "a.cdxj").returncode == 0
+    lines = (tmp_path / "a.cdxj").read_text().splitlines()
+    assert ['"mime": "warc/revisit"' in line for line in lines] == [False, True]
+    assert "older" not in "".join(lines)
 
 
 def damage_of(data, path):

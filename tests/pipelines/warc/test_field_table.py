@@ -51,7 +51,7 @@ def headers(tmp_path_factory):
         page(1, body=b"<p>long", content_type="text/html", truncated="length", **tls),
         page(2, body=b"same", rendered="<p>shown", **tls),
         (page(3, body=b"same", **tls), CONTENT_SEEN),
-        page(4, body=b"", status=304, stored_at=1.5, **tls),
+        page(2, body=b"", status=304, stored_at=page(2).fetched_at, fetched_at=2e9, **tls),
         page(5, body=b"a file", truncated="time", **ftp),
         page(6, body=b"", status=550, reason="No such file", **ftp),
         payloads=payloads,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
+from base64 import b64decode
 
 import pytest
 from golden import golden
@@ -11,9 +13,9 @@ from warc_checks import complaints, dangling, killed_at, page, records, text_of,
 
 from webcrawl.jobs.replay.warc_reader import stored_pages
 from webcrawl.pipelines.warc.messages import sha1_of
-from webcrawl.pipelines.warc.payloads import FILE, FirstCopy, StoredPayloads
+from webcrawl.pipelines.warc.payloads import FILE, FirstCopy, StoredPayloads, forget_payloads
 from webcrawl.pipelines.warc.writer import WarcWriter
-from webcrawl.signals import CONTENT_SEEN, ROBOTS
+from webcrawl.signals import CONTENT_SEEN, ROBOTS, UNCHANGED
 
 
 def opened(directory, *, max_bytes=1 << 30):
@@ -109,6 +111,69 @@ def test_records_name_the_warcinfo_of_their_own_file(tmp_path):
         assert {one.headers["WARC-Warcinfo-ID"] for one in others} == {
             info.headers["WARC-Record-ID"]
         }
+
+
+NOT_MODIFIED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
+
+
+def visit(number, seen, **more):
+    """A visit of ``page(number)``, whose last copy is that in the page *seen*."""
+    fields = {"fetched_at": 2e9, "stored_at": seen.fetched_at, "wire_head": NOT_MODIFIED, **more}
+    return page(number, body=b"", status=304, headers=[(b"ETag", b'"1"')], **fields), UNCHANGED
+
+
+def told(path):
+    """The block of each revisit record, and the record that it refers to."""
+    revisits = [one for one in records(path) if one.kind == "revisit"]
+    fields = ("WARC-Refers-To-Target-URI", "WARC-Refers-To-Date")
+    return [(one.status_line, one.body, *map(one.headers.get, fields)) for one in revisits]
+
+
+def test_a_304_is_an_empty_revisit_of_the_record_with_the_payload(tmp_path):
+    """Of a response, of a revisit record, and again in the next run."""
+    firsts = (twin(1), ""), twin(2), twin(3)
+    visits = visit(1, twin(1)), visit(2, twin(2)), visit(1, twin(1), fetched_at=2.1e9)
+    (path,) = stored(tmp_path, *firsts, *visits)
+    (next_path,) = {*stored(tmp_path, visit(3, twin(3)), visit(1, twin(1)))} - {path}
+    first = ("http://a.test/1", "2023-11-14T22:13:21.250000Z")
+    assert told(path) == [("HTTP/1.1 200 OK", b"", *first)] * 2 + [("", b"", *first)] * 3
+    assert told(next_path) == [("", b"", *first)] * 2
+    assert complaints(path) == complaints(next_path) == {}
+    assert dangling([path, next_path]) == []
+    *_, metadata = records(next_path)
+    (head,) = re.findall(rb"receivedHead: (.+)\r", metadata.body)
+    assert b64decode(head) == NOT_MODIFIED
+    assert list(stored_pages(next_path, start=0, max_bytes=1 << 20)) == []
+
+
+@pytest.mark.parametrize("why", ["no table", "another drone", "purged", "first copy purged"])
+def test_a_304_for_an_unknown_record_is_metadata_alone(tmp_path, why):
+    payloads = opened(tmp_path)
+    (path,) = stored(tmp_path, (twin(1), ""), twin(2), payloads=payloads)
+    forget_payloads(tmp_path, ("http://a.test/1" if "purged" in why else "").__eq__)
+    table = StoredPayloads(directory=tmp_path, max_bytes=1 << 20)
+    if why != "no table":
+        table = opened(tmp_path / "other" if why == "another drone" else tmp_path)
+    number = 1 if why == "purged" else 2
+    unknown = visit(number, twin(number))
+    headless = visit(number, twin(number), wire_head=b"")
+    (path,) = {*stored(tmp_path, unknown, headless, page(4), payloads=table)} - {path}
+    _, first, second, response, *_ = found = records(path)
+    assert complaints(path) == {}
+    assert [one.kind for one in found[1:]] == ["metadata"] * 2 + ["response", "request", "metadata"]
+    assert response.headers["WARC-Target-URI"] == "http://a.test/4"
+    for one, head in ((first, NOT_MODIFIED), (second, b'HTTP/1.1 304 OK\r\nETag: "1"\r\n\r\n')):
+        assert b64decode(re.findall(rb"receivedHead: (.+)\r", one.body)[0]) == head
+        assert "WARC-Concurrent-To" not in one.headers
+
+
+def test_a_304_refers_to_the_earlier_crawl_that_has_the_payload(tmp_path):
+    (first,) = stored(tmp_path / "earlier", (twin(1), ""))
+    earlier = opened(tmp_path / "earlier")
+    (path,) = stored(tmp_path / "next", (twin(2), ""), visit(2, twin(2)), earlier=earlier)
+    earlier.close()
+    assert len(told(path)) == 2
+    assert dangling([first, path]) == []
 
 
 def test_payloads_are_found_by_the_next_run(tmp_path):

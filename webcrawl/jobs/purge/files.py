@@ -41,6 +41,7 @@ _NAMES = re.compile(
     rb"\r\nWARC-(Refers-To-)?Target-URI: ([^\r]*)\r\nWARC-(?:Refers-To-)?Date: ([^\r]*)"
 )
 _REFERENCE = b"WARC-Refers-To-Target-URI: %b\r\nWARC-Refers-To-Date: %b\r\n"
+_NOT_MODIFIED = b"\r\nWARC-Profile: http://netpreserve.org/warc/1.1/revisit/server-not-modified\r\n"
 _COPY_BYTES = 1 << 20
 # Table of response records that go, and of records that stay and refer to one of them. A record is
 # identified by *name*, its URL and date; *first* is the name of the record that it refers to.
@@ -61,10 +62,11 @@ _FILES = """
 """
 _CHANGES = """
     SELECT refs.file, refs.start, refs.end, refs.first, copies.payload,
-        (SELECT name FROM records WHERE first = refs.first ORDER BY rowid LIMIT 1), refs.name
+        (SELECT name FROM records WHERE first = refs.first AND kind = CAST('revisit' AS BLOB)
+            ORDER BY rowid LIMIT 1) AS holder, refs.name
     FROM records AS refs JOIN records AS copies
     ON refs.first = copies.name AND copies.payload IS NOT NULL
-    WHERE refs.file = ? GROUP BY refs.file, refs.start ORDER BY refs.start
+    WHERE refs.file = ? AND holder NOTNULL GROUP BY refs.file, refs.start ORDER BY refs.start
 """
 _URL = re.compile(rb'"url":"([^"]*)"')
 
@@ -150,13 +152,19 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 
 def _records(path: Path) -> Iterator[tuple[str, int, int, bytes, bytes, bytes]]:
-    """Yield path, start, end and type of each record, its name, and the one that it refers to."""
+    """Yield path, start, end and type of each record, its name, and the one that it refers to.
+
+    The type of a revisit record of a 304 is _NOT_MODIFIED, as it lacks the header of a response.
+    """
     start = 0
     with path.open("rb") as file:
         for end, kind, data in whole_records(file, start_bytes=_FIELDS_BYTES):
-            found = _NAMES.findall(data.partition(b"\r\n\r\n")[0])
+            head = data.partition(b"\r\n\r\n")[0]
+            record_type = _NOT_MODIFIED if _NOT_MODIFIED in head else kind
+            found = _NAMES.findall(head)
             names = {prefix: b"%b %b" % (url, date) for prefix, url, date in found}
-            yield str(path), start, end, kind, names.get(b"", b""), names.get(b"Refers-To-", b"")
+            name, first = names.get(b"", b""), names.get(b"Refers-To-", b"")
+            yield str(path), start, end, record_type, name, first
             start = end
     if start < path.stat().st_size:
         raise FatalError(

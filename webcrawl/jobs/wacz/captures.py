@@ -22,6 +22,7 @@ from webcrawl.items import is_success
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError, read_to_end
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import codings_of, decode
+from webcrawl.pipelines.warc.records import NOT_MODIFIED
 from webcrawl.urls.extraction import charset
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | No
     )
     content_type = (headers if http is None else http).get("Content-Type") or ""
     status = http.status_code if http is not None else None
+    if kind == WarcRecordType.revisit and status == NOT_MODIFIED:
+        return None  # replay tools would show this header instead of the earlier capture
     fields = {
         "url": url,
         "mime": "warc/revisit"

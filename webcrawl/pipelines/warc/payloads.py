@@ -1,12 +1,13 @@
 """Records under which URL, when, and where the first copy of each payload was stored.
 
 A known document that is found under another URL becomes a revisit record that refers to the first
-copy. A payload that is missing in the table is simply stored in full again. The table may therefore
-get lost, and once it is full, each new payload replaces another one. The reverse is not allowed: a
-payload must not be in the table without its record. A payload is therefore added after its record
-was written, and is missing if the process is killed before. After a power failure the table may
-name a record that was lost. The page of such a record was not finished, so it is fetched and stored
-again.
+copy. The table also records to which one, because a 304 for that URL must refer to the same copy,
+not to the revisit record. A payload that is missing in the table is simply stored in full again.
+The table may therefore get lost, and once it is full, each new payload replaces another one. The
+reverse is not allowed: a payload must not be in the table without its record. A payload is
+therefore added after its record was written, and is missing if the process is killed before. After
+a power failure the table may name a record that was lost. The page of such a record was not
+finished, so it is fetched and stored again.
 
 Format, ``payloads.sqlite`` (with its ``-wal`` and ``-shm`` next to it)::
 
@@ -14,12 +15,13 @@ Format, ``payloads.sqlite`` (with its ``-wal`` and ``-shm`` next to it)::
     payloads(key INTEGER PRIMARY KEY, rest BLOB, url TEXT, at REAL, file, offset, length)
     files(path TEXT UNIQUE)
     captures    view of both, with the path of the file; rows are added through it
+    dates       index of the column at, made for the first 304
 
 *key* is the first eight bytes of the payload's SHA-1, as a signed number, and *rest* has its other
-bytes. *at* is in epoch seconds. *file* is the number of a row of files; it is NULL, like *offset*
-and *length*, if that is not known: in rows of version 1, which had no files, and in a table of
-earlier crawls (earlier.py) that do not say it.
-"""
+bytes. A revisit record has a row, too, in which they are the SHA-1 of its own URL and time, while
+the other columns are those of the first copy. *at* is in epoch seconds. *file* is the number of a
+row of files; it is NULL, like *offset* and *length*, if that is not known: in rows of version 1,
+which had no files, and in a table of earlier crawls (earlier.py) that do not say it."""
 
 from __future__ import annotations
 
@@ -29,6 +31,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
+from webcrawl.pipelines.warc.messages import as_bytes, sha1_of
 from webcrawl.storage.atomic import make_directory
 
 if TYPE_CHECKING:
@@ -45,6 +48,9 @@ _VERSION = 2
 _PAGE_BYTES = 4096
 _CACHE_KIB = 8192  # the inner pages of 20 million rows
 _FIND = "SELECT url, at, path, offset, length FROM captures WHERE key = ? AND rest = ?"
+# Only crawls that get a 304 need this index.
+_INDEX_DATES = "CREATE INDEX IF NOT EXISTS dates ON payloads (at)"
+_FIND_OF = "SELECT url, at, path, offset, length FROM captures WHERE at = ? AND url = ?"
 ADD = "INSERT INTO captures VALUES (?, ?, ?, ?, ?, ?, ?)"
 CREATE = """
 BEGIN IMMEDIATE;
@@ -141,6 +147,20 @@ class StoredPayloads:
         row = self._run_query(lambda table: table.execute(_FIND, split(sha1)).fetchone())
         return None if row is None else FirstCopy(*row)
 
+    def find_of(self, url: str, at: float) -> FirstCopy | None:
+        """Return the record with the document of *url* that was fetched at *at*, or None.
+
+        It is never a revisit record. The first call makes an index, in a second per million rows.
+        """
+        if copy := self.find(revisit_key(url, at)):
+            return copy
+        for copy in self._added.values():
+            if copy[:2] == (url, at):
+                return copy
+        self._run_query(lambda table: table.execute(_INDEX_DATES))
+        row = self._run_query(lambda table: table.execute(_FIND_OF, (at, url)).fetchone())
+        return None if row is None else FirstCopy(*row)
+
     def add(self, sha1: bytes, first: FirstCopy) -> None:
         """Record that the payload with the digest *sha1* is stored before the next ``commit``.
 
@@ -231,6 +251,11 @@ def forget_payloads(directory: Path, covers: Callable[[str], bool]) -> None:
         with closing(sqlite3.connect(path)) as table:
             table.create_function("covers", 1, covers)
             table.executescript(_FORGET)
+
+
+def revisit_key(url: str, at: float) -> bytes:
+    """Return what ``add`` takes instead of a digest for a revisit record of *url* at *at*."""
+    return sha1_of(as_bytes(f"{url} {at}"))
 
 
 def split(sha1: bytes) -> tuple[int, bytes]:

@@ -6,9 +6,11 @@ WARC-Concurrent-To. Before the metadata of a rendered page comes a ``conversion`
 DOM, which refers to the response. With WARC_TEXT there is one more, the main text. The first is a
 ``revisit`` if its payload is already stored, from another URL or an earlier visit. A page that was
 not fetched with HTTP becomes two records: ``resource``, the bare document, and ``metadata``. If
-there is no document, there is only ``metadata``, with the reason. Recovery relies on ``metadata``
-being the last record. Invariant: whatever the page contains, a record is well-formed: its lengths
-are correct, and no value can break out of its line.
+there is no document, there is only ``metadata``, with the reason. The ``revisit`` of a 304 is
+empty, and ``metadata`` has the head of the 304; it is the only record if the record with the
+payload is unknown. Recovery relies on ``metadata`` being the last record. Invariant: whatever the
+page contains, a record is well-formed: its lengths are correct, and no value can break out of its
+line.
 
 messages.py says which parts of a request and a response are stored. A ``resource`` contains what
 was received: the listing of an FTP directory or the Gopher menu, not the page of links that the
@@ -86,7 +88,7 @@ _COUNTER = itertools.count()
 
 
 #: Name of the metadata field that has the response head as received, in base64, if the head in the
-#: response record was repaired.
+#: response record was repaired, or if the response was a 304.
 RECEIVED_HEAD = "receivedHead"
 
 
@@ -122,6 +124,13 @@ def page_records(
         return _resource_records(page, common, why, document_id)
 
     head, payload, sha1, _ = response or stored_response(page)
+    is_not_modified = page.status == NOT_MODIFIED and page.stored_at > 0
+    metadata = _metadata(page, why)
+    if is_not_modified or page.wire_head not in (b"", head):
+        metadata += _warc_fields([(RECEIVED_HEAD, b64encode(page.wire_head or head).decode())])
+    if is_not_modified and first is None:
+        return (_metadata_record(common, metadata),)
+
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     fields = f"{common}WARC-Payload-Digest: {labelled_digest(sha1)}\r\n"
     if first is None:
@@ -131,8 +140,8 @@ def page_records(
         if page.content_type in HTML_TYPES and _HTML.match(page.body, 0, _SNIFFED_BYTES):
             fields += f"WARC-Identified-Payload-Type: {page.content_type}\r\n"
     else:
-        is_not_modified = page.status == NOT_MODIFIED
-        kind, block = "revisit", (head,)
+        # pywb would show the header of a 304 without the payload.
+        kind, block = "revisit", () if is_not_modified else (head,)
         fields = (common if is_not_modified else fields) + _revisit_fields(
             first, is_not_modified=is_not_modified
         )
@@ -146,10 +155,6 @@ def page_records(
         stored_request(page, target),
     )
 
-    metadata = _metadata(page, why)
-    if page.wire_head not in (b"", head):
-        metadata += _warc_fields([(RECEIVED_HEAD, b64encode(page.wire_head).decode())])
-    metadata_record = _metadata_record(concurrent, metadata)
     conversions = []
     fields = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
     if warcinfo_id:
@@ -165,7 +170,7 @@ def page_records(
             fields += f"WARC-Identified-Content-Language: {text.language}\r\n"
         body = text.text.encode("utf-8", "replace")
         conversions.append(_record("conversion", new_record_id(), fields, "text/plain", body))
-    return document, request, *conversions, metadata_record
+    return document, request, *conversions, _metadata_record(concurrent, metadata)
 
 
 def is_http(page: Page) -> bool:

@@ -28,7 +28,7 @@ from webcrawl.errors import StoreError
 from webcrawl.items import StoredRecord
 from webcrawl.pipelines.main_text import CONTENT_TYPES
 from webcrawl.pipelines.warc.messages import stored_response
-from webcrawl.pipelines.warc.payloads import FirstCopy
+from webcrawl.pipelines.warc.payloads import FirstCopy, revisit_key
 from webcrawl.pipelines.warc.records import (
     NOT_MODIFIED,
     TERMINATOR,
@@ -167,8 +167,8 @@ class WarcWriter:
                 first_copy = self._payloads.find(response.sha1)
             if first_copy is None and self._earlier:
                 first_copy = self._earlier.find(response.sha1)
-        if response is not None and page.status == NOT_MODIFIED and page.stored_at:
-            first_copy = FirstCopy(page.url, page.stored_at)
+        if page.status == NOT_MODIFIED and self._payloads:
+            first_copy = self._payloads.find_of(page.url, page.stored_at)
 
         document_id = new_record_id()
         text = None
@@ -210,8 +210,10 @@ class WarcWriter:
         if first_copy is not None:
             self.written.revisits += 1
             copy = first_copy
-        elif response is not None and is_comparable and self._payloads:
-            self._payloads.add(response.sha1, copy)
+        if response is not None and is_comparable and self._payloads:
+            is_revisit = first_copy is not None
+            key = revisit_key(page.url, page.fetched_at) if is_revisit else response.sha1
+            self._payloads.add(key, copy)
         page.warc_record = None
         if page.is_document:
             page.warc_record = StoredRecord(document_id, copy.path, copy.offset, copy.length)
