@@ -6,6 +6,7 @@ import os
 import re
 import sqlite3
 from base64 import b64decode
+from contextlib import closing
 
 import pytest
 from golden import golden
@@ -144,6 +145,14 @@ def test_a_304_is_an_empty_revisit_of_the_record_with_the_payload(tmp_path):
     (head,) = re.findall(rb"receivedHead: (.+)\r", metadata.body)
     assert b64decode(head) == NOT_MODIFIED
     assert list(stored_pages(next_path, start=0, max_bytes=1 << 20)) == []
+
+
+def test_the_table_keeps_one_row_for_the_revisit_records_of_a_page(tmp_path):
+    again = [twin(2, fetched_at=2e9 + day) for day in range(50)]
+    (path,) = stored(tmp_path, (twin(1), ""), *again, visit(2, again[-1], fetched_at=2.1e9))
+    assert len(told(path)) == 51
+    with closing(sqlite3.connect(tmp_path / FILE)) as table:
+        assert table.execute("SELECT count(*) FROM payloads").fetchone() == (2,)
 
 
 @pytest.mark.parametrize("why", ["no table", "another drone", "purged", "first copy purged"])

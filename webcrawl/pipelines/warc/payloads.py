@@ -18,15 +18,18 @@ Format, ``payloads.sqlite`` (with its ``-wal`` and ``-shm`` next to it)::
     dates       index of the column at, made for the first 304
 
 *key* is the first eight bytes of the payload's SHA-1, as a signed number, and *rest* has its other
-bytes. A revisit record has a row, too, in which they are the SHA-1 of its own URL and time, while
-the other columns are those of the first copy. *at* is in epoch seconds. *file* is the number of a
-row of files; it is NULL, like *offset* and *length*, if that is not known: in rows of version 1,
-which had no files, and in a table of earlier crawls (earlier.py) that do not say it."""
+bytes. The last revisit record of a URL has a row, too: its *key* is made of the SHA-1 of that URL,
+and its *rest* is the record's own time, while the other columns are those of the first copy. *at*
+is in epoch seconds. *file* is the number of a row of files; it is NULL, like *offset* and *length*,
+if that is not known: in rows of version 1, which had no files, and in a table of earlier crawls
+(earlier.py) that do not say it.
+"""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+import struct
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -254,8 +257,11 @@ def forget_payloads(directory: Path, covers: Callable[[str], bool]) -> None:
 
 
 def revisit_key(url: str, at: float) -> bytes:
-    """Return what ``add`` takes instead of a digest for a revisit record of *url* at *at*."""
-    return sha1_of(as_bytes(f"{url} {at}"))
+    """Return what ``add`` takes instead of a digest for a revisit record of *url* at *at*.
+
+    It replaces the row of an earlier revisit record of *url*.
+    """
+    return sha1_of(as_bytes(url))[:8] + struct.pack("<d", at)
 
 
 def split(sha1: bytes) -> tuple[int, bytes]:
