@@ -179,6 +179,7 @@ def test_what_a_table_adds_is_sent_and_nowhere_on_disk(tmp_path):
         (tmp_path / "hosts.toml").write_text(
             f'["proxied.test"]\ndelay = 0.01\nowner_allows = true\nproxy = "{address}"\n'
             f'headers = {{X-Key = "{SECRET}-header"}}\ncookies = {{id = "{SECRET}-cookie"}}\n'
+            "verify = false\nproxy_verify = false\n"
             'link_kinds = ["a"]\n'
         )
         (tmp_path / "hosts.toml").chmod(0o644)

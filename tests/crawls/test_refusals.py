@@ -14,6 +14,7 @@ GUARDS = (
     *("403", "429", "challenged"),
 )
 SIGNED = """["{}"]
+verify = false
 headers = {{ Signature = "s=:x:", Signature-Input = "s=()" }}
 """
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from loopback import head, name_server, raw_server, zone
+from loopback import head, name_server, raw_server, untrusted, zone
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
@@ -13,6 +13,7 @@ from webcrawl.net.outcomes import outcome_of
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
+ESTABLISHED = b"HTTP/1.1 200 Established\r\n\r\n"
 
 
 @contextlib.asynccontextmanager
@@ -43,6 +44,36 @@ async def served(talk, *, tls=None, address="127.0.0.1", **settings):
             return response
 
         yield server, get
+
+
+@contextlib.asynccontextmanager
+async def tunnelled(talk=OK, *, tls=None, proxy_tls=None, established=ESTABLISHED, **settings):
+    """A server of TLS, a proxy whose tunnels all lead there, and what gets a response by it."""
+
+    async def relay(source, sink):
+        with contextlib.suppress(ConnectionError):
+            while data := await source.read(65536):
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+    async def tunnel(raw, reader, writer):
+        there = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(established)
+        await asyncio.gather(relay(reader, there[1]), relay(there[0], writer))
+
+    async with (
+        raw_server(talk, tls=tls or untrusted("a.test")) as server,
+        raw_server([head, tunnel], tls=proxy_tls) as proxy,
+    ):
+        via = f"http{'s' * bool(proxy_tls)}://127.0.0.1:{proxy.port}"
+        async with handler_with(HTTP_PROXY=via, **settings) as handler:
+
+            async def get(url="https://a.test/"):
+                return await handler.download_request(Request(url, meta={"proxy": via}))
+
+            yield server, proxy, get
+        await proxy.left(0)
 
 
 async def fetch(server, path="/", **options):

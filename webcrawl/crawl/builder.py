@@ -61,7 +61,7 @@ from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.politeness.addresses import HostAddresses
 from webcrawl.hosts.politeness.delays import Politeness, is_unproven, may_be_closed, profile_of
-from webcrawl.hosts.politeness.host_policies import HostDelays
+from webcrawl.hosts.politeness.host_policies import CredentialGate, HostDelays
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.politeness.pauses import Pauses
@@ -467,6 +467,8 @@ class ProcessBuilder:
                 )
             )
         gates.append(origins)
+        if self._settings["HOSTS_POLICY_FILE"]:
+            gates.append(CredentialGate(self._rules.hosts.policies))
         return Budgets(ledger=ledger, traps=traps, origins=origins, gates=gates)
 
     def _build_host_services(

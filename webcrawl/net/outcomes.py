@@ -123,6 +123,15 @@ class ForbiddenAddressError(FetchError, DownloadCancelledError):
     outcome = "address_forbidden"
 
 
+class UnverifiedError(FetchError, DownloadCancelledError):
+    """Credentials in a host policy were not sent, because the server or proxy is not verified.
+
+    That is, the connection has no TLS, or the certificate is not valid.
+    """
+
+    outcome = "unverified"
+
+
 class BadUrlError(FetchError, UnsupportedURLSchemeError):
     """No request can be made from the URL."""
 

@@ -126,7 +126,7 @@ def test_a_version_with_an_error_changes_nothing(opened, tmp_path, clock, caplog
 
 @pytest.mark.parametrize(("mode", "warnings"), [(0o644, 1), (0o600, 0)])
 def test_secrets_that_others_may_read_are_warned_of(opened, caplog, mode, warnings):
-    opened(f'["a.test"]\nheaders = {{X-Key = "{SECRET}"}}', mode)
+    opened(f'["a.test"]\nverify = true\nheaders = {{X-Key = "{SECRET}"}}', mode)
     assert len([one for one in caplog.records if one.levelno == logging.WARNING]) == warnings
 
 
@@ -171,8 +171,9 @@ def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
         first, second, third, _ = names = [web.world.host(n).name for n in range(4)]
         path = tmp_path / "hosts.toml"
         path.write_text(
-            f'["={first}"]\ndelay = 0.01\nowner_allows = true\nheaders = {{X-Key = "{SECRET}"}}\n'
-            f'["={second}"]\ndelay = 1.2\ncookies = {{a = "{SECRET}"}}\n'
+            f'["={first}"]\ndelay = 0.01\nowner_allows = true\nverify = false\n'
+            f'headers = {{X-Key = "{SECRET}"}}\n'
+            f'["={second}"]\ndelay = 1.2\nverify = false\ncookies = {{a = "{SECRET}"}}\n'
             f'["={third}"]\nbudget = 2\n'
         )
         path.chmod(0o600)

@@ -1,11 +1,8 @@
 """Fetches through a proxy: what it is asked for, its failures, and TLS behind it."""
 
-import asyncio
-import contextlib
-
 import pytest
 import trustme
-from fetching import OK, handler_with, served
+from fetching import ESTABLISHED, OK, handler_with, served, tunnelled
 from loopback import (
     each_loop,  # noqa: F401  runs every test twice
     head,
@@ -17,38 +14,6 @@ from scrapy import Request
 from text_tables import cases, each
 
 from webcrawl.net.outcomes import FetchError, outcome_of
-
-ESTABLISHED = b"HTTP/1.1 200 Established\r\n\r\n"
-
-
-@contextlib.asynccontextmanager
-async def tunnelled(talk=OK, *, tls=None, proxy_tls=None, established=ESTABLISHED, **settings):
-    """A server of TLS, a proxy whose tunnels all lead there, and what gets a response by it."""
-
-    async def relay(source, sink):
-        with contextlib.suppress(ConnectionError):
-            while data := await source.read(65536):
-                sink.write(data)
-                await sink.drain()
-        sink.close()
-
-    async def tunnel(raw, reader, writer):
-        there = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(established)
-        await asyncio.gather(relay(reader, there[1]), relay(there[0], writer))
-
-    async with (
-        raw_server(talk, tls=tls or untrusted("a.test")) as server,
-        raw_server([head, tunnel], tls=proxy_tls) as proxy,
-    ):
-        via = f"http{'s' * bool(proxy_tls)}://127.0.0.1:{proxy.port}"
-        async with handler_with(HTTP_PROXY=via, **settings) as handler:
-
-            async def get(url="https://a.test/"):
-                return await handler.download_request(Request(url, meta={"proxy": via}))
-
-            yield server, proxy, get
-        await proxy.left(0)
 
 
 async def failure_of(handler, url, proxy, **headers):

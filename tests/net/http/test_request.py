@@ -224,7 +224,9 @@ async def test_a_field_that_expects_leave_does_not_hold_the_body_back():
 
 
 def test_what_an_operator_adds_is_sent_and_not_shown():
-    added = additions({"X-Key": "k3y"}, {"a": "s3cret"}, "http://me:pw@proxy.test:3128")
+    proxy = "http://me:pw@proxy.test:3128"
+    unsafe = {"verify": False, "proxy_verify": False}
+    added = additions({"X-Key": "k3y"}, {"a": "s3cret"}, proxy, **unsafe)
 
     def sent():
         ADDED.set(added._replace(proxy=None))

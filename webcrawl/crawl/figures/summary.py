@@ -251,6 +251,7 @@ _HELD = {
     "depth": "nearer pages, which go first",
     "failing_origin": "a failing server",
     "rendering": "the rendering of their pages",
+    "unverified": "unverified servers (verify and proxy_verify in HOSTS_POLICY_FILE)",
     "learned_trap": "a crawler trap",
     "url_space": "their host's URL_SPACE_BASE_URLS",
 }

@@ -15,7 +15,7 @@ from webcrawl.crawl.lease.outcome_log import OVER_BUDGET
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, SUBRESOURCE, Entry
 from webcrawl.hosts.politeness.preconditions import FetchAction
 from webcrawl.net.guard import plain_address
-from webcrawl.net.outcomes import errback_error
+from webcrawl.net.outcomes import OUTCOMES, errback_error
 from webcrawl.revisit.history import history_of
 from webcrawl.revisit.validators import conditional_headers
 from webcrawl.urls import origin_of
@@ -68,8 +68,8 @@ class Dispatcher:
             if page is not None:
                 return self._answer(lease, page)
 
-        if entry.kind == SUBRESOURCE and shard.admission.refusal(entry):
-            return self._refuse(lease, OVER_BUDGET)
+        if entry.kind == SUBRESOURCE and (gate := shard.admission.refusal(entry)):
+            return self._refuse(lease, gate if gate in OUTCOMES else OVER_BUDGET)
         if entry.kind not in NO_URLS and entry.kind != SUBRESOURCE:
             reason = shard.admission.stops(entry)
             if reason:
@@ -130,8 +130,8 @@ class Dispatcher:
     def _is_wanted(self, entry: Entry) -> bool:
         """Return whether *entry* is still needed.
 
-        False if the side download is over, if a newer robots redirect has replaced this one, or if
-        no page waits for the subresource.
+        False if the side download is over, if a newer robots redirect has replaced this one or this
+        one cannot be followed (``note_unverified``), or if no page waits for the subresource.
         """
         if entry.kind == ASIDE:
             return entry.via in self.side_downloads
@@ -140,6 +140,8 @@ class Dispatcher:
             return rendering is not None and rendering.store.is_pending(entry.url)
         if entry.kind != ROBOTS_REDIRECT:
             return True
+        if self.services.rules.hosts.policies.rules.withholds(entry.via):
+            return False
         shard = self.services.shards.find(entry.via)  # None: it has left
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
 

@@ -31,7 +31,7 @@ from webcrawl.items import is_success
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.request import ADDED
-from webcrawl.net.outcomes import errback_error, is_stale
+from webcrawl.net.outcomes import UnverifiedError, errback_error, is_stale
 from webcrawl.net.rates import RECEIVED
 from webcrawl.signals import has_receivers
 
@@ -163,12 +163,13 @@ class MercatorDownloader:
             task.uncancel()  # the steps after the download continue
             raise IgnoreRequest(f"{fetch.url}: aborted") from None
         except Exception as error:
-            if is_stale(error) and not fetch.robots_url:
-                # The request is sent again in the host's next turn.
+            is_kept = is_stale(error) or isinstance(error, UnverifiedError)
+            if is_kept and not fetch.robots_url:
+                # In the host's next turn the request is sent again, or its URL is parked.
                 fetch.page.becomes(PageState.PUT_BACK)
                 fetch.end_download(error)
                 request.errback = None
-                raise IgnoreRequest(f"{fetch.url}: lost on a reused connection") from error
+                raise IgnoreRequest(str(error)) from error
             fetch.end_download(error)
             raise
         else:

@@ -2,8 +2,9 @@
 
 Called by the downloader, through ``Fetch.release``, at the end of a contact, and at the end of a
 look-up. It decides how long the host pauses, and updates the host's record and rules. A contact
-does not count while this machine's network is down (hosts/politeness/outage.py), or when the
-request was lost on a kept connection: neither as a failure of the host nor as a try of its URL.
+does not count while this machine's network is down (hosts/politeness/outage.py), when the request
+was lost on a kept connection, or when its credentials were withheld: neither as a failure of the
+host nor as a try of its URL.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from webcrawl.frontier import ROBOTS_REDIRECT, Entry
 from webcrawl.hosts.politeness.outage import SILENT
 from webcrawl.net.outcomes import (
     FirstByteTimeoutError,
+    UnverifiedError,
     is_document,
     is_stale,
     outcome_of,
@@ -177,6 +179,11 @@ class HostRelease:
         """Return whether the contact of *fetch*, with *outcome*, does not count for the host."""
         if is_stale(fetch.on_wire):
             self._stats.inc_value("fetch/resent")
+            return True
+        if isinstance(fetch.on_wire, UnverifiedError):
+            entry = fetch.lease.entry
+            url = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+            self._rules.hosts.policies.rules.note_unverified(origin_of(url), fetch.on_wire)
             return True
         host = fetch.lease.entry.host
         has_answered = False

@@ -8,7 +8,8 @@ nothing.
 
 Invariants: without ``owner_allows`` a table only makes the crawl slower; with it, it still never
 allows what robots.txt denies. Headers, cookies and the proxy are only sent over the network
-(net/http/request.py), and do not appear in Requests, WARC files, logs or messages.
+(net/http/request.py), and do not appear in Requests, WARC files, logs or messages. Headers, cookies
+and the proxy's password are sent only to verified servers, unless the table says otherwise.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ import msgspec
 from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.values import words
 from webcrawl.errors import FatalError
+from webcrawl.frontier.admission import Gate
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
 from webcrawl.frontier.host_parts import MAX_PARTS
 from webcrawl.hosts.politeness.delays import profile_of
 from webcrawl.hosts.politeness.exclusions import host_in
-from webcrawl.net.http.request import Additions, additions
+from webcrawl.net.http.request import NOTHING_ADDED, Additions, additions
 from webcrawl.storage.watched_rules import RulesFile
+from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.frontier import DelayPolicy
+    from webcrawl.frontier import DelayPolicy, Entry, Supply
     from webcrawl.hosts.host_rules import HostRules
 
 logger = logging.getLogger(__name__)
@@ -48,6 +51,13 @@ _MAX_CHARACTERS = 8 << 20
 _MAX_TABLES = 10_000
 _MAX_PATTERNS = 100
 _MAX_STARS = 3
+_SHOWN_TABLES = 20
+# Why URLs are withheld, and what to do.
+_REMEDY = (
+    "header fields, cookies and a proxy's password are sent only over TLS with a valid "
+    "certificate; verify = false in the table (for the proxy: proxy_verify = false) sends them "
+    "anyway"
+)
 _PATTERN = re.compile(r"[a-z0-9.*_-]{1,253}")
 _CACHED_HOSTS = 1 << 14
 _NO_TIMES = (0.0,) * REMEMBERED_TIMES
@@ -65,7 +75,10 @@ class HostPolicy(
         delays apply to the host.
     budget: maximum number of pages, in place of BUDGET_HOST_PAGES; 0 for no limit.
     headers, cookies: sent with each request over http and https.
+    verify: whether headers and cookies are sent only over TLS with a valid certificate. None means
+        the same, with a warning at the start.
     proxy: URL of the proxy for http and https; the proxy looks up the host.
+    proxy_verify: whether the proxy's password is sent only over TLS with a valid certificate.
     link_kinds: the kinds among LINK_KINDS that are followed.
     render: whether pages are rendered, "0", "auto" or "all", in place of RENDER; None for that.
     owner_allows: whether the owner has agreed to more than the Crawl-delay of robots.txt allows.
@@ -76,7 +89,9 @@ class HostPolicy(
     budget: Annotated[int, msgspec.Meta(ge=0)] | None = None
     headers: dict[str, str] = {}
     cookies: dict[str, str] = {}
+    verify: bool | None = None
     proxy: str = ""
+    proxy_verify: bool = True
     link_kinds: frozenset[str] | None = None
     render: Literal["0", "auto", "all"] | None = None
     owner_allows: bool = False
@@ -109,6 +124,8 @@ class HostTables:
         self._size = 0
         self.tables: dict[str, HostPolicy] = {}
         self.added: dict[str, Additions] = {}
+        # Origins that cannot be verified. The next version of the file tries them again.
+        self._unverified: set[str] = set()
         self._patterns: list[tuple[int, re.Pattern[str], str]] = []
         self.name_of = lru_cache(_CACHED_HOSTS)(self._name_of)
 
@@ -168,7 +185,13 @@ class HostTables:
         if missing:
             raise ValueError(f"link_kinds must be among LINK_KINDS, which does not have {missing}")
 
-        added = additions(policy.headers, policy.cookies, policy.proxy)
+        added = additions(
+            policy.headers,
+            policy.cookies,
+            policy.proxy,
+            verify=policy.verify is not False,
+            proxy_verify=policy.proxy_verify,
+        )
         name = _normalized_name(title)
         if name in self.tables:
             raise ValueError("there is another table for the same hosts")
@@ -180,6 +203,18 @@ class HostTables:
                 raise ValueError(f"there are more than {_MAX_PATTERNS} patterns")
         self.tables[name] = policy
         self.added[name] = added
+
+    def note_unverified(self, origin: str, error: Exception) -> None:
+        """Withhold requests to *origin*, because of *error*, until the file changes."""
+        if len(self._unverified) >= _CACHED_HOSTS:
+            self._unverified.clear()
+        self._unverified.add(origin)
+        logger.warning("%s. URLs of %s wait until %s changes: %s", error, origin, SETTING, _REMEDY)
+
+    def withholds(self, url: str) -> bool:
+        """Return whether *url* must not be requested, as credentials for it must not be sent."""
+        added = self.added.get(self.name_of(host_of(url)), NOTHING_ADDED)
+        return url.partition(":")[0] in added.withheld or origin_of(url) in self._unverified
 
     def _name_of(self, host: str) -> str:
         """Return the name of the most specific table for *host*, "" if there is none."""
@@ -211,6 +246,27 @@ def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile
         clock=clock,
         complete=partial(_complete, path=path, limits=limits),
     )
+
+
+class CredentialGate(Gate):
+    """Gate that holds URLs whose credentials must not be sent, until *file* changes."""
+
+    name = "unverified"
+    spares_visits = False
+
+    def __init__(self, file: RulesFile[HostTables]) -> None:
+        self._file = file
+        self._tables = file.rules
+
+    def holds(self, entry: Entry) -> bool:
+        """Return whether the credentials for *entry* must not be sent."""
+        return self._file.rules.withholds(entry.url)
+
+    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  # part of the interface
+        """Return whether the file has changed since the last pass."""
+        before = self._tables
+        self._tables = self._file.rules
+        return before is not self._tables
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -255,7 +311,8 @@ class HostDelays:
 def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits) -> None:
     """Parse *rules*, which were read from *path*.
 
-    Warns if others can read the secrets in it, or if its ``render`` has no effect.
+    Warns if others can read the secrets in it, if these may be withheld, or if its ``render`` has
+    no effect.
     """
     try:
         rules.complete(limits)
@@ -263,6 +320,14 @@ def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits
         raise FatalError(f"{SETTING} {path} cannot be used: {error}.") from error
     if path and any(rules.added.values()) and Path(path).stat().st_mode & 0o044:
         logger.warning("%s %s has secrets, but others can read it: run chmod go-r", SETTING, path)
+    # The author of a table with "verify" knows this, but not what a proxy without TLS means.
+    names = [
+        name
+        for name, added in rules.added.items()
+        if "https" in added.withheld or (added.withheld and rules.tables[name].verify is None)
+    ]
+    if names:
+        logger.warning("%s %s: %s: %s", SETTING, path, ", ".join(names[:_SHOWN_TABLES]), _REMEDY)
     if not limits.renders and any(one.render in {"auto", "all"} for one in rules.tables.values()):
         logger.warning(
             "%s %s: render has no effect, because RENDER is 0. Set RENDER=auto; to render no other "

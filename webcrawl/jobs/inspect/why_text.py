@@ -90,6 +90,9 @@ _WAITS_FOR = {
     "their hosts, and after RENDER_WAIT_SECS it is rendered with what there is",
     "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer; "
     "it is tried again later",
+    "unverified": "header fields, cookies and a proxy's password in HOSTS_POLICY_FILE go only over "
+    "TLS with a valid certificate; verify = false in its table (for the proxy: proxy_verify = "
+    "false) sends them anyway",
     "learned_trap": "pages with one of its patterns below had content that was seen before; the "
     "next run releases it, or TRAP_EXCEPTIONS_FILE",
     "url_space": "its host has too many URLs for the pages with new content that it had; more such "

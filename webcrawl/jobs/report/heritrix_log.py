@@ -29,7 +29,7 @@ _CODES = {
     -61: ("robots_",),
     -1: ("dns_",),
     -3: ("connection_lost", "incomplete", "bad_answer", "header_"),
-    -2: ("connect_", "tls_"),
+    -2: ("connect_", "tls_", "unverified"),
     -4: ("first_byte_timeout", "too_slow", "timeout"),
     -7: ("bad_url",),
     -8: ("host_failing", "challenged", "walled"),

@@ -235,11 +235,7 @@ class HttpConnections:
         async def connect(address: str, port: int, local: tuple[str, int] | None) -> Exchange:
             """Connect from *local* to *address*, and wait for the TLS handshake if there is one."""
             exchange = self._new_exchange(peer=address)
-            tls = (
-                self._tls.new_layer(exchange, _certificate_name(to.host))
-                if to.scheme == "https"
-                else None
-            )
+            tls = self._tls.new_layer(exchange, to) if to.scheme == "https" else None
             protocol = tls or exchange
             await self._loop.create_connection(lambda: protocol, address, port, local_addr=local)
             if tls is not None:
@@ -264,7 +260,7 @@ class HttpConnections:
         exchange.finish()
         outer: Any = exchange.transport
         inside = self._new_exchange(peer=exchange.peer)
-        tls = self._tls.new_layer(inside, _certificate_name(endpoint.host))
+        tls = self._tls.new_layer(inside, endpoint)
 
         async def begin(*_: object) -> None:
             outer.set_protocol(tls)
@@ -274,8 +270,3 @@ class HttpConnections:
         await self._dialer.dial_address(endpoint.host, endpoint.port, begin, until=until)
         inside.may_be_kept = not exchange.is_mended
         return inside
-
-
-def _certificate_name(host: str) -> str:
-    """Return *host* as a certificate names it: without brackets and without a final dot."""
-    return host.removeprefix("[").removesuffix("]").removesuffix(".")

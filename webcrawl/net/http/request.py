@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from webcrawl.configuration.secrets import is_secret
+from webcrawl.net.outcomes import UnverifiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,31 +51,42 @@ _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class Proxy(NamedTuple):
-    """A proxy; *authorization* is the value of its Proxy-Authorization field, if any."""
+    """A proxy; *authorization* is the value of its Proxy-Authorization field, if any.
+
+    *is_verified* tells whether it needs a valid certificate, whatever the settings say.
+    """
 
     scheme: str
     host: str
     port: int
     authorization: bytes
+    is_verified: bool = False
 
 
 class Endpoint(NamedTuple):
-    """The other end of a connection: scheme, host and port, and the proxy in between, if any."""
+    """The other end of a connection: scheme, host and port, and the proxy in between, if any.
+
+    *is_verified* as in ``Proxy``.
+    """
 
     scheme: str
     host: str
     port: int
     proxy: Proxy | None = None
+    is_verified: bool = False
 
 
 class Additions(NamedTuple):
     """Header fields and proxy that an operator adds to each request to a host; never shown.
 
     The names in *headers* are in lower case. A "cookie" is joined with the request's own cookies.
+    *withheld* are the schemes of URLs for which they must not be sent: http if header fields need
+    TLS with a valid certificate, both if the proxy needs it and has none.
     """
 
     headers: dict[bytes, bytes]
     proxy: Proxy | None = None
+    withheld: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.headers or self.proxy)
@@ -90,10 +102,19 @@ Sign: TypeAlias = "Callable[[bytes], Iterable[tuple[bytes, bytes]]]"
 SIGNERS: WeakKeyDictionary[Crawler, Sign] = WeakKeyDictionary()
 
 
-def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> Additions:
+def additions(
+    headers: dict[str, str],
+    cookies: dict[str, str],
+    proxy: str,
+    *,
+    verify: bool = True,
+    proxy_verify: bool = True,
+) -> Additions:
     """Make Additions of *headers*, *cookies* and *proxy*, which is a URL or "".
 
-    Raises ValueError for anything that cannot be sent; its message contains none of the values.
+    Without *verify*, a server that is not verified gets them, too; without *proxy_verify*, such a
+    proxy gets its password. Raises ValueError for anything that cannot be sent; its message
+    contains none of the values.
     """
     if len(headers) + len(cookies) > _MAX_ADDED:
         raise ValueError(f"it has more than {_MAX_ADDED} headers and cookies")
@@ -111,9 +132,13 @@ def additions(headers: dict[str, str], cookies: dict[str, str], proxy: str) -> A
     if cookies:
         fields[b"cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items()).encode()
     try:
-        return Additions(fields, _proxy(proxy, b"") if proxy else None)
+        used = _proxy(proxy, b"", verify=proxy_verify) if proxy else None
     except ValueError:
         raise ValueError("the proxy is not an http or https URL") from None
+    withheld: tuple[str, ...] = ("http",) if fields and verify else ()
+    if used and used.is_verified and used.scheme == "http":
+        withheld = ("http", "https")
+    return Additions(fields, used, withheld)
 
 
 class WireRequest(msgspec.Struct, frozen=True, gc=False):
@@ -138,6 +163,7 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
 def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
     """Convert *request* to the form that is sent; raise ValueError if that is not possible.
 
+    Raises UnverifiedError if credentials in a host policy must not be sent with it.
     Content-Length is the real length of its body, whatever its fields say. A field
     Proxy-Authorization is sent to the proxy and never to the host. Methods other than GET and HEAD
     get a new connection: an idle one may be broken already, and then it would be unknown whether
@@ -159,6 +185,8 @@ def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
         for value in values
     ]
     added = ADDED.get()
+    if scheme in added.withheld:
+        raise UnverifiedError("the connection has no TLS")
     if added.headers:
         headers = _with_additions(headers, added.headers)
     if credentials and b"Authorization" not in fields:
@@ -189,7 +217,7 @@ def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
     if proxy is None:  # otherwise the request contains the proxy's URL and password
         shown = _head(method, path, shown_headers) + body if secret else data
     return WireRequest(
-        Endpoint(scheme, host.lower(), port, proxy),
+        Endpoint(scheme, host.lower(), port, proxy, "http" in added.withheld),
         data,
         shown,
         tuple(shown_headers),
@@ -241,12 +269,15 @@ def _parts(url: str) -> tuple[str, str | None, str, int, str]:
     return scheme, credentials, host, port, path
 
 
-def _proxy(url: str, authorization: bytes) -> Proxy:
-    """Return the proxy at *url*; credentials in the URL replace *authorization*."""
+def _proxy(url: str, authorization: bytes, *, verify: bool = False) -> Proxy:
+    """Return the proxy at *url*; credentials in the URL replace *authorization*.
+
+    With *verify* it must be verified if there are any.
+    """
     scheme, credentials, host, port, _ = _parts(url if "://" in url else f"http://{url}")
     if credentials:
         authorization = _basic(credentials)
-    return Proxy(scheme, host, port, authorization)
+    return Proxy(scheme, host, port, authorization, verify and bool(authorization))
 
 
 def _basic(credentials: str) -> bytes:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
@@ -30,11 +30,15 @@ from service_identity.cryptography import (
 
 from webcrawl.errors import FatalError
 from webcrawl.net.fence import FENCE
+from webcrawl.net.outcomes import UnverifiedError
 from webcrawl.net.rates import RECEIVED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.settings import BaseSettings
 
+    from webcrawl.net.http.request import Endpoint, Proxy
 
 _LIB, _FFI = Binding().lib, Binding().ffi
 #: Values of DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION.
@@ -56,16 +60,23 @@ class UnclosedError(ssl.SSLError):
 
 
 class TlsContext:
-    """The TLS settings of all connections; *is_verified* tells whether certificates are checked."""
+    """The TLS settings of all connections; *is_verified* tells whether certificates are checked.
 
-    def __init__(self, context: SSL.Context, *, is_verified: bool) -> None:
+    *forced* returns the same settings with that check.
+    """
+
+    def __init__(
+        self, context: SSL.Context, *, is_verified: bool, forced: Callable[[], TlsContext]
+    ) -> None:
         self.context = context
         self.is_verified = is_verified
+        self._forced = forced
 
     @classmethod
-    def from_settings(cls, settings: BaseSettings) -> Self:
+    def from_settings(cls, settings: BaseSettings, *, is_forced: bool = False) -> Self:
         """Create a context from Scrapy's TLS settings.
 
+        With *is_forced* certificates are checked even if DOWNLOAD_VERIFY_CERTIFICATES is not set.
         Raises FatalError with one sentence for an invalid value.
         """
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
@@ -93,7 +104,7 @@ class TlsContext:
                 f"DOWNLOADER_CLIENT_TLS_CIPHERS is not a cipher list of OpenSSL: {ciphers!r}."
             ) from None
 
-        is_verified = settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")
+        is_verified = is_forced or settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")
         if is_verified:
             context.set_default_verify_paths()
             context.set_verify(SSL.VERIFY_PEER)
@@ -113,14 +124,16 @@ class TlsContext:
             raise FatalError(
                 f"pyOpenSSL {version} is not supported: install the version in requirements.txt."
             ) from None
-        return cls(context, is_verified=is_verified)
+        # Made when it is first needed, because it takes long to read all authorities.
+        forced = cache(partial(cls.from_settings, settings, is_forced=True))
+        return cls(context, is_verified=is_verified, forced=forced)
 
-    def new_layer(self, protocol: asyncio.Protocol, host: str) -> TlsTransport:
-        """Return a TLS layer between *protocol* and a connection to *host*.
+    def new_layer(self, protocol: asyncio.Protocol, to: Endpoint | Proxy) -> TlsTransport:
+        """Return a TLS layer between *protocol* and a connection to *to*.
 
         It is the transport of *protocol*, and is to be the protocol of the connection.
         """
-        return TlsTransport(self, host, protocol)
+        return TlsTransport(self._forced() if to.is_verified else self, to, protocol)
 
 
 def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
@@ -135,19 +148,23 @@ def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
-    """TLS over a connection to *host*: the protocol of its transport, and a transport itself.
+    """TLS over a connection to *to*: the protocol of its transport, and a transport itself.
 
     *protocol* receives the decrypted data, and its writes are encrypted.
     """
 
     _below: asyncio.Transport
-    _error: ssl.SSLError | None = None
+    _error: Exception | None = None
     _is_open = False  # whether the handshake is done
     _is_over = False  # if so, OpenSSL is not called any more
 
-    def __init__(self, settings: TlsContext, host: str, protocol: asyncio.Protocol) -> None:
+    def __init__(
+        self, settings: TlsContext, to: Endpoint | Proxy, protocol: asyncio.Protocol
+    ) -> None:
         self._protocol = protocol
-        self._host = host
+        # As a certificate names it: without brackets and without a final dot.
+        self._host = host = to.host.removeprefix("[").removesuffix("]").removesuffix(".")
+        self._invalid = UnverifiedError if to.is_verified else ssl.SSLError
         self._count = RECEIVED.get()
         self._fence = FENCE.get()
         self._is_verified = settings.is_verified
@@ -162,7 +179,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     async def wait_until_open(self) -> None:
         """Wait until the handshake is done; close the connection if it fails or is cancelled.
 
-        Raises OSError, which includes SSLError.
+        Raises OSError, which includes SSLError, or UnverifiedError.
         """
         try:
             await self._handshake  # type: ignore[misc]  # this is called once
@@ -266,7 +283,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         result = _LIB.SSL_do_handshake(self._tls)
         if result <= 0:
             if _LIB.SSL_get_error(self._tls, result) != _LIB.SSL_ERROR_WANT_READ:
-                self._end(_failure())
+                self._end(_failure(self._invalid))
             elif self._fence is None or self._fence.is_open():
                 self._send()
             return  # if the fence is closed, the download is about to be cancelled
@@ -279,7 +296,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 )
                 verify(load_der_x509_certificate(self.certificate() or b""), self._host)
         except (VerificationError, CertificateError, ValueError) as e:
-            self._end(ssl.SSLError(str(e) or type(e).__name__))
+            self._end(self._invalid(str(e) or type(e).__name__))
             return
 
         if self._handshake is not None and not self._handshake.done():
@@ -298,7 +315,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             size += result
 
         error = _LIB.SSL_get_error(tls, result)
-        failure: ssl.SSLError | None = None
+        failure: Exception | None = None
         if _LIB.SSL_total_renegotiations(tls) > _MAX_RENEGOTIATIONS:
             failure = ssl.SSLError("too many renegotiations")
         elif error not in (_LIB.SSL_ERROR_WANT_READ, _LIB.SSL_ERROR_ZERO_RETURN):
@@ -314,7 +331,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         while not self._is_over and (size := _LIB.BIO_read(self._out, _BUFFER, len(_BUFFER))) > 0:
             self._below.write(_FFI.unpack(_BUFFER, size))
 
-    def _end(self, failure: ssl.SSLError | None) -> None:
+    def _end(self, failure: Exception | None) -> None:
         """Close the connection because of *failure*, or None if the server closed it."""
         self._error = failure
         self.abort()
@@ -325,12 +342,16 @@ def _text(name: Any) -> str:
     return cast("bytes", _FFI.string(name)).decode()
 
 
-def _failure() -> ssl.SSLError:
-    """Return an SSLError with the reasons that OpenSSL gives for its last failure."""
+def _failure(invalid: type[Exception] = ssl.SSLError) -> Exception:
+    """Return an error with the reasons that OpenSSL gives for its last failure.
+
+    It is an SSLError, or *invalid* if the certificate is not valid.
+    """
     reasons = []
     while code := _LIB.ERR_get_error():
         reasons.append(_text(_LIB.ERR_reason_error_string(code)))
-    return ssl.SSLError("; ".join(reasons) or "TLS failed")
+    error = invalid if "certificate verify failed" in reasons else ssl.SSLError
+    return error("; ".join(reasons) or "TLS failed")
 
 
 def _is_address(host: str) -> bool:
