@@ -5,8 +5,8 @@ logs of a job, or of a hive on this machine, and excludes them from its next run
 all hosts below it as well. Another page with the same bytes keeps them. The next "scrapy delta"
 reports the documents as gone. A purge cannot be undone: use --dry-run first.
 
-If the command is stopped or killed, run it again to continue. JOBDIR/logs/purge.jsonl says what was
-removed.
+If the command is stopped with Ctrl-C or killed, run it again to continue. JOBDIR/logs/purge.jsonl
+says what was removed.
 
 Examples:
   scrapy purge crawls/web --host example.org --dry-run
@@ -15,14 +15,18 @@ Examples:
 Exit codes:
   0  done
   1  nothing is stored of these hosts and URLs; they are excluded
-  2  unusable input, a damaged file, or a crawl that is running or was killed
+  2  unusable input, a damaged or missing file, or a crawl that is running or was killed
 """
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 from webcrawl.commands import Group, Options, Settings, UsageError, job_of, make_command, progress
+from webcrawl.errors import FatalError
+from webcrawl.wording import counted
 
 _NOT_REACHED = """\
 not reached, because it is elsewhere or not a page:
@@ -32,6 +36,7 @@ not reached, because it is elsewhere or not a page:
   consumers of deltas: the next delta reports the documents as gone (purged)
   links from other pages, and ranks that were made from them
   the names of URLs and robots.txt files in the queues, checkpoints and host records
+  texts of up to 40 bytes in the records of a --url's host, and in kept checkpoints
 """
 
 
@@ -49,19 +54,50 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.clock import wall_time
     from webcrawl.jobs.purge.purge import purge
 
+    signal.signal(signal.SIGINT, _end)
     jobdir = job_of(args, settings)
+    for host in opts.host:
+        _refuse_url(host)
     lines = [*opts.host, *opts.url]
+    names = ", ".join(filter(None, [*lines, opts.list]))
+    if not names or any("://" not in url or url[0] == "/" for url in opts.url):
+        raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
     if opts.list:
         lines.append(Path(opts.list).read_text("utf-8", "replace"))
-    if not lines or any("://" not in url for url in opts.url):
-        raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
     text, at = "\n".join(lines), round(wall_time(), 3)
     with progress("files read") as show:
-        counts = purge(jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show)
-    for pattern, count in counts.items():
-        print(f"{pattern}: {count:,} {'to be ' * opts.dry_run}removed")
-    print(_NOT_REACHED, end="")
-    return int(not counts.total())
+        counts, missing = purge(
+            jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show
+        )
+    pages = counted(counts.pop("page"), "page")
+    removed = ", ".join(counted(number, unit) for unit, number in counts.items()) or "nothing"
+    print(f"{pages} of {names}: {removed} {'to be ' * opts.dry_run}removed")
+    print(_NOT_REACHED, end="", flush=True)
+    if missing:
+        raise FatalError(
+            f"{counted(len(missing), 'WARC file')} of this crawl cannot be found, such as "
+            f"{min(missing)}. If they are elsewhere, run the same command with -s WARC_DIR=DIR; "
+            "otherwise remove the pages from them yourself."
+        )
+    return int(not counts)
+
+
+def _refuse_url(host: str) -> None:
+    """Raise FatalError if *host* is a URL, or an expression."""
+    from webcrawl.urls import host_of, normalize_seed
+
+    if "/" in host:
+        url = normalize_seed(host) or "http://www.example.com/"
+        raise FatalError(
+            f"--host takes a host, not {host}. To remove the whole host, use --host "
+            f"{host_of(url)}; to remove a single page, use --url {url}."
+        )
+
+
+def _end(*_: object) -> None:
+    """End the process as kill -9 would: SQLite and other libraries swallow KeyboardInterrupt."""
+    os.write(2, b"\npurge: stopped by Ctrl-C. Run the same command again to continue.\n")
+    os._exit(130)
 
 
 Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)

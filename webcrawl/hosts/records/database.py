@@ -66,6 +66,8 @@ _CHANGES_NOW = "changes.tmp"
 _MAX_CHANGES = 1 << 24
 _LOG = 0
 _READ_LOG = "SELECT key, data, crc FROM facts WHERE kind = 0 ORDER BY key"
+#: Deletes the records of some hosts (their kind is HOSTS); the SQL function ``covers`` says which.
+FORGET_HOSTS = "DELETE FROM facts WHERE kind = 1 AND covers(key)"
 _LOG_END = "SELECT ifnull(max(key) + 1, 0) FROM facts WHERE kind = 0"
 _DELETE_LOG = "DELETE FROM facts WHERE kind = 0"
 _READ = "SELECT data, crc FROM facts WHERE kind = ? AND key = ?"

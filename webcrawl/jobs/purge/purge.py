@@ -18,10 +18,11 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG, PURGED, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.hosts.politeness.exclusions import PURGED_RULES, purge_rules
+from webcrawl.hosts.records.database import FORGET_HOSTS
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.jobs.purge import files
 from webcrawl.pipelines.search_index import LOG
-from webcrawl.pipelines.warc.payloads import forget_payloads
+from webcrawl.pipelines.warc.payloads import FORGET_PAYLOADS, file_names, forget_rows
 from webcrawl.revisit.history import GONE
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.line_log import LineLog
@@ -41,13 +42,19 @@ _FILES: dict[str, Callable[..., None]] = {
     "warc/*.warc.gz": files.purge_warc,
     "critical/*.warc.gz": files.purge_warc,
     "text/*.parquet": _ROWS,
-    "text/*.json*[lz]": files.purge_lines,
+    "text/*.json*[lz]": partial(files.purge_lines),
     "graph/nodes/*.parquet": _ROWS,
     "graph/edges/*.parquet": partial(files.purge_parquet, column="source"),
     "search/meta.json": files.purge_index,
     "logs/critical*.json*[lz]": files.purge_lines,
     "critical/urls.txt": files.purge_lines,
     "logs/info*.json*[lz]": files.purge_lines,
+}
+# What the other files consist of, by function; these have rows.
+_UNITS: dict[Callable[..., None], str] = {
+    files.purge_warc: "WARC record",
+    files.purge_index: "indexed page",
+    files.purge_lines: "log line",
 }
 
 
@@ -59,22 +66,26 @@ def purge(
     dry_run: bool,
     at: float,
     on_progress: Callable[[int], None],
-) -> Counter[str]:
+) -> tuple[Counter[str], set[str]]:
     """Remove the pages that the rules in *text* cover from the stopped job or hive in *path*.
 
-    Returns how many records, rows and lines were removed, for each pattern of files. With *dry_run*
-    they are only counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called
-    with the number of files read. Raises FatalError for a line that is not a rule, or if the crawl
-    is running, was killed and not resumed, or has a file that is damaged or cannot be changed. The
+    Returns how many pages, records, rows and lines were removed, and the names of the WARC files
+    that the crawl has written but that are not there. With *dry_run* nothing is removed, only
+    counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called with the
+    number of files read. Raises FatalError for a line that is not a rule, or if the crawl is
+    running, was killed and not resumed, or has a file that is damaged or cannot be changed. The
     same command then continues. If the crawl was killed, the pages are already excluded.
     """
-    jobdirs, counts = jobdirs_of(path), Counter(dict.fromkeys(_FILES, 0))
+    jobdirs = jobdirs_of(path)
+    counts: Counter[str] = Counter()
+    missing: set[str] = set()
     changed = [] if dry_run else jobdirs
     log = LineLog(path=jobdirs[0] / PURGE_LOG, max_bytes=sys.maxsize)
 
     def begin(what: str, file: Path, count: int) -> bool:
         """Count and log what is removed from *file*; return False in a dry run."""
-        counts[what] += count
+        if work := _FILES.get(what):
+            counts[_UNITS.get(work, "row")] += count
         if not dry_run:
             log.append_once(
                 msgspec.json.encode({"at": at, "file": str(file), "what": what, "count": count})
@@ -84,22 +95,31 @@ def purge(
     place: object = "input"  # not all errors name a file
     try:
         with ExitStack() as stack:
-            covers = purge_rules(text).covers
+            rules = purge_rules(text)
+            covers = rules.covers
             place = path
             for jobdir in changed:
                 job = Job(path=jobdir)
                 job.lock()
                 stack.callback(job.close)
             if changed:
-                rules = jobdirs[0] / PURGED_RULES
-                old = rules.read_text("utf-8") if rules.exists() else ""
+                excluded = jobdirs[0] / PURGED_RULES
+                old = excluded.read_text("utf-8") if excluded.exists() else ""
                 lines = dict.fromkeys(f"{old}\n{text}".split("\n"))
-                write_atomic(rules, ("\n".join(lines) + "\n").encode())
+                write_atomic(excluded, ("\n".join(lines) + "\n").encode())
             # Drones may share a directory.
             found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
+            pages = {line.form for jobdir in jobdirs for line in _documents(jobdir, covers)}
+            counts["page"] = len(pages)
+            for jobdir in jobdirs:
+                directory = Path(settings["WARC_DIR"] or jobdir / "warc")
+                missing |= file_names(jobdir / "warc") - {file.name for file in directory.glob("*")}
             for jobdir in changed:
                 _report_gone(jobdir, covers, at)
-                forget_payloads(place := jobdir / "warc", covers)
+                forget_rows(place := jobdir / "warc", FORGET_PAYLOADS, covers)
+                # The record of a host has texts of its pages.
+                for place in jobdir.glob("shards/*/hosts"):
+                    forget_rows(place, FORGET_HOSTS, rules.excludes)
                 # The next run fetches pages that wait to be rendered again.
                 shutil.rmtree(jobdir / "rendering", ignore_errors=True)
             warcs = (file for _, file, work in found if work is files.purge_warc)
@@ -111,7 +131,7 @@ def purge(
         raise
     except (OSError, ValueError, sqlite3.Error) as error:
         raise FatalError(f"{place}: {error}. Fix that and run the same command again.") from error
-    return counts
+    return counts, missing
 
 
 def _files_of(
@@ -134,14 +154,19 @@ def _files_of(
             yield pattern, path.resolve(), work  # a link stays a link
 
 
+def _documents(jobdir: Path, covers: files.Covers) -> Iterator[OutcomeLine]:
+    """Yield the lines about documents to be removed in the log of finished URLs."""
+    for line in outcome_lines(jobdir):
+        if covers(line.url) and line.history.stored_at:
+            yield line
+
+
 def _report_gone(jobdir: Path, covers: files.Covers, at: float) -> None:
     """Append a line to the log of finished URLs for each line about a document to be removed."""
     with closing(LineLog(path=jobdir / INFO_LOG, max_bytes=sys.maxsize)) as log:
         log.open()
-        for old in outcome_lines(jobdir):
-            if covers(old.url) and (stored := old.history.stored_at):
-                line = OutcomeLine(
-                    at, old.url, old.host, PURGED, old.form, visit=GONE, stored=stored
-                )
-                log.append(msgspec.json.encode(line))
+        for old in _documents(jobdir, covers):
+            stored = old.history.stored_at
+            line = OutcomeLine(at, old.url, old.host, PURGED, old.form, visit=GONE, stored=stored)
+            log.append(msgspec.json.encode(line))
         log.sync()

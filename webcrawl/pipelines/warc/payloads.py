@@ -30,7 +30,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 import struct
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
@@ -39,7 +40,6 @@ from webcrawl.storage.atomic import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -54,6 +54,8 @@ _FIND = "SELECT url, at, path, offset, length FROM captures WHERE key = ? AND re
 # Only crawls that get a 304 need this index.
 _INDEX_DATES = "CREATE INDEX IF NOT EXISTS dates ON payloads (at)"
 _FIND_OF = "SELECT url, at, path, offset, length FROM captures WHERE at = ? AND url = ?"
+#: Deletes the rows of some URLs; the SQL function ``covers`` says which.
+FORGET_PAYLOADS = "DELETE FROM payloads WHERE covers(url)"
 ADD = "INSERT INTO captures VALUES (?, ?, ?, ?, ?, ?, ?)"
 CREATE = """
 BEGIN IMMEDIATE;
@@ -87,7 +89,6 @@ _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
-_FORGET = "PRAGMA secure_delete = ON; DELETE FROM payloads WHERE covers(url)"
 _ROW_BYTES = 32  # the minimum size of a row, without its URL
 # This many rows are added together, in a third of the time of adding them one by one.
 _BATCH_ROWS = 1000
@@ -245,15 +246,25 @@ class StoredPayloads:
         )
 
 
-def forget_payloads(directory: Path, covers: Callable[[str], bool]) -> None:
-    """Delete the rows whose URL *covers* accepts from the tables in *directory*.
+def forget_rows(directory: Path, delete: str, covers: Callable[[str], bool]) -> None:
+    """Run the statement *delete*, which calls *covers*, on all SQLite files in *directory*.
 
-    They must not be open. Raises sqlite3.Error.
+    No byte of the deleted rows is left. The files must not be open. Raises sqlite3.Error.
     """
     for path in directory.glob("*.sqlite"):
-        with closing(sqlite3.connect(path)) as table:
-            table.create_function("covers", 1, covers)
-            table.executescript(_FORGET)
+        with closing(sqlite3.connect(path)) as database:
+            database.create_function("covers", 1, covers)
+            database.executescript(f"PRAGMA secure_delete = ON; {delete}")
+
+
+def file_names(directory: Path) -> set[str]:
+    """Return the names of the WARC files that the table in *directory* has records of."""
+    names = set()
+    for path in directory.glob(FILE):
+        # In version 1 there is no table of files.
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path)) as table:
+            names = {Path(name).name for (name,) in table.execute("SELECT path FROM files")}
+    return names
 
 
 def revisit_key(url: str, at: float) -> bytes:
