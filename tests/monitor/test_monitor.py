@@ -26,7 +26,7 @@ from scrapy.utils.project import get_project_settings
 
 from webcrawl.crawl.job.ports import ports_of
 from webcrawl.errors import FatalError
-from webcrawl.monitor.launch import MonitorProcess
+from webcrawl.monitor.launch import LOG_BYTES, MonitorProcess
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\"'&{{7*7}}"
 
@@ -255,9 +255,22 @@ def test_a_request_that_cannot_be_read_is_refused_in_one_short_line(tmp_path):
             assert log.stat().st_size - before < 300, name
         lines = len(log.read_text().splitlines())
         assert len(FIELDS) - 2 <= lines <= len(FIELDS)
-        for _ in range(120):  # more than are logged
-            assert status(FIELDS["chunk"]) == b"400"
-        assert len(log.read_text().splitlines()) == 100
+
+
+def test_the_log_of_the_monitor_is_bounded_by_its_size(tmp_path):
+    log = tmp_path / "job/logs/monitor.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(bytes(1 << 20))  # of an earlier version
+    with monitored(tmp_path) as monitor:
+        assert log.stat().st_size == 0
+        for _ in range(2500):  # more than two files hold
+            with socket.create_connection(("127.0.0.1", monitor.port), 60) as raw:
+                fields = f"Host: 127.0.0.1:{monitor.port}\r\n".encode() + FIELDS["chunk"]
+                raw.sendall(b"POST /commands/pause HTTP/1.1\r\n" + fields + b"\r\n\r\n")
+                assert raw.recv(100).split()[1] == b"400"
+        sizes = [file.stat().st_size for file in log.parent.glob("monitor.log*")]
+        assert len(sizes) == 2
+        assert 0 < sum(sizes) <= 2 * LOG_BYTES
 
 
 def test_pages_are_served_while_commands_hang(tmp_path):

@@ -22,6 +22,9 @@ from webcrawl.errors import FatalError
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+#: The log of the process, below the job directory, and the size at which it starts a new one.
+LOG = "logs/monitor.log"
+LOG_BYTES = 1 << 17
 _END_SECS = 5.0
 # Number of characters of a setting's value that are shown.
 _MAX_SHOWN_CHARS = 400
@@ -67,9 +70,10 @@ class MonitorProcess:
         Raises FatalError or OSError.
         """
         settings, wanted_port = self._settings, port_number(self._settings, "MONITOR_PORT")
-        log = self._jobdir / "logs" / "monitor.log"
+        log = self._jobdir / LOG
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as errors:
+        is_full = log.exists() and log.stat().st_size > LOG_BYTES
+        with log.open("wb" if is_full else "ab") as errors:
             self._process = process = subprocess.Popen(
                 [sys.executable, "-m", "webcrawl.monitor.process"],
                 stdin=subprocess.PIPE,

@@ -2,15 +2,17 @@
 
 The process reads one line from standard input, a ``MonitorOrder``, and writes one line to standard
 output, a ``MonitorAddress``. It ends when standard input is closed, which also happens when the
-process that started it is killed. Later errors are written to ``JOBDIR/logs/monitor.log``.
+process that started it is killed. Later errors are written to ``JOBDIR/logs/monitor.log``, and the
+ones before them are in ``monitor.log.1``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
+import logging
 import os
 import sys
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,19 +23,15 @@ from scrapy.utils.project import get_project_settings
 from webcrawl.configuration.decoding import json_decoder
 from webcrawl.errors import FatalError
 from webcrawl.monitor.access import Access, is_loopback, read_token
-from webcrawl.monitor.launch import MonitorAddress, MonitorOrder
-from webcrawl.monitor.site import LOG, UNREADABLE, Site
+from webcrawl.monitor.launch import LOG, LOG_BYTES, MonitorAddress, MonitorOrder
+from webcrawl.monitor.site import UNREADABLE, Site
 from webcrawl.monitor.watch import Watch
 
 if TYPE_CHECKING:
-    import logging
-
     from scrapy.settings import Settings
 
 _TOKEN_FILE = "monitor.token"  # noqa: S105  # this is a file name
 _NICE = 10
-_MAX_LOGGED = 100
-_records = itertools.count()
 _decode = json_decoder(MonitorOrder)
 
 
@@ -56,7 +54,11 @@ async def _serve(order: MonitorOrder) -> None:
     token_file = Path(settings["MONITOR_TOKEN_FILE"] or Path(settings["JOBDIR"], _TOKEN_FILE))
     access = _access_of(settings, token_file)
     host, port = str(settings["MONITOR_HOST"]), int(settings["MONITOR_PORT"])
-    LOG.addFilter(_should_log)
+    log = RotatingFileHandler(
+        Path(settings["JOBDIR"], LOG), maxBytes=LOG_BYTES, backupCount=1, delay=True
+    )
+    log.addFilter(_shorten)
+    logging.getLogger().addHandler(log)
     site = Site(Watch(settings, order.shown), access)
     runner = web.AppRunner(site.app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
@@ -79,16 +81,16 @@ async def _serve(order: MonitorOrder) -> None:
     await runner.cleanup()
 
 
-def _should_log(record: logging.LogRecord) -> bool:
-    """Return whether *record* is among the first hundred; shorten it if it is about bad requests.
+def _shorten(record: logging.LogRecord) -> bool:
+    """Shorten *record* if it is about an unreadable request. Always returns True.
 
-    Without a limit, anyone could fill the disk with unreadable requests.
+    This is a logging filter.
     """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, UNREADABLE):
         record.msg, record.args = "%s: %.200r", (record.getMessage(), error)
         record.exc_info = None
-    return next(_records) < _MAX_LOGGED
+    return True
 
 
 def _report(address: MonitorAddress) -> None:
