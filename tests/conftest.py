@@ -15,9 +15,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import pytest_timeout
 import uvloop
 import warm
 from hypothesis import HealthCheck, settings
+from patience import SLOWNESS
 
 from webcrawl.urls.hash_seed import use_seed
 
@@ -82,6 +84,13 @@ def pytest_pyfunc_call(pyfuncitem):
 def _no_seed():
     """No test goes by the seed of a job that another has opened."""
     use_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item, settings):
+    """Limit a test to the time that it may take on this machine."""
+    scaled = settings._replace(timeout=settings.timeout * SLOWNESS)
+    return pytest_timeout.pytest_timeout_set_timer(item, scaled)
 
 
 class FakeClock:

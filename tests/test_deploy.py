@@ -16,6 +16,7 @@ import warm
 import yaml
 from compose_spec import PyCompose
 from crawling import simulated, wait_until
+from patience import LIMIT_SECS
 from text_tables import cases, each
 
 import webcrawl.settings as own_settings
@@ -186,7 +187,7 @@ def test_a_crawl_of_the_unit_takes_commands_from_outside_its_private_tmp(tmp_pat
             wait_until((web.job / "control").exists)
             private.rename(private.with_name("unseen"))
             done = warm.scrapy("control", web.job, "stop", env=env | {"TMPDIR": str(theirs)})
-            assert (done.returncode, crawl.wait(60)) == (0, 0), done.stderr
+            assert (done.returncode, crawl.wait(LIMIT_SECS)) == (0, 0), done.stderr
         finally:
             crawl.kill()
             crawl.wait()

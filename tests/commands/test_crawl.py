@@ -24,6 +24,7 @@ from crawling import (
     start_crawl,
     stats_of,
 )
+from patience import LIMIT_SECS
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
@@ -482,7 +483,7 @@ def test_a_crawl_waiting_for_seeds_on_standard_input_can_be_stopped(web, command
     running.send_signal(signal.SIGTERM)
     # Standard input stays open: nobody says that the seeds have ended.
     output = running.stderr.read()
-    assert running.wait(timeout=10) == 0, output
+    assert running.wait(LIMIT_SECS) == 0, output
     running.stdin.close()
     running.stderr.close()
     assert "stopped by a signal" in output
@@ -513,7 +514,7 @@ def test_a_second_signal_ends_it_at_once_and_loses_nothing(tmp_path):
         time.sleep(0.3)
         running.send_signal(signal.SIGINT)
         output = output_of(running)  # which waits for less
-        finish([*line, "-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_RETRY_TIMES=0"], timeout=60)
+        finish([*line, "-s", "DOWNLOAD_TIMEOUT=1", "-s", "FRONTIER_RETRY_TIMES=0"])
     stats = stats_of(job)
     # The stalling hosts were under way when it ended: they are asked again and time out.
     assert stats.get("outcome/timeout", 0) >= 1, output

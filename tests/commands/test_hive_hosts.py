@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import pytest
 import warm
 from crawling import USER_AGENT, clean_web, damage_in, refusal
+from patience import SLOWNESS
 from redis_server import RedisServer, free_port
 from scrapyd_server import ScrapydServer
 from web_truth import allowed_urls
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.timeout(900)
 def hive(*arguments, **options):
     """Its exit code, and the text of each machine by the machine's name."""
     command = [sys.executable, "-m", "scrapy", "hive", *map(str, arguments)]
-    done = warm.run(command, stderr=subprocess.STDOUT, timeout=300, **options)
+    done = warm.run(command, stderr=subprocess.STDOUT, timeout=300 * SLOWNESS, **options)
     assert PASSWORD not in done.stdout
     return done.returncode, dict(line.split("  ", 1) for line in done.stdout.splitlines())
 
@@ -84,7 +85,7 @@ def start(hosts, redis, web, tmp_path):
         settings = {
             "HIVE": name,
             "HIVE_SHARDS": 8,
-            "HIVE_LEASE_SECS": 3,
+            "HIVE_LEASE_SECS": 3 * SLOWNESS,
             "HIVE_STORE": tmp_path / "store",
             "REDIS_URL": redis.tcp_url,
             "DNS_SERVERS": simulated.dns,
@@ -122,11 +123,11 @@ def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machin
 
     daemons[1].process.send_signal(signal.SIGSTOP)
     try:
-        code, told = hive("status", "--hosts", hosts, "--timeout", 4, *hive_name)
+        code, told = hive("status", "--hosts", hosts, "--timeout", f"{4 * SLOWNESS:g}", *hive_name)
     finally:
         daemons[1].process.send_signal(signal.SIGCONT)
     assert code == 1
-    assert told.pop(names[1]) == "does not answer within 4 s"
+    assert told.pop(names[1]) == f"does not answer within {4 * SLOWNESS:g} s"
     assert {*told} == {names[0]}
     assert all(text.startswith("news-1 running since 20") for text in told.values())
 

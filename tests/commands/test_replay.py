@@ -15,6 +15,7 @@ import tantivy
 import warm
 from crawling import ROOT, clean_web, crawl_command, finish, refusal, warc_pages, warc_urls
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from patience import LIMIT_SECS
 
 from webcrawl.pipelines.main_text import CONTENT_TYPES
 
@@ -214,7 +215,7 @@ def test_a_replay_that_is_stopped_says_how_to_resume_it(crawled, tmp_path):
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     try:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=LIMIT_SECS)
     finally:
         process.kill()
     assert process.returncode == 0

@@ -11,6 +11,7 @@ import pytest
 import warc_checks
 import warm
 from linked_site import Answer, command_for, crawl, served
+from patience import LIMIT_SECS
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
@@ -56,7 +57,7 @@ async def killed_after(sites, job, visits):
     """Crawl, and kill -9 when so many more pages were asked for."""
     most = len(sites.pages_asked) + visits
     process = warm.Popen(command_for(sites, job, "a.test", **SETTINGS), stderr=subprocess.DEVNULL)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_SECS):
         while len(sites.pages_asked) < most:  # noqa: ASYNC110  # by its requests
             await asyncio.sleep(0.01)
     process.send_signal(signal.SIGKILL)

@@ -7,7 +7,7 @@ from web_truth import allowed_urls
 def test_with_few_hosts_left_a_crawl_hands_back_the_rest_and_can_go_on(tmp_path):
     with simulated(tmp_path, hosts=12, max_pages=60, mean_pages=15.0) as web:
         tail = {"CLOSESPIDER_FEW_HOSTS": 6, "CLOSESPIDER_FEW_HOSTS_SECS": "500ms"}
-        output = finish(web.command(POLITENESS_MIN_DELAY=0.2, **tail), timeout=120)
+        output = finish(web.command(POLITENESS_MIN_DELAY=0.2, **tail))
         remainder = web.job / "remainder.csv"
         said = " ".join(output.split())
         assert f" left {remainder}: the URLs that are left, as a seed list" in said

@@ -15,7 +15,8 @@ from crawling import (
     url_of_hit,
     wait_until,
 )
-from hive_crawl import LEASE_SECS, STATE, HiveCrawl
+from hive_crawl import STATE, HiveCrawl
+from patience import LIMIT_SECS
 from redis_proxy import Cut
 from web_truth import fetchable_urls
 
@@ -26,7 +27,7 @@ from webcrawl.simweb.host_spec import Behaviour
 
 
 def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process(tmp_path):
-    given = {"HIVE_LEASE_SECS": 15, "CHECKPOINT_INTERVAL_SECS": 600}
+    given = {"lease_secs": 15, "CHECKPOINT_INTERVAL_SECS": 600}
     with (
         simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
         HiveCrawl(web, tmp_path, **given) as hive,
@@ -59,7 +60,7 @@ def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched
         since = time.time() - 3  # it may be made before the order is seen
         before = {url_of_hit(hit) for hit in access_log(web.log) if not is_robots(hit)}
         wait_until(lambda: killed.times_of("Checkpoint made: ")[-1] > since)
-        time.sleep(3 * LEASE_SECS)
+        time.sleep(3 * hive.lease_secs)
         assert not hive.is_over
         at = time.time()
         hive.kill(killed)
@@ -90,7 +91,7 @@ def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
     """Or the next process in it, which is the same drone, would lose its leases to the last one."""
     with (
         simulated(tmp_path, hosts=5, mean_pages=20, max_pages=40) as web,
-        HiveCrawl(web, tmp_path, HIVE_LEASE_SECS=15) as hive,
+        HiveCrawl(web, tmp_path, lease_secs=15) as hive,
     ):
         (drone,) = hive.join()
         hive.wait_for(0.2)
@@ -102,7 +103,7 @@ def test_a_directory_is_locked_until_its_drone_has_left_the_hive(tmp_path):
             is_locked = bool(held_locks(drone.job, "LOCK"))
             time.sleep(0.01)
         hive.redis.resume()
-        assert drone.process.wait(60) == 0
+        assert drone.process.wait(LIMIT_SECS) == 0
 
 
 def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
@@ -143,14 +144,14 @@ def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_sh
     """nightly/test_hive_chaos.py has it with 40,000 pages."""
     with (
         simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
-        HiveCrawl(web, tmp_path, HIVE_LEASE_SECS=5) as hive,
+        HiveCrawl(web, tmp_path, lease_secs=5) as hive,
     ):
         drones = hive.join(2)
         hive.wait_for(0.2)
         held = [hive.shards_of(drone) for drone in drones]
         assert [*map(len, held)] == [6, 6]
         with hive.loss():  # a transfer may be cut off
-            hive.starve(12, lease_secs=5)
+            hive.starve(leases=2.4)
         assert [hive.shards_of(drone) for drone in drones] == held
         hive.end()
         asked = hive.judge(reads_warc=False)

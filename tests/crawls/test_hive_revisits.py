@@ -23,7 +23,8 @@ from crawling import (
     url_of_hit,
     wait_until,
 )
-from hive_crawl import LEASE_SECS, MIN_DELAY, NAME, HiveCrawl
+from hive_crawl import MIN_DELAY, NAME, HiveCrawl
+from patience import LIMIT_SECS, SLOWNESS
 from web_truth import fetchable_urls
 
 SECS = 4.0
@@ -57,7 +58,7 @@ class Web:
             times = self.times().values()
             return all(sum(at > since for at in one) >= number for one in times)
 
-        wait_until(are_made, secs=90, every=0.5)
+        wait_until(are_made, every=0.5)
 
     def early(self, explains=lambda before, after: False):
         """Pages that were asked for too early, which nothing *explains*."""
@@ -102,11 +103,11 @@ def test_visits_go_on_with_their_shards_whatever_becomes_of_a_drone(tmp_path, we
         hive.start_again(first)  # before its lease has ended
         web.wait_for_visits(2, since=time.time())
         hive.kill(second)  # the others take its shards from the store
-        web.wait_for_visits(2, since=time.time() + 2 * LEASE_SECS)
+        web.wait_for_visits(2, since=time.time() + 2 * hive.lease_secs)
         assert len(hive.shards_of(first)) == 12
         (third,) = hive.join()
         hive.leave(first)
-        wait_until(lambda: len(hive.shards_of(third)) == 12, secs=60)
+        wait_until(lambda: len(hive.shards_of(third)) == 12)
         web.wait_for_visits(2, since=time.time())
         hive.leave(third)
         assert damage_in(third.job) == []
@@ -116,7 +117,9 @@ def test_visits_go_on_with_their_shards_whatever_becomes_of_a_drone(tmp_path, we
 
 @pytest.mark.long
 def test_a_finished_hive_is_visited_again_after_a_refetch(tmp_path, web):
-    command = web.web.command(HIVE_SHARDS=8, HIVE_LEASE_SECS=2, CHECKPOINT_INTERVAL_SECS=1)
+    command = web.web.command(
+        HIVE_SHARDS=8, HIVE_LEASE_SECS=2 * SLOWNESS, CHECKPOINT_INTERVAL_SECS=1
+    )
     at = command.index("crawl")
     command[at : at + 1] = ["hive", "--drones", "2"]
     finish(command)
@@ -124,13 +127,13 @@ def test_a_finished_hive_is_visited_again_after_a_refetch(tmp_path, web):
     with (tmp_path / "said").open("wb") as said:
         hive = warm.Popen(command, cwd=ROOT, stdin=DEVNULL, stdout=said, stderr=said)
     try:
-        wait_until(lambda: "REVISIT: pages that" in (tmp_path / "said").read_text(), secs=60)
+        wait_until(lambda: "REVISIT: pages that" in (tmp_path / "said").read_text())
         assert all(len(times) == 1 for times in web.times().values())
         asked_at = time.time()
         refetch = ("frontier", str(web.web.job), "--refetch", "all")
-        wait_until(lambda: warm.scrapy(*refetch).returncode == 0, secs=60)
+        wait_until(lambda: warm.scrapy(*refetch).returncode == 0)
         web.wait_for_visits(4)
     finally:
         hive.terminate()
-        assert hive.wait(60) == 0, (tmp_path / "said").read_text()
+        assert hive.wait(LIMIT_SECS) == 0, (tmp_path / "said").read_text()
     assert web.early(lambda before, after: before < asked_at < after) == []

@@ -13,6 +13,7 @@ from crawling import (
     stats_of,
 )
 from hive_crawl import MIN_DELAY, HiveCrawl
+from patience import LIMIT_SECS
 
 PORT = re.compile(r":\d+(?=/)")
 SPIDER = ROOT / "tests" / "rigs" / "link_spider.py"
@@ -57,7 +58,7 @@ def test_requests_with_callbacks_go_to_the_drone_of_their_host(tmp_path):
                     assert run_crawl(web.command(POLITENESS_MIN_DELAY=MIN_DELAY)).returncode == 0
                 else:
                     for drone in hive.join(drones):
-                        assert drone.process.wait(60) == 0
+                        assert drone.process.wait(LIMIT_SECS) == 0
             record = web.hits()
         assert impolite(record, min_delay=MIN_DELAY) == []
         asked.append(Counter(PORT.sub("", url) for url in pages_asked_for(record)))
@@ -76,7 +77,7 @@ def test_a_request_with_an_object_in_meta_is_refused_with_a_sentence(tmp_path):
         web = LinkSimulation(plain.web, tmp_path, spider=spider)
         with HiveCrawl(web, tmp_path) as hive:
             (drone,) = hive.join(1)
-            assert drone.process.wait(60) == 0
+            assert drone.process.wait(LIMIT_SECS) == 0
         first = web.seeds.read_text().split()[0]
         assert first not in pages_asked_for(web.hits())
     assert "because a hive cannot send it: Fraction is not plain (None, bool" in drone.said

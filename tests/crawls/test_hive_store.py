@@ -11,7 +11,8 @@ import time
 import pytest
 import warm
 from crawling import simulated, stats_of, wait_until
-from hive_crawl import LEASE_SECS, HiveCrawl, play
+from hive_crawl import HiveCrawl, play
+from patience import LIMIT_SECS
 from s3_server import s3_environment, s3_server
 from text_tables import cases
 
@@ -143,7 +144,7 @@ def test_a_store_and_a_redis_that_are_lost_together_are_founded_anew_by_what_dro
     wait_until(lambda: all(one in drone.said for drone in hive.living for one in told))
     # A drone that comes now must not take this for a new hive.
     new = hive.add()
-    assert new.process.wait(30) == 3
+    assert new.process.wait(LIMIT_SECS) == 3
     sentence = f"HIVE_STORE {store} has no hive.json: it is not mounted, or was emptied"
     assert sentence in new.said
     new.is_lost = True
@@ -172,7 +173,7 @@ def test_a_job_directory_with_shards_does_not_begin_a_hive(tmp_path, file, code,
         HiveCrawl(web, tmp_path) as hive,
     ):
         drone = hive.add()
-        assert drone.process.wait(30) == code
+        assert drone.process.wait(LIMIT_SECS) == code
         assert sentence in drone.said
     assert (shard / file).exists()
 
@@ -193,7 +194,7 @@ def test_a_shard_whose_checkpoints_are_lost_is_named_and_not_begun_anew(
     shutil.copytree(copy, store)
     told = f"Shard {min(held)} cannot be fetched yet: its checkpoint is missing from HIVE_STORE"
     wait_until(lambda: told in second.said)
-    time.sleep(LEASE_SECS)
+    time.sleep(hive.lease_secs)
     assert not hive.is_over
     assert [number for number, one in enumerate(newest()) if one is None] == sorted(held)
 
@@ -249,7 +250,7 @@ def test_a_shard_whose_acknowledged_checkpoint_is_lost_goes_on_when_that_is_want
     name = lost.relative_to(store)
     told = f"Shard {held} cannot be fetched yet: HIVE_STORE {store} has lost {name}, and"
     wait_until(lambda: told in second.said)
-    time.sleep(LEASE_SECS)
+    time.sleep(hive.lease_secs)
     assert not hive.is_over
     # The way on that docs/howto/several-machines.md names.
     hive.forget_acknowledged(held)

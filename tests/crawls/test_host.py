@@ -13,6 +13,7 @@ from crawling import (
     start_crawl,
     wait_until,
 )
+from patience import LIMIT_SECS, SLOWNESS
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG
 
@@ -34,9 +35,9 @@ def test_hosts_that_ask_not_to_be_crawled_are_let_alone_within_seconds(web, tmp_
     excluded.write_text("/site000[01]/\n")
     blocked.write_text("sim.test\n")
     written_at = time.time()
-    _, errors = crawl.communicate(timeout=60)
+    _, errors = crawl.communicate(timeout=LIMIT_SECS)
     assert crawl.returncode == 0, errors
-    assert [hit for hit in web.hits() if hit.start > written_at + 4] == []
+    assert [hit for hit in web.hits() if hit.start > written_at + 4 * SLOWNESS] == []
     stats = web.stats
     assert stats["outcome/excluded"] + stats["outcome/excluded_own"] > 50
     assert stats["exclusions/rules"] == stats["blocklists/own/rules"] == 1

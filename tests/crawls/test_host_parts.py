@@ -18,11 +18,12 @@ from crawling import (
     wait_until,
 )
 from http_site import HttpSite, serving
+from patience import LIMIT_SECS, SLOWNESS
 from text_tables import each
 
 PAGES = 32
 DELAY, TOOK = 0.3, 0.15
-LATE = 0.5  # the server may be to note a contact
+LATE = 0.5 * SLOWNESS  # the server may be to note a contact
 SECRET = "s3cr3t-value"
 
 
@@ -118,12 +119,12 @@ def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_kille
         crawl = start_crawl(line)
         if is_killed:
             wait_until(lambda: record.refused_at)
-            time.sleep(0.2)  # the crawl reads it
+            time.sleep(0.2 * SLOWNESS)  # the crawl reads it
             kill(crawl)
             assert run_crawl(line).returncode == 0
         else:
-            crawl.communicate(timeout=100)
-    later = [start for start, _, _ in record.hits if start > record.refused_at + 0.1]
+            crawl.communicate(timeout=LIMIT_SECS)
+    later = [start for start, _, _ in record.hits if start > record.refused_at + 0.1 * SLOWNESS]
     assert min(later) >= record.refused_at + 3
     assert {path for _, _, path in record.hits} >= {f"/{n}" for n in range(PAGES)}
 
@@ -153,7 +154,7 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
             table(tmp_path, after)
             journal = tmp_path / "job/logs/control.jsonl"
             wait_until(lambda: journal.exists() and "answer" in journal.read_text())
-            changed = time.monotonic() + 1
+            changed = time.monotonic() + SLOWNESS
             output_of(crawl)
     pages = [path for _, _, path in record.hits if path not in {"/", "/robots.txt"}]
     assert set(pages) == {f"/{n}" for n in range(PAGES)}

@@ -24,6 +24,7 @@ from crawling import ROOT, crawl_of_urls, stats_of, warc_pages
 from hostile import KINDS
 from hostile_guard import Traps
 from hostile_server import HostileServers
+from patience import SLOWNESS, slowness_now
 from warc_checks import complaints
 
 # Seconds between two contacts, of which the server may be late to notice that one was broken off.
@@ -37,7 +38,7 @@ PAGE_MAX_BYTES = 1 << 20
 # ticks of 20 ms (no kind alone takes more than 41 ms), and its log has 4 kB. On a machine that
 # stops now and then the answers to all requests under way are worked on between two ticks: 0.6 s
 # were seen.
-MAX_SECONDS = 250  # reached only by a crawl that hangs
+MAX_SECONDS = 250 * SLOWNESS  # reached only by a crawl that hangs
 MAX_CPU_SECS = 30.0
 MAX_MEMORY_KB = 256 * 1024
 MAX_WORK_SECS = 2.0
@@ -134,7 +135,7 @@ class Evidence:
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory):
     directory = tmp_path_factory.mktemp("hostile")
-    slower = min(max(os.getloadavg()[0] / os.cpu_count() / 2, 1), MOST)
+    slower = min(slowness_now(), MOST)
     times = {name: slower * value for name, value in TIMES.items()}
 
     async def scenario():

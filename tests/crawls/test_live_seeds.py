@@ -16,6 +16,7 @@ from crawling import (
     start_contacting,
     wait_until,
 )
+from patience import LIMIT_SECS
 from redis_server import RedisServer
 from text_tables import cases
 from web_truth import allowed_urls
@@ -47,7 +48,7 @@ def live(web, server, **settings):
 def test_a_crawl_of_the_seeds_in_redis_ends_when_all_is_fetched(tmp_path, server, client):
     with simulated(tmp_path, hosts=20, max_pages=10) as web:
         client.rpush(LIST, *web.seeds.read_text().split())
-        said = finish(live(web, server, REDIS_START_URLS_BATCH_SIZE=3), timeout=120)
+        said = finish(live(web, server, REDIS_START_URLS_BATCH_SIZE=3))
         assert "nothing is left to fetch" in said
         web.judge(min_delay=0.05)
     assert (client.llen(LIST), client.hlen(f"{{{LIST}}}:taken")) == (0, 0)
@@ -62,7 +63,7 @@ def test_no_seed_is_lost_when_a_crawl_is_killed(tmp_path, server, client):
             crawl = start_contacting(command, web.log)
             wait_until(lambda: client.llen(LIST) < 10)
             kill(crawl)
-        finish(command, timeout=120)
+        finish(command)
         hits = web.hits()
         assert {*pages_asked_for(hits)} == allowed_urls(web.world, "webcrawl")
         assert impolite(hits, min_delay=0.05) == []
@@ -88,7 +89,7 @@ def test_an_open_crawl_waits_for_seeds_and_ends_with_a_summary(tmp_path, server,
         client.rpush(LIST, *new)
         wait_until(lambda: wanted.union(new) == {*pages_asked_for(access_log(web.log))})
         crawl.send_signal(signal.SIGINT)
-        said = crawl.communicate(timeout=60)[0]
+        said = crawl.communicate(timeout=LIMIT_SECS)[0]
         assert crawl.returncode == 0, said
         assert "stopped by a signal" in said
         # Nothing is left only when no URL waits.

@@ -12,6 +12,7 @@ import pytest
 from crawling import access_log, printed, simulated, wait_until
 from local_hive import Hive
 from monitored import Monitor
+from patience import LIMIT_SECS
 from reading_report import crawl_of
 from redis_server import free_port
 from web_truth import allowed_urls, fetchable_urls
@@ -34,7 +35,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
         monitor = Monitor(web.job)
         # It is there before the drones are.
         wait_until(lambda: monitor.status("GET", "/") == 200, every=0.2)
-        wait_until(lambda: hive.has_pages(20), secs=60, every=0.5)
+        wait_until(lambda: hive.has_pages(20), every=0.5)
         wait_until(lambda: len(hive.metrics()) == 2)
         for address in hive.metrics():
             with urllib.request.urlopen(f"http://{address}/live") as answer:
@@ -176,7 +177,7 @@ def answers_of_all_drones(job, path, *, pages):
 def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, tmp_path):
     for stopped, how in enumerate(["hive stop", "killed, hive stop", "killed, signals"]):
         with Hive(web, tmp_path / how, POLITENESS_MIN_DELAY=1, POLITENESS_MAX_DELAY=1) as hive:
-            wait_until(lambda hive=hive: hive.has_pages(5), secs=60, every=0.5)
+            wait_until(lambda hive=hive: hive.has_pages(5), every=0.5)
             (server,), drones = hive.redis(), hive.drones()
             if not stopped:
                 hive.stop()
@@ -189,7 +190,7 @@ def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, 
                 for drone in drones:
                     assert server.is_running()
                     drone.terminate()
-            psutil.wait_procs([server, *drones], timeout=60)
+            psutil.wait_procs([server, *drones], timeout=LIMIT_SECS)
             assert not any(map(psutil.pid_exists, [one.pid for one in (server, *drones)]))
 
 

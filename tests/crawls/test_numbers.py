@@ -317,7 +317,7 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
         settings |= {"MONITOR_PORT": free_port()}
         with Hive(web, tmp_path / "said", **settings) as hive:
             monitor = Monitor(web.job)
-            wait_until(lambda: hive.has_pages(40), secs=60, every=0.5)
+            wait_until(lambda: hive.has_pages(40), every=0.5)
             least = Truth(web.job, access_log(web.log))
             drones, page = hive.figures(), monitor.state()
             time.sleep(1)  # what they reported may be so old

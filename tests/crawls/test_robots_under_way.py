@@ -9,6 +9,7 @@ import time
 import warc_checks
 from crawling import crawl_of_urls, finish, output_of, run_crawl, start_crawl, stats_of
 from http_site import HttpSite, serving
+from patience import LIMIT_SECS
 from text_tables import each
 
 HOSTS, WORKERS = 8, 3
@@ -19,7 +20,7 @@ def test_robots_txt_holds_a_worker_and_is_broken_off_when_the_crawl_is_stopped(t
     released = threading.Event()
 
     def answer(_):
-        released.wait(30)
+        released.wait(LIMIT_SECS)
         return 404, {}, b""
 
     with serving(HttpSite(answer, "0.0.0.0")) as site:  # all of 127.0.0.0/8

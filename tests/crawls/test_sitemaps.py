@@ -8,6 +8,7 @@ import subprocess
 import warm
 from crawling import ROOT
 from linked_site import Answer, command_for, crawl, served
+from patience import LIMIT_SECS
 from text_tables import each
 
 XML = "application/xml"
@@ -98,7 +99,7 @@ async def test_a_crawl_that_ends_while_a_sitemap_is_read_loses_none_of_its_urls(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT_SECS):
             before = sites.asked.count("a.test/index.xml")
             while sites.asked.count("a.test/index.xml") == before:
                 if process.poll() is not None or kept <= set(sites.asked):

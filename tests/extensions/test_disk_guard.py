@@ -7,6 +7,7 @@ import time
 
 import pytest
 from crawling import USER_AGENT, access_log, crawl_command, pages_asked_for, start_crawl, stats_of
+from patience import LIMIT_SECS
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 from web_truth import allowed_urls
@@ -36,7 +37,7 @@ def test_on_a_full_disk_no_host_is_contacted_and_the_summary_says_why(web, tmp_p
     crawl = begin(web, tmp_path, DISK_MIN_FREE_BYTES=1 << 60, STATISTICS_INTERVAL_SECS=0.5)
     time.sleep(2)
     crawl.send_signal(signal.SIGTERM)
-    _, log = crawl.communicate(timeout=30)
+    _, log = crawl.communicate(timeout=LIMIT_SECS)
     assert crawl.returncode == 0
     web.stop()
     assert list(access_log(web.log_path)) == []
@@ -58,7 +59,7 @@ def test_when_there_is_room_again_the_crawl_goes_on_and_misses_nothing(web, tmp_
     time.sleep(2)
     assert list(access_log(web.log_path)) == []
     ballast.unlink()
-    _, log = crawl.communicate(timeout=60)
+    _, log = crawl.communicate(timeout=LIMIT_SECS)
     assert crawl.returncode == 0
     assert "The crawl resumes: " in log
     stats = stats_of(tmp_path / "job")

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 import warm
 from crawling import ROOT, simulated, stats_of, wait_until
+from patience import LIMIT_SECS
 from prometheus_client.openmetrics import parser
 from redis_server import free_port
 from web_truth import allowed_urls
@@ -71,7 +72,7 @@ def crawling(directory, **settings):
             yield crawl
         finally:
             crawl.process.terminate()
-            assert crawl.process.wait(60) == 0
+            assert crawl.process.wait(LIMIT_SECS) == 0
 
 
 @pytest.fixture(scope="module")
@@ -238,4 +239,4 @@ def test_promtool_and_prometheus_understand_it(tmp_path):
                 ask(panel.replace("$__rate_interval", "1m").replace("$crawl", ".+"))
         finally:
             server.terminate()
-            server.wait(60)
+            server.wait(LIMIT_SECS)

@@ -1,6 +1,7 @@
 """Exchange of shards by one drone, over a real Redis and store; its process does nothing."""
 
 import asyncio
+import logging
 import math
 import secrets
 from contextlib import asynccontextmanager
@@ -133,6 +134,15 @@ async def test_a_shard_that_is_lost_during_its_publication_is_not_acknowledged(
         await Publication(a.parts).publish()
         beat = await a.membership.beat(Report())
         assert beat.acknowledged == {1: (holding.leases[1], 5)}
+
+
+async def test_shards_that_are_not_published_with_a_checkpoint_are_told(tmp_path, server, caplog):
+    caplog.set_level(logging.INFO)
+    async with drone(tmp_path, server.url, shards=2) as a:
+        await a.work()
+        a.parts.holding.revoke()
+        await Publication(a.parts).publish()
+    assert "0 shards uploaded to HIVE_STORE; the others follow with the next" in caplog.text
 
 
 async def adopted_by_a(directory, url, *, is_paused):

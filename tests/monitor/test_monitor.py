@@ -21,6 +21,7 @@ import warm
 from crawling import access_log, kill, simulated, start_crawl, wait_until
 from lxml import html
 from monitored import FORM, monitored
+from patience import LIMIT_SECS
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
 
@@ -36,7 +37,7 @@ def running(tmp_path_factory):
     settings = {"TEST_PASSWORD": "a-secret-thing", "CHECKPOINT_INTERVAL_SECS": 2}
     settings["ITEM_PIPELINES"] = json.dumps({"webcrawl.pipelines.search_index.SearchIndex": 1})
     with monitored(tmp_path_factory.mktemp("crawl"), **settings) as monitor:
-        wait_until(lambda: int(monitor.state()["summary"]["pages"]) > 5)
+        wait_until(lambda: monitor.pages() > 5)
         yield monitor
 
 
@@ -241,7 +242,7 @@ def test_a_request_that_cannot_be_read_is_refused_in_one_short_line(tmp_path):
         head = f"POST /commands/pause HTTP/1.1\r\nHost: 127.0.0.1:{monitor.port}\r\n".encode()
 
         def status(fields):
-            with socket.create_connection(("127.0.0.1", monitor.port), 60) as raw:
+            with socket.create_connection(("127.0.0.1", monitor.port), LIMIT_SECS) as raw:
                 raw.sendall(head + fields)
                 if fields == FIELDS["gone"]:
                     return b"4"
@@ -276,7 +277,7 @@ def test_the_log_of_the_monitor_is_bounded_by_its_size(tmp_path):
 def test_pages_are_served_while_commands_hang(tmp_path):
     """More of them than the threads of an event loop, of which there are 32 at most."""
     with monitored(tmp_path) as monitor, ThreadPoolExecutor(40) as threads:
-        wait_until(lambda: int(monitor.state()["summary"]["pages"]) > 5)
+        wait_until(lambda: monitor.pages() > 5)
         monitor.crawl.send_signal(signal.SIGSTOP)
         commands = [threads.submit(monitor.command, "state") for _ in range(40)]
         time.sleep(1)  # they are on their way
@@ -294,7 +295,9 @@ def test_requests_that_are_half_are_ended(monitor):
     with ExitStack() as stack:
         answers = []
         for sent in ("", half, whole + half, body):
-            raw = stack.enter_context(socket.create_connection(("127.0.0.1", monitor.port), 120))
+            raw = stack.enter_context(
+                socket.create_connection(("127.0.0.1", monitor.port), LIMIT_SECS)
+            )
             raw.sendall(sent.encode())
             answers.append(raw.makefile("rb"))
         assert monitor.status("GET", "/") == 200
@@ -317,7 +320,7 @@ def test_a_port_that_is_taken_is_one_warning_and_a_crawl_that_ends_leaves_no_por
             assert ports["monitor"] != port
             assert monitor.status("GET", "/") == 200
             monitor.crawl.send_signal(signal.SIGTERM)
-            said = monitor.crawl.communicate(timeout=60)[1]
+            said = monitor.crawl.communicate(timeout=LIMIT_SECS)[1]
             assert not (monitor.job / "ports.json").exists()
     assert said.count(f", because MONITOR_PORT {port} is not available; its token is in ") == 1
 
@@ -365,7 +368,7 @@ def test_a_crawl_does_not_wait_for_its_monitor(tmp_path):
         reading = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
         wait_until(lambda: "monitor" in ports_of(web.job))
         crawl.send_signal(signal.SIGTERM)
-        assert "The monitor is at " in crawl.communicate(timeout=60)[1]
+        assert "The monitor is at " in crawl.communicate(timeout=LIMIT_SECS)[1]
         os.close(reading)
 
 

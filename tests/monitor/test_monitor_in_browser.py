@@ -26,7 +26,7 @@ def running(tmp_path_factory):
     settings = {"POLITENESS_MIN_DELAY": 1, "ITEM_PIPELINES": modules}
     settings["CHECKPOINT_INTERVAL_SECS"] = 2
     with monitored(tmp_path_factory.mktemp("crawl"), **settings) as monitor:
-        wait_until(lambda: int(monitor.state()["summary"]["pages"]) > 5)
+        wait_until(lambda: monitor.pages() > 5)
         wait_until(lambda: "<li" in monitor.ask("GET", "/search?q=*")[2])
         yield monitor
 

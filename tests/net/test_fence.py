@@ -18,6 +18,7 @@ from loopback import (
     raw_server,
     untrusted,
 )
+from patience import LIMIT_SECS
 from scrapy import Request
 from text_tables import cases
 
@@ -144,7 +145,7 @@ def peer_port(sock):
 
 
 async def until(happened):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SECS):
         while not happened():  # noqa: ASYNC110  the system's word
             await asyncio.sleep(0.01)
 

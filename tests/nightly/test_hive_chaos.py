@@ -118,7 +118,7 @@ def test_a_paused_drone_goes_on_from_what_another_has_published_since(tmp_path):
 
 @pytest.mark.timeout(1800)
 def test_drones_that_are_short_of_cpu_for_a_minute_make_no_cascade(tmp_path):
-    given = {"HIVE_LEASE_SECS": 10, "HIVE_SHARDS": 64, "CHECKPOINT_INTERVAL_SECS": 10}
+    given = {"lease_secs": 10, "HIVE_SHARDS": 64, "CHECKPOINT_INTERVAL_SECS": 10}
     # Times go on while a process is stopped: no URL is to be given up for that.
     times = ("DOWNLOAD_TIMEOUT", "NET_CONNECT_TIMEOUT_SECS", "NET_FIRST_BYTE_TIMEOUT_SECS")
     given |= dict.fromkeys(times, 100)
@@ -129,7 +129,7 @@ def test_drones_that_are_short_of_cpu_for_a_minute_make_no_cascade(tmp_path):
         drones = hive.join(2)
         hive.wait_for(0.1)
         with hive.loss():
-            hive.starve(60, lease_secs=10)
+            hive.starve(leases=6)
         wait_until(lambda: hive.share == 1.0 or hive.is_over, secs=600, every=5)
         hive.end()
         asked = hive.judge(reads_warc=False)

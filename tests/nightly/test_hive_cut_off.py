@@ -10,20 +10,20 @@ import pytest
 from crawling import impolite, simulated, wait_until
 from hive_crawl import SHARDS, HiveCrawl
 from namespaces import Cables
+from patience import SLOWNESS
 from redis_server import RedisServer
 
 from webcrawl.crawl.shard.shards import Shards
 
-#: Ways to cut a machine off, and seconds for which. Others have its shards after one lease or two.
-CUTS = ((Cables.pulled, 13), (Cables.lossy, 19), (Cables.pulled, 25), (Cables.lossy, 13))
-LEASE_SECS = 10
+#: Ways to cut a machine off, and leases for which. Others have its shards after one lease or two.
+CUTS = ((Cables.pulled, 1.3), (Cables.lossy, 1.9), (Cables.pulled, 2.5), (Cables.lossy, 1.3))
 MIN_DELAY = 0.5
 WEB = {"hosts": 200, "mean_pages": 400, "max_pages": 800, "seed_share": 1.0, "seed": 3}
 #: Nothing is given up in a cut but for the lease.
 GIVEN = {
-    "HIVE_LEASE_SECS": LEASE_SECS,
+    "lease_secs": 10,
     "POLITENESS_MIN_DELAY": MIN_DELAY,
-    "DOWNLOAD_TIMEOUT": 60,
+    "DOWNLOAD_TIMEOUT": 60 * SLOWNESS,
     "CHECKPOINT_INTERVAL_SECS": 5,
 }
 
@@ -108,12 +108,12 @@ def test_a_drone_that_was_cut_off_contacts_no_host_that_it_has_lost(tmp_path, mo
             published = hive.acknowledged == {*range(12)}
             return [*map(len, held)] == [6, 6] and published
 
-        for cut, secs in CUTS:
+        for cut, leases in CUTS:
             wait_until(are_divided)
             time.sleep(5)  # all hosts of both are contacted
             with without_store(ways[0]), cut(cables, 0):
                 cut_at.append(time.time())
-                time.sleep(secs)
+                time.sleep(leases * hive.lease_secs)
         wait_until(are_divided)
         assert not hive.is_over
     hits = [ended(hit, cut_at) if hit.client == cables.address(0) else hit for hit in web.hits()]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from contracts.modules import Run, a_page, run_module
+from patience import LIMIT_SECS
 
 from webcrawl.errors import DiskError, FatalError, disk_message, ends_crawl
 from webcrawl.pipelines.module import ProcessingModule
@@ -162,7 +163,7 @@ async def test_pages_come_back_one_by_one_from_a_slow_module_and_none_is_begun_i
     class Slow(OffLoop):
         def process(self, page):
             begun.release()
-            may_end.acquire(timeout=5)
+            may_end.acquire(timeout=LIMIT_SECS)
             super().process(page)
 
         def batch_done(self):
@@ -276,7 +277,7 @@ async def test_errors_that_no_coroutine_can_raise_fail_one_page(error, jobdir):
             if page.depth:
                 raise error
 
-    async with asyncio.timeout(10), Run(Odd, jobdir) as run:
+    async with asyncio.timeout(LIMIT_SECS), Run(Odd, jobdir) as run:
         made = await outcomes(run, with_depths(0, 1, 0))
     assert [isinstance(one, RuntimeError) for one in made] == [False, True, False]
 

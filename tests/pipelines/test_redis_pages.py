@@ -13,6 +13,7 @@ import pytest
 from contracts.modules import Run, a_page, run_module
 from crawling import ROOT, simulated, start_crawl, stats_of, wait_until, warc_urls
 from golden import golden
+from patience import LIMIT_SECS
 from redis_server import RedisServer
 
 from webcrawl.errors import FatalError, RemoteStoreError
@@ -62,7 +63,7 @@ def test_a_crawl_is_as_fast_as_its_consumers_and_loses_no_page(tmp_path, server)
         command = [sys.executable, "-u", consumer(tmp_path), redis.url]
         printed = tmp_path / "taken"
         with printed.open("w") as file, subprocess.Popen(command, stdout=file) as taking:
-            output = crawl.communicate(timeout=60)[1]
+            output = crawl.communicate(timeout=LIMIT_SECS)[1]
             wait_until(lambda: client.llen("web:items") == 0)
             taking.terminate()
         lines = printed.read_text().splitlines()

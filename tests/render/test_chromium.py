@@ -217,7 +217,7 @@ def test_a_crawl_that_is_killed_ends_its_engine_and_the_next_deletes_what_it_lef
     )
     with owner:
         owner.stdout.readline()
-        wait_until(lambda: len(descendants(owner.pid)) > 6, secs=20)
+        wait_until(lambda: len(descendants(owner.pid)) > 6)
         time.sleep(1)  # the page runs
         processes = descendants(owner.pid)
         owner.kill()

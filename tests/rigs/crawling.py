@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import warc_checks
 import warm
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from patience import LIMIT_SECS, SLOWNESS
 from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.jobs.check.whole import check_job
@@ -79,7 +80,7 @@ class Simulation:
 
     def crawl(self, *arguments, **settings):
         """Crawl to the end, which must be a good one; the output."""
-        return finish([*self.command(**settings), *arguments], timeout=1200)
+        return finish([*self.command(**settings), *arguments], timeout=1200 * SLOWNESS)
 
     def start(self, **settings):
         """`start_contacting` from all seeds."""
@@ -117,12 +118,12 @@ def clean_web(directory, **values):
         yield web.web, web.seeds
 
 
-def run_crawl(command, *, timeout=120):
+def run_crawl(command, *, timeout=LIMIT_SECS):
     """Run *command* to its end from the project directory."""
     return warm.run(command, stderr=subprocess.STDOUT, timeout=timeout)
 
 
-def finish(command, *, code=0, timeout=120):
+def finish(command, *, code=0, timeout=LIMIT_SECS):
     """The output of *command*, which ends with *code*."""
     done = run_crawl(command, timeout=timeout)
     assert done.returncode == code, done.stdout
@@ -145,7 +146,7 @@ def refusal(*words, **options):
     return said
 
 
-def output_of(crawl, *, code=0, timeout=120):
+def output_of(crawl, *, code=0, timeout=LIMIT_SECS):
     """What *crawl* writes to standard error until it ends with *code*."""
     output = crawl.communicate(timeout=timeout)[1]
     assert crawl.returncode == code, output
@@ -185,11 +186,11 @@ def kill(crawl):
     crawl.communicate()
 
 
-def wait_until(happened, *, secs=100, every=0.05):
+def wait_until(happened, *, secs=LIMIT_SECS, every=0.05):
     """Return when *happened* says so, asked *every* so many seconds: a crawl takes its time."""
     deadline = time.monotonic() + secs
     while not happened():
-        assert time.monotonic() < deadline, f"it did not happen in {secs} s"
+        assert time.monotonic() < deadline, f"it did not happen in {secs:.0f} s"
         time.sleep(every)
 
 
@@ -211,7 +212,7 @@ def wait_for_the_end_of(processes):
         except OSError:
             return True
 
-    wait_until(lambda: all(map(has_ended, processes)), secs=20)
+    wait_until(lambda: all(map(has_ended, processes)))
 
 
 def stats_of(jobdir):

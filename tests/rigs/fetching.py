@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 from loopback import head, name_server, raw_server, untrusted, zone
+from patience import LIMIT_SECS
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
@@ -85,7 +86,7 @@ async def fetch_url(url, options, handler_class=HttpDownloadHandler):
     """The same of any URL, and with any handler."""
     settings = {name: value for name, value in options.items() if name.isupper()}
     meta = {name: value for name, value in options.items() if name.islower()}
-    async with handler_with(handler_class, **settings) as handler, asyncio.timeout(20):
+    async with handler_with(handler_class, **settings) as handler, asyncio.timeout(LIMIT_SECS):
         request = Request(url, meta=meta)
         response = await handler.download_request(request)
         response.request = request
@@ -141,7 +142,7 @@ def outcome_for(says, **options):
 def outcome_of_url(url, **options):
     async def scenario():
         request = Request(url, meta={"verbatim_url": True})
-        async with handler_with(**options) as handler, asyncio.timeout(20):
+        async with handler_with(**options) as handler, asyncio.timeout(LIMIT_SECS):
             found = await outcome_by(handler, request)
         assert request.meta["download_seconds"] >= 0
         return found

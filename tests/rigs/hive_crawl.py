@@ -8,6 +8,7 @@ for and every document is stored, no host was hurried, every drone that lived ha
 only what a loss explains was fetched twice.
 """
 
+import math
 import os
 import random
 import re
@@ -18,7 +19,7 @@ import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import warm
 from crawling import (
@@ -34,12 +35,14 @@ from crawling import (
     url_of_hit,
     wait_until,
 )
+from patience import LIMIT_SECS, SLOWNESS, slowness_now
 from redis_proxy import Cut, RedisProxy
 from redis_server import RedisServer
 from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.hive.launch.crawl_stats import shard_counts
 from webcrawl.hive.membership.succession import last_drone
+from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.pipelines.warc.recovery import whole_length
 
 NAME = "t"
@@ -51,24 +54,27 @@ STATE = f"webcrawl:{{{NAME}}}:state"
 ACKS = f"webcrawl:{{{NAME}}}:acks"
 DRONES = f"webcrawl:{{{NAME}}}:drones"
 MIN_DELAY = 0.2
-LEASE_SECS = 2.0
 _SETTINGS = {
     "HIVE": NAME,
     "HIVE_SHARDS": 12,
-    "HIVE_LEASE_SECS": LEASE_SECS,
     "CHECKPOINT_INTERVAL_SECS": 1,
+    # Each loss is logged.
+    "EXTENSIONS": '{"webcrawl.extensions.repeated_lines.RepeatedLines": null}',
     "POLITENESS_MIN_DELAY": MIN_DELAY,
     # A contact cut off by a kill counts as lasting until its shard is adopted.
     "POLITENESS_MAX_DELAY": 1.0,
 }
-# What a drone says whose machine was too busy for it to keep its leases.
-_LATE = (
-    " has expired (the process did not run for ",
-    " has expired (Redis or HIVE_STORE answered too late)",
-    "The leases expired while Redis changed",
+# What a drone says whose machine was too busy for it to keep its leases or its shards.
+_LATE = re.compile(
+    r" has expired \((?:the process did not run for |Redis or HIVE_STORE answered too late\))"
+    r"|The leases expired while Redis changed"
+    r"|Not published: "
+    r"| were lost to other drones: "
 )
-_STOP_SECS = 100.0
-_END_SECS = 200.0
+# What it says of a checkpoint: that not all of it is in the store, and that it was made.
+_IN_PART = " uploaded to HIVE_STORE; the others follow"
+_MADE = re.compile(r"Checkpoint made: .* ([\d.]+) s in all")
+_END_SECS = 200.0 * SLOWNESS
 
 
 class Drone:
@@ -108,16 +114,31 @@ class Drone:
     def said(self):
         return self.log.read_text(encoding="utf-8", errors="replace")
 
+    def lines(self):
+        """What it has logged, each line with its time, in whole seconds."""
+        for time_of, line in re.findall(r"^(\S+ \S+) (\[.*)", self.said, re.MULTILINE):
+            yield time.mktime(time.strptime(time_of, "%Y-%m-%d %H:%M:%S")), line
+
     def times_of(self, words):
         """When it has logged *words*, in whole seconds."""
-        found = re.findall(rf"^(\S+ \S+) \[.*{re.escape(words)}", self.said, re.MULTILINE)
-        return [time.mktime(time.strptime(one, "%Y-%m-%d %H:%M:%S")) for one in found]
+        return [at for at, line in self.lines() if words in line]
+
+    def losses(self):
+        """When it was too late to keep its leases or shards, and what it had done until when was
+        published then."""
+        published = _Published()
+        for at, line in self.lines():
+            published.read(at, line)
+            if _LATE.search(line):
+                yield published.until, at + 1
 
     def published_until(self, at):
-        """All that it had done until then was in its last published checkpoint at the time *at*:
-        until it had made the one before."""
-        made = [one for one in self.times_of("Checkpoint made: ") if one <= at]
-        return made[-2] if len(made) > 1 else 0.0
+        """All that it had done until then was in a published checkpoint at the time *at*."""
+        published = _Published()
+        for logged_at, line in self.lines():
+            if logged_at + 1 <= at:
+                published.read(logged_at, line)
+        return published.until
 
     def send(self, sent):
         """To the process, if it has not ended."""
@@ -125,10 +146,28 @@ class Drone:
             self.process.send_signal(sent)
 
 
+class _Published:
+    """How far the checkpoints of a drone that are in the store go, from what it has logged."""
+
+    def __init__(self):
+        self.until = 0.0  # when the last one was begun
+        self._is_whole = True
+
+    def read(self, at, line):
+        """Take note of a *line* that was logged in the second from *at* on."""
+        if _IN_PART in line:
+            self._is_whole = False
+        elif made := _MADE.search(line):
+            if self._is_whole:
+                self.until = at - float(made[1])
+            self._is_whole = True
+
+
 class HiveCrawl:
     """A hive that crawls *web*, below *directory*. A context manager, which ends all of it.
 
-    *redis* is the server that the test looks into; with REDIS_URL in *settings* drones go there by
+    *lease_secs* are those of a machine with little else to do; `lease_secs` are those here. *redis*
+    is the server that the test looks into; with REDIS_URL in *settings* drones go there by
     themselves."""
 
     def __init__(
@@ -136,16 +175,19 @@ class HiveCrawl:
         web,
         directory,
         *,
+        lease_secs=2.0,
         rng=None,
         redis=None,
         **settings,
     ):
+        self.lease_secs = lease_secs * slowness_now()
         self.rng = rng or random.Random(1)
         self.drones = []
         self.redis = redis or RedisServer(directory / "redis", appendonly=True)
         self._web = web
         self._directory = directory
-        self._settings = _SETTINGS | {"HIVE_STORE": directory / "store"} | settings
+        own = {"HIVE_STORE": directory / "store", "HIVE_LEASE_SECS": self.lease_secs}
+        self._settings = _SETTINGS | own | settings
         self._allowed = allowed_urls(web.world, USER_AGENT)
         self._losses = []
         self._ends = ExitStack()
@@ -228,7 +270,7 @@ class HiveCrawl:
         drone.is_lost = False
         entered_at = drone.entered_at
         self._start(drone)
-        wait_until(lambda: drone.entered_at > entered_at or not drone.is_running, secs=_STOP_SECS)
+        wait_until(lambda: drone.entered_at > entered_at or not drone.is_running)
         self.wait_for_entry(drone)
 
     def _start(self, drone):
@@ -244,7 +286,6 @@ class HiveCrawl:
         for drone in drones:
             wait_until(
                 lambda drone=drone: has_entered(drone) or not drone.is_running,
-                secs=_STOP_SECS,
                 every=0.1,
             )
             assert not drone.process.poll(), drone.said[-4000:]
@@ -260,17 +301,17 @@ class HiveCrawl:
         """Stopped as a user does it; returns when the process has ended, well."""
         drone.has_left = True
         drone.send(signal.SIGTERM)
-        self._wait_for_end(drone, _STOP_SECS)
+        self._wait_for_end(drone, LIMIT_SECS)
 
-    def starve(self, secs, *, lease_secs):
-        """Give the drones 8 % of the time for *secs*: stopped together for longer than a lease,
-        and then continued together for a moment, again and again."""
-        until = time.time() + secs
+    def starve(self, leases):
+        """Give the drones 8 % of the time for so many *leases*: stopped together for longer than a
+        lease, and then continued together for a moment, again and again."""
+        until = time.time() + leases * self.lease_secs
         while time.time() < until:
             for share, sent in ((1.15, signal.SIGSTOP), (0.1, signal.SIGCONT)):
                 for drone in self.drones:
                     drone.send(sent)
-                time.sleep(share * lease_secs)
+                time.sleep(share * self.lease_secs)
 
     @contextmanager
     def loss(self, *drones):
@@ -290,11 +331,11 @@ class HiveCrawl:
             probe.sendall(b"GET / HTTP/1.1\r\nHost: nowhere.test\r\n\r\n")
             assert b" 421 " in probe.recv(1000)
 
-    def explains(self, before, again, *, lasted=0.0):
-        """Whether a URL that was fetched at *before*, which *lasted* so long, is fetched *again*
+    def explains(self, before, again, *, finished=0.0):
+        """Whether a URL that was fetched at *before*, and was *finished* later, is fetched *again*
         because of a loss."""
         return any(
-            since <= before + lasted and before <= ended and again >= began
+            since <= max(before, finished) and before <= ended and again >= began
             for since, began, ended in self._losses
         )
 
@@ -345,10 +386,8 @@ class HiveCrawl:
         hits = self._web.hits()
         asked = Counter(pages_asked_for(hits))
         fetchable = fetchable_urls(world, USER_AGENT)
-        for drone in self.drones:  # a machine may be too busy for it to keep its leases
-            for at in chain.from_iterable(map(drone.times_of, _LATE)):
-                since = drone.published_until(at)
-                self._losses.append((since, since, at + 1))
+        for drone in self.drones:
+            self._losses += [(since, since, ended) for since, ended in drone.losses()]
         # Each page counts once, whichever drones had it.
         counts = shard_counts([drone.job for drone in self.drones])
         pages = sum(n for name, n in counts.items() if name.startswith("outcome/http_2"))
@@ -374,15 +413,23 @@ class HiveCrawl:
 
     def _unexplained(self, hits, fetchable):
         """URLs of *fetchable* that were asked for again although no loss lies between."""
-        times = defaultdict(list)
+        times, ends = defaultdict(list), defaultdict(list)
         for hit in hits:
             if not is_robots(hit) and url_of_hit(hit) in fetchable:
-                times[url_of_hit(hit)].append((hit.start, hit.end))
+                times[url_of_hit(hit)].append(hit.start)
+        for drone in self.drones:
+            for line in outcome_lines(drone.job):
+                ends[line.url].append(line.at)
+
+        def finished(url, before):
+            """When the page was that was fetched then; never if its download was broken off."""
+            return min((at for at in ends[url] if at >= before), default=math.inf)
+
         return [
             f"{url} {again - before:.1f} s later"
             for url, asked_at in times.items()
-            for (before, end), (again, _) in pairwise(sorted(asked_at))
-            if not self.explains(before, again, lasted=end - before)
+            for before, again in pairwise(sorted(asked_at))
+            if not self.explains(before, again, finished=finished(url, before))
         ]
 
 
@@ -398,14 +445,14 @@ def kill_a_drone(hive):
 def _kill(hive, drone):
     hive.kill(drone)
     if len(hive.living) < 2 or hive.rng.random() < 0.5:
-        time.sleep(hive.rng.choice((0.0, 2 * LEASE_SECS)))
+        time.sleep(hive.rng.choice((0.0, 2)) * hive.lease_secs)
         hive.start_again(drone)
 
 
 def kill_redis(hive, *, empty=False):
     """It comes back with its data, or *empty*."""
     hive.redis.kill()
-    time.sleep(hive.rng.choice((0.0, 0.5, 1.5)) * LEASE_SECS)
+    time.sleep(hive.rng.choice((0.0, 0.5, 1.5)) * hive.lease_secs)
     hive.redis.restart(empty=empty)
 
 
@@ -414,7 +461,7 @@ def pause_a_drone(hive):
     drone = hive.rng.choice(hive.living)
     with hive.loss(drone):
         drone.send(signal.SIGSTOP)
-        time.sleep(hive.rng.uniform(1.5, 2.5) * LEASE_SECS)
+        time.sleep(hive.rng.uniform(1.5, 2.5) * hive.lease_secs)
         drone.send(signal.SIGCONT)
 
 
@@ -422,7 +469,7 @@ def cut_off(hive, how):
     """One drone cannot reach Redis, for shorter or longer than its lease."""
     drone = hive.rng.choice(hive.living)
     drone.proxy.cut(how)
-    time.sleep(hive.rng.choice((0.5, 2.5)) * LEASE_SECS)
+    time.sleep(hive.rng.choice((0.5, 2.5)) * hive.lease_secs)
     drone.proxy.mend()
 
 

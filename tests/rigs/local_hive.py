@@ -9,6 +9,7 @@ import psutil
 import redis
 import warm
 from crawling import ROOT
+from patience import LIMIT_SECS, slowness_now
 
 from webcrawl.hive.membership.asking import HERE
 
@@ -19,7 +20,7 @@ class Hive:
     def __init__(self, web, said, *, drones=2, **settings):
         given = {
             "HIVE_SHARDS": 8,
-            "HIVE_LEASE_SECS": 3,
+            "HIVE_LEASE_SECS": 3 * slowness_now(),
             "CHECKPOINT_INTERVAL_SECS": 2,
             # What was cut off by kill -9 is waited for.
             "POLITENESS_MIN_DELAY": 0.3,
@@ -51,7 +52,7 @@ class Hive:
         """All that it has said when it has ended with *code*."""
         if signal is not None:
             self._process.send_signal(signal)
-        assert self._process.wait(120) == code, self._said.read_text()
+        assert self._process.wait(LIMIT_SECS) == code, self._said.read_text()
         return self._said.read_text()
 
     def drones(self):

@@ -12,6 +12,7 @@ import dns.rcode
 import pytest
 import trustme
 import uvloop
+from patience import LIMIT_SECS
 
 from webcrawl.clock import now
 from webcrawl.sim.loop import VirtualLoop
@@ -128,7 +129,7 @@ class RawServer:
 
     async def left(self, count):
         """Wait until no more than *count* connections are open."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SECS):
             while self.open > count:
                 self._closed.clear()
                 await self._closed.wait()

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import psutil
 from crawling import kill, simulated, start_crawl, wait_until
 from lxml import html
+from patience import LIMIT_SECS
 from redis_server import free_port
 
 FORM = "application/x-www-form-urlencoded"
@@ -33,7 +34,7 @@ class Monitor:
     def ask(self, method, path, body=None, **headers):
         """Status, header fields, text."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_SECS)) as connection:
             connection.request(method, path, body, {**self.given, **names})
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read().decode()
@@ -57,9 +58,13 @@ class Monitor:
     def state(self):
         return json.loads(self.ask("GET", "/api/state")[2])
 
+    def pages(self):
+        """How many pages the summary shows."""
+        return int(self.state()["summary"]["pages"].replace(",", ""))
+
     def events(self):
         """The first screens that are sent, one after the other."""
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_SECS)) as connection:
             connection.request("GET", "/events")
             with connection.getresponse() as answer:
                 assert answer.headers["Content-Type"] == "text/event-stream"
@@ -106,7 +111,7 @@ def started(job, command):
         if crawl.poll() is None:
             kill(crawl)
         crawl.stderr.close()
-        assert psutil.wait_procs(beside, 20)[1] == []
+        assert psutil.wait_procs(beside, timeout=LIMIT_SECS)[1] == []
 
 
 @contextmanager

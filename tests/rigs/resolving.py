@@ -5,6 +5,7 @@ import contextlib
 import random
 
 from loopback import name_server
+from patience import LIMIT_SECS
 
 from webcrawl.net.dns.query import NameServers
 from webcrawl.net.dns.resolver import Resolver
@@ -25,7 +26,7 @@ async def resolver_on(*servers, secs=60.0, tries=3, size=10_000, **options):
         servers=asked(*servers, timeout=secs, tries=tries, rng=rng), cache_size=size, **options
     )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECS):
             yield resolver
     finally:
         await resolver.close()

@@ -9,6 +9,7 @@ import urllib.request
 import psutil
 import warm
 from crawling import wait_until
+from patience import LIMIT_SECS
 from redis_server import free_port
 
 
@@ -46,7 +47,7 @@ class ScrapydServer:
         """POST *fields* as curl's -d does; GET without."""
         data = urllib.parse.urlencode(fields).encode() or None
         request = urllib.request.Request(self.url + service, data, self._headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=LIMIT_SECS) as answer:
             reply = json.load(answer)
         assert reply["status"] == "ok", reply
         return reply
@@ -71,7 +72,7 @@ class ScrapydServer:
             ended = self.ask("listjobs.json?project=webcrawl")["finished"]
             return [found["id"] for found in ended].count(job) == runs
 
-        wait_until(has_ended, secs=90, every=0.2)
+        wait_until(has_ended, every=0.2)
 
     def log(self, job):
         return (self.directory / f"logs/webcrawl/web/{job}.log").read_text()

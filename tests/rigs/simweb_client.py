@@ -20,6 +20,7 @@ import ada_url
 import dns.asyncquery
 import dns.message
 import dns.rcode
+from patience import LIMIT_SECS, SLOWNESS
 from protego import Protego
 from selectolax.lexbor import LexborHTMLParser
 
@@ -71,7 +72,9 @@ class Client:
             address = None
             for _ in range(_DNS_TRIES):
                 with contextlib.suppress(dns.exception.Timeout):
-                    answer = await dns.asyncquery.udp(query, where, timeout=0.5, port=int(port))
+                    answer = await dns.asyncquery.udp(
+                        query, where, timeout=0.5 * SLOWNESS, port=int(port)
+                    )
                     found = [str(record) for rrset in answer.answer for record in rrset]
                     address = found[0] if found else None
                     break
@@ -104,7 +107,7 @@ class Client:
         )
         try:
             writer.write(data)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT_SECS):
                 return await reader.read()
         finally:
             writer.close()
@@ -128,7 +131,7 @@ def whole_log(web):
     request of ours, which came after that, is in it."""
     mark = next(_MARKS)
     where = (web.world.address_list()[0], web.world.http_port)
-    with socket.create_connection(where, 60) as sock:
+    with socket.create_connection(where, LIMIT_SECS) as sock:
         sock.sendall(f"GET {mark} HTTP/1.1\r\nHost: mark.test\r\n\r\n".encode())
         while sock.recv(4096):
             pass

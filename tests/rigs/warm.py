@@ -31,6 +31,8 @@ import types
 import warnings
 from pathlib import Path
 
+from patience import LIMIT_SECS
+
 ROOT = Path(__file__).resolve().parents[2]
 _LONGEST = 1_000_000  # bytes of a command with its environment
 _LIBC = ctypes.PyDLL(None)
@@ -129,7 +131,7 @@ class Popen(subprocess.Popen):
         self._close_pipe_fds(*pipes)
 
 
-def run(command, *, timeout=120, input=None, **options):  # noqa: A002  subprocess' name
+def run(command, *, timeout=LIMIT_SECS, input=None, **options):  # noqa: A002  subprocess' name
     """`subprocess.run` of *command*, in the project's directory, without input; output and errors
     are captured as text. *options* are those of `Popen`."""
     options = {
@@ -245,6 +247,7 @@ def _start_from(orders):
 def _run(command, cwd, env):
     """What the interpreter does with *command*, its arguments."""
     os.fsync = lambda fd: None  # as in the tests' own process
+    os.nice = lambda _: 0  # next to busy tests, a monitor that gives way would hardly run
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)

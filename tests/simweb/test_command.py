@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 import simweb_client
 import warm
+from patience import LIMIT_SECS
 from scrapy.settings import Settings
 from text_tables import table
 
@@ -59,7 +60,7 @@ def started(project, *arguments):
 def simweb(project, *arguments):
     """Exit code, output and errors of a run that ends by itself."""
     with started(project, *arguments) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=LIMIT_SECS)
         return process.returncode, out, err
 
 
@@ -84,7 +85,7 @@ def test_it_says_what_it_serves_and_how_to_crawl_it_and_ends_by_ctrl_c(project):
         reply = asyncio.run(simweb_client.Client(server).get(url))
         assert reply.status == 200
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(LIMIT_SECS) == 0
         assert process.stderr.read() == ""
     log = re.search(r"access log +(\S+)", text)[1]
     (hit,) = read_access_log(project / log)
@@ -157,7 +158,7 @@ def test_signals_go_to_the_command_once_and_it_gets_its_time_to_end(project, num
     with started(project, "--hosts", "4", *python(script), "{seeds}") as process:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=LIMIT_SECS)
     port, got = out.split(maxsplit=1)
     assert (got, err) == (f"[{int(number)}]\n", "")
     with pytest.raises(ConnectionRefusedError):

@@ -11,6 +11,7 @@ from collections import Counter
 from urllib.parse import unquote
 
 import pytest
+from patience import LIMIT_SECS
 from simweb_client import hosts_of, whole_log
 from web_truth import allowed_urls, reachable_urls
 
@@ -66,7 +67,7 @@ def pages_of(world, host):
 
 
 def login(web, host):
-    ftp = ftplib.FTP(timeout=10, encoding="utf-8")
+    ftp = ftplib.FTP(timeout=LIMIT_SECS, encoding="utf-8")
     try:
         ftp.connect(host.address, web.world.ftp_port)
         ftp.login()
@@ -145,7 +146,7 @@ def test_a_contact_is_one_line_with_the_path_of_its_url(web, hits):
 
 
 def ask_gopher(web, host, selector):
-    with socket.create_connection((host.address, web.world.gopher_port), 10) as sock:
+    with socket.create_connection((host.address, web.world.gopher_port), LIMIT_SECS) as sock:
         sock.sendall(selector + b"\r\n")
         return b"".join(iter(lambda: sock.recv(1 << 16), b""))
 
@@ -162,7 +163,7 @@ def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
     leaf = page(web.world, host, host.pages - 1)
     ask_gopher(web, host, unquote(leaf.path[2:]).encode())
     answer = ask_gopher(web, host, b'no\tsuch "thing')
-    with socket.create_connection((host.address, web.world.gopher_port), 10):
+    with socket.create_connection((host.address, web.world.gopher_port), LIMIT_SECS):
         pass  # asks for nothing
     root, document, missing = hits()
     assert (root.url, root.method, root.status) == (host.origin + "/", "GOPHER", 200)
@@ -170,7 +171,7 @@ def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
     assert (missing.status, missing.size) == (404, len(answer))
     for hit in (root, document, missing):
         assert (hit.host, hit.address, hit.outcome) == (host.name, host.address, AnswerEnd.OK)
-        assert 0 <= hit.end - hit.start < 5
+        assert 0 <= hit.end - hit.start < LIMIT_SECS
 
 
 def test_gopher_hosts_that_fail_do_so_before_they_are_asked(web):
@@ -224,11 +225,15 @@ def test_stopping_logs_what_was_going_on_and_ends_at_once(tmp_path):
         stalling.putcmd("RETR robots.txt")
         idle = login(web, host_of(web.world, "ftp"))
         slow = host_of(web.world, "gopher", Behaviour.SLOW)
-        waiting = socket.create_connection((slow.address, web.world.gopher_port), 10)
+        waiting = socket.create_connection((slow.address, web.world.gopher_port), LIMIT_SECS)
         waiting.sendall(b"\r\n")
-        time.sleep(0.2)
+        whole_log(web)  # it has read what was sent before this
         web.stop()  # it would be killed, and log nothing
     for one in (stalling, idle, waiting):
         one.close()
-    hits = {hit.target: hit.outcome for hit in read_access_log(tmp_path / "log")}
+    hits = {
+        hit.target: hit.outcome
+        for hit in read_access_log(tmp_path / "log")
+        if not hit.origin.startswith("http:")
+    }
     assert hits == {"/robots.txt": AnswerEnd.STALL, "/": AnswerEnd.CLOSED}

@@ -15,6 +15,7 @@ import dns.rdatatype
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import LIMIT_SECS
 from simweb_client import hosts_of
 
 from webcrawl.simweb import Behaviour, Faults, World, start_in_process
@@ -39,7 +40,7 @@ def port():
         yield int(web.dns.partition(":")[2])
 
 
-def ask(port, name, kind="A", *, timeout=5.0, **options):
+def ask(port, name, kind="A", *, timeout=LIMIT_SECS, **options):
     return dns.query.udp(
         dns.message.make_query(name, kind, **options), "127.0.0.1", timeout=timeout, port=port
     )

@@ -10,6 +10,7 @@ from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
 from webcrawl.hive.store.upload import SupersededError
 from webcrawl.storage.record_log import CorruptRecordError
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -59,6 +60,10 @@ class Publication:
             numbers = [number for number, outbox in outboxes if outbox.has_requests is has_requests]
             await asyncio.gather(*(self._publish(number, published) for number in numbers))
             if not published.keys() >= {*numbers}:
+                logger.info(
+                    "%s uploaded to HIVE_STORE; the others follow with the next checkpoint",
+                    counted(len(published), "shard"),
+                )
                 break  # pages of the other shards may have left their Requests in these outboxes
         await self._acknowledge(published)
 

@@ -130,7 +130,7 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
     user_module("during", DURING)
     monkeypatch.setenv("FAILS", "yes" if fails else "")
     command = web.command(POLITENESS_MAX_DELAY=0.2)
-    done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"during.Opening": 1}'], timeout=60)
+    done = run_crawl([*command, "-s", 'ITEM_PIPELINES={"during.Opening": 1}'])
     assert "Traceback" not in done.stdout
     sentence = f"The disk of JOBDIR {web.job} is full"
     if fails:
@@ -146,7 +146,7 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
 def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(user_module, web, method):
     user_module("bug", BUG.replace("{method}", method))
     command = web.command(POLITENESS_MAX_DELAY=0.2)
-    said = finish([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], timeout=60, code=1)
+    said = finish([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], code=1)
     assert is_last_sentence(said, "ZeroDivisionError: a bug of ours", "nothing is lost")
     if method == "release":
         assert is_complete_after(web, command)

@@ -6,6 +6,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+from patience import LIMIT_SECS
 from scrapy.signalmanager import SignalManager
 from text_tables import each
 
@@ -198,7 +199,7 @@ async def test_the_end_of_the_crawl_does_not_wait_for_a_long_copy(crawl):
 
     def copy():
         begun.set()
-        assert given_up.wait(10)
+        assert given_up.wait(LIMIT_SECS)
 
     crawl.copying = copy
     crawl.start()

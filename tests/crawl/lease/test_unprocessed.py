@@ -7,6 +7,7 @@ import errno
 from types import SimpleNamespace
 
 import pytest
+from patience import LIMIT_SECS
 from scrapy.signalmanager import SignalManager
 from warc_checks import page
 
@@ -74,5 +75,5 @@ async def test_a_handler_that_never_answers_is_given_up(signals, items, fetch, a
     handed = asyncio.create_task(items.hand_over(page(), fetch, ROBOTS))
     await asyncio.sleep(0)
     items.cut(0.0, at_end=at_end)
-    await asyncio.wait_for(handed, 5)
+    await asyncio.wait_for(handed, LIMIT_SECS)
     assert fetch.page.state is state

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 from bus_rig import BusDrone, links
+from patience import LIMIT_SECS
 from redis_server import RedisServer, Sentinel
 
 from webcrawl.crawl.links.link_intake import SeedFacts
@@ -164,7 +165,7 @@ async def test_entries_for_many_shards_take_few_turns_of_the_loop(tmp_path, serv
         for shard in shards:
             shard.eliminator.is_full = False
         turns = 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_SECS):
             while not all(shard.names for shard in shards):
                 turns += any(shard.names for shard in shards)
                 await asyncio.sleep(0)
@@ -352,7 +353,7 @@ async def test_a_redis_without_memory_gets_the_rest_later(tmp_path, redis_of):
         await asyncio.sleep(0.5)
         assert not a.is_done
         b.shards[1].eliminator.is_full = False
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(LIMIT_SECS):
             while len(b.shards[1].names) < 800 * 200 or not a.is_done:
                 await b.checkpoint()
                 await asyncio.sleep(0.1)
@@ -387,7 +388,7 @@ async def test_a_fail_over_of_a_sentinel_loses_nothing(tmp_path, redis_of):
             if number == 100:
                 master.kill()
         sentinel.wait_for_master(other)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_SECS):
             while not sent <= b.shards[1].names or not a.is_done:
                 await a.beat()
                 await b.beat()

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 from bus_rig import BusDrone, links
+from patience import LIMIT_SECS
 from redis_server import RedisServer
 
 from webcrawl.hive.membership.keys import Keys
@@ -101,7 +102,7 @@ class Losses:
         for drone in self.drones:
             for shard in drone.shards.values():
                 shard.eliminator.is_full = False
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(LIMIT_SECS):
             while self.missing or any(outbox.size for outbox in self.outboxes):
                 await self.beat()
                 for drone in self.drones:

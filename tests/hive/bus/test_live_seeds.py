@@ -7,6 +7,7 @@ from base64 import b64encode
 from types import SimpleNamespace
 
 import pytest
+from patience import LIMIT_SECS
 from redis_server import RedisServer
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
@@ -82,7 +83,7 @@ class Reader:
         await self.until(len(self.urls) + 1)
 
     async def until(self, count):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SECS):
             while len(self.urls) < count or not self.seeds.is_idle:  # noqa: ASYNC110  # by its polls
                 await asyncio.sleep(0.01)
 
@@ -203,7 +204,7 @@ async def test_a_key_that_is_no_list_is_named(server, reader, caplog):
     with server.client() as client:
         client.sadd(KEY, *urls(1))
     async with reader():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SECS):
             while "cannot be read" not in caplog.text:  # noqa: ASYNC110  # the log
                 await asyncio.sleep(0.01)
     assert "WRONGTYPE" in caplog.text
@@ -335,7 +336,7 @@ async def test_the_last_checkpoint_of_a_crawl_has_all_seeds(server, reader):
 async def test_with_many_batches_in_no_checkpoint_one_is_begun(server, reader):
     push(server, *urls(*range(100_001)))
     async with reader(REDIS_START_URLS_BATCH_SIZE=10_000) as one:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_SECS):
             while not one.begun:  # noqa: ASYNC110  # by its polls
                 await asyncio.sleep(0.01)
         assert (len(one.urls), left(server)) == (100_000, (1, 10))

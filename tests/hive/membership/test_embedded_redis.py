@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 import redis.asyncio
+from patience import LIMIT_SECS
 
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis, server_program
@@ -29,7 +30,7 @@ async def running(server):
         yield process
     finally:
         await server.end()
-        assert process.wait(10) == 0
+        assert process.wait(LIMIT_SECS) == 0
 
 
 async def test_the_data_of_the_embedded_redis_survive_its_end(tmp_path):
@@ -60,7 +61,7 @@ def test_a_directory_whose_path_is_too_long_for_a_socket_is_refused(tmp_path):
 async def test_a_redis_left_behind_is_ended_before_another_takes_its_files(tmp_path):
     left = await started(EmbeddedRedis(directory=tmp_path))
     await EmbeddedRedis(directory=tmp_path).end()
-    assert left.wait(10) == 0
+    assert left.wait(LIMIT_SECS) == 0
 
 
 async def test_to_end_none_is_no_error(tmp_path):

@@ -91,6 +91,14 @@ async def test_a_lease_that_redis_has_lost_is_good_to_its_end_or_the_next_beat(s
         await told(caplog, r"has expired \(Redis has lost it\): their hosts are not contacted")
 
 
+async def test_an_expiry_that_ends_before_the_next_renewal_is_logged(server, caplog):
+    async with kept(server) as (keeper, holding):
+        holding.valid_until = now()
+        holding.confirm((await keeper.beat(Report())).began, "old")
+        assert holding.is_valid()
+        await told(caplog, r"The lease on 2 shards has expired \(Redis or HIVE_STORE answered too")
+
+
 async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, caplog):
     has_store = True
 

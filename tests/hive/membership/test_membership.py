@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from patience import LIMIT_SECS, SLOWNESS
 from redis.exceptions import OutOfMemoryError
 from redis_server import RedisServer, Sentinel, by_tls
 from scrapy.settings import Settings
@@ -58,7 +59,7 @@ async def drones(server, *names, lease_secs=10.0, shards=4, **given):
             stack.push_async_callback(close, client)
             made.append(Member(client=client, keys=keys, drone=name, lease_secs=lease_secs))
             # On a busy machine, connecting to a cluster can take longer than a quarter of a lease.
-            await made[-1].enter(shards, secs=30)
+            await made[-1].enter(shards, secs=LIMIT_SECS)
             await answered(made[-1].beat)
         yield made
 
@@ -179,7 +180,7 @@ def hold(url, name):
 
     async def main():
         client = client_of(Settings({"REDIS_URL": url}))
-        a = Member(client=client, keys=Keys(name), drone="a", lease_secs=4.0)
+        a = Member(client=client, keys=Keys(name), drone="a", lease_secs=4.0 * SLOWNESS)
         await a.beat()
         claimed = await a.take(0)
         print("holds", flush=True)
@@ -195,7 +196,7 @@ def hold(url, name):
 
 
 async def test_there_is_one_queen_until_its_lease_ends(server):
-    async with drones(server, "a", lease_secs=4.0) as (a,):
+    async with drones(server, "a", lease_secs=4.0 * SLOWNESS) as (a,):
         b = a.another("b")
         first, second = await a.beat(), await b.beat()
         assert (first.queen, first.is_queen) == ("a", True)
@@ -251,9 +252,9 @@ async def test_a_drone_that_enters_waits_longer_than_its_lease(server):
     async with drones(server) as (a, b):
         c = a.another("c", 0.1)
         await b._client.execute_command("CLIENT", "PAUSE", 200)
-        assert (await c.enter(4, secs=5)).shards == 4
+        assert (await c.enter(4, secs=LIMIT_SECS)).shards == 4
         await b._client.execute_command("CLIENT", "PAUSE", 200)
-        assert (await c.look(secs=5)).alive == {"a", "b"}
+        assert (await c.look(secs=LIMIT_SECS)).alive == {"a", "b"}
 
 
 async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
@@ -288,7 +289,7 @@ async def test_a_beat_without_an_answer_fails_soon(redis_of, cluster):
     server = redis_of(cluster=cluster)
     async with drones(server, "a", lease_secs=1.0) as (a,):
         server.pause()
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(LIMIT_SECS):
             for _ in range(2):
                 with pytest.raises(UNREACHABLE):
                     await a.beat()
@@ -317,7 +318,7 @@ async def test_a_beat_that_is_answered_in_part_fails_as_soon(redis_of, monkeypat
             return await execute(*words, **options)
 
         monkeypatch.setattr(a._client, "execute_command", pausing)
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(LIMIT_SECS):
             with pytest.raises(UNREACHABLE):
                 await a.beat()
         server.resume()

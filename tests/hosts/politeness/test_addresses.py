@@ -8,6 +8,7 @@ import dns.rcode
 import pytest
 from host_rig import Records
 from loopback import name_server, zone
+from patience import LIMIT_SECS
 from resolving import asked
 
 from webcrawl.hosts.politeness.addresses import HostAddresses
@@ -45,7 +46,7 @@ async def addresses_by(clock, records=None, *, answer=ANSWER, allow_private=Fals
 async def looked_up(addresses, host):
     answered = asyncio.get_running_loop().create_future()
     addresses.look_up(host, lambda *told: answered.set_result(told))
-    has_addresses, error = await asyncio.wait_for(answered, 10)
+    has_addresses, error = await asyncio.wait_for(answered, LIMIT_SECS)
     found = addresses.known_addresses(host)
     assert error is None
     assert has_addresses is isinstance(found, list)
@@ -127,7 +128,7 @@ async def test_an_answer_that_cannot_be_stored_is_an_error_for_the_caller(clock)
     async with addresses_by(clock, Damaged()) as (addresses, _):
         told = asyncio.get_running_loop().create_future()
         addresses.look_up("a.test", lambda *answer: told.set_result(answer))
-        _, error = await asyncio.wait_for(told, 10)
+        _, error = await asyncio.wait_for(told, LIMIT_SECS)
         assert isinstance(error, OSError)
 
 

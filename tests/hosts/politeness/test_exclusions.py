@@ -6,6 +6,7 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import LIMIT_SECS
 from scrapy.settings import Settings
 from text_tables import table
 
@@ -153,7 +154,7 @@ class Watched:
             self._clock.advance(1)
             self.file.reload_if_changed()
             if self.file.reading is not None:
-                self.file.reading.result(timeout=30)
+                self.file.reading.result(timeout=LIMIT_SECS)
         return [host for host in ("a.test", "b.test", "c.test") if self.file.rules.excludes(host)]
 
 

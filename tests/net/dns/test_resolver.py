@@ -16,6 +16,7 @@ from loopback import (
     respond,
     zone,
 )
+from patience import LIMIT_SECS
 from resolving import asked, asking, resolver_on
 from scrapy.utils.test import get_crawler
 from text_tables import cases, each
@@ -170,7 +171,10 @@ async def test_failure_by_every_server_names_the_reason(answer, error, why, aske
 
 
 async def test_closed_ports_everywhere_are_a_failed_lookup():
-    async with resolver_on(closed_port(), secs=60) as resolver, asyncio.timeout(10):
+    async with (
+        resolver_on(closed_port(), secs=20 * LIMIT_SECS) as resolver,
+        asyncio.timeout(LIMIT_SECS),
+    ):
         for n in range(3):
             # The second is sent when the fate of the first is known to the socket.
             lookups = (resolver.resolve(f"{name}{n}.test") for name in "ab")

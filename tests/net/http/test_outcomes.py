@@ -589,7 +589,7 @@ async def test_a_connection_of_which_no_more_is_wanted_is_closed_at_once(scheme)
     talk = [head, stop_reading, (TO_THE_END + b"x" * 20_000,)]
     async with (
         served(talk, tls=tls_of(scheme), PAGE_MAX_BYTES=10_000) as (server, get),
-        asyncio.timeout(5),
+        asyncio.timeout(20),  # TLS would wait for 30 s
     ):
         assert (await get()).flags == ["truncated"]
         await server.left(0)
@@ -682,7 +682,7 @@ async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(monkey
     talk = [head, stop_reading, OK, wait_for_the_end]
     async with (
         served(talk, tls=untrusted("a.test")) as (server, get),
-        asyncio.timeout(5),
+        asyncio.timeout(20),  # TLS would wait for 30 s
     ):
         await get()
         await server.left(0)

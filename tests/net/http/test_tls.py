@@ -38,6 +38,7 @@ from odd_tls import (
     OddServer,
 )
 from OpenSSL import SSL
+from patience import LIMIT_SECS
 from scrapy import Request
 from scrapy.settings import Settings
 from text_tables import cases, each
@@ -196,7 +197,7 @@ async def test_a_body_without_length_is_cut_where_tls_is(length, is_orderly, rob
             tls.recv(1 << 16)
             tls.sendall(b"HTTP/1.1 200 OK\r\n" + length + b"\r\nbody")
             if is_orderly:
-                tls.settimeout(5)
+                tls.settimeout(LIMIT_SECS)
                 with contextlib.suppress(OSError):  # the client answers with no close_notify
                     tls.unwrap()
 

@@ -23,6 +23,7 @@ class Holding:
     outboxes, inboxes: those of the claimed shards that were adopted.
     valid_until: when the leases expire, by the clock of the process. Until then, no other drone can
         hold the shards.
+    expired_at: when the leases last expired before they became valid again.
     is_redis_up: whether Redis answered the last heartbeat.
     is_redis_complete: whether Redis has never lost data of this hive.
 
@@ -34,6 +35,7 @@ class Holding:
     outboxes: dict[int, Outbox] = dataclasses.field(default_factory=dict)
     inboxes: dict[int, Inbox] = dataclasses.field(default_factory=dict)
     valid_until: float = 0.0
+    expired_at: float = 0.0
     is_redis_up: bool = True
     is_redis_complete: bool = False
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -105,6 +107,8 @@ class Holding:
     def _extend(self) -> None:
         """Extend the leases by the last renewal, if the shards were confirmed since a break."""
         if self._renewed_since <= self._confirmed_at:
+            if not self.is_valid():
+                self.expired_at = self.valid_until
             self.valid_until = max(self.valid_until, self._renewed_until)
 
     def record_store_renewal(self, started_at: float) -> None:

@@ -151,8 +151,10 @@ class LeaseKeeper:
     def _log_expiry(self) -> None:
         """Log once that the leases have expired, and why."""
         holding = self.holding
-        if 0 < holding.valid_until <= now() and self._logged_expiry != holding.valid_until:
-            self._logged_expiry = holding.valid_until
+        # Leases that are valid again may have expired since the last renewal.
+        expired_at = holding.expired_at if holding.is_valid() else holding.valid_until
+        if expired_at > 0 and self._logged_expiry != expired_at:
+            self._logged_expiry = expired_at
             logger.warning(
                 "The lease on %s has expired (%s): their hosts are not contacted until Redis "
                 "confirms that this drone still holds them",

@@ -3,6 +3,7 @@
 import pytest
 from conftest import FakeClock
 from host_rig import Records
+from patience import LIMIT_SECS
 from text_tables import cases
 
 from webcrawl.frontier import Entry, Supply, encode
@@ -126,7 +127,7 @@ def test_an_excepted_host_is_held_by_neither(keeper):
     for _ in range(2):
         keeper.test_clock.advance(1)
         keeper.test_exceptions.reload_if_changed()
-    keeper.test_exceptions.reading.result(timeout=10)
+    keeper.test_exceptions.reading.result(timeout=LIMIT_SECS)
     assert [gate.needs_pass(Supply.NOW) for gate in gates] == [True, True]
     assert [gate.holds(entry(1)) for gate in gates] == [False, False]
     assert [gate.needs_pass(Supply.NOW) for gate in gates] == [False, False]
