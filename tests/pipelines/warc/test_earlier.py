@@ -13,7 +13,13 @@ from warc_checks import page, records, warc_of
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.warc.earlier import prepare
 from webcrawl.pipelines.warc.messages import labelled_digest, sha1_of
-from webcrawl.pipelines.warc.payloads import FirstCopy, StoredPayloads, forget_payloads, split
+from webcrawl.pipelines.warc.payloads import (
+    FORGET_PAYLOADS,
+    FirstCopy,
+    StoredPayloads,
+    forget_rows,
+    split,
+)
 from webcrawl.signals import ROBOTS
 
 TIME = 1_577_934_245.0  # 20200102030405
@@ -97,7 +103,7 @@ def test_jobs_and_hives_are_found_and_a_change_is_seen(tmp_path):
     table_of(tmp_path / "hive/drones/1", 5)
     assert [*found_in(earlier(tmp_path, *sources))] == [1, 2, 3, 4, 5]
     assert len([*(tmp_path / "warc").glob("*.sqlite")]) == 1
-    forget_payloads(tmp_path / "warc", "http://a.test/2".__eq__)
+    forget_rows(tmp_path / "warc", FORGET_PAYLOADS, "http://a.test/2".__eq__)
     assert [*found_in(earlier(tmp_path, *sources))] == [1, 3, 4, 5]
 
 

@@ -14,7 +14,13 @@ from warc_checks import complaints, dangling, killed_at, page, records, text_of,
 
 from webcrawl.jobs.replay.warc_reader import stored_pages
 from webcrawl.pipelines.warc.messages import sha1_of
-from webcrawl.pipelines.warc.payloads import FILE, FirstCopy, StoredPayloads, forget_payloads
+from webcrawl.pipelines.warc.payloads import (
+    FILE,
+    FORGET_PAYLOADS,
+    FirstCopy,
+    StoredPayloads,
+    forget_rows,
+)
 from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.signals import CONTENT_SEEN, ROBOTS, UNCHANGED
 
@@ -159,7 +165,7 @@ def test_the_table_keeps_one_row_for_the_revisit_records_of_a_page(tmp_path):
 def test_a_304_for_an_unknown_record_is_metadata_alone(tmp_path, why):
     payloads = opened(tmp_path)
     (path,) = stored(tmp_path, (twin(1), ""), twin(2), payloads=payloads)
-    forget_payloads(tmp_path, ("http://a.test/1" if "purged" in why else "").__eq__)
+    forget_rows(tmp_path, FORGET_PAYLOADS, ("http://a.test/1" if "purged" in why else "").__eq__)
     table = StoredPayloads(directory=tmp_path, max_bytes=1 << 20)
     if why != "no table":
         table = opened(tmp_path / "other" if why == "another drone" else tmp_path)
