@@ -60,6 +60,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.summary.Summary": 1000,
 }
 FEED_EXPORTERS_BASE = default_settings.FEED_EXPORTERS_BASE | {
+    "csv": "webcrawl.pipelines.csv_feed.CsvExporter",
     "links": "webcrawl.pipelines.link_feed.LinksExporter",
 }
 # Scrapy's own consoles listen on a port and run any code, without a record of it.

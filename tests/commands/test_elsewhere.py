@@ -36,13 +36,13 @@ def test_settings_and_commands_of_webcrawl_work_in_a_project_of_the_users(tmp_pa
     there = {"cwd": tmp_path / "myproject", "env": env}
 
     assert warm.scrapy("list", **there).stdout.split() == ["titles", "walk", "web"]
-    job, items = tmp_path / "job", tmp_path / "items.json"
+    job, items = tmp_path / "job", tmp_path / "items.jsonl"
     with clean_web(tmp_path, hosts=1, max_pages=1) as (web, seeds):
         command = crawl_command(web, seeds, job)
         command[command.index("web")] = "titles"
-        done = warm.run([*command, "-O", items], **there)
+        done = warm.run([*command, "-o", items], **there)
     assert done.returncode == 0, done.stderr
-    (item,) = json.loads(items.read_text())
+    (item,) = map(json.loads, items.read_text().splitlines())
     assert item["title"]
     checked = warm.scrapy("job", "check", job, **there)
     assert checked.stdout.endswith("sound\n"), checked.stderr

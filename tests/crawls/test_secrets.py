@@ -20,7 +20,7 @@ SETTINGS = {
     **dict.fromkeys(("FTP_PASSWORD", "HTTPAUTH_PASS", "MAIL_PASS", "AWS_SESSION_TOKEN"), MARK),
     **dict.fromkeys(("AWS_SECRET_ACCESS_KEY", "TELNETCONSOLE_PASSWORD", "MY_API_KEY"), MARK),
     "DEFAULT_REQUEST_HEADERS": json.dumps(dict.fromkeys(("Authorization", "Cookie", "Key"), MARK)),
-    "FEEDS": json.dumps({f"ftp://{URL}/x.csv?sig={MARK}": {"format": "csv"}}),
+    "FEEDS": json.dumps({f"ftp://{URL}/x-%(time)s.csv?sig={MARK}": {"format": "csv"}}),
     "REDIS_URL": f"redis://:{MARK}@127.0.0.1:1",
     "REDIS_PARAMS": json.dumps({"password": MARK}),
     "ROTATING_PROXY_LIST": f"http://{URL},{URL}",
@@ -33,7 +33,7 @@ SETTINGS = {
     "settings code sentence",
     """
         {"LOG_JSON": 0} | 0 | "REDIS_URL=redis://***@127.0.0.1:1, "
-        {"LOG_JSON": 1} | 0 | in: ftp://***@127.0.0.1:1/x.csv?sig=***
+        {"LOG_JSON": 1} | 0 | in: ftp://***@127.0.0.1:1/x-20
         {"OUTPUT_STORE": "ftp://me:Geheim@127.0.0.1:1/x?token=Geheim"} | 2
         | OUTPUT_STORE ftp://***@127.0.0.1:1/x
         {"HIVE": "a", "REDIS_URL": "redis://:Geheim/Geheim@h"} | 2 | integer value as '***'

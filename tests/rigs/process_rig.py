@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.extension import ExtensionManager
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.request import RequestFingerprinter
 from seen_rig import InlineExecutor
@@ -55,6 +56,7 @@ def crawler_for(jobdir, **settings):
     schedule = partial(crawler.stats.inc_value, "woken")
     slot = SimpleNamespace(nextcall=SimpleNamespace(schedule=schedule), closing=None)
     crawler.engine = SimpleNamespace(_slot=slot)
+    crawler.extensions = ExtensionManager(crawler=crawler)
     return crawler
 
 

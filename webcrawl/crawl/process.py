@@ -14,6 +14,8 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
+from scrapy.extensions.feedexport import FeedExporter
+
 from webcrawl.clock import now
 from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import wake
@@ -26,6 +28,7 @@ from webcrawl.crawl.lease.leases import Leases
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.frontier import Supply
+from webcrawl.pipelines.job_feeds import JobFeeds
 from webcrawl.rights.purposes import purpose_of
 from webcrawl.signals import JOB_IS_VOID
 
@@ -189,6 +192,11 @@ class Process:
                 "unless it is a hive's, run code in it by a pickled Request. Fix: chmod go-w",
                 job.path,
             )
+        exporter = services.crawler.get_extension(FeedExporter)
+        if self._temporary is None and exporter is not None:
+            suffix = "" if self.shards.remote is None else f"-{job.path.name}"
+            feeds = JobFeeds(exporter, job.path, suffix, self.stop.fail)
+            feeds.open(is_resumed=job.own.resumed)
         self.parts.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)
         services.outcome_log.open()
         services.reading.open()

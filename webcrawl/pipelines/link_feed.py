@@ -1,4 +1,4 @@
-"""Feed format ``links``: the links of Pages as CSV, one row per link (``-O links.csv:links``)."""
+"""Feed format ``links``: the links of Pages as CSV, one row per link (``-o links.csv:links``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The random walk spider: takes near-uniform samples of the URLs of the web.
 
-    scrapy crawl walk -a seeds=seeds.txt -a steps=10000 -O sample.jsonl
+    scrapy crawl walk -a seeds=seeds.txt -a steps=10000 -o sample.jsonl
 
 It implements Henzinger, Heydon, Mitzenmacher and Najork, "On Near-Uniform URL Sampling" (WWW9,
 2000), which ran on Mercator. Walkers follow random links. With a probability of 1/7, or if there is

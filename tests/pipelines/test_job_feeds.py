@@ -1,0 +1,330 @@
+"""Which feeds a job continues, under which names, and what it removes from their ends."""
+
+import csv
+import io
+import json
+import marshal
+import pickle
+import random
+from contextlib import suppress
+from pathlib import PurePath
+
+import pytest
+from disk import PowerLoss, file_size_limit
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exporters import BaseItemExporter, JsonLinesItemExporter
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+from scrapy.statscollectors import MemoryStatsCollector
+from text_tables import cases, each
+
+from webcrawl import settings as own_settings
+from webcrawl.errors import FatalError
+from webcrawl.pipelines.job_feeds import JobFeeds
+from webcrawl.signals import checkpoint
+
+ITEMS = [
+    {"url": "http://a.test/", "text": 'a "quoted" word'},
+    {"url": "http://b.test/", "text": "two\nlines,\r\nor three"},
+    {"url": "http://c.test/", "text": "}\n\\"},
+]
+
+
+class OwnStorage(FileFeedStorage):
+    """A user's."""
+
+
+class OwnLines(JsonLinesItemExporter):
+    """A user's."""
+
+
+class OwnFormat(BaseItemExporter):
+    """A user's, of which nothing is known."""
+
+    def export_item(self, item):
+        """Nothing."""
+
+
+class Run:
+    """A run of a job in *directory* with *feeds*, without a crawl: a test gives it the items."""
+
+    def __init__(self, directory, feeds, *, is_resumed, suffix=""):
+        settings = {
+            "FEEDS": feeds,
+            "FEED_EXPORTERS_BASE": own_settings.FEED_EXPORTERS_BASE,
+            "FEED_EXPORTERS": {"own": OwnFormat, "ownlines": OwnLines},
+            "FEED_STORAGES": {"own": OwnStorage},
+        }
+        self.crawler = Crawler(Spider, settings)
+        self.crawler.stats = MemoryStatsCollector(self.crawler)
+        self.spider = self.crawler.spider = Spider("a")
+        self.exporter = FeedExporter.from_crawler(self.crawler)
+        self.errors = []
+        job_feeds = JobFeeds(self.exporter, directory, suffix, self.errors.append)
+        job_feeds.open(is_resumed=is_resumed)
+        self.exporter.open_spider(self.spider)
+
+    async def export(self, *items):
+        """Everything that is done before the page of each item is finished."""
+        send = self.crawler.signals.send_catch_log_async
+        for item in items:
+            await send(signals.item_scraped, item=item, spider=self.spider)
+
+    async def sync(self):
+        await self.crawler.signals.send_catch_log_async(checkpoint)
+
+    async def close(self):
+        await self.exporter.close_spider(self.spider)
+
+    def kill(self):
+        """Leave the files as a dead process does, without what was not written yet."""
+        for slot in self.exporter.slots:
+            if isinstance(slot.file, io.BufferedWriter) and not slot.file.closed:
+                slot.file.raw.close()
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts runs of a job, which are dead when the test ends. Its directory is the current one."""
+    monkeypatch.chdir(tmp_path)
+    runs = []
+
+    def start_run(feeds, *, directory=tmp_path, **options):
+        runs.append(Run(directory, feeds, **options))
+        return runs[-1]
+
+    yield start_run
+    for run in runs:
+        run.kill()
+
+
+def items_in(path, form):
+    """The items in a file, read by those that read this format."""
+    match form:
+        case "csv":
+            with path.open(newline="") as file:
+                return [*csv.DictReader(file, strict=True)]
+        case "jsonlines":
+            return [json.loads(line) for line in path.read_bytes().splitlines()]
+    load = {"pickle": pickle.load, "marshal": marshal.load}[form]
+    items = []
+    with path.open("rb") as file, suppress(EOFError):
+        while True:
+            items.append(load(file))
+    return items
+
+
+@cases(
+    "name options becomes",
+    """
+        # Later runs append to the file.
+        a.jsonl             | {}                                           | continued
+        a.jsonl             | {"overwrite": True}                          | continued
+        a.csv               | {"item_export_kwargs": {"delimiter": ";"}}   | continued
+        a.csv               | {"encoding": "utf-8-sig"}                    | continued
+        a                   | {"format": "jl"}                             | continued
+        a.links             | {}                                           | continued
+        a.pickle            | {}                                           | continued
+        a.marshal           | {}                                           | continued
+        a.ownlines          | {}                                           | continued
+        a-%(time)s.jsonl    | {}                                           | continued
+        a-%(batch_id)d.csv  | {"batch_item_count": 3}                      | continued
+        # They need a new file.
+        a.json              | {}                                           | a-%(time)s.json
+        a.xml               | {}                                           | a-%(time)s.xml
+        a.own               | {}                                           | a-%(time)s.own
+        a                   | {"format": "json"}                           | a-%(time)s
+        a.b/c               | {"format": "json"}                           | a.b/c-%(time)s
+        a-%(batch_id)d.json | {"batch_item_count": 3}            | a-%(batch_id)d-%(time)s.json
+        a.jsonl             | {"encoding": "utf-16"}                       | a-%(time)s.jsonl
+        a.csv               | {"item_export_kwargs": {"quotechar": "'"}}   | a-%(time)s.csv
+        a.jsonl             | {"postprocessing": [PLUGIN]}                 | a-%(time)s.jsonl
+        ftp://me@a.test/a.jsonl | {}                   | ftp://***@a.test/a-%(time)s.jsonl
+        own://a.test/a.jsonl | {}                      | own://a.test/a-%(time)s.jsonl
+        # They have one.
+        a-%(time)s.json     | {}                                           | unchanged
+        a.%(time)s          | {"format": "json"}                           | unchanged
+        a-%(batch_time)s.xml | {"batch_item_count": 3}                     | unchanged
+        ftp://a.test/a-%(time)s.csv | {}                                   | unchanged
+        # There is nothing to continue.
+        stdout:             | {"format": "json"}                           | unchanged
+        /dev/null           | {"format": "json"}                           | unchanged
+    """.replace("PLUGIN", '"scrapy.extensions.postprocessing.GzipPlugin"'),
+)
+def test_a_feed_is_continued_or_new_in_each_run(start, caplog, name, options, becomes):
+    feeds = {name: {"format": name.rpartition(".")[2], **options}}
+    if "%" in becomes:
+        with pytest.raises(FatalError) as refused:
+            start(feeds, is_resumed=False)
+        sentence = str(refused.value)
+        lines = PurePath(becomes.replace("-%(time)s", "")).with_suffix(".jsonl").name
+        assert sentence.endswith(f" {lines}, or to a new file in each run, {becomes}.")
+        run = start(feeds, is_resumed=True)
+        assert f"{sentence} This run takes the latter" in caplog.text
+    else:
+        run = start(feeds, is_resumed=True)
+        assert "The feed" not in caplog.text
+    for kept in (run.exporter.feeds, run.exporter.filters):
+        assert [*kept] == [becomes.replace("***", "me") if "%" in becomes else name]
+    (made,) = run.exporter.feeds.values()
+    assert (made.get("overwrite") is False) == (becomes == "continued")
+
+
+@each("form", "jsonlines", "csv", "pickle", "marshal")
+async def test_an_item_that_is_cut_anywhere_is_removed(start, tmp_path, form):
+    """By kill -9 while it was written; the items before it stay, and others follow them."""
+    path = tmp_path / "items"
+    feeds = {str(path): {"format": form, "overwrite": True}}
+    run = start(feeds, is_resumed=False)
+    await run.export(*ITEMS[:2])
+    size = path.stat().st_size
+    await run.export(ITEMS[2])
+    whole = path.read_bytes()
+    record = (tmp_path / "feeds.json").read_bytes()
+    for end in range(size, len(whole) + 1):
+        path.write_bytes(whole[:end])
+        (tmp_path / "feeds.json").write_bytes(record)
+        run = start(feeds, is_resumed=True)
+        kept = ITEMS if end == len(whole) else ITEMS[:2]
+        assert items_in(path, form) == kept
+        await run.export(*ITEMS)
+        await run.close()
+        assert items_in(path, form) == [*kept, *ITEMS]
+
+
+@each("form", "jsonlines", "csv", "pickle", "marshal")
+async def test_what_others_wrote_stays(start, tmp_path, form):
+    """Before the job began, or into its file since."""
+    path = tmp_path / "items"
+    feeds = {str(path): {"format": form}}
+    path.write_bytes(b'5" wide, 1.5" high\n and 2" deep\n')
+    before = path.read_bytes()
+    run = start(feeds, is_resumed=False)
+    await run.export(*ITEMS)
+    await run.close()
+    exported = path.read_bytes() + b"\xff" * 99 + ITEMS[0]["url"].encode() + b"\n"
+    assert exported.startswith(before)
+    path.write_bytes(exported)
+    start(feeds, is_resumed=True)
+    assert path.read_bytes() == exported
+
+
+async def test_a_file_that_the_job_did_not_begin_is_overwritten_once(start, tmp_path):
+    path, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    for file in (path, other):
+        file.write_text("{}\n")
+    feeds = {str(path): {"format": "jsonl", "overwrite": True}}
+    for _ in range(2):  # killed before it exported anything
+        start(feeds, is_resumed=False)
+        assert items_in(path, "jsonlines") == [{}]
+    await start(feeds, is_resumed=True).export(ITEMS[0])
+    feeds[str(other)] = feeds[str(path)]
+    for _ in range(2):
+        await start(feeds, is_resumed=True).export(ITEMS[1])
+    assert items_in(path, "jsonlines") == [ITEMS[0], ITEMS[1], ITEMS[1]]
+    assert items_in(other, "jsonlines") == [ITEMS[1], ITEMS[1]]
+
+
+@cases(
+    "options kinds headers",
+    """
+        {}                                                        | plain plain | 1
+        {"fields": ["url", "text"]}                               | plain plain | 1
+        {"fields": {"url": "u", "text": "t"}}                     | plain plain | 1
+        {"item_export_kwargs": {"delimiter": ";"}}                | plain plain | 1
+        {}                                                        | plain less  | 1
+        {}                                                        | plain more  | 2
+        {"item_export_kwargs": {"include_headers_line": False}}   | plain plain | 0
+    """,
+)
+async def test_a_table_has_one_header(start, tmp_path, options, kinds, headers):
+    """Unless the first item of a run has columns that the table has not."""
+    items = {
+        "plain": ITEMS[0],
+        "less": {"text": "a"},
+        "more": {"url": "", "text": "", "more": ""},
+    }
+    feed = {"format": "csv", "overwrite": True, **options}
+    path = tmp_path / "a.csv"
+    for number, kind in enumerate(kinds.split()):
+        run = start({str(path): feed}, is_resumed=number > 0)
+        await run.export(items[kind], items[kind])
+        await run.close()
+    with path.open(newline="") as file:
+        rows = [*csv.reader(file, delimiter=";" if "delimiter" in str(options) else ",")]
+    assert sum(row[0] in {"u", "url"} for row in rows) == headers
+    assert len(rows) == 4 + headers
+
+
+async def test_a_run_warns_of_fields_that_the_table_does_not_have(start, tmp_path, caplog):
+    path = tmp_path / "a.csv"
+    for number in range(2):
+        run = start({str(path): {"format": "csv"}}, is_resumed=number > 0)
+        await run.export(ITEMS[0])
+    assert "dropped fields" not in caplog.text
+    await run.export({"more": 1})
+    assert "CSVExporter dropped fields ['more']" in caplog.text
+
+
+@each("count", 1, 2)
+async def test_each_item_is_in_its_file_when_its_page_is_finished(start, tmp_path, count):
+    """Also the last one of a batch, whose file is closed later."""
+    uri = str(tmp_path / "%(batch_id)d.jsonl")
+    feeds = {uri: {"format": "jsonl", "batch_item_count": count, "overwrite": True}}
+    run = start(feeds, is_resumed=False)
+    for number, item in enumerate(ITEMS):
+        run.crawler.signals.send_catch_log(signals.item_scraped, item=item, spider=run.spider)
+        path = tmp_path / f"{number // count + 1}.jsonl"
+        assert items_in(path, "jsonlines")[-1] == item
+        assert json.loads((tmp_path / "feeds.json").read_bytes())[uri][0] == str(path)
+    await run.close()
+
+
+async def test_a_checkpoint_has_the_items_before_it_on_the_disk(start, tmp_path, monkeypatch):
+    feeds = {
+        str(tmp_path / "new/a.csv"): {"format": "csv", "overwrite": True},
+        str(tmp_path / "%(batch_id)d.jsonl"): {"format": "jsonl", "batch_item_count": 2},
+        "/dev/null": {"format": "json"},
+    }
+    (tmp_path / "new").mkdir()
+    power = PowerLoss(tmp_path, monkeypatch)
+    run = start(feeds, is_resumed=False)
+    await run.export(*ITEMS)
+    await run.sync()
+    exported = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.*")}
+    await run.export(*ITEMS)
+    for seed in range(20):
+        target = power.lose(tmp_path.with_name(f"{tmp_path.name}-{seed}"), random.Random(seed))
+        for path, content in exported.items():
+            if path.suffix != ".json":
+                assert (target / path).read_bytes().startswith(content)
+    await run.close()
+    power.close()
+
+
+async def test_the_crawl_ends_when_the_disk_of_a_feed_is_full(start, tmp_path, caplog):
+    path = tmp_path / "a.jsonl"
+    run = start({str(path): {"format": "jsonl"}}, is_resumed=False)
+    await run.export(ITEMS[0])
+    with file_size_limit(path.stat().st_size + 9):
+        await run.export(ITEMS[1])
+    (error,) = run.errors
+    assert str(error).startswith(f"The feed {path} cannot be written (")
+    assert caplog.text == ""
+    run = start({str(path): {"format": "jsonl"}}, is_resumed=True)
+    await run.export(ITEMS[1])
+    assert items_in(path, "jsonlines") == ITEMS[:2]
+
+
+async def test_processes_of_a_hive_do_not_share_a_file(start, tmp_path):
+    feeds = {str(tmp_path / "a.jsonl"): {"format": "jsonl", "overwrite": True}}
+    runs = []
+    for number in range(2):
+        job = tmp_path / str(number)
+        job.mkdir()
+        runs.append(start(feeds, directory=job, is_resumed=False, suffix=f"-{number}"))
+        await runs[number].export(ITEMS[number])
+    assert [items_in(tmp_path / f"a-{n}.jsonl", "jsonlines") for n in range(2)] == [
+        [ITEMS[0]],
+        [ITEMS[1]],
+    ]

@@ -1,0 +1,210 @@
+"""Feeds of Scrapy's feed exporter in a job that can be resumed.
+
+Pages that an earlier run exported are not fetched again, so a feed must keep what earlier runs
+wrote. A file in a format that can be appended to is continued: ``-O`` overwrites it only when the
+job begins it. Any other feed needs a new file in each run.
+
+An item is in its file before its page is finished, and is fsynced before a checkpoint. If the
+process is killed while it writes an item, the next run removes the incomplete item and fetches its
+page again.
+
+Job directory contents::
+
+    feeds.json      the feeds that the job began: for each the file that was opened last, and a
+                    position in it where an item begins
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import marshal
+import pickletools
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+import msgspec
+from scrapy import exporters, signals
+from scrapy.extensions.feedexport import FileFeedStorage, StdoutFeedStorage
+
+from webcrawl.configuration.decoding import json_decoder
+from webcrawl.configuration.secrets import masked_url
+from webcrawl.errors import FatalError, RemoteStoreError
+from webcrawl.signals import checkpoint
+from webcrawl.storage.atomic import sync_path, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy.extensions.feedexport import FeedExporter
+
+logger = logging.getLogger(__name__)
+
+FILE = "feeds.json"
+_decode = json_decoder(dict[str, tuple[str, int]])
+# Arguments of csv.writer with which a row may have an odd number of double quotes.
+_ODD_DIALECT = {"dialect", "doublequote", "escapechar", "lineterminator", "quotechar"}
+
+
+class JobFeeds:
+    """Makes *exporter* continue the files of the job in *jobdir*.
+
+    *suffix* is added to the names of files: the processes of a hive must not share them. *fail*
+    ends the crawl because of an error.
+    """
+
+    def __init__(
+        self, exporter: FeedExporter, jobdir: Path, suffix: str, fail: Callable[[Exception], None]
+    ) -> None:
+        self._exporter = exporter
+        self._slots = exporter.slots
+        self._path = jobdir / FILE
+        self._suffix = suffix
+        self._fail = fail
+        # As in feeds.json.
+        self._begun: dict[str, tuple[str, int]] = {}
+        # Files to which items were written since the last checkpoint.
+        self._unsynced: set[Path] = set()
+
+    def open(self, *, is_resumed: bool) -> None:
+        """Decide which files are continued, and remove incomplete items at their ends.
+
+        To be called before the exporter opens a file. Blocks. Raises FatalError if the job is new
+        and its next run could not continue a feed, OSError, and UndecodableError.
+        """
+        exporter = self._exporter
+        # A job of an earlier version has no record: it may have begun all feeds.
+        has_record = self._path.exists()
+        if has_record:
+            self._begun = _decode(self._path.read_bytes())
+
+        for uri, options in [*exporter.feeds.items()]:
+            storage = exporter.storages.get(urlparse(uri).scheme, FileFeedStorage)
+            path = Path(FileFeedStorage(uri).path)
+            if storage is StdoutFeedStorage or (path.exists() and not path.is_file()):
+                continue  # a pipe or a device
+
+            stem = uri.removesuffix(path.suffix) + self._suffix
+            name = stem + path.suffix
+            skip_item = _skipper(exporter.exporters[options["format"]], options)
+            if storage is not FileFeedStorage or skip_item is None:
+                name = _name_for_each_run(stem, path.suffix, is_resumed=is_resumed)
+            elif is_resumed and (name in self._begun or not has_record):
+                options["overwrite"] = False
+                file, start = self._begun.get(name, (str(path), 0))
+                self._begun[name] = file, remove_incomplete_item(Path(file), start, skip_item)
+            exporter.feeds[name] = exporter.feeds.pop(uri)
+            exporter.filters[name] = exporter.filters.pop(uri)
+
+        self._save()
+        connect = exporter.crawler.signals.connect
+        connect(self._flush, signal=signals.item_scraped, weak=False)
+        connect(self._sync, signal=checkpoint, weak=False)
+
+    def _flush(self) -> None:
+        """Write buffered items to their files, so that they outlive this process."""
+        # A slot whose batch has just been completed is no longer among those of the exporter.
+        for slot in {*self._slots, *self._exporter.slots}:
+            file = slot.file
+            if file is None or file.closed or not isinstance(slot.storage, FileFeedStorage):
+                continue
+            path = Path(slot.storage.path).absolute()
+            try:
+                file.flush()
+            except OSError as error:
+                self._fail(RemoteStoreError(f"The feed {path} cannot be written ({error})"))
+            self._unsynced.add(path)
+            if self._begun.get(slot.uri_template, ("",))[0] != str(path):
+                self._begun[slot.uri_template] = str(path), file.tell()
+                self._save()
+        self._slots = self._exporter.slots
+
+    async def _sync(self) -> None:
+        """fsync the files with new items, and the directories that name them."""
+        paths = [path for path in self._unsynced if path.is_file()]
+        self._unsynced.clear()
+        for path in paths:
+            await asyncio.to_thread(sync_path, path)
+            await asyncio.to_thread(sync_path, path.parent)
+
+    def _save(self) -> None:
+        write_atomic(self._path, msgspec.json.encode(self._begun))
+
+
+def _name_for_each_run(stem: str, extension: str, *, is_resumed: bool) -> str:
+    """Return a name for a feed that cannot be continued, with which each run makes a new file.
+
+    Raises FatalError if the job is new and the feed has another name.
+    """
+    given = stem + extension
+    if "time)s" in given:  # %(time)s or %(batch_time)s
+        return given
+    name = f"{stem}-%(time)s{extension}"
+    sentence = masked_url(
+        f"The feed {given} cannot be continued when the crawl is resumed: write to a "
+        f"local file in JSON lines, such as {Path(stem).name}.jsonl, or to a new file in each run, "
+        f"{name}."
+    )
+    if not is_resumed:
+        raise FatalError(sentence)
+    logger.warning("%s This run takes the latter", sentence)
+    return name
+
+
+def _skipper(exporter: type, options: Mapping[str, Any]) -> Callable[[IO[bytes]], object] | None:
+    """Return the function that reads an item of the class *exporter*, for a feed with *options*.
+
+    It raises an error for an incomplete item. Returns None if the feed cannot be appended to.
+    """
+    ends_lines = "\n".encode(options["encoding"] or "utf-8").endswith(b"\n")
+    is_odd = _ODD_DIALECT & options["item_export_kwargs"].keys()
+    if is_odd or not ends_lines or "postprocessing" in options:
+        return None
+    return next((skip for base, skip in _SKIPPERS.items() if issubclass(exporter, base)), None)
+
+
+def remove_incomplete_item(path: Path, start: int, skip_item: Callable[[IO[bytes]], object]) -> int:
+    """Remove an incomplete item from the end of the file *path*; return where the last one ends.
+
+    An item begins at *start*, and *skip_item* reads one. Blocks. Nothing is removed from a file
+    that does not consist of items.
+    """
+    if not path.is_file():
+        return 0
+    with path.open("rb+") as file:
+        end = file.seek(min(start, path.stat().st_size))
+        with suppress(EOFError, StopIteration, TypeError, ValueError):
+            while True:
+                skip_item(file)
+                end = file.tell()
+        if not file.read(1):
+            file.truncate(end)
+    return end
+
+
+def _skip_line(file: IO[bytes]) -> None:
+    next(line for line in file if line.endswith(b"\n"))
+
+
+def _skip_row(file: IO[bytes]) -> None:
+    quotes = 0
+    for line in file:
+        quotes += line.count(b'"')
+        if quotes % 2 == 0 and line.endswith(b"\n"):
+            return
+    raise EOFError
+
+
+def _skip_pickle(file: IO[bytes]) -> None:
+    deque(pickletools.genops(file), 0)  # executes nothing
+
+
+_SKIPPERS: Mapping[type, Callable[[IO[bytes]], object]] = {
+    exporters.JsonLinesItemExporter: _skip_line,
+    exporters.CsvItemExporter: _skip_row,
+    exporters.PickleItemExporter: _skip_pickle,
+    exporters.MarshalItemExporter: marshal.load,  # executes nothing either
+}
