@@ -16,7 +16,7 @@ from crawling import (
     wait_until,
 )
 from hive_crawl import STATE, HiveCrawl
-from patience import LIMIT_SECS
+from patience import LIMIT_SECS, SLOWNESS
 from redis_proxy import Cut
 from web_truth import fetchable_urls
 
@@ -127,7 +127,7 @@ def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
             return [one for one in found if one.raddr and one.raddr.port != drone.proxy.port]
 
         wait_until(lambda: len(under_way()) >= slow_ones > 5)
-        time.sleep(0.5)  # all have been asked
+        time.sleep(0.5 * SLOWNESS)  # all have been asked
         process.suspend()  # it would make the directory again
         store = tmp_path / "store"
         store.rename(tmp_path / "away")

@@ -4,6 +4,7 @@ from collections import Counter
 
 from crawling import USER_AGENT, impolite, pages_asked_for, simulated
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from patience import SLOWNESS
 from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.simweb import AnswerEnd, Faults
@@ -80,8 +81,12 @@ def test_hosts_that_fail_have_their_outcomes_and_the_crawl_goes_on(tmp_path):
         faults=faults,
         mean_pages=3.0,
         max_pages=12,
-        stall_secs=5.0,
-        settings={"DOWNLOAD_TIMEOUT": 1, "FRONTIER_RETRY_TIMES": 1, "POLITENESS_MAX_DELAY": 0.3},
+        stall_secs=5 * SLOWNESS,
+        settings={
+            "DOWNLOAD_TIMEOUT": 2 * SLOWNESS,
+            "FRONTIER_RETRY_TIMES": 1,
+            "POLITENESS_MAX_DELAY": 0.3,
+        },
     )
     record = web.hits()
     asked = set(pages_asked_for(record))

@@ -26,6 +26,7 @@ from crawling import (
     start_crawl,
     wait_until,
 )
+from patience import SLOWNESS
 from text_tables import cases
 
 from webcrawl.simweb import Faults
@@ -397,12 +398,16 @@ def test_requests_under_way_when_the_crawl_is_stopped_go_back_without_a_word(sta
 
 def test_a_request_that_would_wait_longer_than_its_lease_has_an_end(stalling):
     web, urls = stalling
-    plan = {"first": True, "urls": urls, "meta": {"download_timeout": 40, "dont_retry": True}}
+    plan = {
+        "first": True,
+        "urls": urls,
+        "meta": {"download_timeout": 40 * SLOWNESS, "dont_retry": True},
+    }
     settings = {
         "ROBOTSTXT_OBEY": False,
         "POLITENESS_MAX_DELAY": 0.1,
-        "DOWNLOAD_TIMEOUT": 1,
-        "FRONTIER_LEASE_SECS": 2,
+        "DOWNLOAD_TIMEOUT": SLOWNESS,
+        "FRONTIER_LEASE_SECS": 2 * SLOWNESS,
         "CLOSESPIDER_TIMEOUT": 100,
     }
     finish(command(web, "waiting", plan, **settings))

@@ -3,11 +3,18 @@
 import os
 import shutil
 import signal
-import time
 
 import pytest
-from crawling import USER_AGENT, access_log, crawl_command, pages_asked_for, start_crawl, stats_of
-from patience import LIMIT_SECS
+from crawling import (
+    USER_AGENT,
+    access_log,
+    crawl_command,
+    lines_until,
+    output_of,
+    pages_asked_for,
+    start_crawl,
+    stats_of,
+)
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 from web_truth import allowed_urls
@@ -16,6 +23,7 @@ from webcrawl.extensions.disk_guard import DiskGuard
 from webcrawl.simweb import preset, start_in_process
 
 MIB = 1 << 20
+PAUSED = "in process; paused: disk\n"
 
 
 @pytest.fixture
@@ -35,14 +43,12 @@ def begin(web, tmp_path, **settings):
 
 def test_on_a_full_disk_no_host_is_contacted_and_the_summary_says_why(web, tmp_path):
     crawl = begin(web, tmp_path, DISK_MIN_FREE_BYTES=1 << 60, STATISTICS_INTERVAL_SECS=0.5)
-    time.sleep(2)
+    log = "".join(lines_until(crawl, PAUSED) for _ in range(3))
     crawl.send_signal(signal.SIGTERM)
-    _, log = crawl.communicate(timeout=LIMIT_SECS)
-    assert crawl.returncode == 0
+    log += output_of(crawl)
     web.stop()
     assert list(access_log(web.log_path)) == []
     assert "less than DISK_MIN_FREE_BYTES" in log
-    assert "in process; paused: disk\n" in log
     summary = log[log.index("=== crawl summary ===") :]
     assert " s: disk\n" in summary
     assert "still paused at the end: " in summary
@@ -55,12 +61,12 @@ def test_when_there_is_room_again_the_crawl_goes_on_and_misses_nothing(web, tmp_
     with ballast.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, 600 * MIB)
     free = shutil.disk_usage(tmp_path).free
-    crawl = begin(web, tmp_path, DISK_MIN_FREE_BYTES=free + 150 * MIB)
-    time.sleep(2)
+    crawl = begin(web, tmp_path, DISK_MIN_FREE_BYTES=free + 150 * MIB, STATISTICS_INTERVAL_SECS=0.5)
+    for _ in range(3):
+        lines_until(crawl, PAUSED)
     assert list(access_log(web.log_path)) == []
     ballast.unlink()
-    _, log = crawl.communicate(timeout=LIMIT_SECS)
-    assert crawl.returncode == 0
+    log = output_of(crawl)
     assert "The crawl resumes: " in log
     stats = stats_of(tmp_path / "job")
     assert stats["pauses/disk_secs"] > 0.5

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
+from patience import SLOWNESS
 from published_shard import Living
 from scrapy.settings import Settings
 
@@ -21,7 +22,7 @@ from webcrawl.hive.membership.report import Report
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 
-LEASE_SECS = 0.5
+LEASE_SECS = SLOWNESS
 
 
 def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path, server):

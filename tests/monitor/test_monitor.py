@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 import pytest
 import warm
-from crawling import access_log, kill, simulated, start_crawl, wait_until
+from crawling import DOWNLOAD_TIMEOUT, access_log, kill, simulated, start_crawl, wait_until
 from lxml import html
 from monitored import FORM, monitored
 from patience import LIMIT_SECS
@@ -79,7 +79,7 @@ def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
     shown = {row[0].text: [row[1].text, row[2].text] for row in settings[1:]}
     assert shown["POLITENESS_MIN_DELAY"] == ["0.2", "cmdline"]
     assert shown["CHECKPOINT_INTERVAL_SECS"] == ["2", "cmdline"]
-    assert shown["DOWNLOAD_TIMEOUT"] == ["5", "cmdline"]
+    assert shown["DOWNLOAD_TIMEOUT"] == [DOWNLOAD_TIMEOUT, "cmdline"]
     assert shown["TEST_PASSWORD"][0] == "***"
 
 

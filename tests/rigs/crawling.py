@@ -26,6 +26,7 @@ from webcrawl.simweb.robots import SITEMAP_PATH
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_AGENT = "webcrawl"
+DOWNLOAD_TIMEOUT = f"{5 * SLOWNESS:g}"
 
 
 def crawl_command(web, seeds, jobdir, **settings):
@@ -38,7 +39,7 @@ def crawl_command(web, seeds, jobdir, **settings):
         "POLITENESS_BACKOFF_SECS": 0.1,
         # The truth follows the chains of redirects to their ends.
         "REDIRECT_MAX_TIMES": 100,
-        "DOWNLOAD_TIMEOUT": 5,
+        "DOWNLOAD_TIMEOUT": DOWNLOAD_TIMEOUT,
         **settings,
     }
     command = [sys.executable, "-m", "scrapy", "crawl", "web", "-a", f"seeds={seeds}"]
@@ -168,6 +169,15 @@ def start_crawl(command):
         if "Spider opened" in line:
             break
     return crawl
+
+
+def lines_until(crawl, words):
+    """What *crawl* writes to standard error up to the line that has *words*."""
+    lines = []
+    while not lines or words not in lines[-1]:
+        lines.append(crawl.stderr.readline())
+        assert lines[-1], lines
+    return "".join(lines)
 
 
 def start_contacting(command, log):

@@ -26,7 +26,6 @@ class Hive:
             "POLITENESS_MIN_DELAY": 0.3,
             "POLITENESS_DELAY_FACTOR": 1,
             "POLITENESS_MAX_DELAY": 0.5,
-            "DOWNLOAD_TIMEOUT": 5,
             "URL_TRACE": "links.trace",
             **settings,
         }

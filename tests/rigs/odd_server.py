@@ -10,10 +10,12 @@ import struct
 import threading
 from typing import NamedTuple
 
+from patience import SLOWNESS
+
 #: Seconds before a reset, in which a client reads what was sent: a reset may overtake it.
 _BEFORE_RESET = 0.2
 #: Seconds that an open connection is kept: longer than any client here waits.
-_KEPT_OPEN = 12
+_KEPT_OPEN = 12 * SLOWNESS
 _BETWEEN_PIECES = 0.004
 _FIRST_ADDRESS = int(ipaddress.IPv4Address("127.8.0.0"))
 

@@ -20,13 +20,14 @@ from typing import NamedTuple
 import uvloop
 from browsing import chromium
 from fetching import handler_with
+from patience import SLOWNESS
 from scrapy import Request
 
 from webcrawl.net.http.decoding import ContentDecodingMiddleware
 from webcrawl.net.outcomes import outcome_of
 
 #: Seconds for one answer.
-TIMEOUT = 4
+TIMEOUT = 4 * SLOWNESS
 _AT_ONCE = 40
 _RIGS = Path(__file__).parent
 # Flags of a body that is not whole, or of which nobody can say what it is.

@@ -11,8 +11,10 @@ import enum
 import socket
 import threading
 
+from patience import SLOWNESS
+
 _CHUNK = 1 << 16
-_CALL_SECS = 10.0
+_CALL_SECS = 10.0 * SLOWNESS
 _LOOK_SECS = 0.05
 
 

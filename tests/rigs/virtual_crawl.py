@@ -8,6 +8,7 @@ import msgspec
 import warm
 from crawling import ROOT, access_log, stats_of
 from faulty_crawl import Fault, Orders, Told
+from patience import SLOWNESS
 
 from webcrawl.sim.process import SETTINGS
 from webcrawl.simweb import preset
@@ -75,7 +76,7 @@ class VirtualCrawl:
         program = [sys.executable, str(_RIGS / "faulty_crawl.py"), str(path), *command, *options]
         environment = {"PYTHONPATH": f"{ROOT}:{_RIGS}", "PATH": ""}
         # Of weeks a busy machine makes minutes.
-        timeout = 120 + 30 * days
+        timeout = (120 + 30 * days) * SLOWNESS
         done = warm.run(program, timeout=timeout, env=environment, stderr=subprocess.STDOUT)
         self.said = done.stdout
         told = msgspec.json.decode(path.with_suffix(".told").read_bytes(), type=Told)

@@ -20,6 +20,7 @@ from crawling import (
     url_of_hit,
     wait_until,
 )
+from patience import SLOWNESS
 
 from webcrawl.simweb import Faults
 
@@ -80,19 +81,19 @@ def has_rules(hit):
 def test_a_crawl_that_stood_still_beyond_all_time_outs_goes_on_completely_and_politely(web):
     """SIGSTOP: what was under way has timed out, and its leases have expired, when it goes on. As
     after a minute with the settings as they are, which is above each of their time-outs but that of
-    leases: six seconds are above all of these."""
+    leases: six units are above all of these."""
     crawl = start_crawl(
         command_of(
             web,
-            DOWNLOAD_TIMEOUT=4,
-            NET_CONNECT_TIMEOUT_SECS=3,
-            NET_FIRST_BYTE_TIMEOUT_SECS=3,
-            FRONTIER_LEASE_SECS=5,
+            DOWNLOAD_TIMEOUT=4 * SLOWNESS,
+            NET_CONNECT_TIMEOUT_SECS=3 * SLOWNESS,
+            NET_FIRST_BYTE_TIMEOUT_SECS=3 * SLOWNESS,
+            FRONTIER_LEASE_SECS=5 * SLOWNESS,
         )
     )
     wait_until(lambda: len(access_log(web.log)) > 80)
     crawl.send_signal(signal.SIGSTOP)
-    time.sleep(6)
+    time.sleep(6 * SLOWNESS)
     crawl.send_signal(signal.SIGCONT)
     output = output_of(crawl)
     assert "finished: nothing is left to fetch" in output

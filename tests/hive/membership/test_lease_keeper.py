@@ -6,6 +6,7 @@ import time
 from contextlib import asynccontextmanager
 
 import pytest
+from patience import LIMIT_SECS, SLOWNESS
 from scrapy.settings import Settings
 
 from webcrawl.clock import now
@@ -16,7 +17,7 @@ from webcrawl.hive.membership.lease_keeper import LeaseKeeper
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import Report
 
-LEASE_SECS = 2.0
+LEASE_SECS = 2.0 * SLOWNESS
 KEYS = Keys("kept")
 
 
@@ -49,7 +50,7 @@ def has_lease(server):
 
 async def told(caplog, pattern):
     """Return when a message has *pattern*."""
-    async with asyncio.timeout(30 * LEASE_SECS):
+    async with asyncio.timeout(LIMIT_SECS):
         while not any(re.search(pattern, text) for text in caplog.messages):  # noqa: ASYNC110  # logged in a thread
             await asyncio.sleep(0.05)
 

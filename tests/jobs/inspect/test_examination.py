@@ -9,6 +9,7 @@ import time
 import pytest
 import warm
 from crawling import ROOT, clean_web, crawl_command, kill, run_crawl, start_crawl
+from patience import LIMIT_SECS
 
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.examination import examinations
@@ -34,7 +35,7 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
         )
         began_at = time.time()
         crawl = start_crawl(command)
-        until = time.monotonic() + 60
+        until = time.monotonic() + LIMIT_SECS
         while time.monotonic() < until:
             try:
                 (found,) = examinations(job)

@@ -24,6 +24,7 @@ from crawling import (
 from frontier_rig import entry
 from golden import golden
 from looking import contents
+from patience import LIMIT_SECS
 from scrapy.crawler import Crawler
 from scrapy.utils.project import get_project_settings
 from simweb_client import whole_log
@@ -107,7 +108,7 @@ class Crawled:
 def test_a_crawl_that_runs_can_be_looked_at_all_the_time(crawled):
     states = set()
     sequences = set()
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + LIMIT_SECS
     while len(sequences) < 4 or "finished" not in states:
         assert time.monotonic() < deadline
         asked = crawled.asked()
