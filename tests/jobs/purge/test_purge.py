@@ -200,7 +200,7 @@ def test_a_payload_does_not_go_to_a_304_which_has_no_header(tmp_path):
     first, second = (warc_checks.page(n, body=b"same") for n in range(2))
     visit = warc_checks.page(1, body=b"", status=304, stored_at=second.fetched_at, fetched_at=2e9)
     values = {"payloads": payloads, "max_file_bytes": 2000}
-    warc_checks.warc_of(tmp_path, first, (second, "content_seen"), visit, **values)
+    warc_checks.warc_of(tmp_path, first, (second, "content_seen"), (visit, "unchanged"), **values)
     payloads.close()
     *_, seen, visited = paths = sorted(tmp_path.glob("*.warc.gz"))
     assert len(paths) == 3

@@ -54,7 +54,7 @@ def test_a_304_of_an_older_version_is_left_out(tmp_path):
     payloads = StoredPayloads(directory=tmp_path / "table", max_bytes=1 << 20)
     payloads.open()
     visit = page(1, body=b"", status=304, stored_at=page(1).fetched_at, fetched_at=2e9)
-    path = warc_of(tmp_path, page(1), visit, payloads=payloads)
+    path = warc_of(tmp_path, page(1), (visit, "unchanged"), payloads=payloads)
     payloads.close()
     head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
     with path.open("rb") as file:

@@ -12,7 +12,7 @@ from text_tables import table, words
 from warc_checks import page, warc_of
 
 from webcrawl.pipelines.warc.payloads import StoredPayloads
-from webcrawl.signals import CONTENT_SEEN
+from webcrawl.signals import CONTENT_SEEN, UNCHANGED
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "formats.md"
 DOCUMENT = PAGE.read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def headers(tmp_path_factory):
         page(1, body=b"<p>long", content_type="text/html", truncated="length", **tls),
         page(2, body=b"same", rendered="<p>shown", **tls),
         (page(3, body=b"same", **tls), CONTENT_SEEN),
-        page(2, body=b"", status=304, stored_at=page(2).fetched_at, fetched_at=2e9, **tls),
+        (page(2, body=b"", status=304, stored_at=page(2).fetched_at, **tls), UNCHANGED),
         page(5, body=b"a file", truncated="time", **ftp),
         page(6, body=b"", status=550, reason="No such file", **ftp),
         payloads=payloads,

@@ -140,10 +140,11 @@ def test_a_304_is_an_empty_revisit_of_the_record_with_the_payload(tmp_path):
     """Of a response, of a revisit record, and again in the next run."""
     firsts = (twin(1), ""), twin(2), twin(3)
     visits = visit(1, twin(1)), visit(2, twin(2)), visit(1, twin(1), fetched_at=2.1e9)
-    (path,) = stored(tmp_path, *firsts, *visits)
+    same = twin(2, fetched_at=1.9e9), UNCHANGED
+    (path,) = stored(tmp_path, *firsts, same, *visits)
     (next_path,) = {*stored(tmp_path, visit(3, twin(3)), visit(1, twin(1)))} - {path}
     first = ("http://a.test/1", "2023-11-14T22:13:21.250000Z")
-    assert told(path) == [("HTTP/1.1 200 OK", b"", *first)] * 2 + [("", b"", *first)] * 3
+    assert told(path) == [("HTTP/1.1 200 OK", b"", *first)] * 3 + [("", b"", *first)] * 3
     assert told(next_path) == [("", b"", *first)] * 2
     assert complaints(path) == complaints(next_path) == {}
     assert dangling([path, next_path]) == []
@@ -297,7 +298,12 @@ def test_after_kill_9_no_payload_is_there_without_its_record(tmp_path):
     assert [one.kind for one in found].count("revisit") > 100
     assert dangling(paths) == []
     with sqlite3.connect(tmp_path / FILE) as connection:
-        rows = {url for (url,) in connection.execute("SELECT url FROM payloads")}
+        rows = {
+            (size, url)
+            for size, url in connection.execute("SELECT length(rest), url FROM payloads")
+        }
     connection.close()
-    assert len(rows) > 100
-    assert rows <= {one.headers["WARC-Target-URI"] for one in found if one.kind == "response"}
+    for kind, size in (("response", 12), ("revisit", 20)):
+        named = {url for length, url in rows if length == size}
+        assert len(named) > 100
+        assert named <= {one.headers["WARC-Target-URI"] for one in found if one.kind == kind}

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _MAX_LINE_BYTES = 1 << 17
 _SHA1 = re.compile(r"(?:sha1:)?([A-Z2-7]{32})")
 _BASE32 = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789ABCDEFGHIJKLMNOPQRSTUV")
-_ALL = "SELECT * FROM captures"
+_ALL = "SELECT * FROM captures WHERE length(rest) < 20"  # no revisit records
 _ALL_OF_FIRST_VERSION = "SELECT key, rest, url, at, NULL, NULL, NULL FROM payloads"
 _SUFFIXES = re.compile(r"\.cdxj?(\.gz)?$")
 

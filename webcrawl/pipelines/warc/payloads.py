@@ -1,8 +1,8 @@
 """Records under which URL, when, and where the first copy of each payload was stored.
 
 A known document that is found under another URL becomes a revisit record that refers to the first
-copy. The table also records to which one, because a 304 for that URL must refer to the same copy,
-not to the revisit record. A payload that is missing in the table is simply stored in full again.
+copy. The table also has the digest of the revisit record's payload, because a 304 for that URL must
+refer to the first copy, too. A payload that is missing in the table is simply stored in full again.
 The table may therefore get lost, and once it is full, each new payload replaces another one. The
 reverse is not allowed: a payload must not be in the table without its record. A payload is
 therefore added after its record was written, and is missing if the process is killed before. After
@@ -18,24 +18,21 @@ Format, ``payloads.sqlite`` (with its ``-wal`` and ``-shm`` next to it)::
     dates       index of the column at, made for the first 304
 
 *key* is the first eight bytes of the payload's SHA-1, as a signed number, and *rest* has its other
-bytes. The last revisit record of a URL has a row, too: its *key* is made of the SHA-1 of that URL,
-and its *rest* is the record's own time, while the other columns are those of the first copy. *at*
-is in epoch seconds. *file* is the number of a row of files; it is NULL, like *offset* and *length*,
-if that is not known: in rows of version 1, which had no files, and in a table of earlier crawls
-(earlier.py) that do not say it.
+bytes. The last revisit record of a URL has a row, too, in which *key* is the beginning of the SHA-1
+of the URL, and *rest* has the whole SHA-1 of the payload. *at* is in epoch seconds. *file* is the
+number of a row of files; it is NULL, like *offset* and *length*, if that is not known: in rows of
+version 1, which had no files, and in a table of earlier crawls (earlier.py) that do not say it.
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-import struct
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
-from webcrawl.pipelines.warc.messages import as_bytes, sha1_of
 from webcrawl.storage.atomic import make_directory
 
 if TYPE_CHECKING:
@@ -51,9 +48,9 @@ _VERSION = 2
 _PAGE_BYTES = 4096
 _CACHE_KIB = 8192  # the inner pages of 20 million rows
 _FIND = "SELECT url, at, path, offset, length FROM captures WHERE key = ? AND rest = ?"
-# Only crawls that get a 304 need this index.
+# Only crawls with a 304 need this index.
 _INDEX_DATES = "CREATE INDEX IF NOT EXISTS dates ON payloads (at)"
-_FIND_OF = "SELECT url, at, path, offset, length FROM captures WHERE at = ? AND url = ?"
+DIGEST = "SELECT format('%016X', key) || hex(rest) FROM payloads WHERE at = ? AND url = ?"
 #: Deletes the rows of some URLs; the SQL function ``covers`` says which.
 FORGET_PAYLOADS = "DELETE FROM payloads WHERE covers(url)"
 ADD = "INSERT INTO captures VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -89,6 +86,7 @@ _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
+SHA1_BYTES = 20
 _ROW_BYTES = 32  # the minimum size of a row, without its URL
 # This many rows are added together, in a third of the time of adding them one by one.
 _BATCH_ROWS = 1000
@@ -151,22 +149,22 @@ class StoredPayloads:
         row = self._run_query(lambda table: table.execute(_FIND, split(sha1)).fetchone())
         return None if row is None else FirstCopy(*row)
 
-    def find_of(self, url: str, at: float) -> FirstCopy | None:
-        """Return the record with the document of *url* that was fetched at *at*, or None.
+    def digest_of(self, url: str, at: float) -> bytes:
+        """Return the SHA-1 of the document of *url* that was fetched at *at*; b"" if unknown.
 
-        It is never a revisit record. The first call makes an index, in a second per million rows.
+        The first call makes an index, in a second per million rows.
         """
-        if copy := self.find(revisit_key(url, at)):
-            return copy
-        for copy in self._added.values():
+        for sha1, copy in self._added.items():
             if copy[:2] == (url, at):
-                return copy
+                return sha1[-SHA1_BYTES:]
         self._run_query(lambda table: table.execute(_INDEX_DATES))
-        row = self._run_query(lambda table: table.execute(_FIND_OF, (at, url)).fetchone())
-        return None if row is None else FirstCopy(*row)
+        row = self._run_query(lambda table: table.execute(DIGEST, (at, url)).fetchone())
+        return b"" if row is None else bytes.fromhex(row[0])[-SHA1_BYTES:]
 
     def add(self, sha1: bytes, first: FirstCopy) -> None:
         """Record that the payload with the digest *sha1* is stored before the next ``commit``.
+
+        For a revisit record, eight bytes of the SHA-1 of its URL come before the digest.
 
         *first* says in which record.
         """
@@ -265,14 +263,6 @@ def file_names(directory: Path) -> set[str]:
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path)) as table:
             names = {Path(name).name for (name,) in table.execute("SELECT path FROM files")}
     return names
-
-
-def revisit_key(url: str, at: float) -> bytes:
-    """Return what ``add`` takes instead of a digest for a revisit record of *url* at *at*.
-
-    It replaces the row of an earlier revisit record of *url*.
-    """
-    return sha1_of(as_bytes(url))[:8] + struct.pack("<d", at)
 
 
 def split(sha1: bytes) -> tuple[int, bytes]:

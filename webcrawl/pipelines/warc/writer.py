@@ -27,8 +27,8 @@ from webcrawl.clock import TimeSource, wall_time
 from webcrawl.errors import StoreError
 from webcrawl.items import StoredRecord
 from webcrawl.pipelines.main_text import CONTENT_TYPES
-from webcrawl.pipelines.warc.messages import stored_response
-from webcrawl.pipelines.warc.payloads import FirstCopy, revisit_key
+from webcrawl.pipelines.warc.messages import as_bytes, sha1_of, stored_response
+from webcrawl.pipelines.warc.payloads import FirstCopy
 from webcrawl.pipelines.warc.records import (
     NOT_MODIFIED,
     TERMINATOR,
@@ -161,14 +161,16 @@ class WarcWriter:
         is_comparable = page.is_document and not page.truncated and why != ROBOTS
 
         # A stored copy of the same payload, which a revisit record then refers to.
+        sha1 = b""
         first_copy = None
-        if response is not None and is_comparable:
-            if why in _SEEN and self._payloads:
-                first_copy = self._payloads.find(response.sha1)
-            if first_copy is None and self._earlier:
-                first_copy = self._earlier.find(response.sha1)
         if page.status == NOT_MODIFIED and self._payloads:
-            first_copy = self._payloads.find_of(page.url, page.stored_at)
+            sha1 = self._payloads.digest_of(page.url, page.stored_at)
+        elif response is not None and is_comparable:
+            sha1 = response.sha1
+        if sha1 and why in _SEEN and self._payloads:
+            first_copy = self._payloads.find(sha1)
+        if sha1 and first_copy is None and self._earlier:
+            first_copy = self._earlier.find(sha1)
 
         document_id = new_record_id()
         text = None
@@ -207,13 +209,14 @@ class WarcWriter:
         self._pending += gzip_members
         self._pending_bytes += sum(map(len, gzip_members))
 
+        if response is not None and is_comparable and self._payloads:
+            prefix = b"" if first_copy is None else sha1_of(as_bytes(page.url))[:8]
+            # After a visit that found the same bytes, a 304 still refers to what was there before.
+            if not (prefix and why == UNCHANGED):
+                self._payloads.add(prefix + response.sha1, copy)
         if first_copy is not None:
             self.written.revisits += 1
             copy = first_copy
-        if response is not None and is_comparable and self._payloads:
-            is_revisit = first_copy is not None
-            key = revisit_key(page.url, page.fetched_at) if is_revisit else response.sha1
-            self._payloads.add(key, copy)
         page.warc_record = None
         if page.is_document:
             page.warc_record = StoredRecord(document_id, copy.path, copy.offset, copy.length)
