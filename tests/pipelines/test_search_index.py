@@ -149,6 +149,26 @@ def test_a_word_is_found_in_74_languages_in_capitals_and_without_accents(tmp_pat
     assert missed == []
 
 
+def test_accents_are_ignored_in_the_scripts_that_the_guide_names(tmp_path):
+    wanted = table("""
+        deu_1996      | Würde       | wurde       | yes
+        ell_monotonic | δικαιωμάτων | δικαιωματων | yes
+        arb           | إلى         | الى         | yes
+        rus           | ёлка        | елка        | yes
+        rus           | йод         | иод         | no
+        bel           | правоў      | правоу      | no
+        ydd           | האָבן       | האבן        | no
+        hin           | उपेक्षा     | उपक्षा      | no
+    """)
+    languages = (ROOT / "tests/data/languages.tsv").read_text().splitlines()
+    texts = {file: text for _, file, text in (line.split("\t") for line in languages)}
+    for number, (file, word, bare, is_found) in enumerate(wanted):
+        index(tmp_path, a_text(number, f"{texts[file]} {word}"))
+        page = f"http://a.test/{number}"
+        assert page in urls(tmp_path, word), word
+        assert (page in urls(tmp_path, bare)) == (is_found == "yes"), bare
+
+
 def test_a_purge_keeps_what_finds_the_other_pages(tmp_path):
     index(tmp_path, a_text(1, "naïve compilation"), a_text(2, "naive compilers"))
     meta = tmp_path / "search/meta.json"
@@ -311,6 +331,44 @@ def test_the_command_prints_titles_urls_and_snippets(indexed):
     assert done.stdout.endswith("\n\n2 pages found\n")
     assert command(indexed, "nowhere").stdout == "0 pages found\n"
     assert command(indexed, "nowhere").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "pages", "said"),
+    table("""
+        born foo:bar      | 2 | Field does not exist: 'foo'
+        born foo:bar -x:y | 2 | Field does not exist: 'foo'; Field does not exist: 'x'
+        born title:       | 2 | Syntax Error: expected word at position 11
+        born (            | 2 | Syntax Error: expected word at position 6; expected ')' at 6
+        bor* title:       | 2 | Syntax Error: expected word at position 11
+        born~2            | 2 | Similar words: '~2'
+        "born free"~1     | 1 |
+        "born~2"          | 0 |
+        nowhere~          | 0 | Similar words: '~'
+        born [a TO b]     | 2 | Unsupported query: Range query need to target a specific field.
+        -born             | 2 |
+        foo:bar           |   | Field does not exist: 'foo'
+        foo:bar OR x:y    |   | Field does not exist: 'foo'; Field does not exist: 'x'
+        title:            |   | Syntax Error: expected word at position 6
+        (((               |   | Syntax Error: expected word at position 3; expected ')' at 3
+        title:/born/      |   | Unsupported query: Regex queries are not allowed.
+        !?                |   | it has no words
+        ... !!!           |   | it has no words
+    """),
+)
+def test_what_cannot_be_searched_is_reported(indexed, query, pages, said):
+    done = command(indexed, f" {query}" if query[0] == "-" else query, "--json")
+    said = said.replace("; expected ')' at", "; Syntax Error: expected ')' at position")
+    if pages:
+        result = json.loads(done.stdout)
+        assert (done.returncode, result["total"]) == (not result["total"], int(pages))
+        assert "; ".join(result["not_searched"]) == said
+        lines = [f"search: not searched: {one}\n" for one in said.split("; ") if one]
+        assert done.stderr == "".join(lines)
+    else:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"search: Nothing in the query can be searched ({said}). Put" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_text_is_shown_as_text(indexed):

@@ -73,6 +73,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         language=opts.language,
         host=opts.host,
     )
+    for problem in result.not_searched:
+        print(f"search: not searched: {visible(problem)}", file=sys.stderr)
     if opts.jsonl:
         print_bytes(msgspec.json.Encoder().encode_lines(result.hits))
         return 0 if result.total else 1

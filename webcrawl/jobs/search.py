@@ -7,7 +7,7 @@ A search finds the pages that were in the index at the crawl's last commit
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
@@ -42,6 +42,15 @@ _MAX_BRACKETS = 50
 # A word that ends in *, perhaps with its field; and the words that it stands for, at most.
 _PREFIX = re.compile(r"(?<!\w)(\w+:)?([^\W_]+)\*(?!\w)")
 _MAX_EXPANSIONS = 50
+# The sign for similar words in other search engines.
+_FUZZY = re.compile(r"(?<=\w)~[\d.]*")
+# What Tantivy says about a query such as -word, which finds all pages without the word.
+_ONLY_EXCLUDED = "Invalid query: Only excluding terms given"
+# Queries in which Tantivy leaves nothing to search for. The second one would find every page.
+_NOTHING = (
+    "Query(EmptyQuery)",
+    "Query(BooleanQuery { subqueries: [(Should, AllQuery)], minimum_number_should_match: 1 })",
+)
 
 
 class SearchHit(msgspec.Struct):
@@ -70,10 +79,14 @@ class SearchHit(msgspec.Struct):
 
 
 class SearchResult(msgspec.Struct):
-    """Result of a search: the best pages, and the total number of pages found."""
+    """Result of a search: the best pages, and the total number of pages found.
+
+    ``not_searched``: what is wrong with the parts of the query that were left out.
+    """
 
     total: int
     hits: list[SearchHit]
+    not_searched: list[str]
 
 
 def indexes_of(settings: BaseSettings) -> list[Path]:
@@ -104,15 +117,17 @@ def search_all(
     hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
     by_url = {hit.url: hit for hit in reversed(hits)}
     best = [hit for hit in hits if by_url[hit.url] is hit]
-    return SearchResult(sum(result.total for result in results), best[offset : offset + limit])
+    total = sum(result.total for result in results)
+    return SearchResult(total, best[offset : offset + limit], results[0].not_searched)
 
 
 def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> SearchResult:
     """Search the index in *directory*, and return the *limit* best pages that have all *words*.
 
     *words* may contain phrases in quotes, ``OR``, ``-word``, ``title:word`` and ``prefix*``, or be
-    only ``*`` for all pages; syntax errors are ignored. If *language* or *host* is not empty, only
-    pages in that language or of that host are found. Raises FatalError if there is no index.
+    only ``*`` for all pages. What cannot be searched is left out. If *language* or *host* is not
+    empty, only pages in that language or of that host are found. Raises FatalError if there is no
+    index, or if nothing of *words* can be searched.
     """
     if len(words) > _MAX_CHARACTERS or words.count("(") > _MAX_BRACKETS:
         raise FatalError(
@@ -132,12 +147,7 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
     try:
         index = open_index(directory)
         searcher = index.searcher()
-        query, _ = index.parse_query_lenient(
-            _with_prefixes(normalize("NFC", words), searcher),
-            ["title", "words", *TEXT_FIELDS],
-            {"title": _TITLE_BOOST},
-            conjunction_by_default=True,
-        )
+        query, not_searched = _parsed(normalize("NFC", words), index, searcher)
         conditions = [query]
         for name, value in (("language", language), ("host", host.lower())):
             if value:
@@ -157,13 +167,45 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
             return generator
 
         hits = [_hit(searcher.doc(address), score, snippets) for score, address in answer.hits]
+    except FatalError:
+        raise
     except ValueError as error:
         raise FatalError(f"The search index in {directory} cannot be read: {error}.") from error
-    return SearchResult(answer.count, hits)
+    return SearchResult(answer.count, hits, not_searched)
+
+
+def _parsed(
+    words: str, index: tantivy.Index, searcher: tantivy.Searcher
+) -> tuple[tantivy.Query, list[str]]:
+    """Return the query *words* as Tantivy reads it, and why parts of it are not searched.
+
+    Raises FatalError if nothing can be searched.
+    """
+    parse = partial(
+        index.parse_query_lenient,
+        default_field_names=["title", "words", *TEXT_FIELDS],
+        field_boosts={"title": _TITLE_BOOST},
+        conjunction_by_default=True,
+    )
+    query, _ = parse(_with_prefixes(words, searcher))
+    # The positions in errors are those in the query as the user wrote it.
+    errors = map(str, parse(words)[1])
+    signs = _FUZZY.findall(" ".join(words.split('"')[::2]))
+    problems = dict.fromkeys([*(f"Similar words: '{sign}'" for sign in signs), *errors])
+    problems.pop(_ONLY_EXCLUDED, None)
+    if str(query) in _NOTHING:
+        raise FatalError(
+            f"Nothing in the query can be searched ({'; '.join(problems) or 'it has no words'}). "
+            "Put words with such signs in double quotes."
+        )
+    return query, [*problems]
 
 
 def _with_prefixes(words: str, searcher: tantivy.Searcher) -> str:
-    """Return the query *words*, in which indexed words replace ``prefix*`` outside quotes."""
+    """Return the query *words*, in which indexed words replace ``prefix*`` outside quotes.
+
+    The sign for similar words is removed there, as it would be read as one more word.
+    """
     fold = folding()
 
     def expand(match: re.Match[str]) -> str:
@@ -175,7 +217,7 @@ def _with_prefixes(words: str, searcher: tantivy.Searcher) -> str:
         return f"({' OR '.join(field + term for term, _ in found) or field + prefix})"
 
     parts = words.split('"')
-    parts[::2] = [_PREFIX.sub(expand, part) for part in parts[::2]]
+    parts[::2] = [_PREFIX.sub(expand, _FUZZY.sub("", part)) for part in parts[::2]]
     return '"'.join(parts)
 
 
