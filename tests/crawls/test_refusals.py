@@ -26,7 +26,10 @@ def test_refusals_are_counted_by_kind_and_signature_and_blocked_hosts_are_left_a
         own, policy = tmp_path / "own.txt", tmp_path / "hosts.toml"
         own.write_text("\n".join(blocked))
         policy.write_text("".join(map(SIGNED.format, signed)))
-        settings = {"BLOCKLISTS": json.dumps({"own": str(own)}), "HOSTS_POLICY_FILE": policy}
+        other = tmp_path / "other.txt"
+        other.write_text("nobody.test")
+        lists = {"own": str(own), "other": str(other)}
+        settings = {"BLOCKLISTS": json.dumps(lists), "HOSTS_POLICY_FILE": policy}
         settings["POLITENESS_BACKOFF_SECS"] = 0.001
         web.crawl(CLOSESPIDER_ITEMCOUNT=30, **settings)
         web.crawl(**settings)
@@ -52,5 +55,10 @@ def test_refusals_are_counted_by_kind_and_signature_and_blocked_hosts_are_left_a
     urls = [one["url"] for one in lines if one["outcome"] == "excluded_own"]
     assert len(urls) == web.stats["crawl/outcome/excluded_own"] > 3
     assert web.stats["blocklists/own/rules"] == len(blocked)
+    other.unlink()  # only the list that blocked a URL is read for it
     told = finish([sys.executable, "-m", "scrapy", "why", web.job, urls[0]])
     assert f"excluded by  BLOCKLISTS own: {own} of 20" in told
+    own.unlink()
+    opened = f"http://{names[1]}:{web.world.http_port}/"
+    assert "It was fetched" in finish([sys.executable, "-m", "scrapy", "why", web.job, opened])
+    finish([sys.executable, "-m", "scrapy", "report", web.job])

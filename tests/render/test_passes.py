@@ -45,6 +45,10 @@ def work(passes):
         passes.work()
 
 
+# A job in which nothing was finished meanwhile.
+RESUMED = {"finished": ()}
+
+
 class Rig:
     def __init__(self, path, clock, *renderings, finished=None):
         self.requested, self.counted = [], []
@@ -104,6 +108,17 @@ def test_a_page_waits_for_what_it_lacks_and_for_the_targets_of_redirects(rig):
     assert (rig.html, gate.holds(PAGE)) == ("<p>whole", False)
     rig.passes.forget(PAGE)
     assert not rig.passes.has(PAGE.url)
+
+
+def test_no_more_pages_are_rendered_than_counted_in_any_run(rig):
+    whole = Rendering("settled", "<p>whole")
+    for renderings, given in (([lacking(SCRIPT)], {}), ([whole], RESUMED), ([], RESUMED)):
+        run = rig(*renderings, **given)
+        run.work()
+        run.passes.end_subresource(SCRIPT, "http_200", Answer(200, [], b"x"))
+        assert run.counted.count("render/rendered") <= run.counted.count("render/pages")
+        run.passes.close()
+    assert run.counted == []
 
 
 def test_the_fourth_pass_is_the_last(rig):

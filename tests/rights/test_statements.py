@@ -31,11 +31,27 @@ HEADS = table("""
     <body><meta name="robots" content="noai">               |
     <BODY ><meta name="robots" content="noai">              |
     <!-- <body> --><meta name="robots" content="noai">      | meta robots: noai
+    </head><meta name="robots" content="noai">              |
+    </HEAD ><meta name="robots" content="noai">             |
+    <p><meta name="robots" content="noai">                  |
+    <header><meta name="robots" content="noai">             |
+    </p></x><meta name="robots" content="noai">             | meta robots: noai
+    </br><meta name="robots" content="noai">                |
+    <?x y><!x>a < b <1><meta name="robots" content="noai">  | meta robots: noai
+    <title><p></title><meta name="robots" content="noai">   | meta robots: noai
+    <title><meta name="robots" content="noai"></title>      |
+    <style>a<p>b</style><link rel="license" href="/by-nc">  | link license: /by-nc
+    <noscript><img></noscript><meta name="me" content="noai"> | meta robots: noai
+    <noscript><meta name="robots" content="noai"></noscript> | meta robots: noai
+    <meta name=x content='a"<p>'><base href="<p>"><meta name="me" content="noai">
+    | meta robots: noai
+    <template><p></template><meta name="robots" content="noai"> | meta robots: noai
     <script>"<meta name=robots content=noai>"</script>      |
     <script>"<body>"</script><meta name="me" content="noai"> | meta robots: noai
     <permits type="usage">search</permits>                  |
     <script type="application/rsl+xml"><permits type="usage">search ai-input</permits>
     | page rsl: others=prohibits, search=permits, ai-input=permits
+    <p><script type="application/rsl+xml"><permits type="usage">search</permits></script> |
     <script type="application/rsl+xml"><rsl:prohibits type="usage">ai-train</rsl:prohibits>
     | page rsl: ai-train=prohibits
 """)

@@ -92,10 +92,16 @@ class HostRules:
             policies=policy_file(settings),
         )
 
-    def open(self) -> None:
-        """Read all files. Blocks. Raises FatalError for a file that cannot be used."""
-        for file in (self.exclusions, *self.blocklists.values()):
-            file.open()
+    def open(self, outcome: str | None = None) -> None:
+        """Read all files. Blocks. Raises FatalError for a file that cannot be used.
+
+        With an *outcome*, only the files of BLOCKLISTS that lead to it are read: reading all of
+        them may take ten seconds.
+        """
+        self.exclusions.open()
+        for name, file in self.blocklists.items():
+            if outcome in (None, _outcome_of(name)):
+                file.open()
         self.policies.open()
 
     def open_purged(self, jobdir: Path) -> None:
@@ -135,8 +141,7 @@ class HostRules:
             return Exclusion("scrapy purge")
         for name, file in self.blocklists.items():
             if file.rules.excludes(host, url):
-                category = name.partition("/")[0]
-                return Exclusion(f"BLOCKLISTS {name}: {file.version}", f"{EXCLUDED}_{category}")
+                return Exclusion(f"BLOCKLISTS {name}: {file.version}", _outcome_of(name))
         if not self._commands:
             return None
         rule = self._command_rule("exclude", plain_address(host) if ":" in host else host)
@@ -189,3 +194,8 @@ class HostRules:
         """Return the header fields and the proxy that the operator adds to requests for *url*."""
         added = self.policies.rules.added
         return added.get(self.table_of(host_of(url)), NOTHING_ADDED) if added else NOTHING_ADDED
+
+
+def _outcome_of(name: str) -> str:
+    """Return the outcome of URLs in the file *name* of ``HostRules.blocklists``."""
+    return f"{EXCLUDED}_{name.partition('/')[0]}"

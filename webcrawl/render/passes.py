@@ -131,6 +131,7 @@ class Passes:
             page = self._add(saved.url, page_key, saved.since, saved.shape)
             page.passes, page.failures = saved.passes, saved.failures
             if saved.html is None:
+                self._count("render/pages")  # or more pages than that would be rendered
                 page.pending = self.store.pending_of(saved.url)
                 self._check(saved.url, page)
             else:

@@ -5,7 +5,7 @@ itself: response headers, ``<meta>`` and ``<link>`` elements in its head, and li
 are read from the bytes of the page, because documents seen before are not parsed.
 
 No input makes these functions raise; time is linear in the first 64 KiB of a page, of which
-only the part before ``<body`` is read.
+only the head is read.
 """
 
 from __future__ import annotations
@@ -40,9 +40,22 @@ MAX_STATEMENTS = 32
 MAX_TEXT_CHARS = 500
 _MAX_READ_CHARS = 4096
 _HEAD_BYTES = 1 << 16
-# A tag; comments and scripts are skipped, as they may have tags in them.
+# The head of a page: what comes before </head>, or before the first tag that ends the head (HTML
+# Standard, "in head"). Elements whose content is text, and noscript, are read up to their ends.
+_HEAD = re.compile(
+    rb"(?:[^<]++"
+    rb"|<!--.*?(?:-->|\Z)"
+    rb"|<(script|style|title|noframes|template|noscript)\b.*?(?:</\1|\Z)"
+    rb"|<(?:html|head|base|basefont|bgsound|link|meta)(?=[\s/>])"
+    rb"(?:[^>\"']++|\"[^\"]*+\"?+|'[^']*+'?+)*+"
+    rb"|</(?!(?:head|body|html|br)\b)"
+    rb"|<(?![a-z/]))*",
+    re.DOTALL | re.IGNORECASE,
+)
+# A tag; comments are skipped, and elements whose content is text, as they may have tags in them.
 _TAG = re.compile(
-    rb"<(?:!--.*?(?:-->|\Z)|script\b.*?(?:</script|\Z)|(meta|link|body)(?=[\s/>])([^>]{0,2000}))",
+    rb"<(?:!--.*?(?:-->|\Z)|(script|style|title|noframes|template)\b.*?(?:</\1|\Z)"
+    rb"|(meta|link)(?=[\s/>])([^>]{0,2000}))",
     re.DOTALL | re.IGNORECASE,
 )
 _STATES = re.compile(rb"name|license", re.IGNORECASE)
@@ -122,7 +135,7 @@ def page_statements(
     ]
     if content_type in HTML_TYPES:
         # Without zeros, ASCII text in UTF-16 is ASCII.
-        head = body[:_HEAD_BYTES].replace(b"\0", b"")
+        head = next(_HEAD.finditer(body[:_HEAD_BYTES].replace(b"\0", b"")))[0]
         found += _in_head(head, tokens)
         if b"application/rsl+xml" in head:
             found += _in_licence(head)
@@ -150,14 +163,12 @@ def _in_header(
 
 
 def _in_head(head: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """Yield place, source and text of each statement in the elements of *head*, up to <body>."""
+    """Yield place, source and text of each statement in the elements of *head*."""
     for tag in _TAG.finditer(head):
-        element = (tag[1] or b"").lower()
-        if element == b"body":
-            return
-        if not _STATES.search(tag[2] or b""):
+        element = (tag[2] or b"").lower()
+        if not _STATES.search(tag[3] or b""):
             continue  # parsing the attributes takes 2 us
-        attributes = attributes_of(tag[2])
+        attributes = attributes_of(tag[3])
         name, content = attributes.get("name", "").strip().lower(), attributes.get("content", "")
         if element == b"link":
             if "license" in attributes.get("rel", "").lower().split():

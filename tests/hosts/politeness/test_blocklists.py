@@ -13,7 +13,8 @@ from webcrawl.hosts.host_rules import HostRules
 
 UT1 = {
     "domains": "bad.test\n10.1.2.3\nxn--bcher-kva.example\n",
-    "urls": "files.test/~eve\n10.1.0.0/16/mozi.m\n10.9.0.0/1\nwww.pages.test/a/b.html?x=1\n",
+    "urls": "files.test/~eve\n10.1.0.0/16/mozi.m\n10.9.0.0/1\nwww.pages.test/a/b.html?x=1\n"
+    "[::1]/x\nport.test:80/y\n",
     "expressions": "(^|[-?+=&/_])(casino|poker)s?([-?+=&/_]|$)\n",
 }
 
@@ -46,6 +47,15 @@ def rules_of(lists):
         www.files.test   | http://www.files.test/~eve?z          | urls
         10.1.0.0         | http://10.1.0.0/16/mozi.m             | urls
         pages.test       | http://pages.test/a/b.html?x=1        | urls
+        files.test       | https://files.test:8443/~eve/x        | urls
+        www.pages.test   | http://www.pages.test:81/a/b.html?x=1 | urls
+        10.1.0.0         | http://10.1.0.0:8080/16/mozi.m        | urls
+        [::1]            | http://[::1]:80/x                     | urls
+        [::1]            | http://[::1]/x/y                      | urls
+        port.test        | http://port.test/y                    | urls
+        port.test        | http://port.test:90/y                 | urls
+        files.test       | http://files.test:8080/~evelyn        |
+        files.test       | http://files.test/x:80/~eve           |
         c.test           | http://c.test/best-Casinos/           | expressions
         files.test       | http://files.test/~evelyn             |
         files.test       | http://files.test/                    |
@@ -65,9 +75,10 @@ def test_each_list_is_counted_by_its_category(directory):
     own.write_text("http://a.test/x/\nhttps://b.test\na/b\n")
     lists = rules_of({"malware": str(directory), "own": str(own)}).blocklists
     counts = {name: (len(file.rules), file.stats()["bad_lines"]) for name, file in lists.items()}
-    parts = {"malware/domains": (3, 0), "malware/urls": (4, 0), "malware/expressions": (1, 0)}
+    parts = {"malware/domains": (3, 0), "malware/urls": (6, 0), "malware/expressions": (1, 0)}
     assert counts == parts | {"own": (2, 1)}
     assert lists["own"].rules.excludes("b.test", "https://b.test/y")
+    assert not lists["own"].rules.excludes("b.test", "https://b.test:81/y")
 
 
 @pytest.mark.parametrize(

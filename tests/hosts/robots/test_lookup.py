@@ -1,5 +1,7 @@
 """Tests of robots.txt look-ups, with real rules and answers."""
 
+import gzip
+
 import pytest
 from host_rig import Records, robots_cache
 from scrapy.http import Request, Response
@@ -199,6 +201,24 @@ def test_a_long_or_wrongly_labelled_robots_txt_is_read(search, flag):
     search.gets(200, RULES, flags=[flag], request=Request(ROBOTS))
     assert search.status() == "ALLOWED"
     assert search.status(SECRET) == "DENIED"
+
+
+@pytest.mark.parametrize("flags", [[], ["not_decoded"]])
+@pytest.mark.parametrize("status", [200, 203])
+def test_a_compressed_robots_txt_is_read_whatever_its_fields_say(search, flags, status):
+    search.gets(status, gzip.compress(RULES), flags=flags)
+    assert (search.status(), search.status(SECRET)) == ("ALLOWED", "DENIED")
+
+
+def test_a_compressed_robots_txt_is_bounded_like_another(search):
+    search.gets(200, gzip.compress(RULES + b"#" * (100 << 20)))
+    assert (search.status(), search.status(SECRET)) == ("ALLOWED", "DENIED")
+
+
+def test_a_compressed_robots_txt_that_is_damaged_does_not_count(search):
+    for _ in range(3):
+        search.gets(200, gzip.compress(b"User-agent: *\nDisallow: /x" * 99)[:-20])
+    assert search.failure() == "incomplete"
 
 
 def test_the_reason_is_that_of_the_last_time(search, clock):

@@ -53,6 +53,34 @@ def test_atom():
     )
 
 
+def test_xml_base_is_relative_to_that_of_the_element_around_it():
+    text = """<feed xml:base="http://b.test/one/"><link rel="next" href="p2" xml:base="pages/"/>
+        <link rel="prev" href="p0"/>
+        <entry xml:base="two/"><link href="1"/></entry>
+        <entry xml:base="/three/"><link href="2" xml:base="four/"/></entry>
+        <entry xml:base="http://c.test/"><link href="3" xml:base="five/six"/></entry>
+        <entry><link href="4" xml:base="../"/></entry><entry><link href="5"/></entry></feed>"""
+    paths = "next one/pages/p2, prev one/p0, item one/two/1, item three/four/2"
+    expected = f"{paths}, item C/five/3, item 4, item one/5"
+    found = shown(links(text)).replace("http://b.test/", "").replace("http://c.test/", "C/")
+    assert found == expected
+
+
+def test_links_in_the_source_and_in_the_content_of_an_entry_are_not_its_own():
+    source = (
+        "<source><title>Other</title><link href='/other'/><guid>http://a.test/g</guid></source>"
+    )
+    xhtml = "<content type='xhtml'><div><link href='/style'/><title>x</title>{}</div></content>"
+    text = f"""<feed><entry>{source}<link href="/1"/><title>One</title></entry>
+        <entry>{xhtml.format("<source src='x'/>")}<link href="/2"/></entry>
+        <entry><content src="/c"/><summary/><source/><link href="/3"/></entry>
+        <entry><summary type="xhtml"><link href="/no"/></summary></entry>
+        <entry><content><link href="/no"/><entry><link href="/4"/></entry>
+        <item><source url="/rss">Other</source><content:encoded>x</content:encoded>
+        <media:content url="/v"><link>/5</link></item></feed>"""
+    assert shown(links(text)) == "item /1 One, item /2, item /3, item /4, item /5"
+
+
 def test_long_base_is_ignored_and_does_not_become_part_of_each_link():
     entries = "".join(f"<entry><link href='x{n}'/></entry>" for n in range(5000))
     feed = f"<feed xml:base='/{'é' * 4000}/'>{entries}</feed>"

@@ -15,6 +15,7 @@ from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.ftp import listing as ftp_listing
 from webcrawl.net.gopher import menu as gopher_menu
+from webcrawl.rights import statements as statements_module
 from webcrawl.urls.equivalence import RULES, Equivalence
 from webcrawl.urls.extraction import charset, thinning
 from webcrawl.urls.extraction.css import iter_css_links
@@ -96,6 +97,13 @@ def url_filters(body):
     listing_sort_filter().refuses(SplitUrl("", "", f"C=N{text}"))
 
 
+def statements(body):
+    # Called directly, because only the first part of a page is read.
+    statements_module._HEAD.match(body)
+    deque(statements_module._in_head(body, ("x",)), maxlen=0)
+    deque(statements_module._in_licence(body), maxlen=0)
+
+
 READERS = {
     "html": html,
     "html with everything": html_with_everything,
@@ -112,6 +120,7 @@ READERS = {
     "charset": partial(charset.detect, declared=None),
     "header links": lambda body: extract_header_links([body], body, url=URL, limit=5000),
     "X-Robots-Tag": lambda body: robots_directives(tokens=("webcrawl",), headers=[body]),
+    "rights": statements,
     "refresh": lambda body: refresh_target(body.decode("latin-1")),
     "srcset": lambda body: deque(srcset_references(body.decode("latin-1")), maxlen=0),
     "content type": lambda data: content_type_of((data,)),

@@ -46,6 +46,8 @@ _RULE_OF_LINE = {"domains": "%s", "urls": "http://%s", "expressions": "/(?i)%s/"
 # allowed in one.
 _NOT_IN_NAMES = re.compile(r"[\s/\\?#@:=%<>*]")
 _MAX_NAME = 253
+# A port, after the host in a URL without a scheme.
+_PORT = re.compile(r"^([^/?]*):\d+(?=[/?]|$)")
 _URL_LINE = re.compile(r"\s*[a-z]+://", re.IGNORECASE)
 #: File below JOBDIR with the rules for purged pages.
 PURGED_RULES = "purged.txt"
@@ -116,7 +118,7 @@ class ExclusionRules:
             return
         is_exact = rule.startswith("=")
         if "://" in rule and (url := normalize_seed(rule.removeprefix("="))):
-            self._urls.add(f"={url}" if is_exact else _without_scheme(url).rstrip("/"))
+            self._urls.add(f"={url}" if is_exact else self._address(url).rstrip("/"))
             return
 
         name = rule.removeprefix("=").removesuffix(".")
@@ -157,9 +159,17 @@ class ExclusionRules:
         """Return whether a rule that is a URL stands for *url*."""
         if not self._urls:
             return False
-        address = _without_scheme(url)
+        address = self._address(url)
         ends = _PART_END.finditer(address)
         return f"={url}" in self._urls or any(address[: end.start()] in self._urls for end in ends)
+
+    def _address(self, url: str) -> str:
+        """Return *url* from its host on, without a leading "www.".
+
+        In a file ``urls``, whose lines have no scheme, they hold for all ports.
+        """
+        address = url.partition("://")[2].removeprefix("www.")
+        return _PORT.sub(r"\1", address) if self._rule == _RULE_OF_LINE["urls"] else address
 
     def _add_network(self, text: str) -> bool:
         """Add the network or address *text*; return False if it is neither."""
@@ -234,11 +244,6 @@ def purge_rules(text: str) -> ExclusionRules:
         rules.add(f"={line.strip()}" if _URL_LINE.match(line) else line)
     rules.complete()
     return rules
-
-
-def _without_scheme(url: str) -> str:
-    """Return *url* from its host on, without a leading "www."."""
-    return url.partition("://")[2].removeprefix("www.")
 
 
 def host_in(name: str) -> str | None:

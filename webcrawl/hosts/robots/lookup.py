@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.rules import is_file
-from webcrawl.net.http.decoding import BROKEN
+from webcrawl.net.http.decoding import BROKEN, decode
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
@@ -41,6 +42,7 @@ ON_REMOTE_HOST = "elsewhere"
 _UNREACHABLE = "robots_unreachable"
 # Flags of an answer that is incomplete (net/http/handler.py).
 _INCOMPLETE_FLAGS = frozenset({"dataloss", "time"})
+_GZIP_MAGIC = b"\x1f\x8b\x08"
 # Minimum number of seconds between two requests for an origin's robots.txt, unless the last answer
 # was a redirect or a temporary failure. It keeps a lost answer from causing a storm of requests.
 _FLOOR_SECS = 60.0
@@ -197,9 +199,11 @@ class RobotsSearch:
         """
         origin = origin_of(url)
         search = self._search(origin)
-        if response is not None and is_file(response.status) and _is_incomplete(response):
-            # An incomplete file allows too much.
-            response, outcome = None, "incomplete"
+        body = b""
+        if response is not None and is_file(response.status):
+            body, is_complete = _file_in(response)
+            if not is_complete:  # an incomplete file allows too much
+                response, outcome = None, "incomplete"
 
         if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
@@ -218,7 +222,7 @@ class RobotsSearch:
         del self._searches[origin]
         self.settled += self.robots.facts(origin) is None
         if response is not None:
-            self.robots.put(origin, response.status, response.body)
+            self.robots.put(origin, response.status, body)
             self._reasons.pop(origin, None)
             return None
 
@@ -250,9 +254,17 @@ class RobotsSearch:
         return search.url
 
 
-def _is_incomplete(response: Response) -> bool:
-    """Return whether *response* was cut off, in transfer or in decoding."""
-    return BROKEN in response.flags or not _INCOMPLETE_FLAGS.isdisjoint(response.flags)
+def _file_in(response: Response) -> tuple[bytes, bool]:
+    """Return the file in *response*, and whether it is complete, in transfer and in decoding.
+
+    It is decompressed even if the header does not say that it is compressed.
+    """
+    body = response.body
+    is_broken = BROKEN in response.flags
+    if body.startswith(_GZIP_MAGIC):
+        body, _, damage = decode(body, [b"gzip"], limit=MAX_BYTES + 1)
+        is_broken = bool(damage)
+    return body, not is_broken and _INCOMPLETE_FLAGS.isdisjoint(response.flags)
 
 
 def _redirected_to(search: _Search, response: Response) -> str | None:

@@ -122,7 +122,7 @@ class Explanation(msgspec.Struct, frozen=True):
     redirects: the last outcomes of URLs that redirect to it, if nothing else is known.
     known_since: the time from which on the log is complete, or None if it is complete
         (``info_log.known_since``).
-    excluded: the source of the rule that excludes it.
+    excluded: the source of the rule that excludes it; a list of BLOCKLISTS only if it has done so.
     table: the table of HOSTS_POLICY_FILE that applies.
     changes: effects of control commands that are in force.
     """
@@ -180,7 +180,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
     changes = in_force(view.jobdirs)
     host_rules = HostRules.from_settings(settings)
-    host_rules.open()
+    host_rules.open(outcomes[-1].outcome if outcomes else "")
     host_rules.open_purged(view.jobdirs[0])
     apply_host_rules(host_rules, changes)
     parts = host_rules.parts_of(hostname)

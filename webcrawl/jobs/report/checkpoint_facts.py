@@ -64,7 +64,7 @@ def hosts_of(view: JobView, settings: BaseSettings, names: Iterable[str]) -> Tab
     """Return the table of the hosts *names*. Raises FatalError if a rules file cannot be read."""
     settings = with_saved(settings, view.own.facts)
     rules = HostRules.from_settings(settings)
-    rules.open()
+    rules.open("")
     apply_host_rules(rules, in_force(view.jobdirs))
     default_budget, now = whole(settings, "BUDGET_HOST_PAGES", at_least=0), wall_time()
     rows: list[dict[str, Cell]] = []

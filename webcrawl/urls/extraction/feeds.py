@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from webcrawl.urls.extraction.document import MarkupDocument
 
 _ITEM_NAMES = frozenset({"item", "entry", "/item", "/entry"})
-_NAMES = _ITEM_NAMES | {"feed", "rss", "rdf", "link", "guid", "title"}
+_ROOTS = frozenset({"feed", "rss", "rdf"})
+# Parts of an item whose links and titles are not its own: those of the feed that it was taken from,
+# and those in XHTML.
+_PARTS = frozenset({"source", "content", "summary", "/source", "/content", "/summary"})
+_NAMES = _ITEM_NAMES | _ROOTS | _PARTS | {"link", "guid", "title"}
 
 # Relations between the pages and archives of a feed.
 _PAGES = {"next": "next", "prev": "prev", "previous": "prev", "prev-archive": "prev",
@@ -57,7 +61,12 @@ def _references(
     The title of an item may come after its link. So an item is yielded when it ends, or when the
     next one begins.
     """
-    feed_base = base = ""
+
+    def base_in(attributes: dict[str, str], outer: str) -> str:
+        """Return the base of an element with *attributes* in one with the base *outer*."""
+        return resolve_against(outer, attributes.get("xml:base", "")) or outer
+
+    feed_base = base = part = ""
     item: dict[str, str] | None = None
     for name, raw_attributes, text in tags(feed, _NAMES):
         if not name:
@@ -66,19 +75,29 @@ def _references(
         attributes = attributes_of(raw_attributes)
         if name in _ITEM_NAMES:
             if item is not None:
-                yield _link(item, resolve_against, base)
+                yield _link(item)
             item = None if name.startswith("/") else {}
-            base = attributes.get("xml:base", feed_base)
+            base = base_in(attributes, feed_base)
+            part = ""
+        elif part:
+            part = "" if name == f"/{part}" else part
+        elif name in _PARTS:
+            part = "" if raw_attributes.endswith("/") else name
         elif item is not None:
+            value = _value_of(name, attributes, text.strip())
+            if name == "link":
+                value = resolve_against(base_in(attributes, base), value)
             # The first element of each name counts.
-            item[name] = item.get(name) or _value_of(name, attributes, text.strip())
+            item[name] = item.get(name) or value
+        elif name in _ROOTS:
+            feed_base = base_in(attributes, feed_base)
         else:
             kind = _PAGES.get(attributes.get("rel", "").strip().lower())
             if name == "link" and kind is not None:
-                yield Link(resolve_against(feed_base, attributes.get("href", "").strip()), "", kind)
-            feed_base = attributes.get("xml:base", feed_base)
+                link_base = base_in(attributes, feed_base)
+                yield Link(resolve_against(link_base, attributes.get("href", "").strip()), "", kind)
     if item is not None:
-        yield _link(item, resolve_against, base)
+        yield _link(item)
 
 
 def _value_of(name: str, attributes: dict[str, str], text: str) -> str:
@@ -95,10 +114,9 @@ def _value_of(name: str, attributes: dict[str, str], text: str) -> str:
     return (attributes.get("href", "").strip() or text) if is_page and name == "link" else ""
 
 
-def _link(item: dict[str, str], resolve_against: Callable[[str, str], str], base: str) -> Link:
+def _link(item: dict[str, str]) -> Link:
     """Return the link of *item*, which maps names of its elements to their values.
 
     If there is no link, the identifier is used if it is a URL.
     """
-    reference = item.get("link") or item.get("guid", "")
-    return Link(resolve_against(base, reference), item.get("title", ""), "item")
+    return Link(item.get("link") or item.get("guid", ""), item.get("title", ""), "item")

@@ -154,7 +154,7 @@ def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
     complete_tag = _FINISHED.match(piece)
     if complete_tag is not None:
         tag, text = complete_tag[0][:-1], piece[complete_tag.end() :]
-    return known_name.rstrip("/"), tag[len(name) :], unescape(text)
+    return known_name.rstrip("/"), tag[len(name.rstrip("/")) :], unescape(text)
 
 
 def _pieces(document: MarkupDocument) -> Iterator[str | None]:
