@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import trustme
 import warm
-from crawling import crawl_command, kill, start_crawl, stats_of, wait_until
+from crawling import ROOT, crawl_command, kill, start_crawl, stats_of, wait_until
 from loopback import name_server, raw_server, zone
 
 HOSTS = ["good", "sub.good", "self", "wrong", "plain", "off", "robots"]
@@ -179,6 +179,24 @@ async def test_a_change_of_the_table_releases_urls_of_a_running_crawl(web, tmp_p
         await asyncio.to_thread(wait_until, lambda: made.untrusted.got.get("self/"))
         await asyncio.to_thread(wait_until, lambda: made.plain.got.get("plain/"))
         kill(crawl)
+
+
+async def test_what_a_rendered_page_needs_gets_credentials_by_the_same_rule(
+    web, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
+    async with web() as made:
+        write_tables(tmp_path)
+        sources = made.good.url("good"), made.untrusted.url("self"), made.plain.url("plain")
+        scripts = [f'<script src="{url}/login.js"></script>' for url in sources]
+        made.pages["good/"] = 200, "".join(scripts)
+        engine = {"RENDER": "all", "RENDER_ENGINE": "scripted_engine:ScriptedEngine"}
+        await run(command(made, tmp_path, made.good.url("good"), **engine))
+        assert made.good.got["good/login.js"]
+        assert (made.untrusted.got, made.plain.got) == ({}, {})
+        stats = stats_of(tmp_path / "job")
+        assert stats["render/outcome/unverified"] == 2
+        assert stats["render/rendered"] == stats["render/pages"] == 1
 
 
 SPIDER = """
