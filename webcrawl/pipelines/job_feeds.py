@@ -11,7 +11,7 @@ page again.
 Job directory contents::
 
     feeds.json      the feeds that the job began: for each the file that was opened last, and a
-                    position in it where an item begins
+                    position in it up to which it was fsynced, and at which an item ends
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pickletools
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import urlparse
 
 import msgspec
@@ -37,7 +37,7 @@ from webcrawl.signals import checkpoint
 from webcrawl.storage.atomic import sync_path, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from scrapy.extensions.feedexport import FeedExporter
 
@@ -66,8 +66,10 @@ class JobFeeds:
         self._fail = fail
         # As in feeds.json.
         self._begun: dict[str, tuple[str, int]] = {}
+        # Names of the feeds whose files this run or later ones continue.
+        self._continued: set[str] = set()
         # Files to which items were written since the last checkpoint.
-        self._unsynced: set[Path] = set()
+        self._unsynced: set[str] = set()
 
     def open(self, *, is_resumed: bool) -> None:
         """Decide which files are continued, and remove incomplete items at their ends.
@@ -92,10 +94,12 @@ class JobFeeds:
             skip_item = _skipper(exporter.exporters[options["format"]], options)
             if storage is not FileFeedStorage or skip_item is None:
                 name = _name_for_each_run(stem, path.suffix, is_resumed=is_resumed)
-            elif is_resumed and (name in self._begun or not has_record):
-                options["overwrite"] = False
-                file, start = self._begun.get(name, (str(path), 0))
-                self._begun[name] = file, remove_incomplete_item(Path(file), start, skip_item)
+            else:
+                self._continued.add(name)
+                if is_resumed and (name in self._begun or not has_record):
+                    options["overwrite"] = False
+                    file, start = self._begun.get(name, (str(path), 0))
+                    self._begun[name] = file, remove_incomplete_item(Path(file), start, skip_item)
             exporter.feeds[name] = exporter.feeds.pop(uri)
             exporter.filters[name] = exporter.filters.pop(uri)
 
@@ -108,30 +112,37 @@ class JobFeeds:
         """Write buffered items to their files, so that they outlive this process."""
         # A slot whose batch has just been completed is no longer among those of the exporter.
         for slot in {*self._slots, *self._exporter.slots}:
+            name = slot.uri_template
             file = slot.file
-            if file is None or file.closed or not isinstance(slot.storage, FileFeedStorage):
+            if name not in self._continued or file is None or file.closed:
                 continue
-            path = Path(slot.storage.path).absolute()
+            path = cast("FileFeedStorage", slot.storage).path
+            self._unsynced.add(path)
             try:
                 file.flush()
+                if name not in self._begun or self._begun[name][0] != path:
+                    _sync_files(self._unsynced)  # the last file of the feed, and this one
+                    self._begun[name] = path, file.tell()
+                    self._save()
             except OSError as error:
                 self._fail(RemoteStoreError(f"The feed {path} cannot be written ({error})"))
-            self._unsynced.add(path)
-            if self._begun.get(slot.uri_template, ("",))[0] != str(path):
-                self._begun[slot.uri_template] = str(path), file.tell()
-                self._save()
         self._slots = self._exporter.slots
 
     async def _sync(self) -> None:
-        """fsync the files with new items, and the directories that name them."""
-        paths = [path for path in self._unsynced if path.is_file()]
-        self._unsynced.clear()
-        for path in paths:
-            await asyncio.to_thread(sync_path, path)
-            await asyncio.to_thread(sync_path, path.parent)
+        """fsync the items that were written since the last checkpoint."""
+        paths = self._unsynced
+        self._unsynced = set()
+        await asyncio.to_thread(_sync_files, paths)
 
     def _save(self) -> None:
         write_atomic(self._path, msgspec.json.encode(self._begun))
+
+
+def _sync_files(paths: Iterable[str]) -> None:
+    """fsync the files *paths* and the directories that name them."""
+    for path in map(Path, paths):
+        sync_path(path)
+        sync_path(path.parent)
 
 
 def _name_for_each_run(stem: str, extension: str, *, is_resumed: bool) -> str:
@@ -182,6 +193,7 @@ def remove_incomplete_item(path: Path, start: int, skip_item: Callable[[IO[bytes
                 end = file.tell()
         if not file.read(1):
             file.truncate(end)
+    sync_path(path)
     return end
 
 
@@ -198,13 +210,10 @@ def _skip_row(file: IO[bytes]) -> None:
     raise EOFError
 
 
-def _skip_pickle(file: IO[bytes]) -> None:
-    deque(pickletools.genops(file), 0)  # executes nothing
-
-
+# None of them executes anything.
 _SKIPPERS: Mapping[type, Callable[[IO[bytes]], object]] = {
     exporters.JsonLinesItemExporter: _skip_line,
     exporters.CsvItemExporter: _skip_row,
-    exporters.PickleItemExporter: _skip_pickle,
-    exporters.MarshalItemExporter: marshal.load,  # executes nothing either
+    exporters.PickleItemExporter: lambda file: deque(pickletools.genops(file), 0),
+    exporters.MarshalItemExporter: marshal.load,
 }
