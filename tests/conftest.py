@@ -19,7 +19,7 @@ import pytest_timeout
 import uvloop
 import warm
 from hypothesis import HealthCheck, settings
-from patience import SLOWNESS
+from patience import LIMIT_SECS, SLOWNESS
 
 from webcrawl.urls.hash_seed import use_seed
 
@@ -239,6 +239,6 @@ def everything_is_given_back(tmp_path_factory):
         warm.stop()
         gc.collect()
         for thread in set(threading.enumerate()) - before.threads:
-            thread.join(5)  # one that was told to end may be at it
+            thread.join(LIMIT_SECS)  # one that was told to end may be at it
         left = Resources().beyond(before)
         assert not any(left.values()), left

@@ -8,6 +8,8 @@ import warm
 from crawling import access_log, is_robots, simulated, wait_until
 from hive_crawl import NAME, HiveCrawl
 
+from webcrawl.hive.membership.keys import Keys
+
 
 def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was_emptied(tmp_path):
     values = {"hosts": 15, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
@@ -58,6 +60,7 @@ def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was
         # What is in force is there again, with the highest number.
         wait_until(lambda: client.hlen(journal) == 5)
         assert is_left_alone(host)
+        wait_until(lambda: not client.exists(Keys(NAME).lease(first.name)))
         for drones in (2, 3):
             told = control("state")
             assert [f"exclude {host}" in answer["said"] for answer in told] == [True] * drones, told

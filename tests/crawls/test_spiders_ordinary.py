@@ -407,7 +407,7 @@ def test_a_request_that_would_wait_longer_than_its_lease_has_an_end(stalling):
         "ROBOTSTXT_OBEY": False,
         "POLITENESS_MAX_DELAY": 0.1,
         "DOWNLOAD_TIMEOUT": SLOWNESS,
-        "FRONTIER_LEASE_SECS": 2 * SLOWNESS,
+        "FRONTIER_LEASE_SECS": 10 * SLOWNESS,
         "CLOSESPIDER_TIMEOUT": 100,
     }
     finish(command(web, "waiting", plan, **settings))
