@@ -1,6 +1,7 @@
 """Clients of Redis by REDIS_URL: each kind of server, and what is said of one that is not there."""
 
 import pytest
+from patience import SLOWNESS
 from redis.asyncio import Redis
 from redis_proxy import RedisProxy
 from redis_server import Sentinel, by_tls, free_port
@@ -83,7 +84,9 @@ async def test_a_sentinel_leads_to_the_next_master(redis_of):
 async def test_a_call_fails_at_once_while_redis_is_down_and_works_again(redis_of):
     server = redis_of(port=True, appendonly=True)
     for url in (server.url, server.tcp_url):
-        client = client_of(Settings({"REDIS_URL": url, "REDIS_PARAMS": {"socket_timeout": 0.2}}))
+        client = client_of(
+            Settings({"REDIS_URL": url, "REDIS_PARAMS": {"socket_timeout": 0.5 * SLOWNESS}})
+        )
         await client.set("a", 1)
         server.pause()
         with pytest.raises(UNREACHABLE):
@@ -122,20 +125,20 @@ async def checked_for_leases(url, lease_secs):
 async def test_a_redis_that_drops_keys_when_it_is_full_is_one_sentence(server):
     with server.client() as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
-        await checked_for_leases(server.url, 10)  # it is never full
+        await checked_for_leases(server.url, 60)  # it is never full
         client.config_set("maxmemory", "100mb")
         with pytest.raises(
             FatalError, match=r"has maxmemory-policy allkeys-lru, .*: set maxmemory-policy n"
         ):
-            await checked_for_leases(server.url, 10)
+            await checked_for_leases(server.url, 60)
         client.config_set("maxmemory-policy", "noeviction")
-        await checked_for_leases(server.url, 10)
+        await checked_for_leases(server.url, 60)
 
 
 async def test_a_lease_too_short_for_the_network_is_one_sentence(server):
     with RedisProxy(server.socket) as way:
         way.late_secs = 0.1  # each way
-        with pytest.raises(FatalError, match=r"HIVE_LEASE_SECS 2 is too short: .* at least [4-9]"):
+        with pytest.raises(FatalError, match=r"HIVE_LEASE_SECS 2 is too short: .* at least \d"):
             await checked_for_leases(way.url, 2)
         await checked_for_leases(way.url, 60)
 
