@@ -14,6 +14,10 @@ _GIVEN = {
     "WARC_DESCRIPTION": "a study of links",
 }
 
+NO_ADDRESSES = (
+    "It names no addresses, so owners cannot verify requests: give each with --address.\n"
+)
+
 
 def written(tmp_path, *words, **given):
     path = tmp_path / "bot.html"
@@ -33,6 +37,7 @@ def text_of(page):
 def test_the_page_says_who_crawls_how_and_how_to_be_excluded(tmp_path):
     run, page = written(tmp_path, "--address", "192.0.2.0/24", **_GIVEN)
     assert (run.returncode, run.stderr) == (0, "")
+    assert NO_ADDRESSES not in run.stdout
     text = text_of(page)
     for sentence in (
         "Operator: The <Institute>. Purpose: a study of links. Contact: bot@example.org.",
@@ -50,7 +55,8 @@ def test_the_page_says_who_crawls_how_and_how_to_be_excluded(tmp_path):
 
 
 def test_the_page_follows_the_settings(tmp_path):
-    _, page = written(tmp_path, **_GIVEN, POLITENESS_LONG_CRAWL_DELAY="cap")
+    run, page = written(tmp_path, **_GIVEN, POLITENESS_LONG_CRAWL_DELAY="cap")
+    assert NO_ADDRESSES in run.stdout
     said = "If a host asks for more than 300 seconds, the crawler waits only 300 seconds."
     assert said in text_of(page)
     _, page = written(tmp_path, **_GIVEN, POLITENESS_PROFILE="nielsen", ROBOTSTXT_OBEY=0)

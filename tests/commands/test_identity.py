@@ -132,7 +132,12 @@ def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch
 
 
 def test_both_keys_are_published_and_sign_after_a_rotation(bot):
-    assert bot.run("init", bot.path, "--rotate").returncode == 0
+    others = ("ips.json", "contact.html", "card.json")
+    before = {name: bot.published(name) for name in others}
+    # A page as the contact needs --mail, but not here.
+    contact = {"CRAWLER_CONTACT": f"{bot.url}/contact.html"}
+    assert bot.run("init", bot.path, "--rotate", **contact).returncode == 0
+    assert {name: bot.published(name) for name in others} == before
     keys = [read_key(bot.path / name) for name in ("key.pem", "key.old.pem")]
     body = bot.published(DIRECTORY_PATH)
     assert json.loads(body)["keys"] == [key.jwk for key in keys]
@@ -145,6 +150,11 @@ def test_both_keys_are_published_and_sign_after_a_rotation(bot):
     )
     assert {result.parameters["keyid"] for result in verified} == {key.id for key in keys}
     assert bot.run("check").returncode == 0
+    given = ("--rotate", "--address", "192.0.2.9", "--mail", "owners@a.test")
+    assert bot.run("init", bot.path, *given).returncode == 0
+    assert "192.0.2.9/32" in bot.published("ips.json")
+    assert "192.0.2.9" in bot.published("contact.html")
+    assert "owners@a.test" in bot.published("contact.html")
 
 
 @pytest.mark.parametrize("wanted", ["string", "dictionary"])
@@ -164,6 +174,11 @@ REFUSED = table("""
     init {dir}/bot | | exists: choose a new directory, or use --rotate.
     init {dir}/new --rotate | | has no key: leave out --rotate.
     init {dir}/job/bot | | is in a job, which may be copied and shared
+    init {dir}/bot --rotate --mail b@a.test | | --rotate writes --mail only together with
+    init {dir}/bot --rotate | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
+    init {dir}/new --mail nomail | | --mail must be a mail address, not 'nomail'.
+    init {dir}/new --mail <a@a.test> | | --mail must be a mail address, not
+    contact-page {dir}/new --mail nomail | | --mail must be a mail address, not 'nomail'.
     init {dir}/new --address here | | --address cannot be used: 'here' does not
     init {dir}/new | CRAWL_PURPOSE | CRAWL_PURPOSE is not set
     init {dir}/new | CRAWLER_CONTACT | CRAWLER_CONTACT is empty

@@ -4,7 +4,8 @@ A crawler with a purpose (CRAWL_PURPOSE) has a name, a key and a web site that p
 that site owners can tell who sent a request, and what for.
 
   init DIR            make a key, and the files to publish at CRAWLER_SIGNATURE_AGENT. With
-                      --rotate, make a new key in DIR, and publish it together with the old one
+                      --rotate, make a new key in DIR, and publish it together with the old one;
+                      the other files stay, unless you give each --address again
   show                print names, purpose and key of the settings
   check               verify what others see: names, TLS, key directory, DNS of each --address
   check URL           send a signed request, and explain the answer. If it is refused, a second one
@@ -89,6 +90,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             return _print(check.check_answer(settings, url))
         case _:
             raise UsageError("use init DIR, show, check, check URL, contact-page or sign-directory")
+    if args[0] in {"init", "contact-page"} and not (opts.address or opts.rotate):
+        print("It names no addresses, so owners cannot verify requests: give each with --address.")
     return 0
 
 

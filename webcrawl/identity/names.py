@@ -31,7 +31,7 @@ _COMPATIBLE = re.compile(rf"\(compatible;\s*({_TOKEN.pattern})", re.IGNORECASE)
 def contact_of(settings: BaseSettings) -> str:
     """Return CRAWLER_CONTACT, or "". Raises FatalError unless it is a URL or an email address."""
     contact = str(settings.get("CRAWLER_CONTACT") or "")
-    is_valid = _ALLOWED.fullmatch(contact) and (is_page(contact) or _MAIL.fullmatch(contact))
+    is_valid = is_mail(contact) or (is_page(contact) and _ALLOWED.fullmatch(contact))
     if contact and not is_valid:
         raise FatalError(
             "CRAWLER_CONTACT must be the http(s) URL of a page about the crawl or an email "
@@ -90,6 +90,11 @@ def product_tokens(settings: BaseSettings) -> tuple[str, ...]:
         return (name,)
     general = re.sub(f"-{purpose}$", "", name, flags=re.IGNORECASE)
     return f"{general}-{purpose}", general
+
+
+def is_mail(contact: str) -> bool:
+    """Return whether *contact* is an email address that can be in a User-Agent."""
+    return bool(_ALLOWED.fullmatch(contact) and _MAIL.fullmatch(contact))
 
 
 def is_page(contact: str) -> bool:

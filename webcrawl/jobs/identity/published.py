@@ -34,7 +34,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_crawl
 from webcrawl.hosts.politeness.delays import PolitenessLimits, profile_of
 from webcrawl.identity.keys import SigningKey, read_key, write_new_key
-from webcrawl.identity.names import contact_of, is_page, product_tokens, user_agent_of
+from webcrawl.identity.names import contact_of, is_mail, is_page, product_tokens, user_agent_of
 from webcrawl.identity.signatures import DIRECTORY_PATH, signature_agent_of, signature_of
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.rights.purposes import purpose_of
@@ -61,24 +61,25 @@ def write_identity(
 ) -> SigningKey:
     """Make *directory* with a new key and all files, and return the key.
 
-    With *rotate* the directory exists already: its key becomes the old one, and all other files are
-    written again. *addresses* and *mail* as for ``contact_page``; an address may be a network.
-    *directory* is absolute. Raises FatalError, and changes nothing, if a setting is missing or it
-    cannot be used.
+    With *rotate* the directory exists already: its key becomes the old one, and the other files
+    stay as they are, unless *addresses* are given. *addresses* and *mail* as for ``contact_page``;
+    an address may be a network. *directory* is absolute. Raises FatalError, and changes nothing, if
+    a setting is missing or it cannot be used.
     """
-    facts = facts_of(settings, mail) | {
-        "site": signature_agent_of(settings),
-        "directory": str(directory),
-    }
-    files = {
-        "nginx.conf": _filled("identity-nginx.conf", facts, str),
-        "public/card.json": _filled(
-            "signature-agent-card.json", facts, lambda text: json.dumps(text)[1:-1]
-        ),
-        "public/ips.json": json.dumps(_ip_ranges(addresses, clock()), indent=2),
-        "public/contact.html": contact_page(settings, addresses, mail),
-    }
-    if not facts["purpose"]:
+    files, site = {}, signature_agent_of(settings)
+    if addresses or not rotate:
+        facts = facts_of(settings, mail) | {"site": site, "directory": str(directory)}
+        files = {
+            "nginx.conf": _filled("identity-nginx.conf", facts, str),
+            "public/card.json": _filled(
+                "signature-agent-card.json", facts, lambda text: json.dumps(text)[1:-1]
+            ),
+            "public/ips.json": json.dumps(_ip_ranges(addresses, clock()), indent=2),
+            "public/contact.html": contact_page(settings, addresses, mail),
+        }
+    elif mail:
+        raise FatalError("--rotate writes --mail only together with each --address: give both.")
+    if not purpose_of(settings):
         raise FatalError("CRAWL_PURPOSE is not set: a key belongs to one purpose.")
     if any(map(is_crawl, (directory, *directory.parents))):
         raise FatalError(
@@ -156,6 +157,8 @@ def facts_of(settings: BaseSettings, mail: str | None) -> dict[str, str]:
     Raises FatalError for a wrong setting, or without a mail address in *mail* or CRAWLER_CONTACT.
     """
     contact = contact_of(settings)
+    if mail and not is_mail(mail):
+        raise FatalError(f"--mail must be a mail address, not {mail!r}.")
     if not contact:
         raise FatalError("CRAWLER_CONTACT is empty: the page must say whom to contact.")
     if is_page(contact) and not mail:
