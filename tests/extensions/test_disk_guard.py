@@ -9,12 +9,16 @@ from crawling import (
     USER_AGENT,
     access_log,
     crawl_command,
+    finish,
     lines_until,
     output_of,
     pages_asked_for,
+    simulated,
     start_crawl,
     stats_of,
+    wait_until,
 )
+from disk import fill_disk_of
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 from web_truth import allowed_urls
@@ -81,3 +85,15 @@ def test_a_floor_of_nothing_turns_it_off(tmp_path):
     settings = {"JOBDIR": str(tmp_path), "DISK_MIN_FREE_BYTES": 0, "WARC_DIR": ""}
     with pytest.raises(NotConfigured):
         DiskGuard.from_crawler(get_crawler(settings_dict=settings))
+
+
+def test_after_a_full_disk_the_summary_names_the_partial_totals(tmp_path):
+    settings = {"CHECKPOINT_INTERVAL_SECS": 0.5, "DISK_MIN_FREE_BYTES": 0}
+    with simulated(tmp_path, hosts=4, mean_pages=60.0, max_pages=90, crawl_delays=0.0) as web:
+        crawl = start_crawl(web.command(**settings))
+        wait_until((web.job / "CURRENT").exists)
+        fill_disk_of(crawl)
+        assert "is full: free some space" in output_of(crawl, code=3)
+        said = " ".join(finish(web.command(**settings)).split())
+    assert " because of a kill or a full disk in 1 run this run " in said
+    assert " contacted" not in said

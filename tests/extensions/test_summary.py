@@ -122,6 +122,10 @@ def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
     for words in ("contacted", "written to WARC", "decompression", "seen before", "speed  "):
         assert words in whole
         assert words not in text
+    assert "partial  " not in whole
+    partial = "partial hosts and speed are not known, and links, items, pauses, walls and failed "
+    partial += "modules lack the last minute, because of a kill or a full disk in 1 run "
+    assert partial in " ".join(text.split())
     assert "     links  234 found on 10 pages: 23.4 per page, 18.0 of them distinct\n" in text
     assert "     bytes  123,456,789 received\n" in text
     assert "     pages  12,300 (" in text

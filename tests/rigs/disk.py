@@ -25,6 +25,12 @@ def file_size_limit(size_bytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+def fill_disk_of(process):
+    """From now on *process* has a full disk: no file of it can grow, and new ones stay empty."""
+    _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, hard))
+
+
 @contextmanager
 def full_disk(size_bytes, error=OSError):
     """A disk that is full at *size_bytes*. The code inside must raise *error* for that reason."""

@@ -32,6 +32,10 @@ _ENDS = {
     "no_answer": "stopped: no host has ever answered; check the network and DNS_SERVERS",
     "start_error": "the spider's start() raised an exception; the log has the traceback",
 }
+_PARTIAL = (
+    "hosts and speed are not known, and links, items, pauses, walls and failed modules lack the "
+    "last minute, because of a kill or a full disk in"
+)
 # The name of a row, and its text; rows without a text are left out.
 _Rows: TypeAlias = list[tuple[str, str]]
 
@@ -142,6 +146,7 @@ def _result(figures: _CrawlStats) -> _Rows:
             ),
         ),
         ("items", f"{items:,}" if items else ""),
+        ("partial", "" if is_complete else f"{_PARTIAL} {counted(count(CUT_OFF), 'run')}"),
         ("this run", _this_run(stats) if "job/resumed" in stats else ""),
     ]
 
