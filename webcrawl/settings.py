@@ -10,11 +10,26 @@ this suffix belong to users and spiders: they add components, and cannot remove 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from scrapy.settings import default_settings
 
 from webcrawl import __version__
+
+
+def _report_error(kind: type[BaseException], error: BaseException, *trace: Any) -> None:
+    """Print an error that ends the process; for Ctrl-C a sentence, as a traceback says no more."""
+    # Python replaces what __set_name__ raises, so Ctrl-C in an import may be a cause.
+    if KeyboardInterrupt in {kind, type(error.__cause__)}:
+        sys.stderr.write("Stopped by Ctrl-C. Run the same command again to continue.\n")
+    else:
+        _report_other_error(kind, error, *trace)
+
+
+# Of this project, a command of Scrapy imports this module first.
+_report_other_error = sys.excepthook
+sys.excepthook = _report_error
 
 BOT_NAME = "webcrawl"
 SPIDER_MODULES = ["webcrawl.spiders"]

@@ -53,11 +53,17 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     from webcrawl.clock import wall_time
     from webcrawl.jobs.purge.purge import purge
+    from webcrawl.urls import host_of, normalize_seed
 
     signal.signal(signal.SIGINT, _end)
     jobdir = job_of(args, settings)
     for host in opts.host:
-        _refuse_url(host)
+        if "/" in host:
+            url = normalize_seed(host) or "http://www.example.com/"
+            raise FatalError(
+                f"--host takes a host, not {host}. To remove the whole host, use --host "
+                f"{host_of(url)}; to remove a single page, use --url {url}."
+            )
     lines = [*opts.host, *opts.url]
     names = ", ".join(filter(None, [*lines, opts.list]))
     if not names or any("://" not in url or url[0] == "/" for url in opts.url):
@@ -80,18 +86,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             "otherwise remove the pages from them yourself."
         )
     return int(not counts)
-
-
-def _refuse_url(host: str) -> None:
-    """Raise FatalError if *host* is a URL, or an expression."""
-    from webcrawl.urls import host_of, normalize_seed
-
-    if "/" in host:
-        url = normalize_seed(host) or "http://www.example.com/"
-        raise FatalError(
-            f"--host takes a host, not {host}. To remove the whole host, use --host "
-            f"{host_of(url)}; to remove a single page, use --url {url}."
-        )
 
 
 def _end(*_: object) -> None:
