@@ -329,6 +329,7 @@ def test_the_command_prints_titles_urls_and_snippets(indexed):
     assert done.stdout == f"Rights\nhttp://a.test/1\n{ENGLISH[:-1]}\n\n1 page found\n"
     done = command(indexed, "born", "--limit", "1")
     assert done.stdout.endswith("\n\n2 pages found\n")
+    assert command(indexed, "born", "--host", "A.TEST").stdout.endswith("\n\n2 pages found\n")
     assert command(indexed, "nowhere").stdout == "0 pages found\n"
     assert command(indexed, "nowhere").returncode == 1
 
@@ -416,6 +417,7 @@ def test_a_terminal_gets_the_words_highlighted_and_nothing_of_the_page_obeyed(in
         (["x", "-s", "JOBDIR=nowhere"], "search: There is no search index in nowhere/search. Give"),
         ([], "give the words to search for"),
         (["x", "--limit", "0"], "--limit must be from 1 to 10,000"),
+        (["x", "--host", "http://a.test/"], "--host must be a host such as www.example.com, not"),
         (["(" * 20_000], "has more than 2,000 characters or more than 50 opening brackets"),
         (["(a " * 51], "has more than 2,000 characters or more than 50 opening brackets"),
         (["x" * 2001], "has more than 2,000 characters or more than 50 opening brackets"),

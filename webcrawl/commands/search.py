@@ -53,6 +53,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
     import msgspec
 
+    from webcrawl.hosts.politeness.exclusions import host_in
     from webcrawl.jobs.search import MAX_HITS, indexes_of, search_all
 
     if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # replay also writes one
@@ -65,13 +66,16 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError(f"--limit must be from 1 to {MAX_HITS:,}")
     if not 0 <= opts.offset <= MAX_HITS:
         raise UsageError(f"--offset must be from 0 to {MAX_HITS:,}")
+    host = opts.host and host_in(opts.host)
+    if host is None:
+        raise UsageError(f"--host must be a host such as www.example.com, not {opts.host}")
     result = search_all(
         indexes_of(settings),
         " ".join(args),
         limit=opts.limit,
         offset=opts.offset,
         language=opts.language,
-        host=opts.host,
+        host=host,
     )
     for problem in result.not_searched:
         print(f"search: not searched: {visible(problem)}", file=sys.stderr)

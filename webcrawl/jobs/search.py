@@ -149,7 +149,7 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
         searcher = index.searcher()
         query, not_searched = _parsed(normalize("NFC", words), index, searcher)
         conditions = [query]
-        for name, value in (("language", language), ("host", host.lower())):
+        for name, value in (("language", language), ("host", host)):
             if value:
                 conditions.append(tantivy.Query.term_query(index.schema, name, value))
         query = tantivy.Query.boolean_query(
