@@ -43,8 +43,6 @@ from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from webcrawl.simweb import SimWebProcess, World
 
 _DIRECTORY = Path("crawls/simweb")
@@ -115,8 +113,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: AR
 
     command = args[1:] if args[:1] == ["--"] else args
     try:
-        with _collected_signals() as signals:
-            return _serve(command, opts, signals)
+        return _serve(command, opts, _collect_signals())
     except SimWebError as error:
         raise FatalError(str(error)) from error
 
@@ -256,19 +253,12 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
     )
 
 
-@contextlib.contextmanager
-def _collected_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM in the list that is yielded, instead of their usual effect."""
+def _collect_signals() -> list[int]:
+    """Return a list that gets each SIGINT and SIGTERM, which have no other effect from now on."""
     received: list[int] = []
-    previous_handlers = {
-        number: signal.signal(number, lambda number, _: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield received
-    finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: received.append(number))
+    return received
 
 
 def _serve_until_stopped(web: SimWebProcess, seconds: float, signals: list[int]) -> int:
