@@ -208,6 +208,9 @@ class Book(Ledger):
     def put_back(self, entry):
         self.told.append(("put back", entry.url))
 
+    def return_page(self, entry):
+        self.told.append(("returned", entry.url))
+
     def note_received(self, entry, size_bytes):
         self.told.append((size_bytes, entry.url))
 

@@ -466,9 +466,9 @@ class ProcessBuilder:
                     clock=clock,
                 )
             )
-        gates.append(origins)
         if self._settings["HOSTS_POLICY_FILE"]:
             gates.append(CredentialGate(self._rules.hosts.policies))
+        gates.append(origins)  # the last one: whom it gives a turn is admitted
         return Budgets(ledger=ledger, traps=traps, origins=origins, gates=gates)
 
     def _build_host_services(

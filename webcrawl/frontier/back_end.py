@@ -146,9 +146,12 @@ class BackEnd:
         return bool(self._table.get(host))
 
     def is_far(self, host: str) -> bool:
-        """Return whether *host* has a queue and was far off when its last rest began."""
+        """Return whether *host* has a queue and was far off when its last rest began.
+
+        It was not if only an origin had failed, so that the rest is short.
+        """
         queue = self._table.get(host)
-        return queue is not None and queue.is_far
+        return queue is not None and queue.is_far and not queue.is_origin_far
 
     def resize(self, max_queues: int) -> None:
         """Allow at most *max_queues* queues, or as many as there are now if that is more."""
@@ -447,6 +450,7 @@ class BackEnd:
         self.in_process -= 1
         self._shares.end(queue.domain)
         queue.ready_at = ready_at
+        queue.is_origin_far = is_far
         if queue:
             self._line_up(queue, now, since=-math.inf if is_far else queue.contact)
         else:

@@ -49,6 +49,7 @@ class BackQueue:
         "domain",
         "host",
         "is_far",
+        "is_origin_far",
         "is_visit_next",
         "items",
         "journaled",
@@ -71,6 +72,8 @@ class BackQueue:
         self.contact = 0.0
         # Whether the last rest was so long that no worker should wait for the host; see Supply.
         self.is_far = False
+        # Whether it counts as far off only because its last contact was with a failing origin.
+        self.is_origin_far = False
         # The last rest that the host asked for (robots.txt, Retry-After), in seconds.
         self.min_rest = min_rest
         # The segment of the done log in which the next contact is already recorded.

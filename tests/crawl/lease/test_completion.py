@@ -17,8 +17,9 @@ from webcrawl.crawl.lease.fetch import PageState
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.frontier import Entry
+from webcrawl.frontier.admission import Gate
 from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.net.outcomes import ConnectRefusedError, HostNotFoundError
+from webcrawl.net.outcomes import ConnectionLostError, ConnectRefusedError, HostNotFoundError
 
 
 def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(new_desk):
@@ -35,8 +36,24 @@ def test_a_fetch_is_counted_when_it_begins_and_its_bytes_at_the_end(new_desk):
     assert told[2:] == [("begun", "http://b.test/0"), ("put back", "http://b.test/0")]
 
 
+class Returns(Gate):
+    """A budget that notes which URLs are returned to it."""
+
+    name = "returns"
+
+    def __init__(self):
+        self.returned = []
+
+    def holds(self, entry):
+        return False
+
+    def let_out(self, entry):
+        self.returned.append(entry.url)
+
+
 def test_the_one_try_of_an_origin_that_never_answered_is_counted_nowhere(new_desk):
-    desk = new_desk(parts=budgets())
+    gate = Returns()
+    desk = new_desk(parts=budgets(gate))
     closed = Entry("http://a.test:81/", "a.test")
     desk.push(entry("a.test", 0), replace(closed, url=f"{closed.url}2"), closed)
     desk.answer(page())
@@ -46,8 +63,39 @@ def test_the_one_try_of_an_origin_that_never_answered_is_counted_nowhere(new_des
     assert desk.next() is None
     assert desk.is_empty
     told = desk.hosts.budgets.ledger.told
-    assert told[2:] == [("begun", closed.url), ("put back", closed.url)]
+    assert told[2:] == [("begun", closed.url), ("returned", closed.url)]
     assert desk.outcomes == {"http_200": 1, "connect_refused": 2}
+    assert gate.returned == [closed.url, f"{closed.url}2"]
+
+
+def test_urls_of_an_origin_that_is_given_up_return_what_they_took(new_desk):
+    gate = Returns()
+    desk = new_desk(parts=budgets(gate), POLITENESS_MAX_FAILURES=2, FRONTIER_RETRY_TIMES=1)
+    desk.urls(2)
+    for _ in range(2):
+        desk.answer(ConnectionLostError("x"))
+        desk.wait(120)
+    for _ in range(2):
+        assert desk.next() is None
+    assert desk.is_empty
+    assert desk.outcomes == {"host_failing": 2}
+    assert sorted(desk.hosts.budgets.ledger.told) == sorted(
+        (what, f"http://a.test/{number}") for what in ("begun", "returned") for number in range(2)
+    )
+    assert sorted(gate.returned) == ["http://a.test/0", "http://a.test/1"]
+
+
+def test_urls_that_fail_while_their_origin_is_not_given_up_return_nothing(new_desk):
+    gate = Returns()
+    desk = new_desk(parts=budgets(gate), FRONTIER_RETRY_TIMES=0)
+    desk.urls(2)
+    desk.answer(ConnectionLostError("x"))
+    desk.wait(120)
+    desk.answer(page(404))
+    assert desk.is_empty
+    told = [what for what, _ in desk.hosts.budgets.ledger.told]
+    assert told == ["begun", "begun", 5]
+    assert gate.returned == []
 
 
 def test_a_fetched_url_is_finished_and_its_host_rests(desk):

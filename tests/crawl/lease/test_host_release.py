@@ -11,7 +11,6 @@ from scrapy.exceptions import IgnoreRequest
 from webcrawl.net.dns.resolver import LookupFailedError
 from webcrawl.net.outcomes import (
     ConnectionLostError,
-    ConnectRefusedError,
     HostLookupError,
     HostNotFoundError,
 )
@@ -71,7 +70,7 @@ def test_retry_after_of_a_page_that_was_served_is_not_looked_at(desk):
 
 @pytest.mark.parametrize(
     ("on_wire", "rest"),
-    [(page(429, Retry_After="60"), 60.0), (page(503), 10.0), (ConnectRefusedError("x"), 10.0)],
+    [(page(429, Retry_After="60"), 60.0), (page(503), 10.0), (ConnectionLostError("x"), 10.0)],
     ids=str,
 )
 @pytest.mark.parametrize(

@@ -94,6 +94,13 @@ def test_retry_belongs_to_a_page_that_was_counted(records):
     assert records.get("a.test").begun == 1
 
 
+def test_page_of_an_origin_that_is_given_up_is_returned(records):
+    ledger, gates = budgets(records, BUDGET_HOST_PAGES=1)
+    ledger.note_start(url("a.test"))
+    ledger.return_page(msgspec.structs.replace(url("a.test"), attempts=2))
+    assert not gates[0].holds(url("a.test"))
+
+
 def test_page_that_is_put_back_is_not_counted(records):
     ledger, gates = budgets(records, BUDGET_HOST_PAGES=1)
     ledger.note_start(url("a.test"))
@@ -232,6 +239,30 @@ def test_unproven_origins_do_not_use_their_domains_budget(gate):
     gate.release_more()
     assert not gate.holds(closed[2])
     assert let_in(gate, "a.test") == 4
+
+
+def test_a_url_is_returned_to_the_budget_that_it_came_from(gate):
+    closed = [Entry(f"http://a.test:{port}/", "a.test") for port in range(1, 3)]
+    for one in closed:
+        gate.let_in(one)
+    assert gate.holds(url("a.test"))
+    # Another port has answered since.
+    gate.unproven.update(one.url for one in closed)
+    for one in closed:
+        gate.let_out(one)
+    assert let_in(gate, "a.test") == 2
+
+
+def test_no_round_begins_for_urls_of_ports_that_may_be_closed(gate, records):
+    closed = [Entry(f"http://a.test:{port}/", "a.test") for port in range(1, 4)]
+    gate.unproven.update(one.url for one in closed)
+    for one in closed[:2]:
+        gate.let_in(one)
+    assert gate.holds(closed[2])
+    assert not gate.needs_pass(Supply.LATER)
+    let_in(gate, "a.test")
+    assert gate.needs_pass(Supply.LATER)
+    assert records.domains.current_round == 1
 
 
 def test_budgets_double_with_each_round_and_unused_shares_are_free_again(gate, records):

@@ -31,6 +31,67 @@ def test_an_origin_rests_and_no_other_of_its_host(rests, clock):
     assert not rests.needs_pass(Supply.NOW)
 
 
+def on(port, number=0):
+    return Entry(f"http://a.test:{port}/{number}", "a.test")
+
+
+def test_ports_of_a_host_that_never_answered_have_turns(rests, clock):
+    assert not rests.needs_pass(Supply.NOW)
+    assert not rests.holds(on(1))
+    assert not rests.stops(on(1))
+    assert rests.holds(on(2))
+    for number in range(3):
+        assert rests.holds(on(3, number))
+    assert not rests.holds(OPEN)
+    assert not rests.holds(Entry("http://b.test:2/", "b.test"))
+    assert not rests.needs_pass(Supply.NOW)  # the turn of port 1 is not over
+    rests.end_contact(on(1).url, 5.0)
+    assert rests.stops(on(4))  # nothing new goes first
+    clock.advance(1.0)
+    assert rests.needs_pass(Supply.NOW)
+    assert not rests.holds(on(3))  # most of all wait for that one
+    assert rests.holds(on(2))
+
+
+def test_ports_have_no_turns_once_one_has_answered_or_their_host_is_given_up(clock):
+    for record in (
+        HostRecord("a.test", proven=["http://:1"]),
+        HostRecord("a.test", penalty_until=1.0),
+    ):
+        records = Records()
+        rests = OriginRests(records=records, clock=clock)
+        assert not rests.holds(on(1))
+        assert rests.holds(on(2))
+        records.put(record)
+        assert not rests.holds(on(2))
+
+
+@pytest.mark.parametrize(("supply", "secs"), [(Supply.NONE, 1), (Supply.NOW, 61)])
+def test_a_turn_without_a_contact_ends(rests, clock, supply, secs):
+    rests.needs_pass(Supply.NOW)
+    assert not rests.holds(on(1))
+    assert rests.holds(on(2))
+    clock.advance(1.0)
+    assert not rests.needs_pass(Supply.LATER)
+    clock.advance(secs)
+    assert rests.needs_pass(supply)
+    assert not rests.holds(on(2))
+
+
+def test_counts_for_turns_are_bounded(rests, clock, monkeypatch):
+    monkeypatch.setattr(origin_rests, "_ORIGINS", 2)
+    rests.needs_pass(Supply.NOW)
+    hosts = [f"{name}.test" for name in "abc"]
+    first, second = ([Entry(f"http://{host}:{port}/", host) for host in hosts] for port in (1, 2))
+    assert [rests.holds(entry) for entry in [*first, *second]] == [False] * 3 + [True] * 3
+    for entry in first:
+        rests.end_contact(entry.url, 0.0)
+    clock.advance(1.0)
+    assert rests.needs_pass(Supply.NOW)
+    # Two were counted.
+    assert [rests.holds(entry) for entry in second] == [False, False, True]
+
+
 def test_a_rest_is_found_again_in_the_record(clock):
     records = Records()
     records.put(HostRecord("http://a.test:81", ready_at=clock() + 10))

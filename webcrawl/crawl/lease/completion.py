@@ -194,9 +194,7 @@ class Completion:
         if entry.kind not in NO_URLS:
             self._count_answer(fetch)
             why = BUG if state is PageState.UNREAD else outcome
-            if fetch.lease.shard.hosts.politeness.is_final(entry.url, why):
-                fetch.lease.shard.hosts.budgets.ledger.put_back(entry)
-            else:
+            if not fetch.lease.shard.hosts.politeness.is_final(entry.url, why):
                 retry = self._next_try(entry, why)
 
         way = Way.FINISH if retry is None else Way.RETRY
@@ -276,6 +274,8 @@ class Completion:
         match way:
             case Way.FINISH:
                 visit = self._visit(shard, lease.entry, why, fetch)
+                if fetch is None or fetch.response is None:
+                    self._return_budget(lease, fetch)
                 self._log_outcome(lease, why, visit, fetch, robots_line)
                 if lease.entry.kind == SUBRESOURCE and self._rendering is not None:
                     self._rendering.end_subresource(lease.entry.url, why, _answer_in(fetch))
@@ -297,6 +297,19 @@ class Completion:
                 shard.frontier.finish(lease)
         if self._rendering is not None and way in {Way.FINISH, Way.RETRY, Way.DROP}:
             self._rendering.forget(lease.entry)
+
+    def _return_budget(self, lease: Lease[Shard], fetch: Fetch | None) -> None:
+        """Return what the URL of *lease*, not answered, took of budgets if its origin is given up.
+
+        *fetch* is its last contact, if there was one.
+        """
+        entry, hosts = lease.entry, lease.shard.hosts
+        if not hosts.politeness.refusal(entry.host, entry.url):
+            return
+        if entry.attempts or (fetch is not None and fetch.is_for_page):
+            hosts.budgets.ledger.return_page(entry)
+        if entry.kind not in {*NO_URLS, SUBRESOURCE}:
+            lease.shard.admission.let_out(entry)
 
     def _visit(self, shard: Shard, entry: Entry, outcome: str, fetch: Fetch | None = None) -> Visit:
         """Return the result of this visit of *entry*, and when the next visit is due."""

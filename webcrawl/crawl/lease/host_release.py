@@ -149,8 +149,7 @@ class HostRelease:
         if pause.wait:
             self._stats.inc_value(pause.wait)
         self._latencies.rest.add(pause.secs)
-        if pause.origin:
-            shard.hosts.budgets.origins.rest(origin_of(fetch.url), pause.origin)
+        shard.hosts.budgets.origins.end_contact(fetch.url, pause.origin)
 
         # The pause of the address, if it has a clock of its own.
         shared_rest = None

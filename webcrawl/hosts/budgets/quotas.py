@@ -48,6 +48,10 @@ class Ledger:
         if not entry.attempts:
             self._count(entry, -1, 0)
 
+    def return_page(self, entry: Entry) -> None:
+        """Subtract the page of *entry*, which was tried, but whose origin is given up."""
+        self._count(entry, -1, 0)
+
     def note_received(self, entry: Entry, size_bytes: int) -> None:
         """Add *size_bytes* to the bytes received for *entry*."""
         self._count(entry, 0, size_bytes)

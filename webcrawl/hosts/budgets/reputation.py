@@ -17,12 +17,13 @@ gets new links, its parked URLs are admitted while hosts pause, without a new ro
 The counts are kept per domain (hosts/records/host_counters.py). URLs that were admitted but not
 fetched, such as those that robots.txt forbids, also count. They stop counting when a round, or a
 pass over the parked URLs, starts while no URL waits or is being fetched. The same is true of URLs
-that were admitted twice because of ``kill -9``. Invariant: a budget never shrinks, so an admitted
+that were admitted twice because of ``kill -9``. URLs of an origin that is given up stop counting
+when they end. Invariant: a budget never shrinks, so an admitted
 URL is not checked again.
 
 An origin may never have responded although its host has on another origin
 (hosts/politeness/delays.py). URLs of such origins do not use this budget, but a separate one of the
-same size.
+same size. No round starts for them while other URLs can be fetched.
 
 Requests that a spider made itself (they have an ``extra``) are always admitted.
 """
@@ -111,10 +112,11 @@ class ReputationGate(Gate):
         # A quick test first: most domains are within both budgets.
         if max(counter.pages, counter.admitted, counter.unproven) < budget:
             return False
-        if self._used(counter, self._is_unproven(entry.url)) < budget:
+        is_unproven = self._is_unproven(entry.url)
+        if self._used(counter, is_unproven) < budget:
             return False
         self._held += 1
-        self._holds_near_host = self._holds_near_host or not self._is_far(entry.host)
+        self._holds_near_host |= not (is_unproven or self._is_far(entry.host))
         return True
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
@@ -144,8 +146,9 @@ class ReputationGate(Gate):
         counter = self._domains.find(domain)
         if entry.extra or not self._is_valid(counter):
             return
-        if self._is_unproven(entry.url):
-            counter.unproven = max(0, counter.unproven - 1)
+        # It was counted as admitted if no origin of its host had responded at that time.
+        if counter.unproven and self._is_unproven(entry.url):
+            counter.unproven -= 1
         else:
             counter.admitted = max(0, counter.admitted - 1)
         self._domains.put(domain, counter)

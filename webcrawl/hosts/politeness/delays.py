@@ -5,12 +5,13 @@ restart.
 
 Failures are counted by origin (scheme, host, port), because a page may link to ports where nothing
 listens. While another origin of the same politeness key answers, a failing origin backs off alone
-(origin_rests.py), and the key rests as usual, as if the failure had taken no time. Otherwise the
-key backs off. An origin that has failed too often is given up. A host is given up once several of
-its origins have failed that often and none has answered. An origin is *unproven* if it has never
-answered but another origin of its host has: it is given up after one failure. Invariants: no host
-rests less than the policy says, and jitter only adds to that; no origin is given up because of
-another one while any origin of its host answers.
+(origin_rests.py), and the key rests as usual, as if the failure had taken no time. So does an
+origin that refuses a connection while none of its host has answered: the machine has answered, but
+nothing listens on that port. Otherwise the key backs off. An origin that has failed too often is
+given up. A host is given up once several of its origins have failed that often and none has
+answered. An origin is *unproven* if it has never answered but another origin of its host has: it is
+given up after one failure. Invariants: no host rests less than the policy says, and jitter only
+adds to that; no origin is given up because of another one while any origin of its host answers.
 """
 
 from __future__ import annotations
@@ -214,13 +215,18 @@ class Politeness:
         rule = self.retries.rule(outcome)
         failed = not excused and rule.failures > 0
         unproven = not has_answered and host.is_unproven(origin.host)
-        has_other_answered = record.answered not in ("", origin.host)
-        is_alone = failed and outcome not in _ABOUT_CRAWLER and (unproven or has_other_answered)
+        # The machine has answered, but nothing listens on this port.
+        is_closed = outcome == "connect_refused" and not host.proven
+        is_alone = failed and (
+            unproven
+            or is_closed
+            or (record.answered not in ("", origin.host) and outcome not in _ABOUT_CRAWLER)
+        )
         times = [*record.took, took][-REMEMBERED_TIMES:]
 
         if not excused:
             self._count_failure(origin, outcome, rule)
-            if not is_alone:
+            if is_closed or not is_alone:
                 self._count_failure(host, outcome, rule)
             host.lookups_failed = 0
             if has_answered:

@@ -1,34 +1,44 @@
-"""Origin rests: single origins (scheme, host, port) that back off while their host answers.
+"""Origin rests: single origins (scheme, host, port) that back off while their host does not.
 
 A failing port says nothing about the others, so it backs off alone, and its URLs wait at a gate.
 delays.py sets the rest, and also stores it in the origin's record, so that it survives a restart.
+
+While no origin of a host has answered, its ports are tried in turn, that with the most URLs first.
+The URLs of the others wait here as well, so that they take nothing of a budget. Turns are not
+stored: after a restart they begin with any port.
+
 Memory is bounded, as a page may link to 65,535 ports. Invariant: held URLs are admitted when the
-rest of their origin is over, or a little later, and the crawl does not end before that.
+rest of their origin is over and it has its turn, or a little later, and the crawl does not end
+before that.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
+from webcrawl.frontier import Supply
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import origin_of
+from webcrawl.urls.host import host_and_origin
 
 if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
-    from webcrawl.frontier import Entry, Supply
+    from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
 
 # Number of origins whose rests are in memory, 0.2 kB each. Older ones are forgotten, so their URLs
-# are tried again too early.
+# are tried again too early. As many URLs are counted of those that wait for a turn.
 _ORIGINS = 1 << 14
 # Seconds between two passes over the held URLs: a minimum in all, and a minimum for each URL.
 _PASS_SECS = 1.0
 _PASS_SECS_PER_URL = 1e-4
+# Seconds after which new turns begin, because some may have ended without a contact.
+_TURN_SECS = 60.0
 
 
 class OriginRests(Gate):
-    """Gate that holds the URLs of failing origins while these rest.
+    """Gate that holds URLs of origins that rest, or that must wait for their turn.
 
     *records* stores the host records of origins; *clock* returns epoch seconds.
     """
@@ -42,6 +52,11 @@ class OriginRests(Gate):
         self._clock = clock
         # Origin -> when its rest is over.
         self._until: OrderedDict[str, float] = OrderedDict()
+        # Host without an answer so far -> the origin whose turn it is, "" before the next pass.
+        self._turns: dict[str, str] = {}
+        # (host, origin) -> how many URLs wait for its turn.
+        self._waiting: Counter[tuple[str, str]] = Counter()
+        self._turns_until = 0.0
         self._passed_at = 0.0
         self._held = 0
 
@@ -52,11 +67,31 @@ class OriginRests(Gate):
         if len(self._until) > _ORIGINS:
             self._until.popitem(last=False)
 
+    def end_contact(self, url: str, rest: float) -> None:
+        """End the turn of the origin of *url*, just contacted, which rests for *rest* seconds."""
+        host, origin = host_and_origin(url)
+        if rest:
+            self.rest(origin, rest)
+        if host in self._turns:
+            self._turns[host] = ""
+
     def holds(self, entry: Entry) -> bool:
-        """Return whether the origin of *entry* is resting. Takes 0.5 us if any origin is."""
-        if not self._until or self._until.get(origin_of(entry.url), 0.0) <= self._clock():
+        """Return whether the origin of *entry* is resting or waits for its turn. Takes 0.5 us."""
+        host, origin = host_and_origin(entry.url)
+        is_resting = bool(self._until) and self._until.get(origin, 0.0) > self._clock()
+        is_held = is_resting or (origin.count(":") > 1 and self._waits(host, origin))
+        self._held += is_held
+        return is_held
+
+    def _waits(self, host: str, origin: str) -> bool:
+        """Return whether *origin*, a port of *host*, waits for its turn. Gives it the first one."""
+        record = self._records.get(host)
+        if record.proven or record.penalty_until:
             return False
-        self._held += 1
+        if self._turns.setdefault(host, origin) == origin:
+            return False
+        if self._held < _ORIGINS:
+            self._waiting[host, origin] += 1
         return True
 
     def stops(self, entry: Entry) -> bool:
@@ -68,8 +103,8 @@ class OriginRests(Gate):
                 self.rest(origin, secs)
         return self.holds(entry)
 
-    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
-        """Return whether the rest of any origin has ended since the last pass."""
+    def needs_pass(self, supply: Supply) -> bool:
+        """Return whether a rest or a turn of any origin has ended since the last pass."""
         now = self._clock()
         if now < self._passed_at + max(_PASS_SECS, _PASS_SECS_PER_URL * self._held):
             return False
@@ -77,6 +112,14 @@ class OriginRests(Gate):
         over = [origin for origin, until in self._until.items() if until <= now]
         for origin in over:
             del self._until[origin]
+        if supply is Supply.NONE or now > self._turns_until:
+            self._turns.clear()
+            self._turns_until = now + _TURN_SECS
+        for (host, origin), _ in self._waiting.most_common():
+            if not self._turns.get(host):
+                self._turns[host] = origin
+                over.append(origin)
         if over:
             self._held = 0
+            self._waiting.clear()
         return bool(over)

@@ -88,8 +88,8 @@ _WAITS_FOR = {
     "depth": "pages nearer to a seed are fetched first, because URL_MAX_DEPTH limits the depth",
     "rendering": "it was fetched; the scripts and data that it needs are fetched in the turns of "
     "their hosts, and after RENDER_WAIT_SECS it is rendered with what there is",
-    "failing_origin": "its origin (scheme, host, port) has failed while others of its host answer; "
-    "it is tried again later",
+    "failing_origin": "its origin (scheme, host, port) has failed and is tried again later, or "
+    "another port of its host is tried first",
     "unverified": "header fields, cookies and a proxy's password in HOSTS_POLICY_FILE go only over "
     "TLS with a valid certificate; verify = false in its table (for the proxy: proxy_verify = "
     "false) sends them anyway",
