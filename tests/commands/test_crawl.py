@@ -301,17 +301,6 @@ def test_unreadable_seeds_do_not_remove_an_existing_job(stopped, jobdir):
     assert stats_of(jobdir)["job/resumed"] == 1
 
 
-def test_urls_refused_for_private_addresses_can_be_retried(web, command, jobdir):
-    url = next(iter(web[0].world.seeds()))
-    denied = run_crawl(command(url, ALLOW_PRIVATE_ADDRESSES=0))
-    assert denied.returncode == 2
-    assert "address_forbidden 1: not a public address; -s ALLOW_PRIVATE" in denied.stdout
-    (again,) = re.findall(r"^ +scrapy (frontier .* --retry .*)$", denied.stdout, re.MULTILINE)
-    assert warm.scrapy(*again.split()).returncode == 0
-    finish(command(url))
-    assert stats_of(jobdir)["outcome/http_200"] >= 1
-
-
 def test_half_a_seed_list_is_named_at_the_start_and_in_the_summary(web, command, tmp_path):
     half = tmp_path / "half\x1b[31m.gz"
     half.write_bytes(gzip.compress(web[1].read_bytes() + b"# the end\n" * 1000)[:-9])

@@ -67,7 +67,7 @@ from webcrawl.configuration.secrets import masked
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.json_log import log_json
 from webcrawl.crawl.engine.user_messages import print_and_log, print_error
-from webcrawl.crawl.figures.counts import Counts, refused_seeds
+from webcrawl.crawl.figures.counts import Counts, is_unused, refused_seeds
 from webcrawl.errors import DiskError, FatalError, module_of, path_of
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Command(crawl.Command):
             pass  # one drone without work says nothing about the crawl
         elif reason == "finished" and (explanation := _why_nothing_was_fetched(stats.get_stats())):
             print_and_log(f"webcrawl: {explanation}\n")
-            self.exitcode = 2
+            self.exitcode = 5 if stats.get_value("crawl/outcome/dns_failed") else 2
         elif crawler.settings["JOBDIR"] and reason in {"finished", HAS_FEW_HOSTS}:
             self._report_offline_end(crawler, has_remainder=reason == HAS_FEW_HOSTS)
 
@@ -345,15 +345,19 @@ def _why_nothing_was_fetched(stats: Mapping[str, Any]) -> str:
     from webcrawl.crawl.figures.summary import REMEDIES
     from webcrawl.crawl.job.totals import PREFIX
 
-    counts = Counts.of(stats, PREFIX)
-    if "seeds/read" not in stats or stats.get(f"{PREFIX}contacts", 0) or counts.pages:
+    if not is_unused(stats, PREFIX):
         return ""
-    reasons = [f"{name} {number:,}" for name, number in sorted(counts.given_up.items())]
+    remedies = {
+        **REMEDIES,
+        "dns_failed": ": check the network and DNS_SERVERS",
+        "dns_not_found": ": no such host, check the spelling of the seeds",
+    }
+    given_up = sorted(Counts.of(stats, PREFIX).given_up.items())
+    reasons = [f"{name} {number:,}{remedies.get(name, '')}" for name, number in given_up]
     if refused := refused_seeds(stats, PREFIX):
         reasons.insert(0, f"seeds refused by filters: {refused}")
     all_reasons = "; ".join(reasons) or "no seeds"
-    remedy = REMEDIES["address_forbidden"] if "address_forbidden" in counts.given_up else ""
-    return f"Nothing was fetched, because there was nothing to fetch ({all_reasons}{remedy})."
+    return f"Nothing was fetched, because there was nothing to fetch ({all_reasons})."
 
 
 # When Scrapy starts, it logs versions, settings and components in about sixty lines. Of these, only

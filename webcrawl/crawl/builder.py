@@ -296,6 +296,7 @@ class ProcessBuilder:
                 pauses=pauses,
                 count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
                 check=resolver_of(crawler).probe,
+                forget=resolver_of(crawler).forget,
                 end=partial(self.stop.ask, "no_answer"),
                 clock=now,
             ),
@@ -529,6 +530,7 @@ class ProcessBuilder:
                 politeness=politeness,
                 addresses=used_addresses,
                 robots=robots,
+                outage=rules.outage,
                 tdm=tdm,
                 is_strict=rights.policy == STRICT,
             ),

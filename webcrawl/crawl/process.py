@@ -19,11 +19,12 @@ from scrapy.extensions.feedexport import FeedExporter
 from webcrawl.clock import now
 from webcrawl.configuration.values import flag
 from webcrawl.crawl.engine._engine import wake
+from webcrawl.crawl.figures.counts import is_unused
 from webcrawl.crawl.health import Health
 from webcrawl.crawl.intake import Intake
 from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.saved_settings import settings_to_save
-from webcrawl.crawl.job.totals import Totals, summed
+from webcrawl.crawl.job.totals import PREFIX, Totals, summed
 from webcrawl.crawl.lease.leases import Leases
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
@@ -298,4 +299,7 @@ class Process:
         self.health.publish(always=True)
         crawler = self._services.crawler
         facts = {**self._crawl, "revisits": flag(crawler.settings, "REVISIT")}
+        is_last = self.stop.is_over and self.shards.remote is None
+        if is_last and is_unused(crawler.stats.get_stats(), PREFIX):
+            facts["starts_over"] = True
         return {**facts, **self._state.facts(), "settings": settings_to_save(crawler.settings)}

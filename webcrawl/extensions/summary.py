@@ -66,7 +66,8 @@ class Summary:
         if stats.get("finish_reason") == HAS_FEW_HOSTS and queue is None:
             places["left"] = f"{jobdir}/{REMAINDER}: the URLs that are left, as a seed list"
         may_resume = not settings.get("REHEARSAL")
-        text = summary(stats, jobdir=jobdir, places=places, may_resume=may_resume)
+        files = jobdir if settings.get("HIVE") else ""
+        text = summary(stats, jobdir=jobdir, places=places, files=files, may_resume=may_resume)
         print_and_log(text, level=logging.INFO)
 
 

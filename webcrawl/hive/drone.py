@@ -361,6 +361,8 @@ class Drone:
             orders |= {"supply": int(supply), "round": current_round, "counted_since": since}
 
         has_pages = any(report.figures.pages for report in reports)
+        if has_pages and not state.has_pages:
+            orders["has_pages"] = True
         if not state.checkpoint and has_pages and beat.now > state.begun_at + _FIRST_SECS:
             orders["checkpoint"] = 1
         if not (state.finished or hive.keeps_open) and await self._end.look(beat):
@@ -372,6 +374,8 @@ class Drone:
     def _apply_state(self, state: HiveState) -> None:
         """Follow the queen's orders in *state*."""
         process = self.process
+        if state.has_pages:
+            process.parts.services.rules.outage.note_answer()
         # A checkpoint in progress does not count, because it may have begun before the order.
         if state.checkpoint != self._followed_checkpoint and process.checkpoints.start():
             self._followed_checkpoint = state.checkpoint

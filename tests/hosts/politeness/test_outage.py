@@ -19,6 +19,7 @@ class Rig:
         self.clock = clock
         self.woken = []
         self.checked = []
+        self.forgotten = []
         self.ends = []
         self.stats = StatsCollector(get_crawler())
         self.pauses = Pauses(clock=clock, wake=lambda: self.woken.append(clock()))
@@ -29,6 +30,7 @@ class Rig:
             pauses=self.pauses,
             count=self.stats.inc_value,
             check=lambda host, then: self.checked.append((host, then)),
+            forget=lambda: self.forgotten.append(clock()),
             end=lambda: self.ends.append(clock()),
             clock=clock,
         )
@@ -213,20 +215,71 @@ def test_name_servers_that_find_what_they_found_before_are_not(rig):
     assert not rig.stats.get_value("outage/count")
 
 
-def test_name_servers_without_success_are_asked_for_failed_names(rig):
-    rig.nameless(*"abc")
-    assert not rig.checked
-    rig.nameless("d")
-    assert rig.name_servers_say(False) == "d"
-    assert rig.is_on
-    assert "No host name was ever found: check the network" in rig.pauses.sentences[0]
-    rig.work_later()
-    assert rig.name_servers_say(False) == "c", "each may really be gone"
-    assert rig.is_on
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_first_look_up_without_an_answer_is_an_outage(rig, is_late):
+    if is_late:
+        rig.outage.note_late_loop()
+    assert rig.nameless("a") == [True]
+    assert rig.pauses.sentences[0] == (
+        "1 host failed (dns_failed 1): the name service seems to be down. It is tried every 5 s; "
+        "the crawl will continue automatically. No host name was ever found: check the network "
+        "and DNS_SERVERS."
+    )
+    rig.nameless(*"bc")
+    for name in "cba":  # each may really be gone
+        rig.work_later()
+        assert rig.name_servers_say(False) == name
+        assert rig.is_on
     rig.work_later()
     rig.name_servers_say(True)
     assert not rig.is_on
-    assert rig.outage.known_names == ["b"]
+    assert rig.outage.known_names == ["c"]
+    assert rig.forgotten == [rig.clock()]
+    assert rig.nameless("d") == [False]
+
+
+def test_other_hosts_are_tried_until_a_name_is_found(rig):
+    rig.nameless("a")
+    for name in "bcd":
+        assert rig.pauses
+        rig.clock.advance(5)
+        assert not rig.pauses
+        rig.nameless(name)
+    rig.clock.advance(5)
+    rig.found("e")
+    assert not rig.is_on
+
+
+def test_a_host_that_answers_shows_that_a_look_up_failed_by_itself(rig):
+    rig.nameless("a")
+    rig.answers("192.0.2.1")
+    assert not rig.is_on
+    assert rig.nameless(*"abc") == [False] * 3
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_first_name_that_is_denied_is_believed_after_a_probe(rig, works):
+    assert rig.outage.is_untried
+    rig.outage.lookup_failed("a", "dns_not_found")
+    assert not rig.is_on
+    rig.outage.lookup_failed("b", "dns_not_found")
+    assert rig.name_servers_say(works) == "a"
+    assert rig.is_on is not works
+    assert rig.outage.is_untried is not works
+    if not works:
+        assert rig.pauses.sentences[0].startswith("2 hosts in a row failed (dns_not_found 2): ")
+        rig.work_later()
+        rig.name_servers_say(True)
+        assert rig.forgotten
+    assert not rig.outage.is_untried
+
+
+@pytest.mark.parametrize("known", [([], True), (["x"], False)])
+def test_name_servers_that_worked_before_are_believed(rig, known):
+    names, has_answered = known
+    rig.outage.open(names, has_answered=has_answered)
+    assert not rig.outage.is_untried
+    assert rig.nameless("a") == [False]
 
 
 def test_names_of_an_earlier_run_show_whether_names_are_found(rig):

@@ -391,18 +391,41 @@ async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised
 
 
 @cases(
-    "name is_found",
+    "answers works",
     """
-        a.test       | True
-        no.such.test | False
+        host               | True
+        host=found         | True
+        host=SERVFAIL      | False
+        test com           | True
+        com                | True
+        test=REFUSED       | True
+        com=SERVFAIL       | True
+        none               | False
     """,
 )
-async def test_name_servers_are_probed_whatever_is_cached(name, is_found):
-    async with asking(GOOD) as (resolver, _):
-        resolver.remember(name, ["192.0.2.1"], 60)
+async def test_name_servers_are_probed_whatever_is_cached(answers, works):
+    """They work unless they do not answer, or deny even the top-level domains."""
+    given = dict(f"{answer}=NOERROR".split("=")[:2] for answer in answers.split())
+
+    def answer(query):
+        name = str(query.question[0].name).rstrip(".")
+        rcode = given.get("host" if "." in name else name, "NXDOMAIN")
+        if rcode == "found":
+            return respond(query, "@ 300 A 192.0.2.2")
+        return respond(query, rcode=rcode)
+
+    async with asking(answer) as (resolver, names):
+        resolver.remember("a.test", ["192.0.2.1"], 60)
         found = asyncio.get_running_loop().create_future()
-        resolver.probe(name, found.set_result)
-        assert await found is is_found
+        resolver.probe("a.test", found.set_result)
+        assert await found is works
+        assert resolver.cached("a.test") == ["192.0.2.1"]
+        resolver.forget()
+        assert resolver.cached("a.test") is None
+        # Home routers deny addresses of top-level domains.
+        assert [asked for asked in names.asked if asked.count(".") < 2] == [
+            asked for asked in names.asked if asked.endswith("SOA")
+        ]
 
 
 async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(clock):

@@ -87,6 +87,17 @@ def elapsed(secs: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
+def is_unused(stats: Mapping[str, Any], prefix: str) -> bool:
+    """Return whether a crawl has contacted no host; *prefix* as in ``Counts.of``.
+
+    Its next run reads its seed lists again, so this is False if it has any other URLs.
+    """
+    refused = sum(with_prefix(f"{prefix}seeds/refused/", stats).values())
+    submitted = stats.get(f"{prefix}links/submitted", 0)
+    has_contacts = stats.get(f"{prefix}contacts") or Counts.of(stats, prefix).pages
+    return submitted + refused <= stats.get("seeds/read", -1) and not has_contacts
+
+
 class Counts(NamedTuple):
     """Numbers of pages, redirects and repeat visits, and of URLs given up, by outcome."""
 

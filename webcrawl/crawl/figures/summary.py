@@ -5,7 +5,13 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from webcrawl.crawl.figures.counts import Counts, module_failures, refused_seeds, with_prefix
+from webcrawl.crawl.figures.counts import (
+    Counts,
+    is_unused,
+    module_failures,
+    refused_seeds,
+    with_prefix,
+)
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.doctor.diagnosis import BUDGETS, shares_of
@@ -198,7 +204,9 @@ def _failed(figures: _CrawlStats) -> _Rows:
 
 def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) -> _Rows:
     """Return the rows about what the user can do next; the parameters as in ``summary``."""
-    rows = [*_retry(figures, jobdir)] if jobdir and not files else []  # a hive cannot retry
+    has_used_seeds = not is_unused(figures.stats, figures.prefix)
+    can_retry = jobdir and not files and has_used_seeds  # a hive cannot
+    rows = [*_retry(figures, jobdir)] if can_retry else []
     rows.append(("reprocess", figures.stats.get("finish/again", "")))
     if not jobdir:
         return rows
@@ -211,7 +219,8 @@ def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) ->
             ("why", f"scrapy why {jobdir} URL: what happened to a URL"),
         ]
     if may_resume and figures.reason == "finished":
-        rows.append(("continue", "add seeds to the list and run the same command again"))
+        change = "add seeds to the list" if has_used_seeds else "correct the seeds or settings"
+        rows.append(("continue", f"{change} and run the same command again"))
         rows.append(("start over", f"delete {jobdir}, or choose another with -s JOBDIR=DIR"))
     elif may_resume:
         rows.append(("resume", "run the same command again; it continues where this one stopped"))
@@ -221,7 +230,7 @@ def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) ->
 def _retry(figures: _CrawlStats, jobdir: str) -> _Rows:
     """Return rows with a command that retries URLs that were refused or failed in an outage."""
     errors = figures.crawl.given_up
-    had_outage = figures.count("outage/count") or not figures.count("contacts")
+    had_outage = figures.count("outage/count")
     failed_in_outage = sorted(OF_OUTAGES & errors.keys()) if had_outage else []
     outcomes = [*(name for name in _REFUSALS if name in errors), *failed_in_outage]
     is_robots = outcomes == ["robots_denied"]

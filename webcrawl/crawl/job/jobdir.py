@@ -195,6 +195,7 @@ class Job:
         self._refuse_foreign_directory()
         self.lock()
         try:
+            self._delete_unused_state()
             self._load(crawl)
             self.kept.open()
         except FatalError:
@@ -235,6 +236,17 @@ class Job:
                 f"JOBDIR {self.path} cannot be used: {error.strerror}; choose another JOBDIR."
             )
             raise refusal(error, self.path, sentence) from error
+
+    def _delete_unused_state(self) -> None:
+        """Delete the saved state if its crawl has contacted no host, so that it starts over.
+
+        CURRENT is deleted last, as a crash may come in between.
+        """
+        own = read_state(self.path)
+        if own is not None and own.facts.get("starts_over"):
+            for name in shard_names(self.path):
+                shutil.rmtree(shard_path(self.path, name))
+            (self.path / "CURRENT").unlink()
 
     def _load(self, crawl: Mapping[str, str]) -> None:
         """Load the saved states of the job and its shards, and use its hash seed.

@@ -18,7 +18,7 @@ from webcrawl.net.guard import plain_address
 from webcrawl.net.outcomes import OUTCOMES, errback_error
 from webcrawl.revisit.history import history_of
 from webcrawl.revisit.validators import conditional_headers
-from webcrawl.urls import origin_of
+from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,6 +96,8 @@ class Dispatcher:
                 completion.end(lease, Way.PUT_BACK)
                 completion.host_release.look_up(lease)
             case FetchAction.WAIT:
+                if decision.outcome:  # the name servers deny the host, but may be wrong
+                    self.services.rules.outage.lookup_failed(host_of(entry.url), decision.outcome)
                 redirect = None
                 if decision.robots_url:
                     redirect = completion.host_release.robots_redirect(

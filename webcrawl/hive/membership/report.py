@@ -112,6 +112,8 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     supply: _Supply = 0
     round: _Round = 0
     counted_since: _Round = 0
+    #: Whether any drone has pages, so that the network and the name servers work.
+    has_pages: bool = False
     #: Whether the crawl has finished; drones end with a checkpoint.
     finished: bool = False
     #: Whether the crawl is being stopped; drones end with a checkpoint.

@@ -16,6 +16,9 @@ The name servers are considered down when they fail to find enough hosts in a ro
 fail to find a host that they found before. Hosts with known addresses may still answer in the
 meantime. "No such name" is an answer and is believed.
 
+As long as no name was found and no host has answered, one failed look-up is enough, and "no such
+name" is believed only after a probe has shown that the name servers work.
+
 While a processing module blocks the event loop, answers are not read in time. So no outage begins
 then, or within the following minute.
 
@@ -122,7 +125,8 @@ class Outage:
     During an outage a probe is made every *probe_secs* seconds. If no host has ever answered, the
     crawl ends *end_secs* seconds after the first outage began; 0 means never. *count* adds one to
     a stat, and *end* ends the crawl. *check* queries the name servers for a host, even if it is
-    cached, and calls its second argument with whether they find it.
+    cached, and calls its second argument with whether they work. *forget* forgets what they have
+    answered.
     """
 
     hosts: int
@@ -131,6 +135,7 @@ class Outage:
     pauses: Pauses
     count: Callable[[str], None]
     check: Callable[[str, Callable[[bool], None]], None]
+    forget: Callable[[], None]
     end: Callable[[], None]
     clock: TimeSource
 
@@ -183,7 +188,7 @@ class Outage:
 
         if outcome not in SILENT:
             if outcome.startswith("http_") or outcome in _ANSWERED:
-                self.has_answered = True
+                self.note_answer()
                 self._contacts.remember(host)
                 self._end(self._contacts)
             return False
@@ -199,15 +204,29 @@ class Outage:
                 self._begin(self._contacts)
         return self._is_excused()
 
-    def lookup_failed(self, host: str) -> bool:
+    @property
+    def is_untried(self) -> bool:
+        """Whether no name was found and no host has answered yet, in any run of the job."""
+        return self.hosts > 0 and not (self._lookups.answered or self.has_answered)
+
+    def note_answer(self) -> None:
+        """Record that a host has answered, to this process or another one of the crawl."""
+        if self.is_untried:
+            self._end(self._lookups)
+        self.has_answered = True
+
+    def lookup_failed(self, host: str, outcome: str = "dns_failed") -> bool:
         """Record that the name servers failed for *host*; return whether to ignore this failure.
 
-        See ``contact_ended``.
+        The *outcome* is "dns_not_found" if they denied that it exists. See ``contact_ended``.
         """
         if not self.hosts:
             return False
-        self._lookups.add(host, "dns_failed")
-        if self._lookups.is_long and math.isinf(self._lookups.began):
+        self._lookups.add(host, outcome)
+        self._probe_at = self.clock() + self.probe_secs
+        if self.is_untried and outcome == "dns_failed":
+            self._begin(self._lookups)
+        elif (self.is_untried or self._lookups.is_long) and math.isinf(self._lookups.began):
             self._query_name_servers()
         return self._is_excused()
 
@@ -263,11 +282,11 @@ class Outage:
         host = next(reversed(names))
         names.move_to_end(host, last=False)
 
-        def handle_answer(is_found: bool) -> None:
+        def handle_answer(works: bool) -> None:
             self._is_checking = False
-            if is_found:
+            if works:
                 self.lookup_worked(host)
-            elif self._lookups.is_long:
+            elif self.is_untried or self._lookups.is_long:
                 self._begin(self._lookups)
 
         self.check(host, handle_answer)
@@ -275,7 +294,8 @@ class Outage:
     def _begin(self, streak: _Streak) -> None:
         """Begin an outage because of *streak*, unless it has begun or the event loop was late."""
         now = self.clock()
-        if streak.began < math.inf or now < self._late_until:
+        is_late = now < self._late_until and not self.is_untried
+        if streak.began < math.inf or is_late:
             return
 
         streak.began = now
@@ -283,9 +303,10 @@ class Outage:
         self._probe_at = self._check_at = now + self.probe_secs
 
         outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
+        count = len(streak.hosts)
         sentence = (
-            f"{len(streak.hosts)} hosts in a row failed ({outcomes}): the {streak.service} seems "
-            f"to be down. It is tried every {self.probe_secs:g} s; "
+            f"{count} host{'s in a row' * (count > 1)} failed ({outcomes}): the {streak.service} "
+            f"seems to be down. It is tried every {self.probe_secs:g} s; "
             "the crawl will continue automatically."
         )
         if streak is self._lookups and not streak.answered:
@@ -294,8 +315,10 @@ class Outage:
         logger.warning("The crawl pauses: %s", sentence)
 
         def may_probe() -> bool:
-            # Name servers are probed separately, as a host could not be looked up.
-            return streak is self._contacts and self.clock() >= self._probe_at
+            # Name servers are probed with a name that they found before. If there is none, the host
+            # that failed may be to blame, so others are tried.
+            needs_host = streak is self._contacts or self.is_untried
+            return needs_host and self.clock() >= self._probe_at
 
         self.pauses.hold(streak.pause, sentence, except_if=may_probe)
 
@@ -305,4 +328,7 @@ class Outage:
             secs = self.clock() - streak.began
             logger.info("The crawl continues: the %s is back after %.0f s", streak.service, secs)
             self.pauses.lift(streak.pause)
+            self._first_outage_at = math.inf
+            if streak is self._lookups:
+                self.forget()
         streak.end()

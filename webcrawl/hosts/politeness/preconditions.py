@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsStatus
-from webcrawl.net.dns.resolver import DnsError, LookupFailedError
+from webcrawl.net.dns.resolver import DnsError, InvalidNameError, LookupFailedError
 from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.rights.statements import refusal_in
 from webcrawl.urls import host_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
+    from webcrawl.hosts.politeness.outage import Outage
     from webcrawl.hosts.robots.lookup import RobotsSearch
     from webcrawl.rights.statements import Statement
 
@@ -54,7 +55,7 @@ class FetchAction(enum.Enum):
 class Decision(msgspec.Struct, frozen=True, gc=False):
     """The decision about one URL.
 
-    - *outcome* is the reason why the URL is refused or must be retried.
+    - *outcome* is the reason why the URL is refused, must be retried or waits.
     - *secs* is how many seconds its host waits at least.
     - *address* is the address that will be contacted, empty if it is not known here.
     - *robots_line* is the line of robots.txt that allows or denies the URL.
@@ -87,6 +88,7 @@ class Preconditions:
     politeness: Politeness
     addresses: HostAddresses | None
     robots: RobotsSearch
+    outage: Outage
     tdm: RobotsSearch | None = None
     is_strict: bool = False
 
@@ -128,6 +130,8 @@ class Preconditions:
                 return Decision(FetchAction.REFUSE, "dns_failed")
             secs = self.addresses.retry_in(host)  # type: ignore[union-attr]  # a look-up failed
             return Decision(FetchAction.RETRY, "dns_failed", secs)
+        if self.outage.is_untried and not isinstance(result, InvalidNameError):
+            return Decision(FetchAction.WAIT, "dns_not_found", _MIN_WAIT)
         return Decision(FetchAction.REFUSE, "dns_not_found")
 
     def _by_robots(self, entry: Entry, address: str) -> Decision:

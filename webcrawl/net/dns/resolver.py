@@ -170,18 +170,38 @@ class Resolver:
     def probe(self, host: str, then: Callable[[bool], object]) -> None:
         """Query the name servers for *host*, even if it is cached; call *then* with the result.
 
-        The result is whether the host exists. *then* is called in a later iteration of the event
-        loop, but not after ``close``.
+        The result is whether they work. They do not if none of them answers, or if they deny that
+        the host, its top-level domain and com exist: without a network, some deny every name.
+        *then* is called in a later iteration of the event loop, but not after ``close``.
         """
         call_soon = asyncio.get_running_loop().call_soon
+        name = _key(host)
+        # Asked from the end. Home routers do not pass on questions for addresses of top levels.
+        questions = [
+            ("com", dnswire.SOA),
+            (name.rpartition(".")[2], dnswire.SOA),
+            (name, dnswire.A),
+        ]
 
-        def done(answer: DnsResult) -> None:
-            exists = not isinstance(answer, Unanswered) and (answer.addresses or answer.alias)
-            if not self._closed:
-                call_soon(then, bool(exists))
+        def ask_next() -> None:
+            asked, qtype = questions.pop()
+            self.servers.ask(dnswire.wire_name(asked), qtype, handle_answer)
+
+        def handle_answer(answer: DnsResult) -> None:
+            is_denial = not isinstance(answer, Unanswered) and answer.rcode == dnswire.NXDOMAIN
+            if is_denial and questions:
+                ask_next()
+            elif not self._closed:
+                # Servers of a private network may answer for its own names only.
+                is_mute = isinstance(answer, Unanswered) and len(questions) > 1
+                call_soon(then, not (is_denial or is_mute))
 
         if not self._closed:
-            self.servers.ask(dnswire.wire_name(_key(host)), dnswire.A, done)
+            ask_next()
+
+    def forget(self) -> None:
+        """Forget all cached answers, because the name servers may have been wrong."""
+        self._cache.clear()
 
     def cached(self, host: str) -> list[str] | DnsError | None:
         """Return the result of `resolve` for *host* if it needs no query, else None.
