@@ -22,7 +22,7 @@ from webcrawl.hive.membership.report import Report
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 
-LEASE_SECS = SLOWNESS
+LEASE_SECS = 1.5 * SLOWNESS
 
 
 def test_a_shard_that_was_lost_while_it_was_brought_is_not_adopted(tmp_path, server):

@@ -59,7 +59,7 @@ def kill_in_the_middle(command, job, *, keeps=False):
     while True:
         crawl.send_signal(signal.SIGSTOP)
         os.waitpid(crawl.pid, os.WUNTRACED)
-        if not _makes_checkpoint(job):
+        if not _makes_checkpoint(job) and _logged_since(job) > 200:
             break
         crawl.send_signal(signal.SIGCONT)
         time.sleep(0.01)
@@ -71,6 +71,11 @@ def _makes_checkpoint(job):
     """Whether there are files of two checkpoints."""
     own = [f"{state}/{name}" for state in (".", SHARD) for name in STATE[1:]]
     return any(len([*job.glob(name)]) != 1 for name in (*own, f"{SHARD}/frontier/done/*.log"))
+
+
+def _logged_since(job):
+    """How many bytes the log has of what was done since the live checkpoint."""
+    return sum(file.stat().st_size for file in job.glob(f"{SHARD}/frontier/done/*.log"))
 
 
 def _spilled(job):
