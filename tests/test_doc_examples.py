@@ -11,6 +11,7 @@ import duckdb
 import pytest
 import warm
 from crawling import simulated
+from patience import SLOWNESS
 from test_docs import PAGES
 
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
@@ -41,7 +42,7 @@ PAGES_RUN = [
 ]
 OPTIONS = [
     *("-s", "POLITENESS_MIN_DELAY=0.05", "-s", "POLITENESS_MAX_DELAY=0.2"),
-    *("-s", "ALLOW_PRIVATE_ADDRESSES=1", "-s", "CLOSESPIDER_TIMEOUT=4"),
+    *("-s", "ALLOW_PRIVATE_ADDRESSES=1", "-s", f"CLOSESPIDER_TIMEOUT={4 * SLOWNESS:g}"),
 ]
 # Unknown URLs, words that no page has, pauses longer than the crawl's.
 MAY_BE_ONE = {"why", "search", "politeness-audit", "purge"}

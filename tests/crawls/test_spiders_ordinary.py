@@ -156,7 +156,7 @@ def test_the_crawl_ends_by_itself_with_no_lease_and_no_host_left(crawled):
     assert [crawled.stats[f"frontier/{name}"] for name in left] == [0, 0, 0]
     assert crawled.stats["seen/waiting"] == 0
     assert "scheduler/expired" not in crawled.stats
-    assert crawled.stats["elapsed_time_seconds"] < 100
+    assert crawled.stats["elapsed_time_seconds"] < 100 * SLOWNESS
 
 
 @cases(
@@ -332,7 +332,7 @@ def test_downloads_that_pages_in_memory_wait_for_go_on_when_no_more_pages_are_ta
     with simulated(tmp_path, **WORLD) as web:
         urls = [host.origin + "/" for host in open_hosts(web.world)[:6]]
         plan = {"urls": urls, "images": 2}
-        finish(command(web, "illustrated", plan, CLOSESPIDER_TIMEOUT=100, **settings))
+        finish(command(web, "illustrated", plan, CLOSESPIDER_TIMEOUT=100 * SLOWNESS, **settings))
     assert web.stats["finish_reason"] == "finished"
     answered = [entry["kwargs"]["own"] for entry in record_of(web)]
     assert answered == [[404, 404]] * len(urls)
@@ -347,7 +347,7 @@ def test_middlewares_may_download_by_themselves_and_nobody_waits_for_ever(tmp_pa
             "before": (f"{before}/", "ask before", f"{other}/x"),
             "after": (f"{after}/", "ask after", f"{after}/x"),
         }
-        settings = {"POLITENESS_MAX_DELAY": 0.1, "CLOSESPIDER_TIMEOUT": 100}
+        settings = {"POLITENESS_MAX_DELAY": 0.1, "CLOSESPIDER_TIMEOUT": 100 * SLOWNESS}
         finish(command(web, "asking", plan, **settings))
     assert web.stats["finish_reason"] == "finished"
     answered = {entry["name"]: entry["meta"] for entry in record_of(web)}
@@ -408,7 +408,7 @@ def test_a_request_that_would_wait_longer_than_its_lease_has_an_end(stalling):
         "POLITENESS_MAX_DELAY": 0.1,
         "DOWNLOAD_TIMEOUT": SLOWNESS,
         "FRONTIER_LEASE_SECS": 10 * SLOWNESS,
-        "CLOSESPIDER_TIMEOUT": 100,
+        "CLOSESPIDER_TIMEOUT": 100 * SLOWNESS,
     }
     finish(command(web, "waiting", plan, **settings))
     stats = web.stats
