@@ -94,7 +94,7 @@ def test_a_browser_runs_nothing_of_theirs_and_asks_for_nothing_elsewhere(crawled
         tab = Tab(browser)
         tab.page.goto(crawled.url)
         tab.page.evaluate("document.querySelector('#now').title = 'the first'")
-        tab.page.wait_for_selector("#now:not([title])", timeout=90_000)
+        tab.page.wait_for_selector("#now:not([title])")
         for path in [*pages(crawled), report.as_uri()]:
             tab.page.goto(urljoin(crawled.url, path))
             assert tab.page.locator(f"xpath={THEIRS}").count() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from patience import LIMIT_SECS
 from playwright.sync_api import sync_playwright
 
 
@@ -14,6 +15,7 @@ def chromium(*flags):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium",
+            timeout=1000 * LIMIT_SECS,
             # Root has no sandbox; the others keep the browser from asking anybody anything.
             args=[
                 *flags,
@@ -33,6 +35,7 @@ class Tab:
     def __init__(self, browser, *, width=1280, **options):
         self.width = width
         self.page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+        self.page.set_default_timeout(1000 * LIMIT_SECS)
         self.said = []
         self.asked = []
         self.page.on("console", lambda message: self.said.append(message.text))
@@ -95,6 +98,7 @@ class Reader:
     def __init__(self, browser):
         context = browser.new_context(java_script_enabled=False)
         self._page = context.new_page()
+        self._page.set_default_timeout(1000 * LIMIT_SECS)
         self._page.route("**/*", self._answer)
         self._cdp = context.new_cdp_session(self._page)
         self._given = None

@@ -2,12 +2,16 @@
 
 import asyncio
 
+from patience import SLOWNESS
+
 from webcrawl.crawl.engine import micro_batch
 from webcrawl.crawl.engine.micro_batch import MicroBatch
 
 
 async def test_a_stage_begins_for_all_that_arrived_but_those_that_were_cancelled(monkeypatch):
-    monkeypatch.setattr(micro_batch, "TOGETHER_SECS", 0.1)  # so that a slow machine is in time
+    monkeypatch.setattr(
+        micro_batch, "TOGETHER_SECS", 0.1 * SLOWNESS
+    )  # so that a slow machine is in time
     reading, submitting = MicroBatch(), MicroBatch()
     done = []
 
