@@ -50,8 +50,16 @@ class ObjectStoreError(OSError):
     """
 
 
+class StoreAwayError(ObjectStoreError):
+    """An ObjectStoreError that may go away by itself: the store is not reachable or not mounted."""
+
+
 class DiskError(FatalError):
     """A FatalError caused by a full or broken disk. ``scrapy crawl`` exits with 3."""
+
+
+class UnreachableError(FatalError):
+    """A FatalError that may go away by itself: Redis is away. ``scrapy crawl`` exits with 6."""
 
 
 def require_package(package: str, *, feature: str) -> None:

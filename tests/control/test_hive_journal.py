@@ -61,7 +61,7 @@ class Hive:
         control = Control(process, command_line="scrapy control")
         await control.open()
         settings = process.parts.services.crawler.settings
-        of_hive = HiveControl(settings, name=name, control=control)
+        of_hive = HiveControl(settings, name=name, control=control, pauses=process.pauses)
         self._drones[name] = process, control, of_hive
         await self._enter(name)
         await of_hive.open()

@@ -7,6 +7,10 @@ from urllib.parse import urlsplit
 import warm
 from crawling import access_log, is_robots, simulated, wait_until
 from hive_crawl import NAME, HiveCrawl
+from redis_proxy import Cut
+
+from webcrawl.crawl.shard.shards import Shards
+from webcrawl.hive.membership.keys import Keys
 
 from webcrawl.hive.membership.keys import Keys
 
@@ -77,3 +81,49 @@ def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was
         assert control("stop")["said"] == "stop: all drones are stopping with a checkpoint"
         wait_until(lambda: hive.is_over)
         assert not third.process.poll()
+
+
+def test_a_command_names_the_owner_of_shards_that_is_cut_off_from_redis(tmp_path):
+    values = {"hosts": 30, "mean_pages": 80, "max_pages": 200, "seed_share": 1.0}
+    with (
+        simulated(tmp_path, **values) as web,
+        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.5, HIVE_LEASE_SECS=10) as hive,
+    ):
+        first, second = hive.join(2)
+        wait_until(lambda: hive.shards_of(first) and hive.shards_of(second))
+
+        def said_of(words):
+            at = ["-s", f"HIVE={NAME}", "-s", f"REDIS_URL={second.proxy.url}"]
+            done = warm.scrapy("control", *at, *words.split())
+            return done.returncode, done.stdout
+
+        number_of = Shards(number=12).number_of
+
+        def hosts_since(at):
+            hosts = [urlsplit(hit.origin).hostname for hit in access_log(web.log) if hit.start > at]
+            return [host for host in hosts if number_of(host) in hive.shards_of(first)]
+
+        hive.wait_for(0.15)
+        first.proxy.cut(Cut.REFUSED)
+        with hive.redis.client() as client:
+            wait_until(lambda: not client.exists(Keys(NAME).lease(first.name)))
+        host = hosts_since(0)[-1]
+        code, said = said_of(f"exclude {host}")
+        assert code == 2, said
+        assert f"{second.name}: exclude {host}: in force\n" in said
+        assert f"{first.name}: has not answered; a lasting command will take effect when" in said
+        at = time.time()  # it still contacts its hosts
+        wait_until(lambda: hosts_since(at))
+        first.proxy.mend()
+        wait_until(lambda: said_of(f"exclude {host}")[0] == 0)
+        first.proxy.cut(Cut.REFUSED)
+        with hive.redis.client() as client:
+            wait_until(lambda: not client.exists(Keys(NAME).lease(first.name)))
+        code, said = said_of("stop")
+        assert code == 2, said
+        assert said == (
+            "stop: all drones are stopping with a checkpoint, except those that do not answer: "
+            f"{first.name}\n"
+        )
+        first.proxy.mend()
+        wait_until(lambda: hive.is_over)

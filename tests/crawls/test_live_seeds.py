@@ -107,7 +107,6 @@ def _last_progress(log):
 @cases(
     "settings sentence",
     """
-        {"REDIS_URL": "redis://127.0.0.1:1"} | Redis at REDIS_URL does not answer
         {"JOBDIR": ""} | JOBDIR is empty
         {"LIVE_SEEDS": 0} | No seeds: name a seed list
         {"LIVE_SEEDS": 0, "KEEP_OPEN": 1, "CONTROL_ENABLED": 0, "seeds": "a.test"}

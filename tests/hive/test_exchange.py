@@ -5,6 +5,7 @@ import logging
 import math
 import secrets
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -12,12 +13,14 @@ from patience import SLOWNESS
 from published_shard import Living
 from scrapy.settings import Settings
 
+from webcrawl.clock import now
 from webcrawl.crawl.shard.shards import Shards
+from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.exchange import ShardExchange
 from webcrawl.hive.membership.connection import client_of, close
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.keys import Keys
-from webcrawl.hive.membership.membership import Membership
+from webcrawl.hive.membership.membership import Membership, Owner
 from webcrawl.hive.membership.report import Report
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
@@ -35,6 +38,29 @@ async def test_a_few_shards_are_adopted_with_each_beat(tmp_path, server):
         for adopted in (8, 16, 24):
             await a.work()
             assert len(a.shards) == adopted
+
+
+async def test_a_shard_that_cannot_be_fetched_is_tried_once_in_the_time_of_a_lease(
+    tmp_path, server, monkeypatch
+):
+    tried_at = []
+
+    def newest(*_):
+        tried_at.append(now())
+        raise ObjectStoreError("HIVE_STORE is away")
+
+    monkeypatch.setattr(CheckpointStore, "newest", newest)
+    async with (
+        drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=1) as a,
+        drone(tmp_path, server.url) as b,
+    ):
+        await b.membership.beat(Report())
+        await b.membership.release(await b.membership.claim({0: Owner(0, "")}))
+        while len(tried_at) < 3:
+            await a.work()
+            await asyncio.sleep(0.05 * LEASE_SECS)
+        assert [after - before >= LEASE_SECS for before, after in pairwise(tried_at)] == [True] * 2
+        assert [*a.shards] == []
 
 
 @pytest.mark.parametrize("has_requests", [False, True])

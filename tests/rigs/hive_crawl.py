@@ -267,11 +267,15 @@ class HiveCrawl:
 
     def start_again(self, drone):
         """On the same directory, as who supervises it would; returns when it is in the hive."""
-        drone.is_lost = False
         entered_at = drone.entered_at
-        self._start(drone)
+        self.restart(drone)
         wait_until(lambda: drone.entered_at > entered_at or not drone.is_running)
         self.wait_for_entry(drone)
+
+    def restart(self, drone):
+        """The same, and returns at once."""
+        drone.is_lost = False
+        self._start(drone)
 
     def _start(self, drone):
         settings = {"REDIS_URL": drone.proxy.url} | self._settings | drone.settings

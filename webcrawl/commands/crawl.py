@@ -31,6 +31,7 @@ Exit codes:
      everything is saved
   5  no host has ever answered: check the network and the name servers;
      everything is saved
+  6  Redis does not answer: start it and run the same command again
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.json_log import log_json
 from webcrawl.crawl.engine.user_messages import print_and_log, print_error
 from webcrawl.crawl.figures.counts import Counts, is_unused, refused_seeds
-from webcrawl.errors import DiskError, FatalError, module_of, path_of
+from webcrawl.errors import DiskError, FatalError, UnreachableError, module_of, path_of
 
 if TYPE_CHECKING:
     import argparse
@@ -93,6 +94,7 @@ EXIT_CODES = {
     "module_failed": 4,
     "module_not_closed": 4,
     "no_answer": 5,
+    "unreachable": 6,
 }
 
 
@@ -276,6 +278,8 @@ class Command(crawl.Command):
 def _report_bad_input(error: ValueError) -> int:
     """Print the sentence of *error*, about bad input, and return the exit code."""
     print_and_log(f"webcrawl: {error}\n")
+    if isinstance(error, UnreachableError):
+        return 6
     return 3 if isinstance(error, DiskError) else 2
 
 
@@ -292,7 +296,7 @@ def _end_redis_of_hive(crawler: Crawler) -> None:
 def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any) -> int:
     """Run *crawler* with spider *arguments* until it ends; return an exit code for its start.
 
-    The code is 0 if the crawl could start; 2 or 3 for bad input, after printing one sentence; 1 for
+    The code is 0 if the crawl could start; 2, 3 or 6 if not, after printing one sentence; 1 for
     an error in the program, after logging its traceback.
     """
     from webcrawl.crawl.engine._engine import stop_when_opened

@@ -38,7 +38,7 @@ from webcrawl.commands import (
     print_answer,
 )
 from webcrawl.configuration.values import number, port_number
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.wording import visible
 
 
@@ -136,15 +136,20 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
 
 
 def _status(opts: Options, settings: Settings) -> int:
-    """Print the state of a hive, as recorded in its Redis."""
+    """Print the state of a hive: as recorded in its Redis or, while that is away, in JOBDIR."""
     import asyncio
 
     from webcrawl.crawl.job.ports import ports_of
-    from webcrawl.hive.launch.status import look, table
+    from webcrawl.hive.launch.status import local_status, look, table
     from webcrawl.hive.membership.asking import ask_hive, hive_name
 
     name = hive_name(settings)
-    status = asyncio.run(ask_hive(name, settings, look))
+    try:
+        status = asyncio.run(ask_hive(name, settings, look))
+    except UnreachableError:
+        status = local_status(Path(settings["JOBDIR"]))
+        if not status.drones:
+            raise
     port = ports_of(Path(settings["JOBDIR"])).get("monitor")
     rows = [*table(name, status), *([f"the monitor is on port {port}"] if port else [])]
     print_answer(status, "\n".join((*rows, "")), as_json=opts.json)

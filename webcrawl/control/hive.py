@@ -39,7 +39,6 @@ from webcrawl.hive.membership.connection import (
     client_of,
     close,
     is_cancelled,
-    no_answer,
 )
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
@@ -50,7 +49,10 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.hive.bus.live_seeds import SeedSource
+    from webcrawl.hive.membership.membership import Beat
+    from webcrawl.hosts.politeness.pauses import Pauses
 
+_PAUSE = "hive_commands"
 _READ_EVERY_SECS = 1.0
 _POLL_SECS = 0.1
 _ANSWERS_SECS = 3600
@@ -84,11 +86,14 @@ logger = logging.getLogger(__name__)
 class HiveControl:
     """Reads the commands to a hive, and passes them to the *control* of its drone *name*."""
 
-    def __init__(self, settings: BaseSettings, *, name: str, control: Control) -> None:
+    def __init__(
+        self, settings: BaseSettings, *, name: str, control: Control, pauses: Pauses
+    ) -> None:
         self._client: Any = client_of(settings)
         self._keys = Keys(settings["HIVE"])
         self._name = name
         self._control = control
+        self._pauses = pauses
         # Numbers of the journal's entries that were handled.
         self._handled: set[int] = set()
         self._reading: asyncio.Task[None] | None = None
@@ -96,12 +101,12 @@ class HiveControl:
     async def open(self) -> None:
         """Apply the lasting commands that the drone has missed, and start reading new ones.
 
-        Raises FatalError if Redis cannot be reached.
+        While Redis is away, the crawl is paused.
         """
         try:
             await self._read_commands(missed=True)
-        except UNREACHABLE as error:
-            raise no_answer(error) from error
+        except UNREACHABLE:
+            self._pauses.hold(_PAUSE, "Commands to the hive cannot be read from Redis.")
         self._reading = asyncio.ensure_future(self._keep_reading())
 
     async def close(self) -> None:
@@ -117,7 +122,8 @@ class HiveControl:
         while not is_cancelled():
             await asyncio.sleep(_READ_EVERY_SECS)
             try:
-                await self._read_commands()
+                await self._read_commands(missed=_PAUSE in self._pauses.names)
+                self._pauses.lift(_PAUSE)
                 back_off.reset()
             except UNREACHABLE:
                 await back_off.wait()
@@ -188,6 +194,7 @@ async def send_to_hive(
 ) -> list[CommandAnswer]:
     """Send *request* to the hive of *keys* and return the answer of each running drone.
 
+    Drones that do not answer are answered for, as those that are cut off from Redis.
     *client* is connected to the hive's Redis. Seeds are pushed to *source*. Raises FatalError, or
     one of UNREACHABLE.
     """
@@ -195,7 +202,7 @@ async def send_to_hive(
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_ANSWER_SECS)
     beat = await membership.look()
     if not beat.alive:
-        raise FatalError(f"No drone of the hive {keys.name} is running.")
+        raise FatalError(f"No drone of the hive {keys.name} is running and reaches its Redis.")
 
     user = f"{getpass.getuser()}@{socket.gethostname()}"
     origin = f"{request.origin or 'scrapy control'}, user {user}"
@@ -205,7 +212,10 @@ async def send_to_hive(
         return [CommandAnswer("seeds: added to the live seeds of the hive")]
     if isinstance(command, Stop):
         await membership.stop()
-        return [CommandAnswer("stop: all drones are stopping with a checkpoint")]
+        said = "stop: all drones are stopping with a checkpoint"
+        if cut_off := _members(beat) - beat.alive:
+            said += f", except those that do not answer: {', '.join(sorted(cut_off))}"
+        return [CommandAnswer(said, refused=bool(cut_off))]
 
     deadline = now() + _ANSWER_SECS
     while not (number := await client.execute_command("EVAL", _APPEND, 1, keys.commands, entry)):
@@ -218,20 +228,27 @@ async def send_to_hive(
     number = int(number)
 
     answers: dict[str, CommandAnswer] = {}
-    while beat.alive - answers.keys() and now() < deadline:
+    names = {name: report and report.figures.name for name, report in beat.reports.items()}
+    silent = members = _members(beat)
+    while silent and now() < deadline:
         await asyncio.sleep(_POLL_SECS)
         fields = await client.execute_command("HGETALL", keys.answers(number))
         for name, data in fields.items():
             with suppress(ValueError):
                 answers[name.decode()] = _decode_answer(data)
+        silent = members & _members(await membership.look()) - answers.keys()
     if not command.state_key:
         await client.execute_command("HDEL", keys.commands, number)
 
     missing = CommandAnswer(
         "has not answered; a lasting command will take effect when it is back", refused=True
     )
-    names = {name: report and report.figures.name for name, report in beat.reports.items()}
     return [
         replace(answers.get(name, missing), drone=names.get(name) or name)
-        for name in sorted(beat.alive | answers.keys())
+        for name in sorted(silent | answers.keys())
     ]
+
+
+def _members(beat: Beat) -> set[str]:
+    """Return the drones that are alive in Redis or hold shards; the latter may be cut off."""
+    return {*beat.alive, *(owner.drone for owner in beat.owners.values())} - {""}

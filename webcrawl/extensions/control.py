@@ -55,8 +55,9 @@ class TakesCommands:
                 from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is optional
 
                 name = cast("Any", self._crawler.engine.scheduler).drone.name
-                settings = self._crawler.settings
-                self._hive = HiveControl(settings, name=name, control=self.control)
+                self._hive = HiveControl(
+                    self._crawler.settings, name=name, control=self.control, pauses=process.pauses
+                )
                 await self._hive.open()
                 return
         except Exception as error:  # noqa: BLE001  # Scrapy would continue without the commands in force

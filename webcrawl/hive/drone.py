@@ -20,43 +20,48 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
 from webcrawl.clock import now
 from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.job.state_directory import shard_names, shard_path
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, StoreAwayError, UnreachableError
 from webcrawl.frontier import Supply
 from webcrawl.hive.exchange import ShardExchange
 from webcrawl.hive.membership.connection import (
     TIMEOUT_SECS,
     UNREACHABLE,
+    BackOff,
+    UnknownHostError,
     check,
     check_for_leases,
     close,
     is_cancelled,
     no_answer,
     reason_of,
+    trouble_of,
 )
 from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, Report, drone_name
-from webcrawl.hive.membership.succession import record_drone
+from webcrawl.hive.membership.succession import had_drone, record_drone
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hive.store.store import HiveFacts
 from webcrawl.urls.registered_domain import SuffixList, use_list
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
 
-    from webcrawl.hive.membership.membership import Beat
+    from webcrawl.hive.membership.membership import Beat, Owner
     from webcrawl.hive.membership.report import HiveState
     from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 _BEATS_PER_LEASE = 5
 # Heartbeats are this many times as frequent while the drone is idle, because detecting the end of a
@@ -64,6 +69,8 @@ _BEATS_PER_LEASE = 5
 _FAST_FACTOR = 8
 # Seconds between two checks whether expired leases are valid again.
 _EXPIRED_CHECK_SECS = 0.1
+# The pause of a drone that waits for HIVE_STORE.
+_STORE_PAUSE = "hive_store"
 # Drones that were started together join a new hive within this many seconds.
 _JOINING_SECS = 1.0
 # A new hive makes its first checkpoint after this many seconds, even if CHECKPOINT_INTERVAL_SECS is
@@ -113,7 +120,8 @@ class Drone:
     async def _join(self) -> None:
         """Join the hive, or create it, and start this drone's tasks.
 
-        Raises FatalError if the hive was started with other settings.
+        Waits while Redis or HIVE_STORE is away, if a drone has been in the hive before. Raises
+        FatalError if the hive was started with other settings.
         """
         hive, settings, job = self._hive, self._hive.settings, self._hive.job
         shard_directories = [shard_path(job.path, name) for name in shard_names(job.path)]
@@ -124,50 +132,89 @@ class Drone:
             )
         politeness_key = self.process.parts.services.rules.key
 
-        await check(hive.client)
-        try:  # before the drone has a lease that could expire meanwhile
-            await check_for_leases(hive.client, settings.lease_secs)
-            state = await hive.membership.enter(settings.shards, secs=TIMEOUT_SECS)
-            owners = (await hive.membership.look(secs=TIMEOUT_SECS)).owners
-        except UNREACHABLE as error:
-            raise no_answer(error) from error
+        is_known = bool(shard_directories) or had_drone(job.path)
+        state, owners = await self._reach("hive_redis", self._enter_redis, waits=is_known)
+        self._check_setting("HIVE_SHARDS", state.shards, settings.shards)
+        self._known_born = state.born
+        self._followed_checkpoint = state.checkpoint
+        hive.keeper.start()
+        self._run(self._keep_beating())
+        self._run(self._keep_fence())
 
-        # Each drone enters the store before it holds a shard. So if any shard was ever held, the
-        # hive is not new, and its store must not be empty.
-        facts = await asyncio.to_thread(
-            hive.store.enter,
-            HiveFacts(
+        def enter_store() -> tuple[HiveFacts, str]:
+            facts = HiveFacts(
                 shards=settings.shards,
                 politeness_key=politeness_key,
                 born=state.born,
                 seed=job.seed,
-            ),
-            self._hive.suffixes,
-            may_be_new=not (owners or shard_directories),
+            )
+            # Each drone enters the store before it holds a shard. So if any shard was ever held,
+            # the hive is not new, and its store must not be empty.
+            facts = hive.store.enter(
+                facts, hive.suffixes, may_be_new=not (owners or shard_directories)
+            )
+            return facts, hive.store.suffixes(facts)
+
+        facts, suffixes = await self._reach(
+            _STORE_PAUSE,
+            partial(asyncio.to_thread, enter_store),
+            waits=is_known or bool(owners),
         )
-
-        for name, saved, current in (
-            ("HIVE_SHARDS", facts.shards, settings.shards),
-            ("HIVE_SHARDS", state.shards, settings.shards),
-            ("POLITENESS_KEY", facts.politeness_key, politeness_key),
-        ):
-            if saved != current:
-                raise FatalError(
-                    f"The hive {settings.name} was started with {name} {saved}, not {current}: "
-                    "keep the old value, or choose another HIVE and HIVE_STORE."
-                )
-
-        self._known_born = state.born
-        self._holding.is_redis_complete = facts.born == state.born
-        use_list(SuffixList(await asyncio.to_thread(hive.store.suffixes, facts)))
+        self._check_setting("HIVE_SHARDS", facts.shards, settings.shards)
+        self._check_setting("POLITENESS_KEY", facts.politeness_key, politeness_key)
+        self._holding.is_redis_complete = facts.born == self._known_born
+        use_list(SuffixList(suffixes))
         job.use_hash_seed(facts.seed)
-        self._followed_checkpoint = state.checkpoint
         record_drone(job.path, hive.name)
-        hive.keeper.start()
-
-        own_tasks = (self._keep_beating(), self._keep_fence(), self._exchange_shards())
-        for task in (*own_tasks, hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
+        for task in (hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
             self._run(task)
+        self._run(self._exchange_shards())
+
+    async def _enter_redis(self) -> tuple[HiveState, Mapping[int, Owner]]:
+        """Create the hive in Redis if needed, and return its state and the owners of its shards.
+
+        Raises FatalError if Redis cannot be used.
+        """
+        hive, settings = self._hive, self._hive.settings
+        try:  # before the drone has a lease that could expire meanwhile
+            await check(hive.client)
+            await check_for_leases(hive.client, settings.lease_secs)
+            state = await hive.membership.enter(settings.shards, secs=TIMEOUT_SECS)
+            return state, (await hive.membership.look(secs=TIMEOUT_SECS)).owners
+        except UNREACHABLE as error:
+            raise no_answer(error) from error
+
+    async def _reach(self, name: str, enter: Callable[[], Awaitable[_T]], *, waits: bool) -> _T:
+        """Return the result of *enter*. If it *waits*, repeat this while its server is away.
+
+        Meanwhile the crawl has the pause *name*, and the process can be stopped.
+        """
+        pauses, back_off = self.process.pauses, BackOff()
+        while True:
+            try:
+                result = await enter()
+            except (UnreachableError, UnknownHostError, StoreAwayError) as error:
+                if not waits:
+                    raise
+                if pauses.hold(name, f"Waiting to join the hive: {error}"):
+                    logger.warning("Waiting to join the hive: %s", error)
+                await back_off.wait()
+            else:
+                if pauses.lift(name):
+                    logger.info("Joining the hive, as what it waited for is back")
+                return result
+
+    @property
+    def _waits_for_store(self) -> bool:
+        return _STORE_PAUSE in self.process.pauses.names
+
+    def _check_setting(self, name: str, saved: object, current: object) -> None:
+        """Raise FatalError unless *current*, the value of the setting *name*, is as the hive's."""
+        if saved != current:
+            raise FatalError(
+                f"The hive {self._hive.settings.name} was started with {name} {saved}, not "
+                f"{current}: keep the old value, or choose another HIVE and HIVE_STORE."
+            )
 
     def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run *coroutine* as a task next to the crawl. If it fails, the crawl ends."""
@@ -194,8 +241,9 @@ class Drone:
         membership = self._hive.membership
         await self._hive.keeper.stop()
         try:
-            await membership.release(self._holding.leases)
-            await membership.leave()
+            if self._beat is not None:
+                await membership.release(self._holding.leases)
+                await membership.leave()
         except UNREACHABLE as error:
             message = "The hive must wait until this drone's leases expire: %s"
             logger.warning(message, reason_of(error))
@@ -263,6 +311,10 @@ class Drone:
             if not holding.is_valid():
                 self._abort_requests()  # the loop may have been too late to notice
             holding.confirm(beat.began, beat.incarnation)
+            if (
+                self._waits_for_store
+            ):  # drones that reach it may take the shards of its last process
+                await hive.membership.release(beat.leases)
 
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
@@ -272,8 +324,8 @@ class Drone:
         except UNREACHABLE as error:
             if holding.is_redis_up:
                 holding.is_redis_up = False
-                message = "Redis cannot be reached; links to other processes wait on disk: %s"
-                logger.warning(message, reason_of(error))
+                message = "%s; links to other processes wait on disk"
+                logger.warning(message, trouble_of(error))
             return
 
         if not holding.is_redis_up:
@@ -345,7 +397,9 @@ class Drone:
         hive, state = self._hive, beat.state
         orders: dict[str, Any] = {}
         is_hive_new = beat.now < state.begun_at + self._joining_secs
-        share = share_of(state.shards, len(beat.alive), is_new=is_hive_new)
+        reports = [report for report in beat.reports.values() if report is not None]
+        drones = len(beat.alive) - sum(report.waits for report in reports)
+        share = share_of(state.shards, drones, is_new=is_hive_new)
         if is_hive_new and not self._holding.is_redis_complete:
             share = state.share  # Redis was emptied; the drones will register their shards again
 
@@ -353,7 +407,6 @@ class Drone:
             orders["share"] = share
             self._beat = beat._replace(state=replace(state, share=share))
 
-        reports = [report for report in beat.reports.values() if report is not None]
         if (busiest := busiest_of(beat.reports)) != state.busiest:
             orders["busiest"] = busiest
         supply, current_round, since = supply_of(reports)
@@ -435,6 +488,7 @@ class Drone:
             number=self._beat_count,
             leases=self._holding.leases,
             idle=self._is_idle,
+            waits=self._waits_for_store,
             activity=hive.sender.sent + hive.receiver.received,
             positions={number: inbox.position for number, inbox in self._holding.inboxes.items()},
             supply=int(min(supplies, default=Supply.NONE)),

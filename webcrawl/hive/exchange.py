@@ -56,6 +56,8 @@ class ShardExchange:
         self._store_beats: dict[str, tuple[str, float]] = {}
         # Shards that Redis does not know, by (``born``, number), and since when.
         self._unregistered_since: dict[tuple[str, int], float] = {}
+        # When to try again to fetch shards that could not be fetched.
+        self._retry_at: dict[int, float] = {}
         #: Whether shards are being handed over. Until others can take them, the drone is not idle.
         self.is_handing_over = False
 
@@ -103,7 +105,8 @@ class ShardExchange:
             : max(beat.state.share // _SHARE_FRACTION, _MIN_SHARDS)
         ]
         owners |= {number: Owner(token, self._hive.name) for number, token in unrecorded.items()}
-        chosen = [*sorted(unrecorded), *additional][:limit]
+        wanted = [*sorted(unrecorded), *additional]
+        chosen = [number for number in wanted if self._retry_at.get(number, 0.0) <= now()][:limit]
         if not chosen:
             return
 
@@ -132,6 +135,7 @@ class ShardExchange:
                 continue  # it was lost meanwhile
             if isinstance(outcome, UNREACHABLE):
                 del leases[number]
+                self._retry_at[number] = now() + self._lease_secs
                 reason = str(outcome) or type(outcome).__name__
                 logger.warning("Shard %d cannot be fetched yet: %s", number, reason)
             elif isinstance(outcome, BaseException):

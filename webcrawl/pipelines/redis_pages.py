@@ -18,11 +18,11 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from scrapy_redis.pipelines import RedisPipeline, default_serialize
 
 from webcrawl.configuration.secrets import masked_error
-from webcrawl.errors import FatalError, RemoteStoreError
+from webcrawl.errors import FatalError, RemoteStoreError, UnreachableError
 from webcrawl.items import Page
 from webcrawl.pipelines.module import ProcessingModule
 
@@ -38,6 +38,8 @@ _WATCH_EVERY_SECS = 0.2
 # The crawl pauses when the list has this many pages, about 200 MB.
 _MAX_WAITING = 5000
 _PAUSE = "redis"
+# Redis refuses the password or the key, or REDIS_PARAMS is not valid.
+_PERMANENT_ERRORS = (AuthenticationError, ResponseError, TypeError)
 # The raw bytes of the exchange are left out, as only archives need them.
 _FIELDS = {
     field.name: field.metadata.get("serializer", lambda value: value)
@@ -87,7 +89,9 @@ class RedisPages(ProcessingModule):
         try:
             length = await self._run_command("llen", self._key)
         except RemoteStoreError as error:
-            raise FatalError(f"{error}: start Redis, or correct REDIS_URL.") from error
+            is_permanent = isinstance(error.__cause__, _PERMANENT_ERRORS)
+            error_class = FatalError if is_permanent else UnreachableError
+            raise error_class(f"{error}: start Redis, or correct REDIS_URL.") from error
         self._hold_if_full(length)
 
     def process(self, page: Page) -> Coroutine[Any, Any, None]:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 
 from webcrawl.configuration.secrets import masked_error, masked_url
-from webcrawl.errors import ObjectStoreError
+from webcrawl.errors import ObjectStoreError, StoreAwayError
 from webcrawl.randomness import random_hex
 from webcrawl.storage.atomic import (
     make_directory,
@@ -276,7 +276,7 @@ class ObjectStore:
                 raise
             reason = getattr(error, "strerror", None) or masked_error(error, self._url)
             reason = (reason or type(error).__name__).partition("\n")[0]
-            raise ObjectStoreError(
+            raise StoreAwayError(
                 f"{self._setting} {self.name} cannot be used: {reason[:_MAX_REASON]}"
             ) from error
 

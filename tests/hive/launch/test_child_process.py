@@ -74,6 +74,13 @@ async def test_a_drone_without_network_has_ended_and_its_hive_has_not(child):
     assert 5 not in PERMANENT_ERRORS
 
 
+async def test_a_drone_whose_redis_is_away_is_started_again_until_it_answers(child):
+    one = child("[ $(wc -l < $0) -gt 7 ] || exit 6")
+    assert await one.process.run() == 0
+    assert one.starts == 8
+    assert {*one.said} == {"drone 0 died (exit code 6): restarting in 0 s until Redis answers"}
+
+
 async def test_a_usage_error_is_passed_on_and_nothing_is_said_twice(child):
     one = child(f"echo 'scrapy: error: no spider x\n{TIME} [a] ERROR: b\nwebcrawl: b'; exit 2")
     assert await one.process.run() == 2

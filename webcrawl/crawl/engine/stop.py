@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from webcrawl.crawl.engine._engine import is_closing
-from webcrawl.errors import FatalError, disk_message, is_disk_full
+from webcrawl.errors import FatalError, UnreachableError, disk_message, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ class CrawlStop:
 
 def _cause_and_sentence(error: Exception, jobdir: Path) -> tuple[str, str]:
     """Return the finish reason for *error* and a sentence for the user; *jobdir* is named in it."""
+    if isinstance(error, UnreachableError):
+        return "unreachable", str(error)
     if isinstance(error, FatalError):
         return "unusable_settings", str(error)
     if isinstance(error, CorruptRecordError):

@@ -36,6 +36,7 @@ _ENDS = {
     "memusage_exceeded": "stopped: MEMUSAGE_LIMIT_MB was reached",
     HAS_FEW_HOSTS: "stopped: fewer hosts are left than CLOSESPIDER_FEW_HOSTS or min_hosts",
     "no_answer": "stopped: no host has ever answered; check the network and DNS_SERVERS",
+    "unreachable": "not started: Redis does not answer",
     "start_error": "the spider's start() raised an exception; the log has the traceback",
 }
 _PARTIAL = (

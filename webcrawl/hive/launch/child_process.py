@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 PERMANENT_ERRORS = frozenset({2, 3, 4})
 # Exit codes that end one process but not its hive: it finished, or no host has ever answered.
 _ENDING_CODES = frozenset({0, 5})
+# Exit code of a drone that could not reach Redis at its first start. It is restarted without limit,
+# each time after so many times the first wait.
+_UNREACHABLE_CODE = 6
+_UNREACHABLE_WAITS = 10
 # A process is restarted at most this many times within this time, each time after a longer wait.
 _MAX_RESTARTS = 5
 _RESTART_WINDOW_SECS = 600.0
@@ -108,7 +112,8 @@ class ChildProcess:
 
             if not why:
                 why = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
-            if not self._may_restart():
+            is_away = code == _UNREACHABLE_CODE
+            if not (is_away or self._may_restart()):
                 self.state = "given up"
                 self.say(
                     f"{self.name} died again ({why}) and will not be restarted; see {self.log}"
@@ -116,11 +121,12 @@ class ChildProcess:
                 return 1
 
             secs = self.first_wait * 2 ** (len(self._restarts) - 1)
+            restart = f"(restart {len(self._restarts)} of {_MAX_RESTARTS})"
+            if is_away:
+                secs = self.first_wait * _UNREACHABLE_WAITS
+                restart = "until Redis answers"
             self.state = f"died ({why})"
-            self.say(
-                f"{self.name} died ({why}): restarting in {secs:.0f} s "
-                f"(restart {len(self._restarts)} of {_MAX_RESTARTS})"
-            )
+            self.say(f"{self.name} died ({why}): restarting in {secs:.0f} s {restart}")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_stopping.wait(), secs)
         self.state = "ended"

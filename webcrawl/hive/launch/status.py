@@ -11,13 +11,16 @@ from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import elapsed, per_second, short
 from webcrawl.doctor.states import CrawlState
 from webcrawl.errors import FatalError
+from webcrawl.hive.launch.crawl_stats import stats_of
+from webcrawl.hive.launch.supervisor import held_locks
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient
 from webcrawl.hive.membership.membership import Membership
-from webcrawl.hive.membership.report import DroneFigures
+from webcrawl.hive.membership.report import DRONES, DroneFigures, drone_name
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from webcrawl.hive.membership.keys import Keys
     from webcrawl.hive.membership.membership import Beat
@@ -154,6 +157,14 @@ async def look(client: RedisClient, keys: Keys) -> HiveStatus:
     if not beat.state.born:
         raise FatalError(f"There is no hive {keys.name} in this Redis.")
     return status_of(beat)
+
+
+def local_status(jobdir: Path) -> HiveStatus:
+    """Return the status of the drones that run in *jobdir*, from their files. Redis is away."""
+    running = [path for path in (jobdir, *jobdir.glob(f"{DRONES}/*/")) if held_locks(path, "LOCK")]
+    notes = {path: str(stats_of(path).get("pauses/now", "")) for path in running}
+    drones = [DroneStatus(drone_name(path) or path.name, note=notes[path]) for path in running]
+    return HiveStatus(0, 0, 0, drones, "Redis does not answer")
 
 
 async def stop_and_wait(

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
@@ -34,6 +35,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     ConnectionError,  # noqa: A004 - redis-py's own
+    NoPermissionError,
     RedisClusterException,
     RedisError,
 )
@@ -41,7 +43,7 @@ from redis.exceptions import (
 from webcrawl.clock import now
 from webcrawl.configuration.secrets import masked_error
 from webcrawl.configuration.values import whole
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, UnreachableError
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -95,8 +97,6 @@ async def check(client: RedisClient) -> None:
         answer = await client.execute_command("INFO", "server")
         version = str(answer["redis_version"])
         await client.execute_command("TIME")
-    except AuthenticationError as error:
-        raise FatalError(f"Redis refuses the password in REDIS_URL: {error}.") from error
     except (TypeError, *UNREACHABLE) as error:
         raise no_answer(error) from error
     if tuple(map(int, version.split(".")[:2])) < _MIN_VERSION:
@@ -133,11 +133,39 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+class UnknownHostError(FatalError):
+    """A FatalError caused by a host name in REDIS_URL that does not exist, at least for now."""
+
+
 def no_answer(error: Exception) -> FatalError:
-    """Return a FatalError which says that Redis does not answer, from *error* (UNREACHABLE)."""
-    return FatalError(
-        f"Redis at REDIS_URL does not answer ({reason_of(error)}): start it, or correct the URL."
+    """Return the error to raise if Redis cannot be used because of *error*, one of UNREACHABLE.
+
+    Only an UnreachableError or UnknownHostError may go away by itself.
+    """
+    reason = reason_of(error)
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    if any(isinstance(cause, AuthenticationError | NoPermissionError) for cause in causes):
+        return FatalError(f"Redis refuses the user or password in REDIS_URL: {reason}.")
+    if "WRONGTYPE" in reason:
+        return FatalError(f"{trouble_of(error)}.")
+    is_unknown = any(getattr(cause, "errno", 0) == socket.EAI_NONAME for cause in causes)
+    error_class = UnknownHostError if is_unknown else UnreachableError
+    return error_class(
+        f"Redis at REDIS_URL does not answer ({reason}): start it, or correct the URL."
     )
+
+
+def trouble_of(error: Exception) -> str:
+    """Say why Redis cannot be used, as a clause, from *error*, one of UNREACHABLE."""
+    reason = reason_of(error)
+    if "WRONGTYPE" in reason:
+        return (
+            f"A Redis key of the hive has a value of another type ({reason}): delete the one whose "
+            "type is not as in docs/reference/formats.md"
+        )
+    return f"Redis cannot be reached: {reason}"
 
 
 async def servers(client: Any) -> str:

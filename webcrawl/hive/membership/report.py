@@ -80,6 +80,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     leases: dict[Count, Count] = {}
     #: Whether no shard has work left, all messages are sent and all seeds are read.
     idle: bool = False
+    #: Whether it waits for HIVE_STORE and takes no shards yet.
+    waits: bool = False
     #: Number of batches sent and received.
     activity: Count = 0
     #: By adopted shard, the stream ID up to which it has read its stream.

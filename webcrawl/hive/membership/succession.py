@@ -30,6 +30,11 @@ def last_drone(job: Path) -> str:
     return drone if directory_id == _directory_id(job) and boot_id() else ""
 
 
+def had_drone(job: Path) -> bool:
+    """Return whether a drone has ever joined its hive from the job directory *job*."""
+    return (job / _FILE).exists()
+
+
 def record_drone(job: Path, drone: str) -> None:
     """Record *drone*, a name without spaces, as the last drone in *job*. Raises OSError."""
     write_atomic(job / _FILE, f"{_directory_id(job)} {drone}".encode())

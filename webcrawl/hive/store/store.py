@@ -37,7 +37,7 @@ from xxhash import xxh3_64_hexdigest
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import UndecodableError, converter, json_decoder
-from webcrawl.errors import ObjectStoreError
+from webcrawl.errors import ObjectStoreError, StoreAwayError
 from webcrawl.hive.store.checkpoint_files import (
     FORMAT,
     LocalRecord,
@@ -340,7 +340,7 @@ class CheckpointStore:
         heartbeats would be written where no drone reads them.
         """
         if self._read_facts() is None:
-            raise ObjectStoreError(
+            raise StoreAwayError(
                 f"HIVE_STORE {self._objects.name} has no {_HIVE}: it is not mounted, or was emptied"
             )
 
