@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import struct
 import subprocess
 import sys
 import zipfile
@@ -253,6 +254,16 @@ def test_wacz_has_the_hashes_of_its_files_and_the_titles_of_its_pages(crawled):
     }.items():
         assert titles[path] == title
     assert not {"/none", "/image", "/moved", "/robots.txt"} & titles.keys()
+
+
+def test_replaywebpage_finds_the_files_of_a_package(crawled):
+    """It expects an extra field in both headers of an entry, or in neither."""
+    directory, _ = crawled
+    with zipfile.ZipFile(directory / "crawl.wacz") as archive, archive.fp as file:
+        for entry in archive.infolist():
+            file.seek(entry.header_offset)
+            (size,) = struct.unpack("<H", file.read(30)[28:])
+            assert bool(size) == bool(entry.extra), entry.filename
 
 
 def test_index_is_that_of_cdxj_indexer(crawled):

@@ -28,6 +28,9 @@ _BLOCK_LINES = 1024  # as in wacz
 _READ_BYTES = 1 << 20
 _GZIP_FORMAT = 31
 _LEVEL = 2
+# An extra field of no bytes, as in JAR files. Without it, only the local header of an entry has an
+# extra field, for its size. ReplayWeb.page does not expect that, and cannot open the package.
+_NO_FIELDS = b"\xfe\xca\0\0"
 _PAGES_HEADER = {"format": "json-pages-1.0", "id": "pages", "title": "All pages"}
 
 
@@ -103,6 +106,7 @@ class _Package:
         info = zipfile.ZipInfo(path, self._at.timetuple()[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
+        info.extra = _NO_FIELDS
         with self._archive.open(info, "w", force_zip64=True) as file:
             entry = _PackageFile(file)
             yield entry
