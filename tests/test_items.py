@@ -66,6 +66,8 @@ def test_the_feed_of_links_has_a_row_for_each_link(tmp_path):
     links = [
         Link("http://a.test/1", 'a, "b"\n\udcff'),
         Link("http://a.test/2", "", "next", "nofollow"),
+        *(Link("http://a.test/3", f"{sign}1", "a", sign) for sign in ("=", "+", "-", "@", "\t")),
+        Link("http://a.test/4", "1 = 1 - 0", "a", "a-b"),
     ]
     first, second = page(links=links), page(links=[Link("http://b.test/")])
     path = tmp_path / "links.csv"

@@ -10,6 +10,8 @@ from scrapy.exporters import CsvItemExporter
 
 from webcrawl.items import Page
 
+# What formulas begin with in spreadsheets (OWASP, "CSV Injection").
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 COLUMNS = ("source", "target", "kind", "text", "rel")
 
 
@@ -33,6 +35,12 @@ class LinksExporter(CsvItemExporter):
         if isinstance(item, Page):
             rows = io.StringIO(newline="")
             csv.writer(rows).writerows(
-                [item.url, link.url, link.kind, link.text, link.rel] for link in item.links
+                [item.url, link.url, link.kind, _safe(link.text), _safe(link.rel)]
+                for link in item.links
             )
             self.stream.write(rows.getvalue())
+
+
+def _safe(text: str) -> str:
+    """Return *text*, with a quote before it if a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text

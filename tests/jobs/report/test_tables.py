@@ -12,6 +12,7 @@ from crawling import is_robots, printed, refusal, simulated, url_of_hit
 from disk import full_disk
 from reading_report import line, tables_of, write_log
 from scrapy.settings import Settings
+from warc_checks import records
 
 from webcrawl.commands.report import _run
 from webcrawl.errors import FatalError
@@ -81,6 +82,16 @@ def test_tables_and_crawl_log_agree_with_the_servers_record(tmp_path):
     urls = {one["url"] for one in lines}
     vias = {one["via"] for one in lines if not one["via"].endswith("/robots.txt")}
     assert vias <= urls | {"-"}
+    stored = [one for path in (web.job / "warc").glob("*.gz") for one in records(path)]
+    digests = {
+        one.headers["WARC-Target-URI"]: one.headers["WARC-Payload-Digest"]
+        for one in stored
+        if one.kind in {"response", "revisit"}
+        and one.headers["WARC-Target-URI"] in urls
+        and re.search(r" 2\d\d ", one.status_line)
+    }
+    assert "revisit" in {one.kind for one in stored}
+    assert {one["url"]: one["digest"] for one in lines if one["digest"] != "-"} == digests
     # As the reader of the UK Web Archive divides a line.
     assert {len(re.split(" +", one, maxsplit=11)) for one in text.splitlines()} == {12}
 
@@ -100,8 +111,8 @@ def test_tables_and_crawl_log_agree_with_the_servers_record(tmp_path):
             "200 5 E http://a%20b/ no-type 20270115080000250+100 - - 3t",
         ),
         (
-            {"kind": "redirect", "depth": 4, "content": "0f" * 8, "truncated": "length"},
-            "200 5 3+R - text/html 20270115080000250+100 xxh3:0f0f0f0f0f0f0f0f - lenTrunc",
+            {"kind": "redirect", "depth": 4, "truncated": "length"},
+            "200 5 3+R - text/html 20270115080000250+100 - - lenTrunc",
         ),
         (
             {"outcome": "robots_denied", "status": 0, "sent": 0.0, "depth": 1},
@@ -116,7 +127,7 @@ def test_tables_and_crawl_log_agree_with_the_servers_record(tmp_path):
 def test_lines_have_the_columns_of_heritrix(facts, columns):
     facts = {"status": 200, "sent": 1_800_000_000.25, "took": 0.1, "bytes": 5, **facts}
     one = line("http://h/", facts.pop("outcome", "http_200"), 1_800_000_001.5, **facts)
-    match = HERITRIX.fullmatch(log_line(one, 7).rstrip("\n"))
+    match = HERITRIX.fullmatch(log_line(one, 7, "-").rstrip("\n"))
     at, code, size, url, *rest = match.group(
         "at",
         "code",
@@ -143,6 +154,16 @@ def test_logs_of_a_hive_are_merged_by_time(tmp_path):
     assert re.findall(r"http://(\d).*#00(\d)", text) == [
         (str(at), str(1 - at % 2)) for at in range(1, 9)
     ]
+
+
+@pytest.mark.parametrize("damage", ["no table", "torn"])
+def test_without_a_table_of_payloads_there_are_no_digests(tmp_path, damage):
+    write_log(tmp_path / "job", [line("http://a.test/", "http_200", 9.0, sent=8.0)])
+    if damage == "torn":
+        (tmp_path / "job/warc").mkdir()
+        (tmp_path / "job/warc/payloads.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    printed("report", tmp_path / "job", "--csv", tmp_path / "tables")
+    assert " - - -\n" in (tmp_path / "tables/crawl.log").read_text()
 
 
 def test_a_directory_is_replaced_whole_or_not_at_all(tmp_path):

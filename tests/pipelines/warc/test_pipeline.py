@@ -347,6 +347,7 @@ async def test_main_text_is_stored_in_the_records_of_wet_files(jobdir):
     assert converted.body.decode().strip() == text.strip()
     assert converted.headers["Content-Type"] == "text/plain"
     assert converted.headers["WARC-Identified-Content-Language"] == "en"
+    assert converted.headers["WARC-Identified-Payload-Type"] == "text/plain"
     assert converted.headers["WARC-Refers-To"] == response.headers["WARC-Record-ID"]
     assert converted.headers["WARC-Target-URI"] == pages[0].url
     with path.open("rb") as file:

@@ -58,8 +58,11 @@ def status_code(status: int, outcome: str) -> int:
     return status or next(codes, _UNEXPECTED)
 
 
-def log_line(line: OutcomeLine, process: int) -> str:
-    """Return *line* of the process with the number *process*, with a line feed. Takes 10 us."""
+def log_line(line: OutcomeLine, process: int, digest: str) -> str:
+    """Return *line* of the process with the number *process*, with a line feed. Takes 10 us.
+
+    *digest* is that of its document, or "-".
+    """
     hops = line.depth or bool(line.via)
     letter = _HOPS.get(line.kind, "L")
     sent = datetime.fromtimestamp(line.sent, UTC)
@@ -83,7 +86,7 @@ def log_line(line: OutcomeLine, process: int) -> str:
         f"{sent:%Y%m%d%H%M%S}{sent.microsecond // 1000:03}+{line.took * 1000:.0f}"
         if line.sent
         else "-",
-        f"xxh3:{line.content}" if line.content else "-",
+        digest,
         "-",
         _word(",".join(filter(None, annotations))),
     )

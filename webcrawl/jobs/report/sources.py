@@ -32,6 +32,7 @@ from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline, decoded
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.net.outcomes import is_document
+from webcrawl.pipelines.warc.payloads import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,11 +170,12 @@ class CrawlReader:
 
     def outcome_lines(
         self, on_progress: Callable[[int], object]
-    ) -> Iterator[tuple[OutcomeLine, int]]:
-        """Yield the lines that have been read so far again, and the number of their process.
+    ) -> Iterator[tuple[OutcomeLine, int, str]]:
+        """Yield the lines that have been read so far again.
 
-        They are in the order of time. Lines that cannot be read are left out. *on_progress* is
-        called with the number of lines.
+        With each come the number of its process and the digest of its document, as in WARC files,
+        or "-". They are in the order of time. Lines that cannot be read are left out. *on_progress*
+        is called with the number of lines.
         """
 
         def lines_of(jobdir: Path) -> Iterator[OutcomeLine]:
@@ -182,10 +184,12 @@ class CrawlReader:
             ):
                 yield from chain.from_iterable(decoded(data))
 
+        for jobdir in self.jobdirs:
+            self._file.add_digests(jobdir.absolute() / "warc" / FILE)
         logs = [zip(lines_of(job), repeat(number)) for number, job in enumerate(self.jobdirs)]
-        for count, line in enumerate(merge(*logs, key=lambda pair: pair[0].at), start=1):
+        for count, pair in enumerate(merge(*logs, key=lambda pair: pair[0].at), start=1):
             on_progress(count)
-            yield line
+            yield *pair, self._file.digest(pair[0].url, pair[0].sent)
 
     def _new_lines(self) -> Iterator[bytes]:
         """Yield the lines added to the logs since the last call, in large chunks."""

@@ -177,7 +177,9 @@ def check_directory(directory: Path) -> None:
         raise FatalError(f"{directory} contains other files. Name a new or empty directory.")
 
 
-def write_tables(directory: Path, crawl: Crawl, lines: Iterable[tuple[OutcomeLine, int]]) -> None:
+def write_tables(
+    directory: Path, crawl: Crawl, lines: Iterable[tuple[OutcomeLine, int, str]]
+) -> None:
     """Write all tables as CSV files, and *lines* as ``crawl.log``, to *directory*.
 
     The directory is replaced when all files are complete. Raises OSError and sqlite3.Error: then

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.outcome_log import DENIED, is_given_up
 from webcrawl.jobs.report.heritrix_log import status_code
 from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import WALLS
+from webcrawl.pipelines.warc.messages import labelled_digest
+from webcrawl.pipelines.warc.payloads import DIGESTS
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
 
@@ -36,7 +40,11 @@ CREATE TABLE seeds (
     url TEXT PRIMARY KEY, is_seed INT, status INT, outcome TEXT, redirect TEXT) WITHOUT ROWID;
 CREATE TABLE dead_links (
     page TEXT PRIMARY KEY, links INT, example TEXT, outcome TEXT) WITHOUT ROWID;
+CREATE TABLE digests (at REAL, url TEXT, digest TEXT);
+CREATE INDEX dates ON digests (at);
 """
+_ADD_DIGEST = "INSERT INTO digests VALUES (?, ?, ?)"
+_DIGEST = "SELECT digest FROM digests WHERE at = ? AND url = ?"
 _INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_UP = """
 INSERT INTO hosts
@@ -110,6 +118,20 @@ class TotalsFile:
         ]
         self._database.executemany(_INSERT, rows)
         self._database.executescript(_ADD_UP)
+
+    def add_digests(self, payloads: Path) -> None:
+        """Add the digests in the table *payloads* of a WARC writer, if it can be read."""
+        try:
+            with closing(sqlite3.connect(f"{payloads.as_uri()}?mode=ro", uri=True)) as table:
+                self._database.executemany(_ADD_DIGEST, table.execute(DIGESTS))
+        except sqlite3.Error as error:
+            if error.sqlite_errorname == "SQLITE_FULL":
+                raise
+
+    def digest(self, url: str, at: float) -> str:
+        """Return the SHA-1 of the document of *url* that was fetched at *at*; "-" if unknown."""
+        row = self._database.execute(_DIGEST, (at, url)).fetchone()
+        return labelled_digest(bytes.fromhex(row[0])) if row else "-"
 
     def select(self, query: str) -> sqlite3.Cursor:
         """Return the rows of the SQL *query*. Reading a million hosts takes a few seconds.

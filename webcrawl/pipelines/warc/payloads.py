@@ -50,7 +50,9 @@ _CACHE_KIB = 8192  # the inner pages of 20 million rows
 _FIND = "SELECT url, at, path, offset, length FROM captures WHERE key = ? AND rest = ?"
 # Only crawls with a 304 need this index.
 _INDEX_DATES = "CREATE INDEX IF NOT EXISTS dates ON payloads (at)"
-DIGEST = "SELECT format('%016X', key) || hex(rest) FROM payloads WHERE at = ? AND url = ?"
+#: Selects time, URL and hexadecimal SHA-1 of all documents.
+DIGESTS = "SELECT at, url, substr(printf('%016X', key) || hex(rest), -40) FROM payloads"
+_FIND_DIGEST = f"{DIGESTS} WHERE at = ? AND url = ?"
 #: Deletes the rows of some URLs; the SQL function ``covers`` says which.
 FORGET_PAYLOADS = "DELETE FROM payloads WHERE covers(url)"
 ADD = "INSERT INTO captures VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -86,7 +88,6 @@ _MAKE_ROOM = (
     "DELETE FROM payloads WHERE key ="
     " (SELECT key FROM payloads WHERE key > ? ORDER BY key LIMIT 1) RETURNING length(url)"
 )  # fmt: skip
-SHA1_BYTES = 20
 _ROW_BYTES = 32  # the minimum size of a row, without its URL
 # This many rows are added together, in a third of the time of adding them one by one.
 _BATCH_ROWS = 1000
@@ -156,10 +157,10 @@ class StoredPayloads:
         """
         for sha1, copy in self._added.items():
             if copy[:2] == (url, at):
-                return sha1[-SHA1_BYTES:]
+                return sha1[-20:]
         self._run_query(lambda table: table.execute(_INDEX_DATES))
-        row = self._run_query(lambda table: table.execute(DIGEST, (at, url)).fetchone())
-        return b"" if row is None else bytes.fromhex(row[0])[-SHA1_BYTES:]
+        row = self._run_query(lambda table: table.execute(_FIND_DIGEST, (at, url)).fetchone())
+        return b"" if row is None else bytes.fromhex(row[2])
 
     def add(self, sha1: bytes, first: FirstCopy) -> None:
         """Record that the payload with the digest *sha1* is stored before the next ``commit``.

@@ -159,13 +159,16 @@ def page_records(
     fields = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
     if warcinfo_id:
         fields += f"WARC-Warcinfo-ID: {warcinfo_id}\r\n"
-    fields += f"WARC-Refers-To: {document_id}\r\n"
+    # Without this field, datatrove guesses the type, and takes text with code for a program.
+    fields += f"WARC-Refers-To: {document_id}\r\nWARC-Identified-Payload-Type: "
     # A document that was not processed has no DOM of its own.
     if page.rendered and not (first is not None and why):
         body, charset = page.shown
         media_type = f"text/html; charset={charset}"
-        conversions.append(_record("conversion", new_record_id(), fields, media_type, body))
+        identified = f"{fields}text/html\r\n"
+        conversions.append(_record("conversion", new_record_id(), identified, media_type, body))
     if text is not None:
+        fields += "text/plain\r\n"
         if text.language:
             fields += f"WARC-Identified-Content-Language: {text.language}\r\n"
         body = text.text.encode("utf-8", "replace")
