@@ -12,8 +12,6 @@ from redis_proxy import Cut
 from webcrawl.crawl.shard.shards import Shards
 from webcrawl.hive.membership.keys import Keys
 
-from webcrawl.hive.membership.keys import Keys
-
 
 def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was_emptied(tmp_path):
     values = {"hosts": 15, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
