@@ -134,7 +134,6 @@ class Drone:
 
         is_known = bool(shard_directories) or had_drone(job.path)
         state, owners = await self._reach("hive_redis", self._enter_redis, waits=is_known)
-        self._check_setting("HIVE_SHARDS", state.shards, settings.shards)
         self._known_born = state.born
         self._followed_checkpoint = state.checkpoint
         hive.keeper.start()
@@ -160,8 +159,17 @@ class Drone:
             partial(asyncio.to_thread, enter_store),
             waits=is_known or bool(owners),
         )
-        self._check_setting("HIVE_SHARDS", facts.shards, settings.shards)
-        self._check_setting("POLITENESS_KEY", facts.politeness_key, politeness_key)
+        for name, saved, current in (
+            ("HIVE_SHARDS", facts.shards, settings.shards),
+            ("HIVE_SHARDS", state.shards, settings.shards),
+            ("POLITENESS_KEY", facts.politeness_key, politeness_key),
+        ):
+            if saved != current:
+                raise FatalError(
+                    f"The hive {settings.name} was started with {name} {saved}, not {current}: "
+                    "keep the old value, or choose another HIVE and HIVE_STORE."
+                )
+
         self._holding.is_redis_complete = facts.born == self._known_born
         use_list(SuffixList(suffixes))
         job.use_hash_seed(facts.seed)
@@ -200,21 +208,12 @@ class Drone:
                     logger.warning("Waiting to join the hive: %s", error)
                 await back_off.wait()
             else:
-                if pauses.lift(name):
-                    logger.info("Joining the hive, as what it waited for is back")
+                pauses.lift(name)
                 return result
 
     @property
     def _waits_for_store(self) -> bool:
         return _STORE_PAUSE in self.process.pauses.names
-
-    def _check_setting(self, name: str, saved: object, current: object) -> None:
-        """Raise FatalError unless *current*, the value of the setting *name*, is as the hive's."""
-        if saved != current:
-            raise FatalError(
-                f"The hive {self._hive.settings.name} was started with {name} {saved}, not "
-                f"{current}: keep the old value, or choose another HIVE and HIVE_STORE."
-            )
 
     def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run *coroutine* as a task next to the crawl. If it fails, the crawl ends."""

@@ -161,9 +161,11 @@ async def look(client: RedisClient, keys: Keys) -> HiveStatus:
 
 def local_status(jobdir: Path) -> HiveStatus:
     """Return the status of the drones that run in *jobdir*, from their files. Redis is away."""
-    running = [path for path in (jobdir, *jobdir.glob(f"{DRONES}/*/")) if held_locks(path, "LOCK")]
-    notes = {path: str(stats_of(path).get("pauses/now", "")) for path in running}
-    drones = [DroneStatus(drone_name(path) or path.name, note=notes[path]) for path in running]
+    drones = [
+        DroneStatus(drone_name(path) or path.name, note=str(stats_of(path).get("pauses/now", "")))
+        for path in (jobdir, *jobdir.glob(f"{DRONES}/*/"))
+        if held_locks(path, "LOCK")
+    ]
     return HiveStatus(0, 0, 0, drones, "Redis does not answer")
 
 
