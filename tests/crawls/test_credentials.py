@@ -93,12 +93,14 @@ def write_tables(directory, **more):
 def command(web, directory, *urls, **settings):
     seeds = directory / "seeds.txt"
     seeds.write_text("".join(f"{url}/\n" for url in urls))
-    policies = {"HOSTS_POLICY_FILE": directory / "hosts.toml"}
+    # With a back-off of an hour for any host, no crawl would end in time.
+    policies = {"HOSTS_POLICY_FILE": directory / "hosts.toml", "POLITENESS_BACKOFF_SECS": 3600}
     return crawl_command(web, seeds, directory / "job", **policies, **settings)
 
 
 async def run(line):
-    done = await asyncio.to_thread(warm.run, line, stderr=subprocess.STDOUT, env=os.environ)
+    options = {"stderr": subprocess.STDOUT, "env": os.environ, "timeout": 120}
+    done = await asyncio.to_thread(warm.run, line, **options)
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -136,7 +138,6 @@ async def test_credentials_wait_for_verified_servers_and_for_the_table(web, tmp_
         )
         stats = stats_of(tmp_path / "job")
         assert stats["frontier/parked/unverified"] == len(parked)
-        assert "backoff" not in " ".join(stats)
         assert f"hosts.toml: {WAIT}: header fields, cookies" in said
         assert "6 URLs held back by unverified servers (verify and proxy_verify in" in said
         for url in parked:
