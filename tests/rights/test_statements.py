@@ -45,6 +45,10 @@ HEADS = table("""
     <noscript><meta name="robots" content="noai"></noscript> | meta robots: noai
     <meta name=x content='a"<p>'><base href="<p>"><meta name="me" content="noai">
     | meta robots: noai
+    <link rel=icon href="data:,<svg><text>x</text></svg>"><meta name="me" content="noai">
+    | meta robots: noai
+    <!-- a -- b --><script>if (a<b) "</p>"</script ><meta name="me" content="noai">
+    | meta robots: noai
     <template><p></template><meta name="robots" content="noai"> | meta robots: noai
     <script>"<meta name=robots content=noai>"</script>      |
     <script>"<body>"</script><meta name="me" content="noai"> | meta robots: noai

@@ -40,24 +40,17 @@ MAX_STATEMENTS = 32
 MAX_TEXT_CHARS = 500
 _MAX_READ_CHARS = 4096
 _HEAD_BYTES = 1 << 16
-# The head of a page: what comes before </head>, or before the first tag that ends the head (HTML
-# Standard, "in head"). Elements whose content is text, and noscript, are read up to their ends.
-_HEAD = re.compile(
-    rb"(?:[^<]++"
-    rb"|<!--.*?(?:-->|\Z)"
-    rb"|<(script|style|title|noframes|template|noscript)\b.*?(?:</\1|\Z)"
-    rb"|<(?:html|head|base|basefont|bgsound|link|meta)(?=[\s/>])"
-    rb"(?:[^>\"']++|\"[^\"]*+\"?+|'[^']*+'?+)*+"
-    rb"|</(?!(?:head|body|html|br)\b)"
-    rb"|<(?![a-z/]))*",
-    re.DOTALL | re.IGNORECASE,
-)
-# A tag; comments are skipped, and elements whose content is text, as they may have tags in them.
+# A comment; an element whose content is text; a tag with its attributes; or the first tag that ends
+# the head (HTML Standard, "in head").
 _TAG = re.compile(
-    rb"<(?:!--.*?(?:-->|\Z)|(script|style|title|noframes|template)\b.*?(?:</\1|\Z)"
-    rb"|(meta|link)(?=[\s/>])([^>]{0,2000}))",
-    re.DOTALL | re.IGNORECASE,
+    rb"<(?:!--[^-]*+(?:-(?!->)[^-]*+)*+"
+    rb"|(script|style|title|noframes|template|noscript)\b[^<]*+(?:<(?!/\1)[^<]*+)*+"
+    rb"|(meta|link|base|basefont|bgsound|html|head)(?=[\s/>])"
+    rb"((?:[^>\"']++|\"[^\"]*+\"?+|'[^']*+'?+)*+)"
+    rb"|(/(?:head|body|html|br)\b|[a-z]))",
+    re.IGNORECASE,
 )
+_MAX_ATTRIBUTES = 2000
 _STATES = re.compile(rb"name|license", re.IGNORECASE)
 _RSL_LIST = re.compile(rb"<(?:\w{1,20}:)?(permits|prohibits)\s([^<>]{0,400})>([^<]{0,500})<")
 _HEADERS = {b"content-usage": USAGE, b"content-signal": SIGNAL}
@@ -135,10 +128,7 @@ def page_statements(
     ]
     if content_type in HTML_TYPES:
         # Without zeros, ASCII text in UTF-16 is ASCII.
-        head = next(_HEAD.finditer(body[:_HEAD_BYTES].replace(b"\0", b"")))[0]
-        found += _in_head(head, tokens)
-        if b"application/rsl+xml" in head:
-            found += _in_licence(head)
+        found += _in_head(body[:_HEAD_BYTES].replace(b"\0", b""), tokens)
     statements = [stated(*each, at, purpose) for each in found if each[2].strip()]
     return sorted(statements, key=lambda each: each.verdict != REFUSE)[:MAX_STATEMENTS]
 
@@ -162,15 +152,21 @@ def _in_header(
         yield "header", LICENSE, text
 
 
-def _in_head(head: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """Yield place, source and text of each statement in the elements of *head*."""
-    for tag in _TAG.finditer(head):
-        element = (tag[2] or b"").lower()
-        if not _STATES.search(tag[3] or b""):
+def _in_head(page: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield place, source and text of each statement in the head of *page*."""
+    for tag in _TAG.finditer(page):
+        text_element, element, attributes_text, end = tag.groups(b"")
+        if end:
+            return
+        if text_element.lower() == b"noscript":
+            yield from _in_head(tag[0][1:], tokens)
+        elif text_element and b"application/rsl+xml" in tag[0]:
+            yield from _in_licence(tag[0])
+        if not _STATES.search(attributes_text):
             continue  # parsing the attributes takes 2 us
-        attributes = attributes_of(tag[3])
+        attributes = attributes_of(attributes_text[:_MAX_ATTRIBUTES])
         name, content = attributes.get("name", "").strip().lower(), attributes.get("content", "")
-        if element == b"link":
+        if element.lower() == b"link":
             if "license" in attributes.get("rel", "").lower().split():
                 yield "link", LICENSE, attributes.get("href", "")
         elif name.startswith("tdm-"):
@@ -180,14 +176,14 @@ def _in_head(head: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, s
                 yield "meta", ROBOTS, directives
 
 
-def _in_licence(head: bytes) -> Iterator[tuple[str, str, str]]:
-    """Yield the usage words of all RSL licences in *head* as one statement.
+def _in_licence(script: bytes) -> Iterator[tuple[str, str, str]]:
+    """Yield the usage words of all RSL licences in *script* as one statement.
 
     A licence that permits some uses refuses the others (RSL 1.0).
     """
     words = [
         f"{word}={element.decode()}"
-        for element, attributes, listed in _RSL_LIST.findall(head)
+        for element, attributes, listed in _RSL_LIST.findall(script)
         if b"usage" in attributes
         for word in re.split(r"[\s,]+", listed.decode("latin-1").strip())
     ]

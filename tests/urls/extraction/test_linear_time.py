@@ -99,7 +99,6 @@ def url_filters(body):
 
 def statements(body):
     # Called directly, because only the first part of a page is read.
-    statements_module._HEAD.match(body)
     deque(statements_module._in_head(body, ("x",)), maxlen=0)
     deque(statements_module._in_licence(body), maxlen=0)
 
