@@ -135,6 +135,20 @@ def test_what_waiting_does_not_mend_ends_with_2_however_often_a_drone_has_starte
             (tmp_path / "job/DRONE").write_text("of another boot a-1")
 
 
+def test_a_key_of_another_type_is_named_and_the_crawl_continues_without_it(tmp_path):
+    with simulated(tmp_path, **WEB) as web, HiveCrawl(web, tmp_path) as hive:
+        (drone,) = hive.join()
+        hive.wait_for(0.2)
+        with hive.redis.client() as client, hive.loss():
+            client.delete(SHARDS)
+            client.set(SHARDS, "a string")
+            wait_until(lambda: "A Redis key of the hive has a value of another type" in drone.said)
+            client.delete(SHARDS)
+            hive.end()
+        assert "Redis cannot be reached" not in drone.said
+        hive.judge(reads_warc=False)
+
+
 def test_redis_that_loads_its_data_is_temporary(tmp_path):
     slow = RedisServer(tmp_path / "redis", appendonly=True, more=["--key-load-delay", "20000"])
     with RedisServer(tmp_path / "redis", appendonly=True) as server, server.client() as client:

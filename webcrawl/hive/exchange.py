@@ -17,7 +17,7 @@ from webcrawl.crawl.job.state_directory import shard_name, shard_names, shard_pa
 from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.bus.inbox import Inbox
 from webcrawl.hive.bus.outbox import Outbox
-from webcrawl.hive.membership.connection import UNREACHABLE
+from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
 from webcrawl.hive.membership.membership import Owner
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.wording import counted
@@ -136,8 +136,7 @@ class ShardExchange:
             if isinstance(outcome, UNREACHABLE):
                 del leases[number]
                 self._retry_at[number] = now() + self._lease_secs
-                reason = str(outcome) or type(outcome).__name__
-                logger.warning("Shard %d cannot be fetched yet: %s", number, reason)
+                logger.warning("Shard %d cannot be fetched yet: %s", number, reason_of(outcome))
             elif isinstance(outcome, BaseException):
                 raise outcome
             elif not self._process.stop.is_ending:
