@@ -8,10 +8,11 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 from itertools import pairwise
+from urllib.parse import urlsplit
 
 import pytest
 import warm
-from crawling import access_log, is_robots, simulated, url_of_hit, wait_until
+from crawling import ROOT, access_log, is_robots, simulated, stats_of, url_of_hit, wait_until
 from faulty_crawl import Fault
 from local_hive import Hive
 from monitored import Monitor
@@ -22,6 +23,7 @@ from text_tables import cases
 from virtual_crawl import VirtualCrawl
 from web_truth import allowed_urls, fetchable_urls
 
+from webcrawl.frontier import SUBRESOURCE
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import outcome_lines
 
@@ -45,16 +47,19 @@ class Truth:
 
     def __init__(self, job, hits):
         self.hits = hits
-        self.lines = lines = [line for jobdir in jobdirs_of(job) for line in outcome_lines(jobdir)]
+        lines = [line for jobdir in jobdirs_of(job) for line in outcome_lines(jobdir)]
+        self.decoded = sum((line.decoded or line.bytes) - line.bytes for line in lines)
+        # Parts of rendered pages are no URLs of the crawl, but their bytes count.
+        self.lines = lines = [line for line in lines if line.kind != SUBRESOURCE]
         # A URL whose end a kill has hidden ends once more.
         self.ends = {line.url: line for line in lines if not line.visit}
         self.visits = [line for line in lines if line.visit]
-        self.decoded = sum((line.decoded or line.bytes) - line.bytes for line in lines)
-        self.origins = {hit.origin for hit in hits if is_robots(hit)}
+        self.hosts = {hit.host for hit in hits}
         pages = [hit for hit in hits if not is_robots(hit)]
         self.bytes = sum(hit.size for hit in pages)
         self.decoded += self.bytes
-        self.contacted = {hit.host for hit in pages}
+        # To the second, as the report shows them.
+        self.span = [int(min(hit.start for hit in pages)), int(max(line.at for line in lines))]
         self.answered = {url_of_hit(hit) for hit in pages if hit.status == 200}
 
     def count(self, kind, until=float("inf")):
@@ -68,6 +73,10 @@ class Truth:
         """URLs that were known *at* a time, and had not come to their end."""
         known = (self.ends.get(one.via) for one in self.ends.values() if one.at > at)
         return sum(via is None or via.at <= at for via in known)
+
+
+def of_stamp(text):
+    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
 
 
 def of_clock(text):
@@ -91,7 +100,7 @@ def summary_of(said):
 def progress_of(said):
     """Each progress line: when it was, and its numbers."""
     for found in PROGRESS.finditer(said):
-        at = datetime.strptime(found["at"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        at = of_stamp(found["at"])
         words = found.groupdict(default="0")
         values = {one: numbers(words[one])[0] for one in words if one not in ("at", "bound")}
         yield at, values, words["bound"]
@@ -126,7 +135,7 @@ def of_whole_run(said, truth):
     rows = {name: numbers(text) for name, text in summary_of(said).items()}
     rate, secs = rows["speed"]
     return {
-        "summary hosts": (rows["hosts"][0], len(truth.origins)),
+        "summary hosts": (rows["hosts"][0], len(truth.hosts)),
         "summary rate": (rate, pytest.approx(truth.count("pages") / secs, abs=0.06 + 6 / secs)),
         "summary decoded": (rows["bytes"][2], truth.decoded),
         "summary times decoded": (
@@ -153,7 +162,11 @@ def of_report(path, truth):
     return {
         "report pages": (rows["pages"][0], pages),
         "report given up": (rows["URLs given up"][0], round(100 * given_up / len(truth.ends), 1)),
-        "report hosts": (rows["hosts contacted"], [len(truth.contacted)]),
+        "report hosts": (rows["hosts contacted"], [len(truth.hosts)]),
+        "report known hosts": (known["hosts contacted"], len(truth.hosts)),
+        "report known bytes": (known["bytes received"], truth.bytes),
+        "report begin": (of_stamp(known["begin (UTC)"]), pytest.approx(truth.span[0], abs=1)),
+        "report end": (of_stamp(known["end (UTC)"]), truth.span[1]),
         "report received": (rows["received"][0], float(f"{truth.bytes / 1e6:.3g}")),
         "report duplicates": (
             rows["duplicates"][0],
@@ -179,7 +192,7 @@ def of_gauges(path, truth):
     """URLs that wait or are parked by the report's chart, at each of its times."""
     found = {}
     for stamp, waiting, parked in figure(report_of(path), "waiting").table.rows:
-        at = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        at = of_stamp(stamp)
         found[f"waiting at {stamp}"] = (waiting + parked, pytest.approx(truth.waiting(at), abs=2))
     return found
 
@@ -256,7 +269,7 @@ def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path, 
     crawl.run(1, **EVERY)
     again = Truth(crawl.job, crawl.hits())
     assert again.ends.keys() >= truth.ends.keys() >= allowed
-    assert numbers(summary_of(crawl.said)["hosts"]) == [len(again.origins)]
+    assert numbers(summary_of(crawl.said)["hosts"]) == [len(again.hosts)]
     assert wrong(of_summary(crawl.said, again) | of_report(crawl.job, again)) == {}
 
 
@@ -278,7 +291,11 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     assert 0 <= lost <= 2 * 8
     received = shown.pop("summary bytes")[0]
     assert 0.9 * truth.bytes < received <= truth.bytes
-    del shown["report received"]
+    assert shown.pop("report known bytes")[0] == received
+    del shown["report received"], shown["report hosts"]
+    # Of hosts that were only asked for robots.txt, the last before a kill are missing.
+    hosts, asked = shown.pop("report known hosts")
+    assert len({urlsplit(url).hostname for url in truth.answered}) <= hosts <= asked
     assert wrong(shown) == {}
     lines = list(progress_of(crawl.said))
     found = {}
@@ -354,3 +371,27 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
     assert truth.count("given up") - 30 <= int(given_up) <= truth.count("given up")
     ends = (truth.count("pages"), truth.count("given up"), truth.count("redirects"))
     assert (again["pages"][0], again["given up"][0], again["redirects"][0]) == ends
+
+
+def test_a_rendered_crawl_with_retries_and_duplicates_says_what_is_true(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
+    settings = {"RENDER": "all", "RENDER_ENGINE": "scripted_engine:ScriptedEngine"}
+    settings |= {"RENDER_PROCESSES": 2, "REDIRECT_MAX_TIMES": 100}
+    world = {"hosts": 16, "mean_pages": 24.0, "max_pages": 40, "duplicates": 0.2, "errors": 0.2}
+    with simulated(tmp_path, "rendered", **world) as web:
+        # Stopped once, so that the second run has some of the numbers only from the first.
+        web.crawl(CLOSESPIDER_PAGECOUNT=60, POLITENESS_MIN_DELAY=0.02, **settings)
+        first = stats_of(web.job)
+        said = web.crawl(POLITENESS_MIN_DELAY=0.02, **settings)
+        truth = Truth(web.job, access_log(web.log))
+        stats = stats_of(web.job)
+        found = of_summary(said, truth) | of_whole_run(said, truth) | of_report(web.job, truth)
+    del found["summary rate"]  # of some seconds, in whole ones
+    assert wrong(found) == {}
+    # What the metrics show is of one run.
+    assert first["fetch/bytes"] + stats["fetch/bytes"] == truth.bytes
+    assert first["contacts"] + stats["contacts"] == len(truth.hits)
+    assert stats["crawl/fetch/decoded_bytes"] == truth.decoded
+    assert sum(stats[name] for name in stats if name.startswith("crawl/retry/")) > 0
+    assert stats["crawl/content/duplicates"] > 0
+    assert stats["crawl/render/rendered"] > 0

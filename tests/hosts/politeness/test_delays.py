@@ -142,7 +142,7 @@ def test_waits_are_from_the_end_of_a_contact_to_the_beginning_of_the_next(clock,
     ):
         clock.advance(secs)
         found.append(polite.ended(outcome, took=took).wait.removeprefix("politeness/waits/"))
-    assert found == ["", "0.25/4", "4/64", "", "0.0625/2"]
+    assert found == ["hosts/contacted", "0.25/4", "4/64", "", "0.0625/2"]
     # What lies between two runs was no wait.
     clock.advance(9)
     assert polite_of().ended().wait == ""
@@ -291,6 +291,11 @@ def test_one_failure_is_enough_of_an_origin_that_never_answered(clock, polite_of
     # What answers with a failure does answer.
     polite.ended("http_503", url=closed)
     assert not polite.is_final(closed, "connect_refused")
+
+
+def test_the_first_contact_of_a_host_counts_it(polite, polite_of):
+    assert polite.ended().wait == polite.ended(host=f"www.{HOST}").wait == "hosts/contacted"
+    assert polite_of().ended().wait == polite_of().ended(host=f"www.{HOST}").wait == ""
 
 
 def test_another_host_of_a_domain_that_answers_keeps_its_tries(polite):

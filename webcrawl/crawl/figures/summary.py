@@ -138,7 +138,7 @@ def _result(figures: _CrawlStats) -> _Rows:
         ("redirects", f"{crawl.redirects:,}"),
         ("visits", _visits(with_prefix(f"{figures.prefix}visits/", stats))),
         ("requests", f"{count('contacts'):,}, including retries and robots.txt"),
-        ("hosts", f"{count('robots/origins'):,} contacted" * is_complete),
+        ("hosts", f"{count('hosts/contacted'):,} contacted" * is_complete),
         ("speed", _speed(crawl, figures.seconds) if is_complete else ""),
         *_bound(stats, figures.prefix),
         *_paused(stats, figures.prefix),

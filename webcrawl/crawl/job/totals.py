@@ -35,7 +35,7 @@ COUNTED = (
     *("seen/submitted", "seen/new", "warc/"),
     *("content/duplicates", "content/tested", "politeness/"),
     *("checkpoint/count", "scheduler/", "dupefilter/", "item_", "response_received_count"),
-    *("walls/", "visits/", "doctor/", "refused/", "render/"),
+    *("walls/", "hosts/contacted", "visits/", "doctor/", "refused/", "render/"),
 )
 #: Prefixes of the stats that the shards count.
 OF_SHARDS = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")

@@ -372,7 +372,8 @@ class Completion:
             self._note_visit(lease, visit, outcome)
 
         is_url = lease.entry.kind not in {*NO_URLS, SUBRESOURCE}
-        result = result if is_url else NOTHING
+        if not is_url:  # only its bytes count: it is a part of a page
+            result = NOTHING._replace(received=result.received)
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
 

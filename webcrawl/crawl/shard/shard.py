@@ -466,7 +466,6 @@ class Shard:
             **(self.hints.stats() if self.hints else {}),
             "seen/waiting": self.eliminator.waiting,
             "links/submitted": self.intake.submitted,
-            "robots/origins": self.hosts.robots.settled,
             **{f"urls/refused/{name}": count for name, count in self.intake.refused.items()},
         }
 

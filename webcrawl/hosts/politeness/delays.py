@@ -124,8 +124,8 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     - *secs* is the rest from now.
     - *min_rest* is the shortest rest after the *next* contact, used if the process dies during it.
     - *origin* is the rest of the origin if it backs off alone, else 0.0.
-    - *wait* is the name of the stat that counts how long the host had waited for this contact, ""
-      if this was its first contact in this run.
+    - *wait* is the name of the stat that counts how long the host had waited for this contact, or,
+      if it was the host's first contact, that counts hosts; "" for the first one in this run.
     - *is_alone* means that only the origin has failed: its host rests as if that had taken no time.
     - *for_all_parts* means that *secs* applies to all parts of the host, unlike a pause between
       contacts.
@@ -208,8 +208,8 @@ class Politeness:
         host asks for, 0.0 if it does not.
         """
         record = self.records.get(key)
-        stat = self._record_times(record, took)
         host, origin = self._host_and_origin(record, url)
+        stat = self._record_times(record, host, took)
         had_failed = origin.failures or origin.ready_at
         has_answered = _is_answer(outcome)
         rule = self.retries.rule(outcome)
@@ -285,8 +285,10 @@ class Politeness:
         """
         return self.policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
-    def _record_times(self, record: HostRecord, took: float) -> str:
+    def _record_times(self, record: HostRecord, host: HostRecord, took: float) -> str:
         """Record the contact that has just ended; return the stat that counts the wait before it.
+
+        If it was the first one of *host*, the result is the stat that counts hosts.
 
         The name of the stat contains the previous contact's length in seconds, rounded down to a
         power of four, and the wait, rounded down to a power of two. It is "" for the first contact
@@ -296,7 +298,11 @@ class Politeness:
         self._began = self._began or now - took
         waited, previous_took = now - took - record.ended_at, record.lasted
         is_known = waited >= 0 and record.ended_at >= self._began
+        is_new = not host.ended_at
+        host.ended_at = now
         record.ended_at, record.lasted = now, took
+        if is_new:
+            return "hosts/contacted"
         if not is_known:
             return ""
 

@@ -105,8 +105,6 @@ class RobotsSearch:
     clock: TimeSource
     owner_allows: Callable[[str], bool] = lambda _: False
     path: str = "/robots.txt"
-    #: Number of origins whose robots.txt is known, or known to be unavailable.
-    settled: int = dataclasses.field(default=0, init=False)
     _searches: dict[str, _Search] = dataclasses.field(default_factory=dict, init=False)
     _reasons: OrderedDict[str, str] = dataclasses.field(default_factory=OrderedDict, init=False)
     # When robots.txt was last requested from an origin, by *clock*.
@@ -220,7 +218,6 @@ class RobotsSearch:
 
         # The search is over.
         del self._searches[origin]
-        self.settled += self.robots.facts(origin) is None
         if response is not None:
             self.robots.put(origin, response.status, body)
             self._reasons.pop(origin, None)

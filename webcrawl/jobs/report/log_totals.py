@@ -99,6 +99,7 @@ class LogTotals:
     timeline: sums over time.
     examples: the last URL of each outcome.
     last_minute: numbers of pages and visits in each second, for the last minute of the log.
+    span: when the first request for a URL was sent, and when the last URL was finished; [] if none.
     denied: pages fetched earlier that robots.txt denied at their last visit, at most 20,000, by the
         form of their URL.
     """
@@ -114,6 +115,7 @@ class LogTotals:
         # By second: [pages, visits].
         self.last_minute: dict[int, list[int]] = {}
         self.denied: dict[str, str] = {}
+        self.span: list[float] = []
         self._file = file
 
     @property
@@ -143,6 +145,12 @@ class LogTotals:
         self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])
         self.depths.update([line.depth for line in pages])
         self._file.add(lines)
+        times = [
+            *self.span,
+            *(line.sent or line.at for line in lines),
+            *(line.at for line in lines),
+        ]
+        self.span = [min(times), max(times)] if times else []
         for line in lines:
             row = self.timeline.row(line.at)
             is_page = is_document(line.outcome) and not line.visit

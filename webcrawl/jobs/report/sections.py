@@ -45,8 +45,8 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
 
     *price* is the cost of all its machines in dollars per hour, None if it is not known.
     """
-    edges = crawl.log.timeline.edges
-    period = f"{stamp(edges[0])} to {stamp(min(at, edges[-1]))}; " if edges else ""
+    span = " to ".join(map(stamp, crawl.log.span))
+    period = f"{span}; " if span else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
     failing = module_failures(crawl.stats)
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
@@ -109,7 +109,7 @@ def _summary(crawl: Crawl, price: float | None, at: float) -> list[tuple[str, st
         ("pages", f"{crawl.pages:,}"),
         *([("running time", span(crawl.secs))] if crawl.secs else []),
         *_rates(crawl, at),
-        ("received", size(log.bytes)),
+        ("received", size(crawl.received)),
         ("hosts contacted", f"{crawl.hosts:,}"),
         ("duplicates", share(log.duplicates, log.pages)),
         ("URLs given up", share(crawl.given_up, crawl.urls)),
@@ -182,7 +182,7 @@ def megabits(crawl: Crawl) -> Figure:
     """Return the figure of megabits received over time (Mercator's figure 5b)."""
     timeline = crawl.log.timeline
     mean = rate(sum(timeline.sums(DECODED)), crawl.log.pages)
-    lead = f"{size(crawl.log.bytes)} received. A decoded document has {size(mean)} on average."
+    lead = f"{size(crawl.received)} received. A decoded document has {size(mean)} on average."
     values = [count * 8e-6 / timeline.width for count in timeline.sums(BYTES)]
     return _over_time(crawl, "megabits", "Megabits received", lead, values, y="Mbit/s")
 

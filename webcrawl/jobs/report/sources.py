@@ -71,6 +71,7 @@ class Crawl(NamedTuple):
     stats: stats of the whole crawl, as last written, without the prefix ``crawl/``.
     outcomes: number of URLs by outcome. Each URL counts once, while *log* may have several lines
         of it after a crash.
+    received: bytes of the bodies of all answers, without robots.txt.
     log: totals of the logs of finished URLs.
     file: totals by host, content type and seed. It can be read until the reader is closed.
     damage: for each log that could not be read to its end, the reason.
@@ -86,6 +87,7 @@ class Crawl(NamedTuple):
     drones: int
     stats: dict[str, Any]
     outcomes: Mapping[str, int]
+    received: int
     log: LogTotals
     file: TotalsFile
     damage: list[str]
@@ -107,9 +109,13 @@ class Crawl(NamedTuple):
 
     @property
     def hosts(self) -> int:
-        """Number of hosts that were contacted."""
+        """Number of hosts that were contacted.
+
+        The log lacks hosts that were only asked for robots.txt, and the stats lack hosts contacted
+        before a kill, so this is the larger number.
+        """
         ((number,),) = self.file.select("SELECT count(*) FROM hosts WHERE fetches")
-        return int(number)
+        return max(int(number), int(self.stats.get("hosts/contacted", 0)))
 
     @property
     def urls(self) -> int:
@@ -221,6 +227,7 @@ class CrawlReader:
             for name, value in stats.items()
             if name.startswith(PREFIX)
         }
+        counts = shard_counts(jobdirs)
         present = _present_stats(processes) if running(jobdirs) else {}
         last_run = {name: value for name, value in stats.items() if not name.startswith(PREFIX)}
 
@@ -229,7 +236,8 @@ class CrawlReader:
             state=_state(jobdirs, process_stats, with_prefix("frontier/parked/", stats)),
             drones=len(jobdirs) if jobdirs[0] != path else 0,
             stats=last_run | totals | present,
-            outcomes=with_prefix("outcome/", shard_counts(jobdirs)) or log.outcomes,
+            outcomes=with_prefix("outcome/", counts) or log.outcomes,
+            received=int(counts.get("fetch/bytes", log.bytes)),
             log=log,
             file=self._file,
             damage=[

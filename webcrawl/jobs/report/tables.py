@@ -117,12 +117,12 @@ WALLED = Listing(
 
 def crawl_table(crawl: Crawl) -> Table:
     """Return the table of the numbers of the whole crawl."""
-    log, edges = crawl.log, [*map(stamp, crawl.log.timeline.edges)] or [""]
+    log, span = crawl.log, [*map(stamp, crawl.log.span)] or [""]
     ((seeds, failed_seeds),) = crawl.file.select(_COUNT_SEEDS)
     rows = {
         "state": crawl.state,
-        "begin (UTC)": edges[0],
-        "end (UTC)": edges[-1],
+        "begin (UTC)": span[0],
+        "end (UTC)": span[-1],
         "running time in seconds": crawl.secs or UNKNOWN,
         "seeds finished": seeds,
         "seeds failed": int(failed_seeds),
@@ -133,7 +133,7 @@ def crawl_table(crawl: Crawl) -> Table:
         "given up": crawl.given_up,
         "duplicates": log.duplicates,
         "visits": log.visits.total(),
-        "bytes received": log.bytes,
+        "bytes received": crawl.received,
         "waiting": sum(int(crawl.stats.get(f"{name}/waiting", 0)) for name in ("frontier", "seen")),
         **{f"parked by {gate}": count for gate, count in crawl.counts("frontier/parked/").items()},
     }

@@ -31,7 +31,7 @@ PRAGMA cache_size = -65536;
 PRAGMA journal_mode = OFF;
 CREATE TABLE lines (
     url, via, host, type, outcome, redirect, kind, status INT, bytes INT, secs REAL, is_seed INT,
-    is_first INT, is_page INT, is_denied INT, is_given_up INT, is_wall INT);
+    sent REAL, is_first INT, is_page INT, is_denied INT, is_given_up INT, is_wall INT);
 CREATE TABLE hosts (
     host TEXT PRIMARY KEY, urls INT, bytes INT, pages INT, fetches INT, secs REAL, denied INT,
     given_up INT, walls INT) WITHOUT ROWID;
@@ -45,11 +45,11 @@ CREATE INDEX dates ON digests (at);
 """
 _ADD_DIGEST = "INSERT INTO digests VALUES (?, ?, ?)"
 _DIGEST = "SELECT digest FROM digests WHERE at = ? AND url = ?"
-_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_UP = """
 INSERT INTO hosts
-    SELECT host, sum(is_first), sum(bytes), sum(is_page), sum(status OR secs > 0), sum(secs),
-        sum(is_denied AND is_first), sum(is_given_up AND is_first), sum(is_wall)
+    SELECT host, sum(is_first), sum(bytes), sum(is_page), sum(status OR sent OR secs > 0),
+        sum(secs), sum(is_denied AND is_first), sum(is_given_up AND is_first), sum(is_wall)
     FROM lines GROUP BY host
     ON CONFLICT DO UPDATE SET urls = urls + excluded.urls, bytes = bytes + excluded.bytes,
         pages = pages + excluded.pages, fetches = fetches + excluded.fetches,
@@ -108,6 +108,7 @@ class TotalsFile:
                 line.bytes,
                 line.took,
                 line.kind in _SEEDS and not line.depth,
+                line.sent,
                 not line.visit,
                 is_document(line.outcome) and not line.visit,
                 line.outcome == DENIED,
