@@ -78,7 +78,7 @@ def _options(group: Group) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run this command and return its exit code."""
-    from webcrawl.hive.launch.job_directories import is_hive
+    from webcrawl.hive.launch.job_directories import is_of_hive
 
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1
@@ -89,7 +89,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("use only one of --host, --export, --retry, --refetch and --due")
     if opts.hosts < 0:
         raise UsageError("--hosts cannot be negative")
-    if opts.outcomes is not None and is_hive(jobdir):
+    if opts.outcomes is not None and is_of_hive(jobdir):
         raise FatalError(f"{jobdir} belongs to a hive; --retry needs the job of one process.")
 
     if (opts.outcomes, opts.refetch, opts.due) != (None, None, None):

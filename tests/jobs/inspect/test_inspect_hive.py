@@ -88,10 +88,11 @@ def test_a_shard_that_moved_to_another_machine_is_skipped(hive):
     assert "another drone has the shard" in [one.what for one in notes]
 
 
-def test_a_hive_takes_no_retry(hive):
-    done = warm.scrapy("frontier", str(hive), "--retry", "timeout")
+@pytest.mark.parametrize("place", ["", "drones/0"])
+def test_a_hive_takes_no_retry(hive, place):
+    done = warm.scrapy("frontier", str(hive / place), "--retry", "timeout")
     assert done.returncode == 2
-    assert f"{hive} belongs to a hive" in done.stderr
+    assert f"{hive / place} belongs to a hive" in done.stderr
     assert done.stderr.count("\n") == 1
     assert {path.name for path in hive.iterdir()} == {"drones"}
 
