@@ -85,7 +85,7 @@ test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long one
 	@# Tests are collected in one process, so types are checked beside that.
 	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers $(TESTERS) $(ARGS) && wait $$types
 
-test-long: .venv/.test .venv-pywb/.run .venv-datasets/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, iproute2, promtool and valgrind (apt-get install chromium curl iproute2 prometheus valgrind), and root, to make network namespaces
+test-long: .venv/.test .venv-pywb/.run .venv-datasets/.run .npm-replay/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, iproute2, npm, promtool and valgrind (apt-get install chromium curl iproute2 npm prometheus valgrind), and root, to make network namespaces
 	@unshare --net true 2>/dev/null || echo 'One of the long tests makes network namespaces, which only root may: it is going to fail' >&2
 	$(BIN)/pytest --testers $(TESTERS) --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
@@ -132,7 +132,7 @@ lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARG
 	done
 
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
+	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .npm-replay .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
@@ -156,6 +156,14 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 .venv-pywb/.run: tests/requirements-pywb.txt
 	@$(PYTHON) -m venv .venv-pywb
 	$(call install,tests/requirements-pywb,.venv-pywb)
+
+# ReplayWeb.page is built already: its package needs none of the packages that it names.
+.npm-replay/.run: tests/replaywebpage.sha512
+	@command -v npm >/dev/null || { echo 'The long tests need npm: apt-get install npm' >&2; exit 1; }
+	@rm -rf .npm-replay && mkdir .npm-replay
+	cd .npm-replay && npm pack --silent "$$(sed 's/.*  //; s/-\([0-9.]*\)\.tgz/@\1/' ../$<)" && \
+	  sha512sum --check --quiet ../$< && tar -xzf *.tgz
+	@touch $@
 
 # datatrove wants older versions of packages, and its words are spaCy's.
 .venv-datasets/.run: tests/requirements-datasets.txt
