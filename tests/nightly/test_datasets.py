@@ -6,14 +6,16 @@ import os
 import random
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from contracts.modules import Run, a_page
 from crawling import printed
 from documents import articles
+from warc_checks import page, warc_of
 
-from webcrawl.pipelines.main_text import main_text
+from webcrawl.pipelines.main_text import MainText, main_text
 from webcrawl.pipelines.text import TextDataset
 from webcrawl.pipelines.warc import WarcPipeline
 
@@ -81,3 +83,30 @@ def test_the_rules_for_words_are_those_of_spacy_and_datatrove():
     script = ROOT / "tests/rigs/word_rules.py"
     printed = subprocess.run([PYTHON, script], stdout=subprocess.PIPE, check=True).stdout
     assert printed == (ROOT / "webcrawl/pipelines/datasets/words.json").read_bytes()
+
+
+# Each is a program to libmagic, which datatrove asks about records that do not name their type.
+TEXTS = (
+    "#!/usr/bin/env python\nThe first line of a script says how to run it.",
+    "#include <stdio.h>\nint main(void) { return 0; }",
+    "import os\nimport sys\n\ndef first(values):\n    return values[0]",
+    "<?php echo 1; ?>\nThis is how a script begins.",
+)
+READ = """
+import json, sys
+from datatrove.pipeline.readers import WarcReader
+read = [one.text for one in WarcReader(sys.argv[1], glob_pattern="*.warc.gz").run()]
+print(json.dumps(read))
+"""
+
+
+def test_datatrove_reads_the_text_records_of_pages_with_code(tmp_path):
+    texts = iter(TEXTS)
+    shown = "function first(values) { return values[0] }"
+    pages = [page(number, rendered=shown, content_type="text/html") for number in range(len(TEXTS))]
+    warc_of(tmp_path, *pages, read=lambda _: MainText(text=next(texts)))
+    done = subprocess.run(
+        [PYTHON, "-c", READ, tmp_path], stdout=subprocess.PIPE, text=True, check=True
+    )
+    read = Counter(json.loads(done.stdout.splitlines()[-1]))
+    assert read >= Counter([*TEXTS, *[shown] * len(TEXTS)])
