@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier import Supply
 from webcrawl.frontier.admission import Gate
-from webcrawl.urls import origin_of
+from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.host import host_and_origin
 
 if TYPE_CHECKING:
@@ -69,10 +69,9 @@ class OriginRests(Gate):
 
     def end_contact(self, url: str, rest: float) -> None:
         """End the turn of the origin of *url*, just contacted, which rests for *rest* seconds."""
-        host, origin = host_and_origin(url)
         if rest:
-            self.rest(origin, rest)
-        if host in self._turns:
+            self.rest(origin_of(url), rest)
+        if self._turns and (host := host_of(url)) in self._turns:
             self._turns[host] = ""
 
     def holds(self, entry: Entry) -> bool:
