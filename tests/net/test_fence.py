@@ -51,18 +51,24 @@ async def broken_off(download, *, after):
 
 
 @cases(
-    "after connections",
+    "scheme after connections",
     """
-        0 | 0
-        1 | 1
+        http  | 0 | 0
+        http  | 1 | 1
+        https | 0 | 0
+        # The handshake ends with the request.
+        https | 2 | 0
+        # while the request is encrypted
+        https | 3 | 0
     """,
 )
-async def test_a_request_is_not_sent_once_its_host_is_lost(after, connections):
-    async with served(OK) as (server, get):
+async def test_a_request_is_not_sent_once_its_host_is_lost(scheme, after, connections):
+    tls = untrusted("a.test") if scheme == "https" else None
+    async with served(OK, tls=tls) as (server, get):
         assert await broken_off(get(), after=after)
         await asyncio.sleep(0.05)
         assert (server.heads, server.connections) == ([], connections)
-        assert not await broken_off(get(), after=2)
+        assert not await broken_off(get(), after=4)
         assert len(server.heads) == 1
 
 

@@ -1,12 +1,13 @@
 """The fence, which keeps a process and its kernel from contacting hosts that it no longer owns.
 
 Drones of a hive have a fence, as their hosts may pass to another drone at any time. A process that
-was paused continues where it was, so the fence is checked right before bytes are sent. Once bytes
-have left the process, the kernel sends them again until they are acknowledged. It does so even
-after a network failure that is longer than a lease, and after the process has closed the connection
-or was killed. So connections end with a reset, after which nothing is sent again, and all of them
-are aborted when the lease expires. If the process is too late for that, the kernel itself gives up
-after half a lease, except for connections that are not established yet.
+was paused continues where it was, so the fence is checked right before bytes are sent. Only a pause
+in the microseconds between this check and the system call is not noticed. Once bytes have left the
+process, the kernel sends them again until they are acknowledged. It does so even after a network
+failure that is longer than a lease, and after the process has closed the connection or was killed.
+So connections end with a reset, after which nothing is sent again, and all of them are aborted when
+the lease expires. If the process is too late for that, the kernel itself gives up after half a
+lease, except for connections that are not established yet.
 
 The downloader sets `FENCE` for each download. DNS lookups are not fenced.
 """

@@ -120,7 +120,6 @@ class Exchange(asyncio.Protocol):
         self._is_reused = self._is_used
         if self.transport is None:
             raise self._lost_error("the connection was closed before the request was sent")
-        pass_fence()
 
         self.request = request
         self.headers = []
@@ -136,8 +135,9 @@ class Exchange(asyncio.Protocol):
         # framing; and bytes of framing since the last byte of the body.
         self._received_before = self._body_size = self._framing = self._framing_run = 0
         self._until = until
-        self._set_timer(self._limits.first_byte_timeout, self._on_late_header)
+        pass_fence()
         self.transport.write(request.data)
+        self._set_timer(self._limits.first_byte_timeout, self._on_late_header)
 
         if self._early_data:
             # Data that a server sends before a request is rarely an answer. If it were processed

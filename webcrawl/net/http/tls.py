@@ -29,7 +29,7 @@ from service_identity.cryptography import (
 )
 
 from webcrawl.errors import FatalError
-from webcrawl.net.fence import FENCE
+from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.outcomes import UnverifiedError
 from webcrawl.net.rates import RECEIVED
 
@@ -210,11 +210,12 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     # Called by the protocol.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt *data* and send it."""
+        """Encrypt *data* and send it. Raises what ``pass_fence`` raises."""
         if self._is_over:
             return
         _LIB.ERR_clear_error()  # an old error would be taken for an error of this connection
         if _LIB.SSL_write(self._tls, _FFI.from_buffer(data), len(data)) > 0:
+            pass_fence()  # the process may have been paused since the last check
             self._send()
         else:
             self._end(_failure())
