@@ -150,8 +150,8 @@ def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_sh
     ):
         drones = hive.join(2)
         hive.wait_for(0.2)
+        wait_until(lambda: [len(hive.shards_of(drone)) for drone in drones] == [6, 6])
         held = [hive.shards_of(drone) for drone in drones]
-        assert [*map(len, held)] == [6, 6]
         with hive.loss():  # a transfer may be cut off
             hive.starve(leases=2.4)
         assert [hive.shards_of(drone) for drone in drones] == held

@@ -64,7 +64,6 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
 
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
-    settings = settings.copy()  # the address of the hive's own Redis is added
     answers: list[CommandAnswer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
     return answers
 

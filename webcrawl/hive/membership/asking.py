@@ -62,6 +62,7 @@ def hive_name(settings: Settings) -> str:
 
 
 def connect(settings: Settings, url: str) -> RedisClient:
-    """Set REDIS_URL to *url* in *settings*, and return a client for it."""
+    """Return a client for the Redis at *url*, with the other *settings* for Redis."""
+    settings = settings.copy()
     settings.set("REDIS_URL", url, priority="cmdline")
     return client_of(settings)
