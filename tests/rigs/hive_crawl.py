@@ -74,7 +74,7 @@ _LATE = re.compile(
 # What it says of a checkpoint: that not all of it is in the store, and that it was made.
 _IN_PART = " uploaded to HIVE_STORE; the others follow"
 _MADE = re.compile(r"Checkpoint made: .* ([\d.]+) s in all")
-_END_SECS = 200.0 * SLOWNESS
+_END_SECS = 300.0 * SLOWNESS
 
 
 class Drone:
