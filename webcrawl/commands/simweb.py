@@ -192,7 +192,7 @@ def _world_of_options(opts: Options, ports: dict[str, int]) -> World:
     from webcrawl.simweb import Faults, World, preset
 
     base = preset(opts.preset)
-    types = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World) if f.init}
+    types = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World)}
     types |= {f"faults.{f.name}": float for f in dataclasses.fields(Faults)}
     del types["faults"], types["names"]
 

@@ -108,8 +108,28 @@ class Faults:
         return cls(**dict.fromkeys((f.name for f in dataclasses.fields(cls)), 0.0))
 
 
+class _DerivedFields:
+    """Attributes of a `World` that are derived from its parameters.
+
+    leaves: see ``leaf_table``.
+    trunk_documents: share of trunk pages among documents.
+    host: returns the host with this number, which is 0 to hosts - 1, or above hosts for the farm.
+    _step, _step_back: convert ranks to host numbers and back.
+    """
+
+    leaves: tuple[Leaf, ...]
+    trunk_documents: float
+    seed_hosts: int
+    address_count: int
+    host: Callable[[int], HostSpec]
+    _exponent: float
+    _step: int
+    _step_back: int
+    _index: dict[str, int]
+
+
 @dataclass(frozen=True, kw_only=True)
-class World:
+class World(_DerivedFields):
     """Parameters of a simulated web. Shares are from 0 to 1, times are in seconds.
 
     The constructor raises SimWebError for invalid parameters.
@@ -154,19 +174,6 @@ class World:
     lastmod_precision: float = 1.0  # share of reported changes that are real
 
     names: tuple[str, ...] = ()  # names of the first hosts, which are sound
-
-    # Derived from the parameters. leaves: see leaf_table; trunk_documents: share of trunk pages
-    # among documents; _step and _step_back convert ranks to host numbers and back.
-    leaves: tuple[Leaf, ...] = field(init=False, repr=False, compare=False)
-    trunk_documents: float = field(init=False, repr=False, compare=False)
-    seed_hosts: int = field(init=False, repr=False, compare=False)
-    address_count: int = field(init=False, repr=False, compare=False)
-    _exponent: float = field(init=False, repr=False, compare=False)
-    _step: int = field(init=False, repr=False, compare=False)
-    _step_back: int = field(init=False, repr=False, compare=False)
-    # Returns the host with number *index*, which is 0 to hosts - 1, or above hosts for the farm.
-    host: Callable[[int], HostSpec] = field(init=False, repr=False, compare=False)
-    _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the parameters and compute the derived fields."""
@@ -434,7 +441,7 @@ def write_seeds(world: World, path: Path) -> int:
 
 
 _BEHAVIOURS = {"ftp": FTP_BEHAVIOURS, "gopher": GOPHER_BEHAVIOURS}
-_PARAMETERS = [f for f in dataclasses.fields(World) if f.init]
+_PARAMETERS = dataclasses.fields(World)
 
 
 def _part(value: int, shift: int) -> float:
