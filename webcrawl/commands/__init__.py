@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-#: Types of the parsed options of a command, and of a group of options.
-Group: TypeAlias = argparse._ArgumentGroup
+#: Types of the function that adds an option to a command (``add_argument``), and of its options.
+AddOption: TypeAlias = "Callable[..., object]"
 Options: TypeAlias = argparse.Namespace
 # Priority above settings that a spider sets for its crawls, and below the command line.
 _PRIORITY = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
@@ -164,7 +164,7 @@ def make_command(
     run: Callable[[list[str], Options, Settings], int],
     *,
     syntax: str,
-    options: Callable[[Group], None] = lambda _: None,
+    options: Callable[[AddOption], None] = lambda _: None,
     json: bool = False,
     logs: bool = False,
 ) -> type[ScrapyCommand]:
@@ -172,7 +172,7 @@ def make_command(
 
     *run* returns the exit code. If it raises FatalError or OSError, one sentence is printed and the
     exit code is 2. The docstring of its module is the help of the command. *options* adds options
-    to a group, *json* adds the option --json, and *logs* prints the log.
+    with the function that it gets, *json* adds the option --json, and *logs* prints the log.
     """
     module = run.__module__
     name = module.rpartition(".")[2]
@@ -183,7 +183,9 @@ def make_command(
     def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(f"{name.capitalize()} options")
         ScrapyCommand.add_options(self, parser)
-        options(group)
+        # simweb replaces Scrapy's --profile, but Scrapy still reads the value of its own option.
+        parser.set_defaults(profile=None)
+        options(group.add_argument)
         if json:
             group.add_argument("--json", action="store_true", help="print JSON")
         add_epilog(parser, module)

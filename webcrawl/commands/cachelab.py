@@ -20,7 +20,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -30,24 +30,22 @@ from webcrawl.commands import (
 )
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    group.add_argument(
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
+    add(
         "--policies",
         default="all",
         help="all (default), or a comma-separated list of infinite, min, lru, clock, random, "
         "static, static-charged",
     )
-    group.add_argument(
+    add(
         "--sizes",
         default="2^0..2^25",
         help="entries of the caches: powers of two (default: 2^0..2^25), or a list such as "
         "1000,2^16",
     )
-    group.add_argument("--csv", type=Path, metavar="FILE", help="write the hits to FILE")
-    group.add_argument(
-        "--figures", type=Path, metavar="DIR", help="write the curves to DIR as SVG files"
-    )
+    add("--csv", type=Path, metavar="FILE", help="write the hits to FILE")
+    add("--figures", type=Path, metavar="DIR", help="write the curves to DIR as SVG files")
 
 
 def _run(args: list[str], opts: Options, _: Settings) -> int:

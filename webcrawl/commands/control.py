@@ -21,7 +21,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.control_journal import Request
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add("--reason", default="", metavar="WHY", help="the reason, recorded with the command")
     add("--yes", action="store_true", help="do not ask before a drop")
 

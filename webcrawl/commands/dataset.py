@@ -18,13 +18,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, UsageError, job_of, make_command
+from webcrawl.commands import AddOption, Options, Settings, UsageError, job_of, make_command
 from webcrawl.wording import counted
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    group.add_argument("-o", "--output", type=Path, metavar="DIR", help="the dataset's directory")
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
+    add("-o", "--output", type=Path, metavar="DIR", help="the dataset's directory")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:

@@ -22,20 +22,28 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, UsageError, job_of, make_command, progress
+from webcrawl.commands import (
+    AddOption,
+    Options,
+    Settings,
+    UsageError,
+    job_of,
+    make_command,
+    progress,
+)
 from webcrawl.wording import counted
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    group.add_argument(
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
+    add(
         "--since",
         required=True,
         metavar="TIME|TOKEN",
         help="a date or time (2026-11-26T10:15Z), an age (7d), 0 for everything, or the token "
         "that the last delta printed",
     )
-    group.add_argument(
+    add(
         "-o",
         "--output",
         type=Path,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from webcrawl.clock import wall_time
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -43,9 +43,8 @@ if TYPE_CHECKING:
 _DEFAULT_TOP = 10
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add(
         "--hosts",
         type=int,

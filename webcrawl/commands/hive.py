@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -42,9 +42,8 @@ from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.wording import visible
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add(
         "--drones",
         type=int,

@@ -29,29 +29,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webcrawl.commands import Group, Options, Settings, UsageError, make_command
+from webcrawl.commands import AddOption, Options, Settings, UsageError, make_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    group.add_argument(
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
+    add(
         "--address",
         action="append",
         default=[],
         metavar="ADDRESS",
         help="address or network that requests come from (may be repeated)",
     )
-    group.add_argument(
+    add(
         "--mail",
         metavar="ADDRESS",
         help="the mail address to write to, if CRAWLER_CONTACT is the URL of a page",
     )
-    group.add_argument(
-        "--rotate", action="store_true", help="make a new key, and keep publishing the old one"
-    )
+    add("--rotate", action="store_true", help="make a new key, and keep publishing the old one")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:

@@ -21,20 +21,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, job_of, make_command, progress
+from webcrawl.commands import AddOption, Options, Settings, job_of, make_command, progress
 from webcrawl.wording import counted
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    group.add_argument(
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
+    add(
         "-o",
         "--output",
         type=Path,
         metavar="FILE",
         help="where to write the ranks (default: JOBDIR/graph/ranks.csv)",
     )
-    group.add_argument(
+    add(
         "--pages",
         action="store_true",
         help="rank pages instead of hosts; at most 268 million distinct links",

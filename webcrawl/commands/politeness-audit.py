@@ -25,7 +25,7 @@ import math
 from pathlib import Path
 
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -39,11 +39,10 @@ from webcrawl.errors import FatalError
 _TOP = 20
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     from webcrawl.jobs.audit.access_logs import KEYS
 
-    add = group.add_argument
     add(
         "--key",
         choices=sorted(KEYS),

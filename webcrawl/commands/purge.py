@@ -24,7 +24,15 @@ import os
 import signal
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, UsageError, job_of, make_command, progress
+from webcrawl.commands import (
+    AddOption,
+    Options,
+    Settings,
+    UsageError,
+    job_of,
+    make_command,
+    progress,
+)
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -40,9 +48,8 @@ not reached, because it is elsewhere or not a page:
 """
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add("--host", action="append", default=[], help="a host, or a domain with all hosts below it")
     add("--url", action="append", default=[], help="a URL")
     add("--list", metavar="FILE", help="a file with hosts and URLs, written as in EXCLUSION_FILE")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from webcrawl.jobs.queue.building import Built
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add("--queue", metavar="DIR", help="directory of the queue; created if it does not exist")
     add(
         "--seeds",

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from webcrawl.commands import Group, Options, Settings, make_command
+from webcrawl.commands import AddOption, Options, Settings, make_command
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
@@ -47,9 +47,8 @@ _MAX_HOSTS = 100_000
 _HOSTS_PER_SEED_HOST, _MIN_HOSTS = 3, 200
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add(
         "--seed",
         type=int,

@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.commands import Group, Options, Settings, UsageError, make_command, sources_or_job
+from webcrawl.commands import AddOption, Options, Settings, UsageError, make_command, sources_or_job
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -49,9 +49,8 @@ _REPLAY_SETTINGS = {
 }
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add(
         "--output",
         "-o",

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from webcrawl.clock import wall_time
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -39,9 +39,8 @@ from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add(
         "-o",
         "--output",

@@ -22,7 +22,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from webcrawl.jobs.search import SearchHit, SearchResult
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    add = group.add_argument
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     add("--limit", type=int, default=10, metavar="N", help="print at most N pages (default: 10)")
     add("--offset", type=int, default=0, metavar="N", help="skip the N best pages (default: 0)")
     add("--jsonl", action="store_true", help="print each page as one line of JSON")

@@ -38,7 +38,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.commands import Group, Options, Settings, make_command
+from webcrawl.commands import AddOption, Options, Settings, make_command
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
@@ -51,11 +51,10 @@ _PORTS = ("http_port", "https_port", "ftp_port", "gopher_port")
 _POLL_SECS = 0.1
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
     from webcrawl.simweb import PRESETS
 
-    add = group.add_argument
     add("--hosts", type=int, metavar="N", help="number of hosts (default: 2000)")
     add("--seed", type=int, metavar="N", help="the same seed gives the same web (default: 1)")
     add(
@@ -103,8 +102,6 @@ def _options(group: Group) -> None:
         "faults.stall=0 (share of hosts with this fault), ftp=0.02 or gopher=0.02 (may be "
         "repeated)",
     )
-    # This --profile replaces Scrapy's, but Scrapy still reads the value of its own option.
-    group.set_defaults(profile=None)
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: ARG001  # of all commands

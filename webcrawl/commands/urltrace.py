@@ -17,16 +17,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from webcrawl.commands import Group, Options, Settings, UsageError, make_command, print_answer
+from webcrawl.commands import AddOption, Options, Settings, UsageError, make_command, print_answer
 
 _MAX_POPULAR = 1 << 20
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    group.add_argument(
-        "--popular", type=Path, metavar="FILE", help="write the 2^20 most popular URLs to FILE"
-    )
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
+    add("--popular", type=Path, metavar="FILE", help="write the 2^20 most popular URLs to FILE")
 
 
 def _run(args: list[str], opts: Options, _: Settings) -> int:

@@ -25,7 +25,7 @@ from itertools import chain
 from pathlib import Path
 
 from webcrawl.commands import (
-    Group,
+    AddOption,
     Options,
     Settings,
     UsageError,
@@ -36,9 +36,9 @@ from webcrawl.commands import (
 from webcrawl.wording import counted
 
 
-def _options(group: Group) -> None:
-    """Add the options of this command to *group*."""
-    group.add_argument(
+def _options(add: AddOption) -> None:
+    """Add the options of this command."""
+    add(
         "-o",
         "--output",
         type=Path,
