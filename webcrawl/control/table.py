@@ -222,12 +222,21 @@ class Seeds(ControlCommand, frozen=True):
         return f"{counted(len(self.parsed()), 'seed')} submitted"
 
 
-class _Visits(ControlCommand, frozen=True):
-    """Command for repeat visits; before it is sent, sending.py sends the URLs to visit."""
+class Checkpoint(ControlCommand, frozen=True):
+    """Make a checkpoint now."""
+
+    done: ClassVar[str] = "made"
 
     async def execute(self, process: Process) -> str:
-        await _make_checkpoint(process)
-        return "its visits are saved in a checkpoint"
+        if not await process.checkpoints.make_another():
+            raise CommandError("The checkpoint could not be made; see the log.")
+        return self.done
+
+
+class _Visits(Checkpoint, frozen=True):
+    """Command for repeat visits; before it is sent, sending.py sends the URLs to visit."""
+
+    done = "its visits are saved in a checkpoint"
 
 
 class Refetch(_Visits, frozen=True):
@@ -280,20 +289,6 @@ class Reload(ControlCommand, frozen=True):
         if error := await asyncio.wrap_future(file.read_again()):
             raise CommandError(f"{error.removesuffix('.')}.")
         return f"{counted(len(file.rules), 'rule')} in force"
-
-
-class Checkpoint(ControlCommand, frozen=True):
-    """Make a checkpoint now."""
-
-    async def execute(self, process: Process) -> str:
-        await _make_checkpoint(process)
-        return "made"
-
-
-async def _make_checkpoint(process: Process) -> None:
-    """Make a checkpoint. Raises CommandError if that fails."""
-    if not await process.checkpoints.make_another():
-        raise CommandError("The checkpoint could not be made; see the log.")
 
 
 class Stop(ControlCommand, frozen=True):
