@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 import warc_checks
 import warm
+from access_log_reader import read_access_log
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from patience import LIMIT_SECS, SLOWNESS
 from web_truth import allowed_urls, fetchable_urls
 
 from webcrawl.jobs.check.whole import check_job
 from webcrawl.simweb import preset, start_in_process
-from webcrawl.simweb.accesslog import read_access_log
 from webcrawl.simweb.replies import reply_to
 from webcrawl.simweb.robots import SITEMAP_PATH
 

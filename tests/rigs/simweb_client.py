@@ -20,11 +20,10 @@ import ada_url
 import dns.asyncquery
 import dns.message
 import dns.rcode
+from access_log_reader import read_access_log
 from patience import LIMIT_SECS, SLOWNESS
 from protego import Protego
 from selectolax.lexbor import LexborHTMLParser
-
-from webcrawl.simweb.accesslog import read_access_log
 
 AGENT = "webcrawl/1.0 (+https://example.org)"
 # On a busy machine an answer may come too late: a name is given up after several.

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protego import Protego
 
 from webcrawl.simweb.farm import DOMAINS
-from webcrawl.simweb.host_spec import CLIENT_RENDERED, REFUSING, Rendering
+from webcrawl.simweb.host_spec import CLIENT_RENDERED, REFUSING, Behaviour, Rendering
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     ENDLESS_NUMBER,
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
+#: Behaviours of hosts that send valid answers, including 5xx.
+ANSWERING = {Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, *REFUSING}
 _FARM = "|".join(map(re.escape, DOMAINS))
 _ENDLESS = re.compile(rf"https?://(?:[^/]+/(?:calendar|maze)/|[^/:]+\.(?:{_FARM})(?:[:/]|$))")
 
@@ -144,7 +146,7 @@ def _walk(
     while waiting:
         key, depth = waiting.popleft()
         host = world.host(key >> 32)
-        if key in seen or not host.answers or host.farm or _is_endless(key):
+        if key in seen or host.behaviour not in ANSWERING or host.farm or _is_endless(key):
             continue
 
         seen.add(key)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 
 import pytest
+from access_log_reader import read_access_log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.simweb import AnswerEnd, Hit, read_access_log
+from webcrawl.simweb import AnswerEnd, Hit
 from webcrawl.simweb.accesslog import escaped, line_of
 
 LINE = (

@@ -19,12 +19,12 @@ from urllib.parse import urlsplit
 import pytest
 import simweb_client
 import warm
+from access_log_reader import read_access_log
 from patience import LIMIT_SECS
 from scrapy.settings import Settings
 from text_tables import table
 
 from webcrawl.commands.simweb import Command
-from webcrawl.simweb import read_access_log
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,6 +11,7 @@ from collections import Counter
 from urllib.parse import unquote
 
 import pytest
+from access_log_reader import read_access_log
 from patience import LIMIT_SECS
 from simweb_client import hosts_of, whole_log
 from web_truth import allowed_urls, reachable_urls
@@ -21,7 +22,6 @@ from webcrawl.simweb import (
     Faults,
     World,
     preset,
-    read_access_log,
     start_in_process,
 )
 from webcrawl.simweb.leaves import PageKind

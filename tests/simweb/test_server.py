@@ -19,6 +19,7 @@ import psutil
 import pytest
 import simweb_client
 import warm
+from access_log_reader import read_access_log
 from patience import LIMIT_SECS, SLOWNESS
 
 from webcrawl.simweb import (
@@ -29,7 +30,6 @@ from webcrawl.simweb import (
     World,
     chance,
     preset,
-    read_access_log,
     serve,
     start_in_process,
 )

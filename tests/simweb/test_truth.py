@@ -8,7 +8,7 @@ import pytest
 import simweb_client
 from protego import Protego
 from simweb_client import hosts_of
-from web_truth import allowed_urls, fetchable_urls, is_endless_url, reachable_urls
+from web_truth import ANSWERING, allowed_urls, fetchable_urls, is_endless_url, reachable_urls
 
 from webcrawl.simweb import Behaviour, Faults, World, preset
 from webcrawl.simweb.host_spec import RobotsKind
@@ -68,7 +68,7 @@ def test_every_page_of_a_host_that_answers_is_reachable(name, own):
         urls = {host.origin + page(world, host, number).path for number in range(host.pages)}
         if host.behaviour is Behaviour.SERVER_ERROR:
             assert host.origin + "/" in reachable
-        elif host.answers:
+        elif host.behaviour in ANSWERING:
             assert urls <= reachable
         else:
             assert not urls & reachable

@@ -191,10 +191,6 @@ class Run:
             words = self._checked_blocks(np.empty((end - start) * BLOCK, dtype=_WORD), start, end)
             yield words[: self.count - start * BLOCK]
 
-    def block(self, number: int) -> Fingerprints:
-        """Return block *number* after checking its sum. The last one may have words to fill it."""
-        return self._checked_blocks(np.empty(BLOCK, dtype=_WORD), number, number + 1)
-
     def close(self) -> None:
         """Close the file. Calling it again does nothing."""
         if self._fd >= 0:

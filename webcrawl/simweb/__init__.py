@@ -20,10 +20,9 @@ line in the log. This package does not import anything from the crawler.
 
     with start_in_process(preset("clean", http_port=0, https_port=0), log_path=log) as web:
         crawl(seeds=web.world.seeds(), dns=web.dns)
-    print({hit.url for hit in read_access_log(log)})
 """
 
-from webcrawl.simweb.accesslog import AnswerEnd, Hit, read_access_log
+from webcrawl.simweb.accesslog import AnswerEnd, Hit
 from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.presets import PRESETS, preset
 from webcrawl.simweb.process import SimWebProcess, start_in_process
@@ -40,7 +39,6 @@ __all__ = [
     "SimWebProcess",
     "World",
     "preset",
-    "read_access_log",
     "serve",
     "start_in_process",
     "write_seeds",

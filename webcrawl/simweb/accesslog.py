@@ -28,17 +28,13 @@ before a complete request was read, leave no line.
 
 from __future__ import annotations
 
-import re
 import time
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-import msgspec
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _SAFE = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"\\')
 
@@ -52,15 +48,6 @@ class AnswerEnd(StrEnum):
     STALL = "stall"  # kept open for stall_secs, then closed
     GARBAGE = "garbage"
     BAD = "bad"  # the request was not HTTP, or did not name a host of this address
-
-
-# A line of the log. Its fields are those of ``Hit``, except that the client comes first.
-_LINE = re.compile(
-    r"(\S+) - - \[(\d+\.\d{6}) (\d+\.\d{6})\] "
-    r'"(\S*) (\S*) [A-Z]+/(\S*)" (\d+) (\d+) '
-    rf'"-?([^"]*)" "-?([^"]*)" (\S+) (\S+) ({"|".join(AnswerEnd)})\n',
-    re.ASCII,
-)
 
 
 class Hit(NamedTuple):
@@ -79,16 +66,6 @@ class Hit(NamedTuple):
     origin: str
     address: str
     outcome: AnswerEnd
-
-    @property
-    def url(self) -> str:
-        """The URL that was requested."""
-        return self.origin + self.target
-
-    @property
-    def host(self) -> str:
-        """Host name in lower case, without the port: the politeness key."""
-        return self.origin.partition("://")[2].partition(":")[0].lower()
 
 
 def epoch_clock() -> Callable[[], float]:
@@ -116,19 +93,3 @@ def line_of(hit: Hit) -> bytes:
         f'"{escaped(hit.referer)}" "{escaped(hit.agent)}" '
         f"{escaped(hit.origin).replace(' ', '%20')} {hit.address} {hit.outcome.value}\n"
     ).encode("ascii", "backslashreplace")
-
-
-def read_access_log(path: str | Path) -> Iterator[Hit]:
-    """Yield the requests in the access log at *path*; skip an incomplete last line.
-
-    Raises ValueError, with the line number, for an invalid line.
-    """
-    with Path(path).open(encoding="ascii") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith("\n"):
-                return
-            match = _LINE.fullmatch(line)
-            if match is None:
-                raise ValueError(f"{path}, line {number}: not a line of an access log")
-            client, start, end, *rest = match.groups()
-            yield msgspec.convert((start, end, client, *rest), Hit, strict=False)

@@ -31,7 +31,6 @@ FTP_BEHAVIOURS = frozenset(Behaviour) - {Behaviour.THROTTLE, Behaviour.GUARDED}
 GOPHER_BEHAVIOURS = DNS_FAULTS | {Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE}
 # Behaviours of hosts that send no document.
 REFUSING = frozenset({Behaviour.GUARDED, Behaviour.SERVER_ERROR})
-ANSWERING = frozenset({Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, *REFUSING})
 
 
 class RobotsKind(StrEnum):
@@ -135,8 +134,3 @@ class HostSpec:
     # its root page links to.
     farm: bool = False
     spammed_by: int | None = None
-
-    @property
-    def answers(self) -> bool:
-        """Whether the host sends valid answers, including 5xx."""
-        return self.behaviour in ANSWERING

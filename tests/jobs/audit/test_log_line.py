@@ -2,12 +2,12 @@
 
 import time
 
+from access_log_reader import read_access_log
 from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import cases, each, lines
 
 from webcrawl.jobs.audit.log_line import MICRO, is_without_contact, parse
-from webcrawl.simweb import read_access_log
 from webcrawl.simweb.accesslog import AnswerEnd
 
 SIMWEB = (
