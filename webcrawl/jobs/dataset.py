@@ -19,6 +19,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from webcrawl import __version__
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
@@ -27,8 +29,6 @@ from webcrawl.storage.lock import work_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import duckdb
 
 _CARD = """\
 ---
@@ -87,8 +87,6 @@ def lay_out(directories: Mapping[str, Path], output: Path) -> tuple[int, int]:
     Returns the numbers of its rows and files. Raises FatalError if it has no files, if one is
     damaged or has other columns than the rest, or if another process is writing to it; OSError.
     """
-    import duckdb  # noqa: PLC0415  # installed by `make modules`
-
     data = output / "data"
     make_directory(data)
     activity, work = f"{output} is being made", output / "dataset.work"

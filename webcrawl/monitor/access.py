@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, RequestHandler
 
 _MIN_TOKEN_CHARS = 16
+#: A request must arrive within this time.
+READ_SECS = 10.0
 
 
 def is_loopback(host: str) -> bool:
@@ -57,16 +59,15 @@ def read_token(path: Path, *, may_create: bool) -> str:
 
 
 class RequestTimeout:
-    """Closes connections that do not send a complete request head within *secs* seconds."""
+    """Closes connections that do not send a complete request head within ``READ_SECS``."""
 
-    def __init__(self, secs: float) -> None:
-        self._secs = secs
+    def __init__(self) -> None:
         self._timers: dict[RequestHandler, asyncio.TimerHandle] = {}
 
     def wait(self, connection: RequestHandler) -> None:
         """Start the timer for the next request on *connection*."""
         loop = asyncio.get_running_loop()
-        self._timers[connection] = loop.call_later(self._secs, self._close, connection)
+        self._timers[connection] = loop.call_later(READ_SECS, self._close, connection)
 
     def _close(self, connection: RequestHandler) -> None:
         del self._timers[connection]

@@ -42,7 +42,7 @@ from webcrawl.jobs.report.page import (
     search_page,
 )
 from webcrawl.jobs.search import MAX_HITS
-from webcrawl.monitor.access import RequestTimeout
+from webcrawl.monitor.access import READ_SECS, RequestTimeout
 from webcrawl.monitor.watch import arguments_of
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ _MAX_BODY_BYTES = 1 << 16
 _decode = json_decoder(Request)
 # Limit of the pages that receive updates at the same time.
 _MAX_STREAMS = 32
-# A request must arrive within this time.
-_READ_SECS = 10.0
 # Interval at which an open page is checked for updates.
 _UPDATE_SECS = 1.0
 # Limit of the pages in an answer of /api/search.
@@ -90,7 +88,7 @@ class Site:
         self._watch = watch
         self._access = access
         #: Timeout for the head of a request; its body has the same timeout.
-        self.timeout = RequestTimeout(_READ_SECS)
+        self.timeout = RequestTimeout()
         self._streams = 0
         self._answers: OrderedDict[str, str] = OrderedDict()
         self._commands = 0
@@ -136,7 +134,7 @@ class Site:
             handler = self._ask_for_token
 
         try:
-            async with asyncio.timeout(_READ_SECS):
+            async with asyncio.timeout(READ_SECS):
                 await request.read()
         except TimeoutError:
             raise web.HTTPRequestTimeout(text="The request took too long to arrive.\n") from None
@@ -222,7 +220,7 @@ class Site:
 
     async def _command(self, request: web.Request) -> web.Response:
         """Run the command in a form of the page, and redirect to the page with the answer."""
-        is_form = self._access.is_form_value(await _field(request, "token"))
+        is_form = self._access.is_form_value(await _form_token(request))
         if not (is_form and self._access.has_token(request)):
             return await self._ask_for_token(request)
 
@@ -289,14 +287,14 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(_HEADERS)
 
 
-async def _field(request: web.Request, name: str) -> str:
-    """Return the text of the field *name* in the form that *request* submits, or ""."""
+async def _form_token(request: web.Request) -> str:
+    """Return the hidden value in the form that *request* submits, or ""."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise web.HTTPUnsupportedMediaType(
             text="This must be submitted from a form on the monitor's page.\n"
         )
     try:
-        return str((await request.post()).get(name, ""))
+        return str((await request.post()).get("token", ""))
     except (ValueError, LookupError) as error:  # because of bad bytes or an unknown encoding
         raise web.HTTPBadRequest(text=f"Not a valid form: {error}\n") from error
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
+DNS_ADDRESS = "127.0.0.1"
 TTL = 300
 
 # header := id u16 | flags u16 | questions u16 | answers u16 | authorities u16 | additionals u16
@@ -111,7 +112,7 @@ class NameServer(asyncio.DatagramProtocol):
 
 
 async def start_name_server(
-    world: World, address: str, port: int, *, latency: float
+    world: World, port: int, *, latency: float
 ) -> asyncio.DatagramTransport:
     """Serve DNS for *world* on UDP; port 0 means any free port.
 
@@ -120,11 +121,13 @@ async def start_name_server(
     loop = asyncio.get_running_loop()
     try:
         transport, _ = await loop.create_datagram_endpoint(
-            lambda: NameServer(world=world, latency=latency), local_addr=(address, port)
+            lambda: NameServer(world=world, latency=latency), local_addr=(DNS_ADDRESS, port)
         )
     except OSError as error:
         reason = os.strerror(error.errno or 0)
-        raise SimWebError(f"cannot serve DNS on UDP port {port} of {address}: {reason}") from error
+        raise SimWebError(
+            f"cannot serve DNS on UDP port {port} of {DNS_ADDRESS}: {reason}"
+        ) from error
     sock: socket.socket = transport.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     return transport

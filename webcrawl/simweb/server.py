@@ -24,7 +24,7 @@ import trustme
 from webcrawl.simweb.connection import HttpConnection
 from webcrawl.simweb.ftp_server import talk_ftp
 from webcrawl.simweb.gopher_server import talk_gopher
-from webcrawl.simweb.nameserver import start_name_server
+from webcrawl.simweb.nameserver import DNS_ADDRESS, start_name_server
 from webcrawl.simweb.server_state import ServerState, Verify
 from webcrawl.simweb.talks import talk_protocol
 from webcrawl.simweb.text_stock import stock
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from webcrawl.simweb.world import World
 
-DNS_ADDRESS = "127.0.0.1"
 _FLUSH_SECS = 0.1
 _BACKLOG = 1024
 _PORT_TRIES = 50
@@ -75,7 +74,7 @@ async def serve(
         for scheme, addresses in world.addresses_by_scheme().items():
             name = f"{scheme}_port"
             listening[scheme], ports[name] = _listen(stack, addresses, getattr(world, name))
-        dns = await start_name_server(world, DNS_ADDRESS, dns_port, latency=dns_latency)
+        dns = await start_name_server(world, dns_port, latency=dns_latency)
         # The DNS socket closes in the next turn of the loop.
         stack.push_async_callback(asyncio.sleep, 0)
         stack.callback(dns.close)

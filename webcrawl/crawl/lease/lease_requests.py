@@ -64,7 +64,6 @@ class LeaseRequests:
         crawler: Crawler,
         codec: RequestCodec,
         items: ItemLimit,
-        sitemap_bytes: int,
         page_bytes: int,
     ) -> None:
         self._signals = crawler.signals
@@ -72,7 +71,7 @@ class LeaseRequests:
         self._codec = codec
         self._items = items
         self._large_sitemaps = LargeBodies(
-            max_bytes=sitemap_bytes, at_once=_SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
+            max_bytes=SITEMAP_MAX_BYTES, at_once=_SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
         )
         self._large_pages = LargeBodies(
             max_bytes=page_bytes, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
@@ -89,7 +88,6 @@ class LeaseRequests:
             crawler=crawler,
             codec=codec,
             items=items,
-            sitemap_bytes=SITEMAP_MAX_BYTES,
             page_bytes=page_max_bytes(settings),
         )
 

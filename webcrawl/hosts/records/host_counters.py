@@ -61,6 +61,8 @@ _ESTIMATES = [_estimated_domains(ones) for ones in range(_BITS + 1)]
 _MERGED_AT_ONCE = 2048
 # The key for the state of the job in the cache. It cannot be a domain.
 _JOB_STATE_KEY = "*"
+# Counters in memory, 0.4 kB each.
+_COUNTERS = 1 << 14
 
 
 class HostCounter(msgspec.Struct, array_like=True, gc=False):
@@ -119,17 +121,17 @@ def _decode(data: bytes, name: str, file: Path) -> HostCounter | _JobState:
 
 
 class HostCounters:
-    """The counters in *database*, with at most *size* of them in memory (0.4 kB each).
+    """The counters in *database*, some of which are in memory.
 
     Not thread-safe. ``find`` raises like ``FactCache.get``.
     """
 
-    def __init__(self, *, database: Database, size: int) -> None:
+    def __init__(self, *, database: Database) -> None:
         self._file = database.file
         # Links to be merged into the counters' ``linking``, by domain.
         self._links = FactCache(database=database, kind=LINKS, codec=BYTES, size=0)
         codec: Codec[HostCounter | _JobState] = Codec(_encode, self._decoded)
-        self._counters = FactCache(database=database, kind=DOMAINS, codec=codec, size=size)
+        self._counters = FactCache(database=database, kind=DOMAINS, codec=codec, size=_COUNTERS)
         self.caches = (self._counters, self._links)
         #: Set how many counters are kept in memory; excess ones are evicted as others are added.
         self.resize = self._counters.resize

@@ -39,8 +39,6 @@ _ROBOTS_BYTES = 200
 _RESTS_HELD = 4096
 # Results of hints in memory. Each is looked up once.
 _HINTS_HELD = 4096
-# Counters of domains in memory, 0.4 kB each.
-_COUNTERS = 1 << 14
 
 
 class HostRecords:
@@ -79,7 +77,7 @@ class HostRecords:
         # Results of hints by the URL's fingerprint; empty once they are in the URL's entry.
         self.hints = FactCache(database=database, kind=HINTS, codec=BYTES, size=_HINTS_HELD)
         # Counters of registered domains.
-        self.domains = HostCounters(database=database, size=_COUNTERS)
+        self.domains = HostCounters(database=database)
         self._caches: tuple[FactCache[Any], ...] = (
             *(self._hosts, self._robots, self.rests, self.hints),
             *self.domains.caches,

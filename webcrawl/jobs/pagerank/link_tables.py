@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.link_graph import DIRECTORY, EDGES
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    import duckdb
-    import pyarrow as pa
 
 #: Most pairs that can be ranked; they take 2 GB.
 MAX_PAIRS = 1 << 28
@@ -96,9 +96,6 @@ class LinkTables:
         *name_of* returns the name of a URL. Temporary files are in *work_parent*. *on_progress* is
         called with the number of links read. Raises OSError, CorruptRecordError or duckdb.Error.
         """
-        import duckdb  # noqa: PLC0415  # of `make modules`
-        import pyarrow as pa  # noqa: PLC0415  # of `make modules`
-
         url_columns = ["source", "target"]
         schema = pa.schema(
             [*((name, pa.string()) for name in url_columns), ("nofollow", pa.bool_())]
@@ -143,8 +140,6 @@ class LinkTables:
                 f"The link graph has {self.pairs:,} distinct links, but at most {limit:,} can be "
                 "ranked: rank hosts instead of pages."
             )
-
-        import pyarrow as pa  # noqa: PLC0415  # of `make modules`
 
         ids = self._db.execute(_SELECT_IDS).fetchnumpy()
         ranking = rank(ids["source"], ids["target"], self.names)
@@ -193,8 +188,6 @@ def _work_directory(work: Path) -> Iterator[str]:
 
 def _names_of(urls: pa.Array, name_of: Callable[[str], str]) -> pa.Array:
     """Return the names of *urls*. *name_of* is called once for each distinct URL."""
-    import pyarrow as pa  # noqa: PLC0415  # of `make modules`
-
     encoded = urls.dictionary_encode()
     names = pa.array(map(name_of, encoded.dictionary.to_pylist()), pa.string())
     return names.take(encoded.indices)
