@@ -58,7 +58,7 @@ from crawling import (
 from disk import PowerLoss
 from faults import ProcessFaults
 from faulty_crawl import ROOMS, Fault, Orders, Told, faults_of, share_text
-from web_truth import allowed_urls, fetchable_urls
+from web_truth import allowed_urls, fetchable_urls, has_links
 
 from webcrawl.crawl.job import state_directory
 from webcrawl.crawl.job.kept_checkpoints import kept_in
@@ -549,7 +549,7 @@ class FaultRig:
                 continue  # a power failure may have taken what was found
             if page.kind is PageKind.REDIRECT:
                 known.setdefault(url_of(self.world, redirect_target(self.world, page)), hit.end)
-            elif page.has_links:
+            elif has_links(page):
                 for key in links_of(self.world, page):
                     known.setdefault(url_of(self.world, key), hit.end)
         for url, at in asked.items():

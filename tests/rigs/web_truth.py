@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from protego import Protego
 
+from webcrawl.simweb.distributions import HTML
 from webcrawl.simweb.farm import DOMAINS
-from webcrawl.simweb.host_spec import CLIENT_RENDERED, REFUSING, Behaviour, Rendering
+from webcrawl.simweb.host_spec import CLIENT_RENDERED, Behaviour, Rendering
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     ENDLESS_NUMBER,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
+#: Behaviours of hosts that send no document.
+REFUSING = {Behaviour.GUARDED, Behaviour.SERVER_ERROR}
 #: Behaviours of hosts that send valid answers, including 5xx.
 ANSWERING = {Behaviour.SOUND, Behaviour.SLOW, Behaviour.THROTTLE, *REFUSING}
 _FARM = "|".join(map(re.escape, DOMAINS))
@@ -58,6 +61,11 @@ class InBrowser(NamedTuple):
     page: PageSpec
     links: frozenset[str]  # URLs
     gains: bool  # whether its text and links, if any, are there only after rendering
+
+
+def has_links(found_page: PageSpec) -> bool:
+    """Return whether the answer is a 200 with HTML, so that links can be extracted."""
+    return found_page.leaf.status == 200 and found_page.leaf.content_type == HTML
 
 
 def reachable_urls(world: World, *, browser: bool = False) -> set[str]:
@@ -95,7 +103,7 @@ def browser_truth(world: World, user_agent: str | None) -> dict[str, InBrowser]:
     may_fetch = _rules(world, user_agent)
     found = {}
     for key, found_page in _walk(world, user_agent, browser=True):
-        if found_page.has_links and found_page.host.behaviour not in REFUSING:
+        if has_links(found_page) and found_page.host.behaviour not in REFUSING:
             is_complete = _is_complete(world, found_page, may_fetch)
             keys = links_of(world, found_page) if is_complete else []
             found[url_of(world, key)] = InBrowser(
@@ -159,7 +167,7 @@ def _walk(
             continue
         if found_page.kind is PageKind.REDIRECT:
             waiting.appendleft((redirect_target(world, found_page), depth))
-        elif found_page.has_links and depth < max_depth:
+        elif has_links(found_page) and depth < max_depth:
             if found_page.kind is PageKind.DUPLICATE:
                 content = content_of(world, found_page)
                 if content in seen_contents:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from contracts.modules import a_page, run_module
+from web_truth import has_links
 
 from webcrawl.pipelines.statistics import ImageStatistics
 from webcrawl.simweb import World, preset
@@ -70,7 +71,7 @@ def test_links_stay_within_the_host_to_about_four_fifths():
         world = preset(name, mean_pages=10, max_pages=300)
         local = total = 0
         for found in pages_of(world, range(0, 2000, 40)):
-            if found.has_links and found.kind is PageKind.HTML:
+            if has_links(found) and found.kind is PageKind.HTML:
                 keys = links_of(world, found)
                 local += sum(key >> 32 == found.host.index for key in keys)
                 total += len(keys)
@@ -82,7 +83,7 @@ def test_links_to_other_hosts_prefer_the_popular_ones():
     ranks = [
         world.rank_of(key >> 32)
         for found in pages_of(world, range(0, 2000, 10))
-        if found.has_links
+        if has_links(found)
         for key in links_of(world, found)
         if key >> 32 != found.host.index
     ]
@@ -186,7 +187,7 @@ def test_outcomes_are_distributed_as_in_figure_6():
 
 def test_html_of_today_has_240_kilobytes_and_compresses_like_real_pages():
     world = preset("today")
-    found = [one for one in pages_of(world, range(0, 2000, 2)) if one.has_links]
+    found = [one for one in pages_of(world, range(0, 2000, 2)) if has_links(one)]
     sizes = [size_of(world, one) for one in found]
     assert statistics.mean(sizes) == pytest.approx(240_000, rel=0.05)
     assert statistics.mean(len(links_of(world, one)) for one in found[:300]) > 60

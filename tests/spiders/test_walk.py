@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.utils.project import get_project_settings
 from text_tables import each
-from web_truth import allowed_urls, fetchable_urls
+from web_truth import allowed_urls, fetchable_urls, has_links
 
 from webcrawl.simweb import preset
 from webcrawl.simweb.pages import find_page, links_of, url_of
@@ -106,7 +106,7 @@ def graph_of(world):
     for url in types:
         host = world.find(urlsplit(url).hostname)
         page = find_page(world, host, "/" + url.split("/", 3)[3])
-        targets = links_of(world, page) if page.has_links else ()
+        targets = links_of(world, page) if has_links(page) else ()
         links[url] = [url_of(world, key) for key in targets]
     return links, types
 

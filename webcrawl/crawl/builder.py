@@ -217,7 +217,7 @@ class ProcessBuilder:
                 jobdir=self._jobdir,
                 shards=self.shards,
                 rules=self._rules,
-                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
+                count=self._count,
             )
             self._render_choice = RenderChoice(
                 settings=options,
@@ -276,12 +276,16 @@ class ProcessBuilder:
             renders=self._render_choice,
             page_links=PageLinks.from_settings(
                 settings,
-                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # there are no stats yet
+                count=self._count,
             ),
             follows=self._follows,
         )
 
     # --- parts of the process
+
+    def _count(self, name: str) -> None:
+        """Count one in the stat *name*. The crawler may have no stats before that."""
+        self._crawler.stats.inc_value(name)
 
     def _build_contact_rules(self, key: str) -> ContactRules:
         """Build the rules for contacts; *key* is POLITENESS_KEY."""
@@ -294,7 +298,7 @@ class ProcessBuilder:
             outage=Outage.from_settings(
                 settings,
                 pauses=pauses,
-                count=lambda name: crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
+                count=self._count,
                 check=resolver_of(crawler).probe,
                 forget=resolver_of(crawler).forget,
                 end=partial(self.stop.ask, "no_answer"),
@@ -495,7 +499,7 @@ class ProcessBuilder:
             reason = redirects.refusal(url, 0)
             shard = self.shards.find(url)
             if reason is None and (shard is None or shard.is_leaving):
-                self._crawler.stats.inc_value("robots/redirects_remote")
+                self._count("robots/redirects_remote")
                 return ON_REMOTE_HOST
             return reason
 
@@ -538,7 +542,7 @@ class ProcessBuilder:
             budgets=budgets,
             walls=Walls(
                 records=records,
-                count=lambda name: self._crawler.stats.inc_value(name),  # noqa: PLW0108  # no stats yet
+                count=self._count,
             ),
         )
 

@@ -85,7 +85,6 @@ class BackEnd:
         parts_of: Callable[[str], int] = lambda _: 1,
         goes_last: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self.path = path
         self.limit = sizes.queues
         self.ceiling = sizes.max_queues
         self.size = 0

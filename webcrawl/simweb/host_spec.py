@@ -29,8 +29,6 @@ DNS_FAULTS = frozenset({Behaviour.NXDOMAIN, Behaviour.SERVFAIL, Behaviour.DNS_TI
 # cannot have.
 FTP_BEHAVIOURS = frozenset(Behaviour) - {Behaviour.THROTTLE, Behaviour.GUARDED}
 GOPHER_BEHAVIOURS = DNS_FAULTS | {Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE}
-# Behaviours of hosts that send no document.
-REFUSING = frozenset({Behaviour.GUARDED, Behaviour.SERVER_ERROR})
 
 
 class RobotsKind(StrEnum):

@@ -99,11 +99,6 @@ class PageSpec(NamedTuple):
         return self.leaf.kind
 
     @property
-    def has_links(self) -> bool:
-        """Whether the answer is a 200 with HTML, so that links can be extracted."""
-        return self.leaf.status == 200 and self.leaf.content_type == HTML
-
-    @property
     def is_scripted(self) -> bool:
         """Whether the page has a script of its host: all plain HTML of hosts with scripts."""
         return self.host.rendering is not None and self.leaf == TRUNK
@@ -267,7 +262,7 @@ def redirect_status(world: World, page: PageSpec) -> int:
 def links_of(world: World, page: PageSpec) -> list[int]:
     """Return the keys of the pages that *page* links to, in order, with repeats.
 
-    The page must be one that ``has_links``.
+    The page must be answered with a 200 and HTML.
     """
     index, number = content_of(world, page)
     host = page.host
