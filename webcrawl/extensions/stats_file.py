@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.asyncio import create_looping_call
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import log_file_secs, number
@@ -45,23 +43,19 @@ _HISTORY_FILE_BYTES = 1 << 26
 
 
 class StatsFile:
-    """Extension that writes the stats file every *every* seconds; with 0, only at the end.
+    """Extension that writes the stats file *path*, at intervals and at the end.
 
     A file of the history is closed when it is full, or *max_secs* seconds after its first line.
     """
 
-    def __init__(
-        self, *, crawler: Crawler, path: Path, every: float, max_secs: float = math.inf
-    ) -> None:
+    def __init__(self, *, crawler: Crawler, path: Path, max_secs: float) -> None:
         self._crawler = crawler
         self._path = path
-        self._every = every
         self._history = LineLog(
             path=path.parent / "logs" / "stats.jsonl",
             max_bytes=_HISTORY_FILE_BYTES,
             max_secs=max_secs,
         )
-        self._loop = create_looping_call(self._start_writing)
         self._lock = threading.Lock()  # held while a thread appends to the history
         self._writing: asyncio.Task[None] | None = None
         self._recording: asyncio.Task[None] | None = None
@@ -73,24 +67,24 @@ class StatsFile:
         jobdir = crawler.settings["JOBDIR"]
         if not jobdir:
             raise NotConfigured
-        every = number(crawler.settings, "STATS_FILE_INTERVAL_SECS", at_least=0)
         extension = cls(
             crawler=crawler,
             path=Path(jobdir) / "stats.json",
-            every=every,
             max_secs=log_file_secs(crawler.settings),
         )
+        intervals = {
+            "STATS_FILE_INTERVAL_SECS": extension.write,
+            "STATISTICS_INTERVAL_SECS": extension.record,
+        }
+        for setting, call in intervals.items():
+            if every := number(crawler.settings, setting, at_least=0):
+                while_crawling(crawler, call, every=every)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
-        every = number(crawler.settings, "STATISTICS_INTERVAL_SECS", at_least=0)
-        if every:
-            while_crawling(crawler, extension.record, every=every)
         return extension
 
     def spider_opened(self) -> None:
         self._crawler.signals.connect(self.write_last, signal=signals.spider_closed)
         self._crawler.signals.connect(self.write_last, signal=signals.engine_stopped)
-        if self._every:
-            self._loop.start(self._every, now=False)
 
     def record(self) -> None:
         """Append the doctor's diagnosis to the history, unless the last write is still running."""
@@ -99,15 +93,15 @@ class StatsFile:
             line = encode_line(Line(round(wall_time(), 3), process.health.record()))
             self._recording = asyncio.ensure_future(self._write_in_thread(self._append, line))
 
-    def _start_writing(self) -> None:
-        """Start writing the file, unless the last write is still running."""
+    def write(self) -> None:
+        """Start writing the current stats, unless the last write is still running."""
         if self._writing is None or self._writing.done():
+            if (process := process_of(self._crawler)) is not None:
+                process.health.publish()
             self._writing = asyncio.ensure_future(self._write())
 
     async def write_last(self) -> None:
         """Write the last stats, after any write that is still running."""
-        if self._loop.running:
-            self._loop.stop()
         for running in (self._writing, self._recording):
             if running is not None:
                 await running
@@ -115,9 +109,6 @@ class StatsFile:
 
     async def _write(self) -> None:
         """Write the file, and append a line to the history."""
-        process = process_of(self._crawler) if self._loop.running else None
-        if process is not None:
-            process.health.publish()
         stats = dict(self._crawler.stats.get_stats())  # a copy, because modules count in threads
         data = msgspec.json.encode(stats, enc_hook=str, order="sorted")
         numbers = {name: value for name, value in stats.items() if type(value) in (int, float)}
