@@ -80,7 +80,7 @@ class Intake:
         page_links: PageLinks,
         follows: bool,
         may_end: Callable[[], bool],
-        renders: RenderChoice | None = None,
+        renders: RenderChoice | None,
     ) -> None:
         self._links = state.links
         self._shards = state.shards

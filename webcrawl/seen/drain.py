@@ -44,7 +44,7 @@ class LogSection:
     called. *path* is the log file.
     """
 
-    def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None = None) -> None:
+    def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None) -> None:
         self.span = span
         self.left = left
         #: How far the section has been taken.

@@ -15,13 +15,14 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.atomic import make_directory, sync_paths
 from webcrawl.storage.lock import create_locked, lock_existing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from webcrawl.clock import TimeSource
 
 _COMPLETE_NAME = re.compile(r".+-\d{17}-\d{5,}(?:\.(?!open\b)\w+)+")
 
@@ -39,7 +40,7 @@ class GrowingFiles:
         directory: Path,
         prefix: str,
         suffixes: tuple[str, str],
-        clock: TimeSource = wall_time,
+        clock: TimeSource,
     ) -> None:
         self._directory = directory
         self._prefix = prefix

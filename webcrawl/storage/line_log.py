@@ -17,7 +17,7 @@ import os
 import re
 import zlib
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.append_file import AppendFile
@@ -136,21 +136,17 @@ def cut_torn_line(path: Path) -> int:
 
     Creates the file if it does not exist.
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        length = os.fstat(fd).st_size
-        size = _end_of_lines(fd, length)
-        if size < length:
-            os.ftruncate(fd, size)
-    finally:
-        os.close(fd)
+    with path.open("ab+") as file:
+        size = _end_of_lines(file)
+        if size < file.tell():
+            os.ftruncate(file.fileno(), size)
     return size
 
 
 def complete_lines_size(path: Path) -> int:
     """Return the length of the file *path* in bytes, without a torn last line."""
     with path.open("rb") as file:
-        return _end_of_lines(file.fileno(), os.fstat(file.fileno()).st_size)
+        return _end_of_lines(file)
 
 
 def numbered(path: Path, *, packed: bool = False) -> list[Path]:
@@ -204,12 +200,12 @@ def remove_before(path: Path, at: float) -> int:
     return count
 
 
-def _end_of_lines(fd: int, length: int) -> int:
-    """Return the offset after the last complete line in the *length* bytes of the file *fd*."""
-    end = length
+def _end_of_lines(file: BinaryIO) -> int:
+    """Return the offset after the last complete line in *file*."""
+    end = os.fstat(file.fileno()).st_size
     while end:
         start = max(0, end - _STEP_BYTES)
-        line_end = os.pread(fd, end - start, start).rfind(b"\n")
+        line_end = os.pread(file.fileno(), end - start, start).rfind(b"\n")
         if line_end >= 0:
             return start + line_end + 1
         end = start

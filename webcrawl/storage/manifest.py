@@ -49,11 +49,9 @@ class ManifestStore:
         """
         current = self._path / "CURRENT"
         try:
-            name = current.read_text(encoding="ascii").strip()
+            name = current.read_text("ascii", "replace").strip()
         except FileNotFoundError:
             return None
-        except UnicodeDecodeError as error:
-            raise CorruptRecordError(current, 0, "does not name a manifest") from error
         match = _NAME.fullmatch(name)
         if match is None:
             raise CorruptRecordError(current, 0, "does not name a manifest")

@@ -27,7 +27,7 @@ def with_prefix(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def refused_seeds(stats: Mapping[str, Any], prefix: str = "") -> str:
+def refused_seeds(stats: Mapping[str, Any], prefix: str) -> str:
     """Describe how many seeds each filter has refused, largest number first; "" if none has.
 
     *prefix* as in ``Counts.of``.

@@ -205,7 +205,7 @@ class Shard:
         frontier: Frontier,
         tables: ShardTables,
         hosts: HostServices,
-        is_fetched: Callable[[str], bool] | None = None,
+        is_fetched: Callable[[str], bool] | None,
     ) -> None:
         """Build the shard; *is_fetched* returns whether a URL was fetched and waits to be rendered.
 

@@ -156,9 +156,7 @@ def _check_names(logs: Sequence[str]) -> None:
             raise FatalError(f"{path} is given twice")
 
 
-def sorted_by_start(
-    contacts: Iterable[LoggedRequest], *, window: int = WINDOW
-) -> Iterator[LoggedRequest]:
+def sorted_by_start(contacts: Iterable[LoggedRequest], *, window: int) -> Iterator[LoggedRequest]:
     """Yield *contacts*, which are in the order of their ends, in the order of their starts.
 
     Contacts with the same start are yielded in the order of their ends. At most *window* contacts

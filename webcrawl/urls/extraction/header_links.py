@@ -32,7 +32,7 @@ _QUOTED_PAIR = re.compile(r"\\(.)", re.DOTALL)
 
 
 def extract_header_links(
-    link: Iterable[bytes] = (),
+    link: Iterable[bytes],
     refresh: bytes | None = None,
     *,
     url: str,
