@@ -21,7 +21,8 @@ from text_tables import cases, each, table
 from webcrawl import dupefilter as module
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
-from webcrawl.seen import BloomEliminator, DiskEliminator
+from webcrawl.seen import BloomEliminator
+from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.record_log import CorruptRecordError
 

@@ -7,7 +7,8 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from patience import SLOWNESS
 from web_truth import allowed_urls, fetchable_urls
 
-from webcrawl.simweb import AnswerEnd, Faults
+from webcrawl.simweb import Faults
+from webcrawl.simweb.accesslog import AnswerEnd
 
 MIN_DELAY = 0.05
 

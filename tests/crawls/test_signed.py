@@ -13,7 +13,8 @@ from local_hive import Hive
 from verifying import Verifier
 
 from webcrawl.identity.keys import write_new_key
-from webcrawl.simweb import preset, serve
+from webcrawl.simweb import preset
+from webcrawl.simweb.server import serve
 
 AGENT = "https://bot.test"
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from webcrawl.jobs.check.findings import Findings
 from webcrawl.jobs.check.seen import check_content, check_seen
-from webcrawl.seen import BloomEliminator, ContentSeen, DiskEliminator
+from webcrawl.seen import BloomEliminator
 from webcrawl.seen.caches.clock import ClockCache
+from webcrawl.seen.content import ContentSeen
+from webcrawl.seen.eliminator import DiskEliminator
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.storage.atomic import sync_paths
 

@@ -15,7 +15,7 @@ from seen_rig import HeldExecutor, InlineExecutor, as_found_after_a_kill, count_
 from strategies import examples
 from text_tables import each, lines
 
-from webcrawl.seen import ContentSeen
+from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
 

@@ -9,8 +9,7 @@ from access_log_reader import read_access_log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.simweb import AnswerEnd, Hit
-from webcrawl.simweb.accesslog import escaped, line_of
+from webcrawl.simweb.accesslog import AnswerEnd, Hit, escaped, line_of
 
 LINE = (
     '127.0.0.1 - - [1763625600.123456 1763625600.125001] "GET /a-4.html HTTP/1.1" 200 5120 '

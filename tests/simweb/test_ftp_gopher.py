@@ -16,14 +16,9 @@ from patience import LIMIT_SECS
 from simweb_client import hosts_of, whole_log
 from web_truth import allowed_urls, reachable_urls
 
-from webcrawl.simweb import (
-    AnswerEnd,
-    Behaviour,
-    Faults,
-    World,
-    preset,
-    start_in_process,
-)
+from webcrawl.simweb import Faults, World, preset, start_in_process
+from webcrawl.simweb.accesslog import AnswerEnd
+from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import find_page, page
 

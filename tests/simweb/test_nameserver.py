@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from patience import LIMIT_SECS
 from simweb_client import hosts_of
 
-from webcrawl.simweb import Behaviour, Faults, World, start_in_process
+from webcrawl.simweb import Faults, World, start_in_process
+from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.nameserver import reply, start_name_server
 
 WORLD = World(

@@ -22,21 +22,13 @@ import warm
 from access_log_reader import read_access_log
 from patience import LIMIT_SECS, SLOWNESS
 
-from webcrawl.simweb import (
-    AnswerEnd,
-    Behaviour,
-    Faults,
-    SimWebError,
-    World,
-    chance,
-    preset,
-    serve,
-    start_in_process,
-)
+from webcrawl.simweb import Faults, SimWebError, World, chance, preset, start_in_process
+from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.bodies import body_of, gzip_body_of
-from webcrawl.simweb.host_spec import Framing, RobotsKind
+from webcrawl.simweb.host_spec import Behaviour, Framing, RobotsKind
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import page, size_of
+from webcrawl.simweb.server import serve
 
 FREE = {"http_port": 0, "https_port": 0}
 WORLD = World(

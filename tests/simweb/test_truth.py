@@ -10,8 +10,8 @@ from protego import Protego
 from simweb_client import hosts_of
 from web_truth import ANSWERING, allowed_urls, fetchable_urls, is_endless_url, reachable_urls
 
-from webcrawl.simweb import Behaviour, Faults, World, preset
-from webcrawl.simweb.host_spec import RobotsKind
+from webcrawl.simweb import Faults, World, preset
+from webcrawl.simweb.host_spec import Behaviour, RobotsKind
 from webcrawl.simweb.pages import page
 from webcrawl.simweb.robots import BIG_BYTES, MOVED_PATH, robots_of
 

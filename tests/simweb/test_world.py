@@ -11,9 +11,9 @@ import pytest
 from simweb_client import hosts_of
 from web_truth import allowed_urls, is_endless_url
 
-from webcrawl.simweb import Behaviour, Faults, SimWebError, World, preset, write_seeds
+from webcrawl.simweb import Faults, SimWebError, World, preset, write_seeds
 from webcrawl.simweb.farm import DOMAINS, farm_name
-from webcrawl.simweb.host_spec import RobotsKind
+from webcrawl.simweb.host_spec import Behaviour, RobotsKind
 from webcrawl.simweb.pages import links_of, page
 from webcrawl.simweb.replies import reply_to
 

@@ -82,9 +82,10 @@ class BackEnd:
         sizes: FrontierSizes,
         soon: float,
         shares: DomainShares,
-        parts_of: Callable[[str], int],
+        parts_of: Callable[[str], int] = lambda _: 1,
         goes_last: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self.path = path
         self.limit = sizes.queues
         self.ceiling = sizes.max_queues
         self.size = 0

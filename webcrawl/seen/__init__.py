@@ -52,7 +52,6 @@ Modules:
 """
 
 from webcrawl.seen.bloom import BloomEliminator
-from webcrawl.seen.content import ContentSeen
-from webcrawl.seen.eliminator import DiskEliminator, Eliminator
+from webcrawl.seen.eliminator import Eliminator
 
-__all__ = ["BloomEliminator", "ContentSeen", "DiskEliminator", "Eliminator"]
+__all__ = ["BloomEliminator", "Eliminator"]

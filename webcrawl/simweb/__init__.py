@@ -22,24 +22,17 @@ line in the log. This package does not import anything from the crawler.
         crawl(seeds=web.world.seeds(), dns=web.dns)
 """
 
-from webcrawl.simweb.accesslog import AnswerEnd, Hit
-from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.presets import PRESETS, preset
 from webcrawl.simweb.process import SimWebProcess, start_in_process
-from webcrawl.simweb.server import serve
 from webcrawl.simweb.world import Faults, SimWebError, World, write_seeds
 
 __all__ = [
     "PRESETS",
-    "AnswerEnd",
-    "Behaviour",
     "Faults",
-    "Hit",
     "SimWebError",
     "SimWebProcess",
     "World",
     "preset",
-    "serve",
     "start_in_process",
     "write_seeds",
 ]

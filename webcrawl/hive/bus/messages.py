@@ -44,7 +44,11 @@ _Host: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _Hosts: TypeAlias = Annotated[list[_Host], msgspec.Meta(min_length=1)]
 
 
-class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
+class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Base of all messages."""
+
+
+class _Links(_Message, frozen=True, tag=1):
     """Message with links of one document, or with seeds."""
 
     urls: list[str]
@@ -63,7 +67,7 @@ class _Links(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     modified: list[Epoch] = []
 
 
-class EntryMessage(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
+class EntryMessage(_Message, frozen=True, tag=2):
     """Message with an *entry*, to be submitted under the fingerprint *name*.
 
     If *name* is None, the entry is requeued.
@@ -73,18 +77,18 @@ class EntryMessage(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2
     name: _Name | None = None
 
 
-class SeedsSent(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
+class SeedsSent(_Message, frozen=True, tag=3):
     """Message that all seeds were sent; all later links were found on pages."""
 
 
-class _Linked(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
+class _Linked(_Message, frozen=True, tag=4):
     """Earlier format of ``LinkedHosts``, with a single domain (before 2026-11-27)."""
 
     domain: _Host
     hosts: _Hosts
 
 
-class LinkedHosts(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
+class LinkedHosts(_Message, frozen=True, tag=5):
     """Message with the hosts that domains link to, by URLs that the target already has.
 
     *hosts* is keyed by linking domain. The reputation of a domain counts which others link to it.
