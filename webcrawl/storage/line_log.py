@@ -4,9 +4,9 @@ Line logs are for what the crawl reports about itself; the crawl's state is in r
 Invariant: every line in a file is complete, including its line end, except for a torn last one,
 which the next ``open`` cuts off.
 
-    <name>.jsonl             the file that is appended to <name>-NNNNNN.jsonl      full files, the
-    oldest first. The crawl never reads them, so they may be
-                             compressed (``.jsonl.gz``). Only ``remove_before`` deletes them.
+    <name>.jsonl             the file that is appended to
+    <name>-NNNNNN.jsonl      full files, the oldest first. The crawl never reads them, so they may
+                             be compressed (``.jsonl.gz``). Only ``remove_before`` deletes them.
 """
 
 from __future__ import annotations
