@@ -17,12 +17,14 @@ from faulty_crawl import Fault
 from local_hive import Hive
 from monitored import Monitor
 from patience import SLOWNESS
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from reading_report import crawl_of, figure, report_of
 from redis_server import free_port
 from text_tables import cases
 from virtual_crawl import VirtualCrawl
 from web_truth import allowed_urls, fetchable_urls
 
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, is_given_up
 from webcrawl.frontier import SUBRESOURCE
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import outcome_lines
@@ -54,6 +56,7 @@ class Truth:
         # A URL whose end a kill has hidden ends once more.
         self.ends = {line.url: line for line in lines if not line.visit}
         self.visits = [line for line in lines if line.visit]
+        self.duplicates = sum(line.duplicate for line in self.ends.values())
         self.hosts = {hit.host for hit in hits}
         pages = [hit for hit in hits if not is_robots(hit)]
         self.bytes = sum(hit.size for hit in pages)
@@ -67,7 +70,8 @@ class Truth:
         found = [one.outcome for one in self.ends.values() if one.at <= until]
         if kind in kinds:
             return sum(one.startswith(kinds[kind]) for one in found)
-        return sum(not one.startswith((*kinds.values(),)) for one in found)
+        others = (*kinds.values(), "replaced", "purged")
+        return sum(not one.startswith(others) for one in found)
 
     def waiting(self, at):
         """URLs that were known *at* a time, and had not come to their end."""
@@ -119,7 +123,7 @@ def of_summary(said, truth):
     return {
         "summary pages": (rows["pages"][0], truth.count("pages")),
         "summary pages by servers": (rows["pages"][0], len(truth.answered & {*truth.ends})),
-        "summary duplicates": (rows["pages"][1], sum(x.duplicate for x in truth.ends.values())),
+        "summary duplicates": (rows["pages"][1], truth.duplicates),
         "summary redirects": (rows["redirects"][0], truth.count("redirects")),
         "summary contacts": (rows["requests"][0], len(truth.hits)),
         "summary visits": (visits[0], len(truth.visits)),
@@ -168,14 +172,13 @@ def of_report(path, truth):
         "report begin": (of_stamp(known["begin (UTC)"]), pytest.approx(truth.span[0], abs=1)),
         "report end": (of_stamp(known["end (UTC)"]), truth.span[1]),
         "report received": (rows["received"][0], float(f"{truth.bytes / 1e6:.3g}")),
-        "report duplicates": (
-            rows["duplicates"][0],
-            round(100 * sum(x.duplicate for x in truth.ends.values()) / pages, 1),
-        ),
+        "report duplicates": (rows["duplicates"][0], round(100 * truth.duplicates / pages, 1)),
         "report size of a document": (told[1], round(sum(sizes) / len(sizes) / 1000, 1)),
         "report known pages": (known["pages"], pages),
         "report known redirects": (known["redirects"], truth.count("redirects")),
         "report known given up": (known["given up"], given_up),
+        "report known duplicates": (known["duplicates"], truth.duplicates),
+        "report known visits": (known["visits"], len(truth.visits)),
         "report documents over time": (
             round(sum(row[1] for row in documents) * width),
             len(fetched),
@@ -185,6 +188,29 @@ def of_report(path, truth):
         "report resting": (held["hosts resting"], 0),
         "report ready": (held["hosts ready"], 0),
         "report visits": ("visits" in {x.name for x in found.figures()}, bool(truth.visits)),
+    }
+
+
+def metrics_of(job):
+    """The numbers of the page of metrics at the end of the last run, those of outcomes by label."""
+    text = (job / "metrics.txt").read_text()
+    samples = [x for family in text_string_to_metric_families(text) for x in family.samples]
+    outcomes = "webcrawl_outcomes_total"
+    return Counter(
+        {x.labels["outcome"] if x.name == outcomes else x.name: x.value for x in samples}
+    )
+
+
+def of_metrics(shown, truth):
+    given_up = [n for name, n in shown.items() if is_given_up(name.replace("xx", "00"))]
+    return {
+        "metrics pages": (shown["webcrawl_pages_total"], truth.count("pages")),
+        "metrics pages by outcome": (shown["http_2xx"], truth.count("pages")),
+        "metrics redirects": (shown["http_3xx"], truth.count("redirects")),
+        "metrics given up": (sum(given_up), truth.count("given up")),
+        "metrics duplicates": (shown["webcrawl_duplicates_total"], truth.duplicates),
+        "metrics contacts": (shown["webcrawl_contacts_total"], len(truth.hits)),
+        "metrics bytes": (shown["webcrawl_received_bytes_total"], truth.bytes),
     }
 
 
@@ -327,6 +353,14 @@ def test_a_crawl_with_visits_and_kills_says_what_is_true(tmp_path):
     assert found.pop("summary contacts")[0] == len(again.hits) - lost
     del found["summary bytes"]
     assert wrong(found) == {}
+    # A kill may leave any line in the log twice: no number of URLs changes.
+    before = report_of(crawl.job)
+    log = crawl.job / INFO_LOG
+    log.write_bytes(2 * log.read_bytes())
+    after = report_of(crawl.job)
+    assert after.summary[:-1] == before.summary[:-1]  # but for the space on the disk
+    assert figure(after, "crawl-report") == figure(before, "crawl-report")
+    assert figure(after, "visits") == figure(before, "visits")
 
 
 def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
@@ -376,21 +410,24 @@ def test_a_hive_says_what_is_true_while_it_runs_and_at_its_end(tmp_path):
 def test_a_rendered_crawl_with_retries_and_duplicates_says_what_is_true(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
     settings = {"RENDER": "all", "RENDER_ENGINE": "scripted_engine:ScriptedEngine"}
-    settings |= {"RENDER_PROCESSES": 2, "REDIRECT_MAX_TIMES": 100}
+    settings |= {"RENDER_PROCESSES": 2, "REDIRECT_MAX_TIMES": 100, "POLITENESS_MIN_DELAY": 0.02}
+    settings |= {"METRICS_PORT": free_port(), "EXTENSIONS": '{"last_scrape.LastScrape": 0}'}
     world = {"hosts": 16, "mean_pages": 24.0, "max_pages": 40, "duplicates": 0.2, "errors": 0.2}
     with simulated(tmp_path, "rendered", **world) as web:
         # Stopped once, so that the second run has some of the numbers only from the first.
-        web.crawl(CLOSESPIDER_PAGECOUNT=60, POLITENESS_MIN_DELAY=0.02, **settings)
-        first = stats_of(web.job)
-        said = web.crawl(POLITENESS_MIN_DELAY=0.02, **settings)
+        web.crawl(CLOSESPIDER_PAGECOUNT=60, **settings)
+        scraped = metrics_of(web.job)
+        said = web.crawl(**settings)
         truth = Truth(web.job, access_log(web.log))
         stats = stats_of(web.job)
         found = of_summary(said, truth) | of_whole_run(said, truth) | of_report(web.job, truth)
     del found["summary rate"]  # of some seconds, in whole ones
     assert wrong(found) == {}
     # What the metrics show is of one run.
-    assert first["fetch/bytes"] + stats["fetch/bytes"] == truth.bytes
-    assert first["contacts"] + stats["contacts"] == len(truth.hits)
+    last = metrics_of(web.job)
+    assert wrong(of_metrics(scraped + last, truth)) == {}
+    for name, stat in (("contacts", "contacts"), ("links_submitted", "links/submitted")):
+        assert last[f"webcrawl_{name}_total"] == stats[stat] > 0
     assert stats["crawl/fetch/decoded_bytes"] == truth.decoded
     assert sum(stats[name] for name in stats if name.startswith("crawl/retry/")) > 0
     assert stats["crawl/content/duplicates"] > 0

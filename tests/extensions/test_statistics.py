@@ -104,7 +104,7 @@ def test_a_line_is_whole_and_small_rates_have_a_decimal(evidence, rate, shown):
     line = progress_line(
         STATE,
         Diagnosis(Cause.POLITENESS, 0.0, evidence),
-        Counts(pages=999_900_000, redirects=0, given_up={"http_404": 99_900_000}, visits=0),
+        Counts.of({"outcome/http_200": 999_900_000, "outcome/http_404": 99_900_000}),
         secs=9_999 * 3600 + 62,
         rate=rate,
         visit_rate=0.0,
@@ -119,7 +119,7 @@ def test_a_line_has_the_speed_of_visits():
     line = progress_line(
         STATE._replace(due=30, fresh=20),
         Diagnosis(Cause.POLITENESS, 0.0, ""),
-        Counts(pages=1, redirects=0, given_up={}, visits=120),
+        Counts.of({"outcome/http_200": 1, "visits/same": 120}),
         secs=1,
         rate=0.0,
         visit_rate=0.4,

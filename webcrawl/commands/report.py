@@ -104,7 +104,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 return 0
     except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
-    print("; ".join([counted(crawl.pages, "page"), *said]))
+    print("; ".join([counted(crawl.results.pages, "page"), *said]))
     return 0
 
 

@@ -44,7 +44,7 @@ visits_total               visits/(?P<found>.+)          Visits by result
 received_bytes_total       fetch/bytes                   Bytes of response bodies as received
 sent_bytes_total           fetch/sent_bytes              Bytes of requests
 duplicates_total           content/duplicates            Documents already seen under another URL
-links_submitted_total      seen/submitted                Links found
+links_submitted_total      seen/submitted                Links in scope, ordinary Requests
 links_new_total            seen/new                      Links not seen before
 links_refused_total        urls/refused/(?P<filter>.+)   Links refused by filters
 dns_lookups_total          dns/lookups                   Host names looked up

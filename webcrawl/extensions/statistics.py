@@ -39,7 +39,7 @@ class Statistics:
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
         self._every = every
-        self._last = Counts(0, 0, {}, 0)
+        self._last = Counts.of({})
         self._at = self._began = 0.0
 
     @classmethod
@@ -103,6 +103,6 @@ def progress_line(
         visited += f", {counted(state.fresh, 'URL', short(state.fresh))} seen within 7 days"
     return (
         f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
-        f"({per_second(rate)}/s){visited}, {short(sum(counts.given_up.values()))} given up; "
+        f"({per_second(rate)}/s){visited}, {short(counts.total_given_up)} given up; "
         f"{short(state.waiting)} waiting, {state.in_process:,} in process; {diagnosis.brief}"
     )

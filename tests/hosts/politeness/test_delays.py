@@ -141,11 +141,11 @@ def test_waits_are_from_the_end_of_a_contact_to_the_beginning_of_the_next(clock,
         (3.2, "dns_failed", 0.1),
     ):
         clock.advance(secs)
-        found.append(polite.ended(outcome, took=took).wait.removeprefix("politeness/waits/"))
+        found.append(polite.ended(outcome, took=took).stat.removeprefix("politeness/waits/"))
     assert found == ["hosts/contacted", "0.25/4", "4/64", "", "0.0625/2"]
     # What lies between two runs was no wait.
     clock.advance(9)
-    assert polite_of().ended().wait == ""
+    assert polite_of().ended().stat == ""
 
 
 def test_a_floor_that_is_set_while_the_crawl_runs_holds_at_once(polite_of):
@@ -294,8 +294,8 @@ def test_one_failure_is_enough_of_an_origin_that_never_answered(clock, polite_of
 
 
 def test_the_first_contact_of_a_host_counts_it(polite, polite_of):
-    assert polite.ended().wait == polite.ended(host=f"www.{HOST}").wait == "hosts/contacted"
-    assert polite_of().ended().wait == polite_of().ended(host=f"www.{HOST}").wait == ""
+    assert polite.ended().stat == polite.ended(host=f"www.{HOST}").stat == "hosts/contacted"
+    assert polite_of().ended().stat == polite_of().ended(host=f"www.{HOST}").stat == ""
 
 
 def test_another_host_of_a_domain_that_answers_keeps_its_tries(polite):

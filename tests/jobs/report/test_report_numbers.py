@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import gzip
 import json
+import re
 from collections import Counter
 from contextlib import closing
 from itertools import pairwise
@@ -15,8 +16,11 @@ import pytest
 from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_report import crawl_of, figure, line, open_crawl, report_of, write_log
+from reading_report import crawl_of, figure, line, numbers, open_crawl, report_of, write_log
 
+from webcrawl.crawl.figures.counts import with_prefix
+from webcrawl.crawl.figures.summary import summary
+from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.doctor.record import Line, Record, encode_line
 from webcrawl.doctor.states import State
@@ -68,6 +72,11 @@ NOT_OURS = (
 )
 
 
+def outcomes_of(crawl):
+    """The number of URLs by outcome."""
+    return with_prefix("outcome/", crawl.totals)
+
+
 def as_text(found):
     """Write the report *found* as text, without rows of zeros."""
     text = [*found.head, *found.alarms]
@@ -103,6 +112,27 @@ def test_unknown_times_are_left_out(tmp_path, stats, hosts):
     assert row[2:] == ("not known", "not known", "not known")
 
 
+def test_summary_and_report_agree_on_which_urls_were_given_up(tmp_path):
+    outcomes = [*sorted(NAMES), "excluded_adult", *(f"http_{code}" for code in range(200, 600))]
+    write_log(tmp_path, [line(f"http://a.com/{x}", x, T0) for x in outcomes])
+    given_up = [x for x in outcomes if x[:6] not in ("http_2", "http_3")]
+    given_up = {*given_up} - {"replaced", "purged"}
+
+    text = summary({f"outcome/{x}": 1 for x in outcomes}, jobdir="", places={})
+    assert f"  given up  {len(given_up)} URLs\n" in text
+    assert {*re.findall(r"^ +1  (\w+)", text, re.MULTILINE)} == given_up
+    with open_crawl(tmp_path) as crawl:
+        found = report(crawl, price=None, at=2e9)
+        ((by_host,),) = crawl.file.select("SELECT given_up FROM hosts")
+    table = numbers(found, "crawl-report")
+    assert crawl.results.given_up.keys() == given_up
+    assert by_host == table["given up"] == len(given_up)
+    assert f"redirects  {table['redirects']}\n" in text
+    assert table["URLs finished"] == len(outcomes)
+    assert table["pages"] + table["redirects"] + table["given up"] == len(outcomes) - 2
+    assert figure(found, "failures").lead.startswith(dict(found.summary)["URLs given up"])
+
+
 def test_full_compressed_and_torn_logs_are_read(tmp_path):
     path = write_log(tmp_path, KNOWN[6:], more=b'{"at":1.0,"url":"http://torn')
     for number, lines in enumerate((KNOWN[:2], KNOWN[2:4], KNOWN[4:6]), 1):
@@ -115,7 +145,7 @@ def test_full_compressed_and_torn_logs_are_read(tmp_path):
     # One that is just being compressed counts once.
     second = path.with_name("info-000002.jsonl.gz")
     second.write_bytes(gzip.compress(path.with_name("info-000002.jsonl").read_bytes())[:20])
-    assert crawl_of(tmp_path).log.outcomes == Counter(one.outcome for one in KNOWN)
+    assert outcomes_of(crawl_of(tmp_path)) == Counter(one.outcome for one in KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +220,7 @@ def test_drones_of_a_hive_count_as_one_crawl(tmp_path):
         (jobdir / "stats.json").write_text(json.dumps({**stats, "finish_reason": "finished"}))
     crawl = crawl_of(tmp_path)
     assert (crawl.drones, crawl.state) == (2, "finished: nothing is left to fetch")
-    assert crawl.log.outcomes == Counter(one.outcome for one in KNOWN)
+    assert outcomes_of(crawl) == Counter(one.outcome for one in KNOWN)
     assert crawl.counts("urls/refused/") == {"scope": 7}
     assert crawl.counts("politeness/waits/") == {"1/4": 10}
 

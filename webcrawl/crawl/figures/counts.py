@@ -1,9 +1,9 @@
 """Counts of pages, redirects and URLs given up, added up from the counts of outcomes.
 
 Everything that the user reads uses the same words. A *page* is a URL that returned a document
-(2xx), a *redirect* one that leads elsewhere (3xx); a URL with any other outcome was *given up*. A
-*contact* is one request to a host, whatever its result: pages, redirects, failures, retries and
-robots.txt files all count.
+(2xx), a *redirect* one that leads elsewhere (3xx). crawl/lease/outcome_log.py defines which URLs
+were *given up*. A *contact* is one request to a host, whatever its result: pages, redirects,
+failures, retries and robots.txt files all count.
 """
 
 from __future__ import annotations
@@ -98,9 +98,18 @@ def is_unused(stats: Mapping[str, Any], prefix: str) -> bool:
     return submitted + refused <= stats.get("seeds/read", -1) and not has_contacts
 
 
-class Counts(NamedTuple):
-    """Numbers of pages, redirects and repeat visits, and of URLs given up, by outcome."""
+def waiting(stats: Mapping[str, Any]) -> int:
+    """Return the number of waiting URLs, including those not yet checked for duplicates."""
+    return sum(int(stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting"))
 
+
+class Counts(NamedTuple):
+    """Numbers of finished URLs, pages, redirects, and repeat visits.
+
+    *given_up* is the number of URLs that were given up, by outcome.
+    """
+
+    urls: int
     pages: int
     redirects: int
     given_up: Mapping[str, int]
@@ -112,16 +121,19 @@ class Counts(NamedTuple):
 
         *prefix* comes before these names in *stats*: "crawl/" for the whole crawl, "" for this run.
         """
+        from webcrawl.crawl.lease.outcome_log import is_given_up  # noqa: PLC0415  # as below
         from webcrawl.net.outcomes import is_document  # noqa: PLC0415  # it loads a package
 
         outcomes = with_prefix(f"{prefix}outcome/", stats)
         return cls(
+            urls=sum(outcomes.values()),
             pages=sum(number for name, number in outcomes.items() if is_document(name)),
             redirects=sum(number for name, number in outcomes.items() if name.startswith("http_3")),
-            given_up={
-                name: number
-                for name, number in outcomes.items()
-                if not name.startswith(("http_2", "http_3"))
-            },
+            given_up={name: number for name, number in outcomes.items() if is_given_up(name)},
             visits=sum(with_prefix(f"{prefix}visits/", stats).values()),
         )
+
+    @property
+    def total_given_up(self) -> int:
+        """Return the number of all URLs that were given up."""
+        return sum(self.given_up.values())

@@ -10,6 +10,7 @@ from webcrawl.crawl.figures.counts import (
     is_unused,
     module_failures,
     refused_seeds,
+    waiting,
     with_prefix,
 )
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
@@ -78,11 +79,6 @@ class _CrawlStats(NamedTuple):
     def reason(self) -> str:
         """Return the finish reason, as in the stats."""
         return str(self.stats.get("finish_reason", "unknown"))
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of waiting URLs, including those not yet checked for duplicates."""
-        return sum(int(self.stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting"))
 
     @property
     def held(self) -> Mapping[str, int]:
@@ -174,7 +170,7 @@ def _waiting(figures: _CrawlStats) -> _Rows:
     """Return the rows about URLs that wait or are held back."""
     stats = figures.stats
     return [
-        ("waiting", counted(figures.waiting, "URL")),
+        ("waiting", counted(waiting(stats), "URL")),
         *[("", line) for line in parked(figures.held, has_finished=figures.reason == "finished")],
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
         ("denied", _denied_now(with_prefix(f"{figures.prefix}robots/lost/", stats))),
@@ -346,15 +342,14 @@ def _this_run(stats: Mapping[str, Any]) -> str:
     """Describe the last run of a crawl that was resumed."""
     run, secs = Counts.of(stats), float(stats.get("elapsed_time_seconds", 0.0))
     requests = counted(int(stats.get("contacts", 0)), "request")
-    lost = counted(sum(run.given_up.values()), "URL")
+    lost = counted(run.total_given_up, "URL")
     return f"{counted(run.pages, 'page')}, {requests}, {lost} given up; {_speed(run, secs)}"
 
 
 def _links(figures: _CrawlStats) -> str:
     """Describe how many links were in scope, and how many different URLs the crawl knows."""
-    crawl, submitted = figures.crawl, figures.count("links/submitted")
-    finished_urls = crawl.pages + crawl.redirects + sum(crawl.given_up.values())
-    known = finished_urls + figures.waiting + sum(figures.held.values())
+    submitted = figures.count("links/submitted")
+    known = figures.crawl.urls + waiting(figures.stats) + sum(figures.held.values())
     return f"{submitted:,} in scope, {known:,} of them not seen before" if submitted else ""
 
 

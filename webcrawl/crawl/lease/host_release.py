@@ -146,8 +146,8 @@ class HostRelease:
             hung_up=hung_up,
             excused=excused,
         )
-        if pause.wait:
-            self._stats.inc_value(pause.wait)
+        if pause.stat:
+            self._stats.inc_value(pause.stat)
         self._latencies.rest.add(pause.secs)
         shard.hosts.budgets.origins.end_contact(fetch.url, pause.origin)
 

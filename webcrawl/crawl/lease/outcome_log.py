@@ -113,7 +113,8 @@ NAMES = OUTCOMES | {
     PURGED,
     "replaced",
 }
-#: Outcomes of URLs that were given up. A replaced Request is not one: it continues as another.
+#: Outcomes of URLs that were given up, without those in `_WITH_ENDING`. A replaced Request was not
+#: given up, because it continues as another one. A page that was purged had been fetched.
 GIVEN_UP = NAMES - {"replaced", PURGED}
 # Their endings are the categories of BLOCKLISTS, and status codes.
 _WITH_ENDING = re.compile(r"excluded_\w+|http_[4-9]\d\d", re.ASCII)

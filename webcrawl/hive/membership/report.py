@@ -162,7 +162,7 @@ class Gauge:
             name=self.name,
             metrics=str(stats.get("metrics/address", "")),
             pages=shard_counts.pages,
-            given_up=sum(shard_counts.given_up.values()),
+            given_up=shard_counts.total_given_up,
             rate=round((run_counts.pages + run_counts.visits - finished_then) / secs, 2),
             waiting=activity.waiting,
             in_process=activity.in_process,

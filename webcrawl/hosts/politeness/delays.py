@@ -124,8 +124,8 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     - *secs* is the rest from now.
     - *min_rest* is the shortest rest after the *next* contact, used if the process dies during it.
     - *origin* is the rest of the origin if it backs off alone, else 0.0.
-    - *wait* is the name of the stat that counts how long the host had waited for this contact, or,
-      if it was the host's first contact, that counts hosts; "" for the first one in this run.
+    - *stat* is the name of the stat that counts this contact, or "". The first contact of a host
+      counts the host. Each later one in the same run counts the wait before it.
     - *is_alone* means that only the origin has failed: its host rests as if that had taken no time.
     - *for_all_parts* means that *secs* applies to all parts of the host, unlike a pause between
       contacts.
@@ -134,7 +134,7 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     secs: float
     min_rest: float
     origin: float
-    wait: str
+    stat: str
     is_alone: bool
     for_all_parts: bool
 
@@ -286,13 +286,12 @@ class Politeness:
         return self.policy.rest("", HostFacts((took,))) + _HANG_UP_SECS * hung_up
 
     def _record_times(self, record: HostRecord, host: HostRecord, took: float) -> str:
-        """Record the contact that has just ended; return the stat that counts the wait before it.
+        """Record the contact that has just ended; return the stat that counts it.
 
-        If it was the first one of *host*, the result is the stat that counts hosts.
-
-        The name of the stat contains the previous contact's length in seconds, rounded down to a
-        power of four, and the wait, rounded down to a power of two. It is "" for the first contact
-        in this run.
+        The first contact of *host* counts the host. Each later one counts the wait before it: the
+        name of the stat contains the previous contact's length in seconds, rounded down to a power
+        of four, and the wait, rounded down to a power of two. The result is "" if the previous
+        contact was in an earlier run.
         """
         now = self.clock()
         self._began = self._began or now - took

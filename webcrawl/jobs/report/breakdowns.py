@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.figures.counts import size
+from webcrawl.crawl.figures.counts import size, with_prefix
 from webcrawl.doctor.diagnosis import shares_of
 from webcrawl.jobs.report.chart import bars, lines, scaled
 from webcrawl.jobs.report.figures import (
@@ -37,14 +37,14 @@ _MAX_LINES = 4
 
 def outcomes(crawl: Crawl) -> Figure:
     """Return the figure of URLs by outcome (Mercator's figure 6)."""
-    pages = share(crawl.pages, crawl.urls)
+    pages = share(crawl.results.pages, crawl.results.urls)
     lead = f"Of {{total:,}} URLs, {pages} gave a document (81.4% in Mercator's crawl)."
-    lead += BEFORE_VISITS * bool(crawl.log.visits)
+    lead += BEFORE_VISITS * bool(crawl.results.visits)
     why = "No URL is finished yet."
     return shares(
         "outcomes",
         "Outcomes of URLs",
-        crawl.outcomes,
+        with_prefix("outcome/", crawl.totals),
         what="outcome",
         of="URLs",
         lead=lead,
@@ -55,7 +55,8 @@ def outcomes(crawl: Crawl) -> Figure:
 def visits(crawl: Crawl) -> Figure:
     """Return the figure of visits of URLs that were finished before."""
     lead = "URLs that were fetched before were visited again {total:,} times."
-    return shares("visits", "Visits", crawl.log.visits, what="result", of="visits", lead=lead)
+    counts = with_prefix("visits/", crawl.totals)
+    return shares("visits", "Visits", counts, what="result", of="visits", lead=lead)
 
 
 def refusals(crawl: Crawl) -> Iterator[Figure]:

@@ -89,11 +89,9 @@ class LogTotals:
     """Totals of all lines that were added; those by host, content type and seed are in *file*.
 
     pages: number of URLs that gave a document (2xx).
-    duplicates: number of pages whose bytes had already been seen under another URL.
-    bytes: size of the bodies of all answers, as received.
+    counts: what the shards count, as far as the log has it, by the names of the stats. A URL counts
+        again if a crash has hidden its end.
     answers: number of URLs by status, 0 without an answer, and outcome.
-    visits: visits of URLs that were finished before, by result. They also count in bytes and
-        fetches, but not elsewhere.
     sizes: number of pages by the number of bits of their decoded length.
     depths: number of pages by depth.
     timeline: sums over time.
@@ -105,9 +103,9 @@ class LogTotals:
     """
 
     def __init__(self, *, file: TotalsFile) -> None:
-        self.pages = self.duplicates = self.bytes = 0
+        self.pages = 0
+        self.counts: Counter[str] = Counter()
         self.answers: Counter[tuple[int, str]] = Counter()
-        self.visits: Counter[str] = Counter()
         self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
         self.timeline = Timeline(columns=DECODED + 1)
@@ -118,14 +116,6 @@ class LogTotals:
         self.span: list[float] = []
         self._file = file
 
-    @property
-    def outcomes(self) -> Counter[str]:
-        """Number of URLs by outcome."""
-        counts: Counter[str] = Counter()
-        for (_, outcome), count in self.answers.items():
-            counts[outcome] += count
-        return counts
-
     def add(self, data: bytes) -> None:
         """Add the complete lines in *data*, skipping unreadable ones. Raises sqlite3.Error."""
         for lines in decoded(data):
@@ -134,12 +124,13 @@ class LogTotals:
     def _add(self, lines: list[OutcomeLine]) -> None:
         """Add *lines*, most of them with one call per total, which is faster than line by line."""
         lines = [line for line in lines if line.kind != SUBRESOURCE]
-        self.visits.update([line.visit for line in lines if line.visit])
+        self.counts.update([f"visits/{line.visit}" for line in lines if line.visit])
         first_results = [line for line in lines if not line.visit]
         pages = [line for line in first_results if is_document(line.outcome)]
         self.pages += len(pages)
-        self.duplicates += sum(line.duplicate for line in pages)
-        self.bytes += sum(line.bytes for line in lines)
+        self.counts["content/duplicates"] += sum(line.duplicate for line in pages)
+        self.counts["fetch/bytes"] += sum(line.bytes for line in lines)
+        self.counts.update([f"outcome/{line.outcome}" for line in first_results])
         self.answers.update([(line.status, line.outcome) for line in first_results])
         self.examples.update({line.outcome: line.url for line in first_results})
         self.sizes.update([(line.decoded or line.bytes).bit_length() for line in pages])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawl.figures.counts import with_prefix
-from webcrawl.crawl.lease.outcome_log import is_given_up
+from webcrawl.crawl.figures.counts import waiting, with_prefix
 from webcrawl.doctor.diagnosis import BUDGETS
 from webcrawl.jobs.report.figures import Figure, Table, over_time, share, stamp
 from webcrawl.jobs.report.sources import GAUGES, CriticalError
@@ -21,8 +20,6 @@ _MAX_ROWS = 8
 BEFORE_VISITS = " Each URL is counted once, by its first result; later visits are not included."
 # Names of stats, by what they count.
 _HELD = {
-    "URLs waiting": "frontier/waiting",
-    "URLs checked for duplicates": "seen/waiting",
     "URLs in process": "frontier/leased",
     "URLs to be visited again": "frontier/due",
     "hosts ready": "frontier/hosts/ready",
@@ -48,7 +45,8 @@ def held_table(stats: Mapping[str, Any]) -> Figure:
 
     *stats* are those of the crawl.
     """
-    rows = [(label, int(stats.get(stat, 0)), "") for label, stat in _HELD.items()]
+    rows = [("URLs waiting", waiting(stats), "")]
+    rows += [(label, int(stats.get(stat, 0)), "") for label, stat in _HELD.items()]
     for gate, number in with_prefix("frontier/parked/", stats).items():
         release = f"raise {BUDGETS[gate]}" if gate in BUDGETS else ""
         rows.append((f"URLs parked by {gate}", number, release))
@@ -58,17 +56,13 @@ def held_table(stats: Mapping[str, Any]) -> Figure:
 
 def failures_table(crawl: Crawl) -> Figure:
     """Return the table of the most common failures, each with an example URL."""
-    failed = {
-        outcome: count
-        for outcome, count in crawl.outcomes.items()
-        if count and is_given_up(outcome)
-    }
+    failed = crawl.results.given_up
     title = "URLs given up, with an example"
     if not failed:
         return Figure("failures", title, "No URL was given up.")
     outcomes = sorted(failed, key=lambda outcome: (-failed[outcome], outcome))[:_MAX_ROWS]
     rows = [(crawl.log.examples.get(outcome, ""), outcome, failed[outcome]) for outcome in outcomes]
-    failed_share = share(sum(failed.values()), crawl.urls)
+    failed_share = share(crawl.results.total_given_up, crawl.results.urls)
     lead = f"{failed_share} of the finished URLs. The example is the latest one."
     return Figure("failures", title, lead, Table(("example", "outcome", "URLs"), rows))
 

@@ -57,8 +57,8 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
         alarms=alarms_of(
             crawl.processes,
             failing,
-            given_up=crawl.given_up,
-            urls=crawl.urls,
+            given_up=crawl.results.total_given_up,
+            urls=crawl.results.urls,
             denied=[*crawl.log.denied.values()],
         )
         + damage,
@@ -74,7 +74,7 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
                 Figure("responsecode-report", "Response codes", _CODES, tables.codes_table(crawl)),
                 tables.SEEDS.figure(crawl),
                 *breakdowns.refusals(crawl),
-                *([breakdowns.visits(crawl)] if crawl.log.visits else []),
+                *([breakdowns.visits(crawl)] if crawl.results.visits else []),
                 breakdowns.filters(crawl),
                 tables.DEAD_LINKS.figure(crawl),
             ],
@@ -104,15 +104,15 @@ def report(crawl: Crawl, *, price: float | None, at: float) -> ReportPage:
 
 def _summary(crawl: Crawl, price: float | None, at: float) -> list[tuple[str, str]]:
     """Return the rows of the summary: a label, and a number with its unit."""
-    log = crawl.log
+    results = crawl.results
     rows = [
-        ("pages", f"{crawl.pages:,}"),
+        ("pages", f"{results.pages:,}"),
         *([("running time", span(crawl.secs))] if crawl.secs else []),
         *_rates(crawl, at),
         ("received", size(crawl.received)),
         ("hosts contacted", f"{crawl.hosts:,}"),
-        ("duplicates", share(log.duplicates, log.pages)),
-        ("URLs given up", share(crawl.given_up, crawl.urls)),
+        ("duplicates", share(crawl.duplicates, results.pages)),
+        ("URLs given up", share(results.total_given_up, results.urls)),
     ]
     parked = crawl.counts("frontier/parked/")
     rows += [(f"parked by {gate}", f"{number:,} URLs") for gate, number in parked.items()]
@@ -171,7 +171,7 @@ def _cost(crawl: Crawl, price: float | None) -> Figure:
 
 def documents(crawl: Crawl) -> Figure:
     """Return the figure of documents downloaded over time (Mercator's figure 5a)."""
-    count, counts = crawl.pages, crawl.log.timeline.sums(PAGES)
+    count, counts = crawl.results.pages, crawl.log.timeline.sums(PAGES)
     width = crawl.log.timeline.width
     lead = f"{counted(count, 'document')}, at most {max(counts, default=0):,} in {width:,} s."
     values = [count / width for count in counts]
@@ -189,12 +189,12 @@ def megabits(crawl: Crawl) -> Figure:
 
 def duplicates(crawl: Crawl) -> Figure:
     """Return the figure of the share of duplicates among all documents so far, over time."""
-    log = crawl.log
+    part = share(crawl.duplicates, crawl.results.pages)
     lead = (
-        f"{counted(log.duplicates, 'document')} ({share(log.duplicates, log.pages)}) had the same "
-        "bytes as another URL and were not processed."
+        f"{counted(crawl.duplicates, 'document')} ({part}) had the same bytes as another URL and "
+        "were not processed."
     )
-    totals = (accumulate(log.timeline.sums(column)) for column in (DUPLICATES, PAGES))
+    totals = (accumulate(crawl.log.timeline.sums(column)) for column in (DUPLICATES, PAGES))
     values = [100 * rate(found, pages) for found, pages in zip(*totals, strict=True)]
     return _over_time(crawl, "duplicates", "Duplicates", lead, values, y="% of documents so far")
 

@@ -18,11 +18,11 @@ import msgspec
 
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
-from webcrawl.crawl.figures.counts import with_prefix
+from webcrawl.crawl.figures.counts import Counts, with_prefix
 from webcrawl.crawl.figures.summary import finished
 from webcrawl.crawl.job.control_journal import JOURNAL, damaged_lines, last_changes
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
-from webcrawl.crawl.lease.outcome_log import INFO_LOG, is_given_up
+from webcrawl.crawl.lease.outcome_log import INFO_LOG
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
 from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
@@ -31,7 +31,6 @@ from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline, decoded
 from webcrawl.jobs.report.totals_file import TotalsFile
-from webcrawl.net.outcomes import is_document
 from webcrawl.pipelines.warc.payloads import FILE
 
 if TYPE_CHECKING:
@@ -69,9 +68,9 @@ class Crawl(NamedTuple):
     state: whether the crawl is running, or how it ended, in words.
     drones: number of drones, 0 if it is not a hive.
     stats: stats of the whole crawl, as last written, without the prefix ``crawl/``.
-    outcomes: number of URLs by outcome. Each URL counts once, while *log* may have several lines
-        of it after a crash.
-    received: bytes of the bodies of all answers, without robots.txt.
+    totals: outcomes, visits, duplicates and bytes received, as the shards count them, by the names
+        of the stats. Each URL counts once, while *log* may have several lines of it after a crash.
+    results: numbers of URLs and visits, added up from *totals*.
     log: totals of the logs of finished URLs.
     file: totals by host, content type and seed. It can be read until the reader is closed.
     damage: for each log that could not be read to its end, the reason.
@@ -86,8 +85,8 @@ class Crawl(NamedTuple):
     state: str
     drones: int
     stats: dict[str, Any]
-    outcomes: Mapping[str, int]
-    received: int
+    totals: Mapping[str, float]
+    results: Counts
     log: LogTotals
     file: TotalsFile
     damage: list[str]
@@ -98,14 +97,14 @@ class Crawl(NamedTuple):
     commands: list[Change]
 
     @property
-    def pages(self) -> int:
-        """Number of URLs that gave a document."""
-        return sum(count for name, count in self.outcomes.items() if is_document(name))
+    def duplicates(self) -> int:
+        """Number of pages whose bytes had been seen under another URL."""
+        return int(self.totals.get("content/duplicates", 0))
 
     @property
-    def given_up(self) -> int:
-        """Number of URLs that were given up."""
-        return sum(count for name, count in self.outcomes.items() if is_given_up(name))
+    def received(self) -> int:
+        """Number of bytes in the bodies of all answers, without robots.txt."""
+        return int(self.totals.get("fetch/bytes", 0))
 
     @property
     def hosts(self) -> int:
@@ -116,11 +115,6 @@ class Crawl(NamedTuple):
         """
         ((number,),) = self.file.select("SELECT count(*) FROM hosts WHERE fetches")
         return max(int(number), int(self.stats.get("hosts/contacted", 0)))
-
-    @property
-    def urls(self) -> int:
-        """Number of finished URLs."""
-        return sum(self.outcomes.values())
 
     @property
     def secs(self) -> float:
@@ -227,7 +221,7 @@ class CrawlReader:
             for name, value in stats.items()
             if name.startswith(PREFIX)
         }
-        counts = shard_counts(jobdirs)
+        totals_of_shards = shard_counts(jobdirs) or log.counts
         present = _present_stats(processes) if running(jobdirs) else {}
         last_run = {name: value for name, value in stats.items() if not name.startswith(PREFIX)}
 
@@ -236,8 +230,8 @@ class CrawlReader:
             state=_state(jobdirs, process_stats, with_prefix("frontier/parked/", stats)),
             drones=len(jobdirs) if jobdirs[0] != path else 0,
             stats=last_run | totals | present,
-            outcomes=with_prefix("outcome/", counts) or log.outcomes,
-            received=int(counts.get("fetch/bytes", log.bytes)),
+            totals=totals_of_shards,
+            results=Counts.of(totals_of_shards),
             log=log,
             file=self._file,
             damage=[

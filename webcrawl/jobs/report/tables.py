@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from webcrawl.crawl.figures.counts import waiting
 from webcrawl.errors import FatalError
 from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, stamp
 from webcrawl.jobs.report.heritrix_log import log_line, status_code
@@ -117,7 +118,7 @@ WALLED = Listing(
 
 def crawl_table(crawl: Crawl) -> Table:
     """Return the table of the numbers of the whole crawl."""
-    log, span = crawl.log, [*map(stamp, crawl.log.span)] or [""]
+    results, span = crawl.results, [*map(stamp, crawl.log.span)] or [""]
     ((seeds, failed_seeds),) = crawl.file.select(_COUNT_SEEDS)
     rows = {
         "state": crawl.state,
@@ -127,14 +128,14 @@ def crawl_table(crawl: Crawl) -> Table:
         "seeds finished": seeds,
         "seeds failed": int(failed_seeds),
         "hosts contacted": crawl.hosts,
-        "URLs finished": crawl.urls,
-        "pages": crawl.pages,
-        "redirects": sum(n for name, n in crawl.outcomes.items() if name.startswith("http_3")),
-        "given up": crawl.given_up,
-        "duplicates": log.duplicates,
-        "visits": log.visits.total(),
+        "URLs finished": results.urls,
+        "pages": results.pages,
+        "redirects": results.redirects,
+        "given up": results.total_given_up,
+        "duplicates": crawl.duplicates,
+        "visits": results.visits,
         "bytes received": crawl.received,
-        "waiting": sum(int(crawl.stats.get(f"{name}/waiting", 0)) for name in ("frontier", "seen")),
+        "waiting": waiting(crawl.stats),
         **{f"parked by {gate}": count for gate, count in crawl.counts("frontier/parked/").items()},
     }
     return Table(("name", "value"), [*rows.items()])
