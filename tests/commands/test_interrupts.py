@@ -15,6 +15,7 @@ INTERRUPTED = """
 import os, signal, sys
 left, *words = sys.argv[1:]
 left = int(left)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if the tests are a shell's job
 class Finder:
     def find_spec(self, name, path=None, target=None):
         global left

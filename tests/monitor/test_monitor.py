@@ -110,12 +110,14 @@ def test_pages_are_searched_and_found_pages_are_paged(monitor):
     assert monitor.page("/").xpath("//form[@action='search']")
     for path in ("/api/search", "/api/search?q=x&limit=101", "/search?q=x&offset=-1"):
         assert monitor.status("GET", path) == 400, path
-    assert monitor.status("GET", f"/search?q={'x' * 2001}") == 409
+    assert monitor.status("GET", f"/api/search?q={'x' * 2001}") == 409
     (_, *notes) = monitor.page("/search?q=x+foo:y+z~2").xpath("//p[@role='status']/text()")
     assert notes == [f"Not searched: {one}" for one in ask(q="x foo:y z~2")["not_searched"]]
     assert notes[1:] == ["Not searched: Field does not exist: 'foo'"]
-    status, _, said = monitor.ask("GET", "/search?q=foo:y")
+    status, _, said = monitor.ask("GET", "/api/search?q=foo:y")
     assert (status, "(Field does not exist: 'foo')" in said) == (409, True)
+    (_, note) = monitor.page("/search?q=foo:y").xpath("//p[@role='status']/text()")
+    assert note == f"Not searched: {said.strip()}"
 
 
 def test_its_first_screen_comes_again_and_again(monitor):

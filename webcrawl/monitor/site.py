@@ -41,7 +41,7 @@ from webcrawl.jobs.report.page import (
     page,
     search_page,
 )
-from webcrawl.jobs.search import MAX_HITS
+from webcrawl.jobs.search import MAX_HITS, SearchResult
 from webcrawl.monitor.access import READ_SECS, RequestTimeout
 from webcrawl.monitor.watch import arguments_of
 
@@ -166,7 +166,10 @@ class Site:
         offset = _whole(request, "offset", default=0, limit=MAX_HITS)
         result = None
         if words:
-            result = await self._watch.search(words, limit=HITS_SHOWN, offset=offset)
+            try:
+                result = await self._watch.search(words, limit=HITS_SHOWN, offset=offset)
+            except FatalError as error:  # the page has a form to try other words
+                result = SearchResult(0, [], [str(error)])
         title = (await self._watch.page()).title
         return _html(await asyncio.to_thread(search_page, title, words, result, offset))
 
