@@ -116,7 +116,8 @@ class ReputationGate(Gate):
         if self._used(counter, is_unproven) < budget:
             return False
         self._held += 1
-        self._holds_near_host |= not (is_unproven or self._is_far(entry.host))
+        if not (self._holds_near_host or is_unproven or self._is_far(entry.host)):
+            self._holds_near_host = True
         return True
 
     def stops(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
