@@ -284,7 +284,7 @@ class ProcessBuilder:
     # --- parts of the process
 
     def _count(self, name: str) -> None:
-        """Count one in the stat *name*. The crawler may have no stats before that."""
+        """Add one to the stat *name*. To be called while crawling: before, there are no stats."""
         self._crawler.stats.inc_value(name)
 
     def _build_contact_rules(self, key: str) -> ContactRules:
