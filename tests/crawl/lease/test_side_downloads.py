@@ -46,6 +46,8 @@ def test_a_side_download_waits_for_its_host_and_goes_before_its_urls(desk):
     assert desk.next().url == "http://a.test/1"
     assert desk.outcomes == {"http_200": 1}
     assert desk.counts("side_downloads/") == {"http_200": 1}
+    # Its bytes are not those of a URL.
+    assert desk.frontier.crawl_counts["fetch/bytes"] == desk.counts("fetch/")["bytes"]
     assert len(desk.side_downloads) == 0
 
 

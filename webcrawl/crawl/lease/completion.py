@@ -371,8 +371,9 @@ class Completion:
                 result = result._replace(outcome="", is_duplicate=False, visit=visit.change)
             self._note_visit(lease, visit, outcome)
 
-        is_url = lease.entry.kind not in {*NO_URLS, SUBRESOURCE}
-        if not is_url:  # only its bytes count: it is a part of a page
+        if lease.entry.kind in NO_URLS:
+            result = NOTHING
+        elif lease.entry.kind == SUBRESOURCE:  # only its bytes count: it is a part of a page
             result = NOTHING._replace(received=result.received)
         lease.shard.finish(lease, content=content, result=result, due=due)
         self._requests.forget(lease.entry)
