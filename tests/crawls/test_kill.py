@@ -45,7 +45,7 @@ def test_a_crawl_killed_again_and_again_loses_nothing_and_stays_polite(tmp_path)
     # Each page counts once, in the report and in the summary. Of contacts are missing at most those
     # that were under way at a kill, and the last 64 of the done log.
     pages = re.search(r"^ +pages  ([\d,]+) ", said, re.MULTILINE)[1]
-    assert found.pages == int(pages.replace(",", "")) == len(fetchable)
+    assert found.results.pages == int(pages.replace(",", "")) == len(fetchable)
     contacts = len(access_log(web.log))
     assert contacts - KILLS * (200 + 64) <= web.stats["crawl/contacts"] <= contacts
     again = sum(count - 1 for url, count in asked.items() if url in fetchable)

@@ -90,7 +90,7 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert (tmp_path / "tables/crawl.log").read_text().count("\n") == len(lines)
     # Each page counts once, whichever drones had it.
     pages = int(re.search(r"^ +pages  ([\d,]+) ", said, re.MULTILINE)[1].replace(",", ""))
-    assert found.pages == pages == len(fetchable_urls(web.world, "webcrawl"))
+    assert found.results.pages == pages == len(fetchable_urls(web.world, "webcrawl"))
     answers_of_all_drones(web.job, tmp_path, pages=pages)
 
     urls = json.loads(printed("frontier", web.job, "--refetch", "all", "--json"))["urls"]
