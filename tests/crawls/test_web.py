@@ -125,9 +125,9 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
     assert contacted == stats["hosts/contacted"] == len(hosts) >= 30
     totals = crawl.log
     assert totals.pages == len(fetched)
-    assert totals.duplicates == stats["content/duplicates"]
+    assert totals.counts["content/duplicates"] == stats["content/duplicates"] == crawl.duplicates
     again = sum(one.bytes * (one.tries - 1) for one in outcome_lines(clean.job))
-    assert totals.bytes + again == stats["fetch/bytes"]
+    assert totals.counts["fetch/bytes"] + again == stats["fetch/bytes"] == crawl.received
     assert warm.scrapy("report", clean.job).returncode == 0
     assert "=== crawl summary ===" in output
     assert "finished: nothing is left to fetch" in output
