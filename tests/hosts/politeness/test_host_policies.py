@@ -9,12 +9,14 @@ import pytest
 import warm
 from crawling import simulated, stats_of
 from scrapy.settings import Settings
+from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.frontier import HostFacts, LargestDelay
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.politeness.exclusions import exclusion_file
 from webcrawl.hosts.politeness.host_policies import HostDelays, policy_file
+from webcrawl.net.outcomes import UnverifiedError
 
 SECRET = "s3cr3t-value"
 
@@ -198,3 +200,26 @@ def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):
             data += gzip.decompress(data) if data[:2] == b"\x1f\x8b" else b""
             assert SECRET.encode() not in data, file
     assert SECRET not in said + why
+
+
+@cases(
+    "table is_withheld",
+    """
+        headers = {X = "1"} | True
+        headers = {X = "1"}, verify = false | False
+        proxy = "https://u:p@proxy.test" | True
+        proxy = "https://u:p@proxy.test", proxy_verify = false | False
+        budget = 1 | False
+    """,
+)
+def test_a_server_that_is_not_verified_is_left_alone_only_if_its_table_needs_that(
+    opened, caplog, table, is_withheld
+):
+    """The answer to a request may come after the file has changed."""
+    text = table.replace(", ", "\n")
+    rules = opened(f'["a.test"]\n{text}').policies.rules
+    error = UnverifiedError(f"https://u:{SECRET}@a.test/: certificate verify failed")
+    rules.note_unverified("https://a.test", error)
+    assert rules.withholds("https://a.test/") is is_withheld
+    assert not rules.withholds("https://b.test/")
+    assert SECRET not in caplog.text

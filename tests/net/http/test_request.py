@@ -1,6 +1,7 @@
 """HTTP requests as they are sent: where to, in which words, and never more than one."""
 
 import contextvars
+import re
 
 import pytest
 from fetching import OK, served
@@ -245,6 +246,15 @@ def test_what_an_operator_adds_is_sent_and_not_shown():
     for shown in (direct.shown, repr(direct.shown_headers), repr(proxied.shown_headers)):
         assert not any(secret in str(shown) for secret in ("k3y", "s3cret", "b=2", "Basic"))
     assert wire_request(Request("http://a.test/")).shown.startswith(b"GET / ")
+
+
+def test_what_an_operator_adds_replaces_the_credentials_of_a_url():
+    def sent():
+        ADDED.set(additions({"Authorization": "Bearer x"}, {}, ""))
+        return wire_request(Request("https://me:pw@a.test/", meta={"verbatim_url": True}))
+
+    data = contextvars.copy_context().run(sent).data
+    assert re.findall(rb"Authorization: (.*)\r", data) == [b"Bearer x"]
 
 
 @pytest.mark.parametrize("proxy", [None, "http://proxy.test:1"])

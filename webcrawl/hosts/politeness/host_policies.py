@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import msgspec
 
 from webcrawl.clock import TimeSource, now
+from webcrawl.configuration.secrets import masked_url
 from webcrawl.configuration.values import words
 from webcrawl.errors import FatalError
 from webcrawl.frontier.admission import Gate
@@ -209,12 +210,17 @@ class HostTables:
         if len(self._unverified) >= _CACHED_HOSTS:
             self._unverified.clear()
         self._unverified.add(origin)
-        logger.warning("%s. URLs of %s wait until %s changes: %s", error, origin, SETTING, _REMEDY)
+        reason = masked_url(str(error))
+        logger.warning("%s. URLs of %s wait until %s changes: %s", reason, origin, SETTING, _REMEDY)
 
     def withholds(self, url: str) -> bool:
         """Return whether *url* must not be requested, as credentials for it must not be sent."""
         added = self.added.get(self.name_of(host_of(url)), NOTHING_ADDED)
-        return url.partition(":")[0] in added.withheld or origin_of(url) in self._unverified
+        if url.partition(":")[0] in added.withheld:
+            return True
+        # An answer to a request of the last version may have come after the file changed.
+        needs_tls = added.withheld or (added.proxy is not None and added.proxy.is_verified)
+        return bool(needs_tls) and origin_of(url) in self._unverified
 
     def _name_of(self, host: str) -> str:
         """Return the name of the most specific table for *host*, "" if there is none."""

@@ -189,7 +189,7 @@ def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
         raise UnverifiedError("the connection has no TLS")
     if added.headers:
         headers = _with_additions(headers, added.headers)
-    if credentials and b"Authorization" not in fields:
+    if credentials and b"Authorization" not in fields and b"authorization" not in added.headers:
         headers.append((b"Authorization", _basic(credentials)))
 
     proxy = added.proxy
