@@ -336,3 +336,11 @@ async def test_processes_of_a_hive_do_not_share_a_file(start, tmp_path):
         [ITEMS[0]],
         [ITEMS[1]],
     ]
+
+
+@pytest.mark.parametrize("name", ["file/a.jsonl", "directory.csv"])
+def test_a_feed_that_cannot_be_opened_is_refused_before_the_crawl(tmp_path, start, name):
+    (tmp_path / "file").touch()
+    (tmp_path / "directory.csv").mkdir()
+    with pytest.raises(FatalError, match=f"The feed .*{name} cannot be written"):
+        start({name: {"format": name.rpartition(".")[2]}}, is_resumed=False)

@@ -86,8 +86,9 @@ class JobFeeds:
         for uri, options in [*exporter.feeds.items()]:
             storage = exporter.storages.get(urlparse(uri).scheme, FileFeedStorage)
             path = Path(FileFeedStorage(uri).path)
-            if storage is StdoutFeedStorage or (path.exists() and not path.is_file()):
-                continue  # a pipe or a device
+            is_device = path.exists() and not (path.is_file() or path.is_dir())
+            if storage is StdoutFeedStorage or is_device:
+                continue  # or a pipe
 
             stem = uri.removesuffix(path.suffix) + self._suffix
             name = stem + path.suffix
@@ -95,6 +96,8 @@ class JobFeeds:
             if storage is not FileFeedStorage or skip_item is None:
                 name = _name_for_each_run(stem, path.suffix, is_resumed=is_resumed)
             else:
+                if "%(" not in name:
+                    _check_writable(Path(FileFeedStorage(name).path))
                 self._continued.add(name)
                 if is_resumed and (name in self._begun or not has_record):
                     options["overwrite"] = False
@@ -136,6 +139,21 @@ class JobFeeds:
 
     def _save(self) -> None:
         write_atomic(self._path, msgspec.json.encode(self._begun))
+
+
+def _check_writable(path: Path) -> None:
+    """Raise FatalError if *path* cannot be opened: its items would be lost. Blocks."""
+    is_new = not path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise FatalError(
+            f"The feed {path} cannot be written ({error.strerror}): correct that, or name another "
+            "file."
+        ) from error
 
 
 def _sync_files(paths: Iterable[str]) -> None:
