@@ -344,3 +344,13 @@ def test_a_feed_that_cannot_be_opened_is_refused_before_the_crawl(tmp_path, star
     (tmp_path / "directory.csv").mkdir()
     with pytest.raises(FatalError, match=f"The feed .*{name} cannot be written"):
         start({name: {"format": name.rpartition(".")[2]}}, is_resumed=False)
+
+
+@pytest.mark.parametrize("spelling", ["./a.jsonl", "{}/a.jsonl", "file://{}/a.jsonl"])
+async def test_a_file_is_continued_however_its_path_is_written(tmp_path, start, spelling):
+    options = {"format": "jsonl", "overwrite": True}
+    await start({"a.jsonl": dict(options)}, is_resumed=False).export(ITEMS[0])
+    again = {spelling.format(tmp_path): dict(options)}
+    for number in (1, 2):
+        await start(again, is_resumed=True).export(ITEMS[number])
+    assert items_in(tmp_path / "a.jsonl", "jsonlines") == [*ITEMS[:3]]

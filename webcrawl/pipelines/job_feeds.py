@@ -82,6 +82,7 @@ class JobFeeds:
         has_record = self._path.exists()
         if has_record:
             self._begun = _decode(self._path.read_bytes())
+        spellings = {_file_of(name): name for name in self._begun}
 
         for uri, options in [*exporter.feeds.items()]:
             storage = exporter.storages.get(urlparse(uri).scheme, FileFeedStorage)
@@ -99,9 +100,10 @@ class JobFeeds:
                 if "%(" not in name:
                     _check_writable(Path(FileFeedStorage(name).path))
                 self._continued.add(name)
-                if is_resumed and (name in self._begun or not has_record):
+                begun_as = spellings.get(_file_of(name), "")
+                if is_resumed and (begun_as or not has_record):
                     options["overwrite"] = False
-                    file, start = self._begun.get(name, (str(path), 0))
+                    file, start = self._begun.pop(begun_as, (str(path), 0))
                     self._begun[name] = file, remove_incomplete_item(Path(file), start, skip_item)
             exporter.feeds[name] = exporter.feeds.pop(uri)
             exporter.filters[name] = exporter.filters.pop(uri)
@@ -139,6 +141,11 @@ class JobFeeds:
 
     def _save(self) -> None:
         write_atomic(self._path, msgspec.json.encode(self._begun))
+
+
+def _file_of(uri: str) -> str:
+    """Return the file of the feed *uri*, however its path is written."""
+    return str(Path(FileFeedStorage(uri).path).resolve())
 
 
 def _check_writable(path: Path) -> None:
