@@ -229,7 +229,8 @@ async def send_to_hive(
 
     answers: dict[str, CommandAnswer] = {}
     names = {name: report and report.figures.name for name, report in beat.reports.items()}
-    silent = members = _members(beat)
+    members = _members(beat)
+    silent = members
     while silent and now() < deadline:
         await asyncio.sleep(_POLL_SECS)
         fields = await client.execute_command("HGETALL", keys.answers(number))

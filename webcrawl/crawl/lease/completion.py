@@ -303,7 +303,8 @@ class Completion:
 
         *fetch* is its last contact, if there was one.
         """
-        entry, hosts = lease.entry, lease.shard.hosts
+        entry = lease.entry
+        hosts = lease.shard.hosts
         if not hosts.politeness.refusal(entry.host, entry.url):
             return
         if entry.attempts or (fetch is not None and fetch.is_for_page):

@@ -42,6 +42,7 @@ _FILES: dict[str, Callable[..., None]] = {
     "warc/*.warc.gz": files.purge_warc,
     "critical/*.warc.gz": files.purge_warc,
     "text/*.parquet": _ROWS,
+    # Wrapped, as these lines are rows, not lines of a log (``_UNITS``).
     "text/*.json*[lz]": partial(files.purge_lines),
     "graph/nodes/*.parquet": _ROWS,
     "graph/edges/*.parquet": partial(files.purge_parquet, column="source"),

@@ -163,7 +163,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     ) -> None:
         self._protocol = protocol
         # As a certificate names it: without brackets and without a final dot.
-        self._host = host = to.host.removeprefix("[").removesuffix("]").removesuffix(".")
+        host = to.host.removeprefix("[").removesuffix("]").removesuffix(".")
+        self._host = host
         self._invalid = UnverifiedError if to.is_verified else ssl.SSLError
         self._count = RECEIVED.get()
         self._fence = FENCE.get()

@@ -141,7 +141,8 @@ def page_records(
             fields += f"WARC-Identified-Payload-Type: {page.content_type}\r\n"
     else:
         # pywb would show the header of a 304 without the payload.
-        kind, block = "revisit", () if is_not_modified else (head,)
+        kind = "revisit"
+        block = () if is_not_modified else (head,)
         fields = (common if is_not_modified else fields) + _revisit_fields(
             first, is_not_modified=is_not_modified
         )
