@@ -123,5 +123,10 @@ def test_a_command_names_the_owner_of_shards_that_is_cut_off_from_redis(tmp_path
             "stop: all drones are stopping with a checkpoint, except those that do not answer: "
             f"{first.name}\n"
         )
+        at = ["-s", f"HIVE={NAME}", "-s", f"REDIS_URL={second.proxy.url}", "--timeout", "1"]
+        wait_until(lambda: second.process.poll() is not None)
+        done = warm.scrapy("hive", "stop", *at)
+        said = f"{first.name} (without a lease: killed, or cut off)\n"
+        assert (done.returncode, done.stderr) == (1, f"hive: still running after 1 s: {said}")
         first.proxy.mend()
         wait_until(lambda: hive.is_over)

@@ -152,12 +152,16 @@ async def test_the_end_of_the_crawl_is_told(server):
 async def test_stop_waits_for_the_drones_and_names_those_that_stay(server):
     async with connected(server) as client:
         one = await drone(client, "one-1-a", range(32), pages=1)
-        await drone(client, "two-2-b", range(32, 64), pages=1)
+        two = await drone(client, "two-2-b", range(32, 64), pages=1)
         stopping = asyncio.create_task(stop_and_wait(client, KEYS, secs=0.5))
-        while not (await one.beat(Report())).state.stopping:  # noqa: ASYNC110  # a beat, too
+        while not (beat := await one.beat(Report())).state.stopping:  # noqa: ASYNC110  # a beat, too
             await asyncio.sleep(0.01)
+        await one.release(beat.leases)
         await one.leave()
         assert await stopping == ["two-2-b"]
+        await two.leave()  # its lease ends, but it has not released its shards
+        silent = "two-2-b (without a lease: killed, or cut off)"
+        assert await stop_and_wait(client, KEYS, secs=0.1) == [silent]
 
 
 async def test_of_a_hive_that_there_is_not_it_is_said(server):

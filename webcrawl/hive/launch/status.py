@@ -178,8 +178,10 @@ async def stop_and_wait(
 ) -> Sequence[str]:
     """Stop all drones with checkpoints, and return the names of those still running after *secs*.
 
-    For a hive on this machine, whose Redis ends with its drones, *processes* returns the processes
-    that still run. Raises the same exceptions as ``look``.
+    A drone that has not released its shards may still run although it has no lease: one that was
+    cut off from Redis contacts hosts on. For a hive on this machine, whose Redis ends with its
+    drones, *processes* returns the processes that still run, and tells this exactly. Raises the
+    same exceptions as ``look``.
     """
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     deadline = now() + secs
@@ -188,7 +190,11 @@ async def stop_and_wait(
     while True:
         running = set(processes()) if processes else set()
         try:
-            running |= (await membership.look()).alive
+            beat = await membership.look()
+            running |= beat.alive
+            if processes is None:
+                owners = {owner.drone for owner in beat.owners.values()} - {"", *beat.alive}
+                running |= {f"{drone} (without a lease: killed, or cut off)" for drone in owners}
         except UNREACHABLE:
             if processes is None:
                 raise
