@@ -95,5 +95,5 @@ def test_after_a_full_disk_the_summary_names_the_partial_totals(tmp_path):
         fill_disk_of(crawl)
         assert "is full: free some space" in output_of(crawl, code=3)
         said = " ".join(finish(web.command(**settings)).split())
-    assert " because of a kill or a full disk in 1 run this run " in said
+    assert " the last minute of 1 run without a last checkpoint this run " in said
     assert " contacted" not in said

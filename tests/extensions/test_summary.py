@@ -124,7 +124,7 @@ def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
         assert words not in text
     assert "partial  " not in whole
     partial = "partial hosts and speed are not known, and links, items, pauses, walls and failed "
-    partial += "modules lack the last minute, because of a kill or a full disk in 1 run "
+    partial += "modules lack the last minute of 1 run without a last checkpoint "
     assert partial in " ".join(text.split())
     assert "     links  234 found on 10 pages: 23.4 per page, 18.0 of them distinct\n" in text
     assert "     bytes  123,456,789 received\n" in text

@@ -42,7 +42,7 @@ _ENDS = {
 }
 _PARTIAL = (
     "hosts and speed are not known, and links, items, pauses, walls and failed modules lack the "
-    "last minute, because of a kill or a full disk in"
+    "last minute of {} without a last checkpoint"
 )
 # The name of a row, and its text; rows without a text are left out.
 _Rows: TypeAlias = list[tuple[str, str]]
@@ -149,7 +149,7 @@ def _result(figures: _CrawlStats) -> _Rows:
             ),
         ),
         ("items", f"{items:,}" if items else ""),
-        ("partial", "" if is_complete else f"{_PARTIAL} {counted(count(CUT_OFF), 'run')}"),
+        ("partial", "" if is_complete else _PARTIAL.format(counted(count(CUT_OFF), "run"))),
         ("this run", _this_run(stats) if "job/resumed" in stats else ""),
     ]
 
