@@ -102,7 +102,7 @@ def test_feeds_lose_nothing_when_a_job_is_stopped_killed_and_resumed(tmp_path, f
         crawl = start_crawl(command)
         wait_until(lambda: feeds["jsonl"].stat().st_size > 2 * size)
         kill(crawl)
-        last, _ = json.loads((web.job / "feeds.json").read_bytes())[str(tmp_path / BATCHES)]
+        last, *_ = json.loads((web.job / "feeds.json").read_bytes())[str(tmp_path / BATCHES)]
         for form, path in [*feeds.items(), ("csv", last)]:
             with Path(path).open("ab") as file:
                 file.write(CUT[form])
@@ -143,6 +143,29 @@ def test_a_new_job_refuses_a_feed_that_it_could_not_continue(tmp_path, feed, ins
         rf"webcrawl: The feed \S+ cannot be continued .*, {re.escape(instead)}\.\n", done.stdout
     )
     assert not web.job.exists()
+
+
+@cases(
+    "form fields has",
+    """
+        links | ["url"]         | format csv, not links: choose csv
+        csv   | ["text", "url"] | columns .* not .*: choose its columns
+    """,
+)
+def test_a_resumed_job_does_not_mix_what_is_in_a_feed(tmp_path, form, fields, has):
+    path = tmp_path / "items"
+    with simulated(tmp_path, hosts=3, max_pages=4) as web:
+        first = set_options({str(path): {"format": "csv", "fields": ["url"]}})
+        finish([*web.command(), *first, "-s", "CLOSESPIDER_ITEMCOUNT=1"])
+        before = path.read_bytes()
+        other = set_options({str(path): {"format": form, "fields": fields}})
+        done = run_crawl([*web.command(LOG_ENABLED=0), *other])
+        assert done.returncode == 2
+        said = f"webcrawl: The feed {path} has the {has}, or name another file.\n"
+        assert re.fullmatch(said, done.stdout)
+        assert path.read_bytes() == before
+        finish([*web.command(), *first])
+        assert set(urls_in(path, "csv")) == set(warc_urls(web.job / "warc"))
 
 
 def test_a_job_of_an_earlier_version_keeps_what_it_exported(tmp_path):

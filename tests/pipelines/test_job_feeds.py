@@ -7,7 +7,7 @@ import marshal
 import pickle
 import random
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 from disk import PowerLoss, file_size_limit
@@ -62,7 +62,7 @@ class Run:
         self.errors = []
         job_feeds = JobFeeds(self.exporter, directory, suffix, self.errors.append)
         job_feeds.open(is_resumed=is_resumed)
-        self.exporter.open_spider(self.spider)
+        self.crawler.signals.send_catch_log(signals.spider_opened, spider=self.spider)
 
     async def export(self, *items):
         """Everything that is done before the page of each item is finished."""
@@ -96,6 +96,12 @@ def start(tmp_path, monkeypatch):
     yield start_run
     for run in runs:
         run.kill()
+
+
+def file_of(run):
+    """The file that the only feed of *run* writes to."""
+    (slot,) = run.exporter.slots
+    return Path(slot.storage.path).absolute()
 
 
 def items_in(path, form):
@@ -164,8 +170,12 @@ def test_a_feed_is_continued_or_new_in_each_run(start, caplog, name, options, be
     else:
         run = start(feeds, is_resumed=True)
         assert "The feed" not in caplog.text
+    if "%" in becomes:
+        name = becomes.replace("***", "me")
+    elif becomes == "continued":
+        name = str(Path(name).absolute())
     for kept in (run.exporter.feeds, run.exporter.filters):
-        assert [*kept] == [becomes.replace("***", "me") if "%" in becomes else name]
+        assert [*kept] == [name]
     (made,) = run.exporter.feeds.values()
     assert (made.get("overwrite") is False) == (becomes == "continued")
 
@@ -233,16 +243,18 @@ async def test_a_file_that_the_job_did_not_begin_is_overwritten_once(start, tmp_
         {"fields": {"url": "u", "text": "t"}}                     | plain plain | 1
         {"item_export_kwargs": {"delimiter": ";"}}                | plain plain | 1
         {}                                                        | plain less  | 1
-        {}                                                        | plain more  | 2
+        {}                                                        | plain more  | 1
+        {}                                                        | plain other | 2
         {"item_export_kwargs": {"include_headers_line": False}}   | plain plain | 0
     """,
 )
 async def test_a_table_has_one_header(start, tmp_path, options, kinds, headers):
-    """Unless the first item of a run has columns that the table has not."""
+    """Unless the first item of a run has no column of the table."""
     items = {
         "plain": ITEMS[0],
         "less": {"text": "a"},
         "more": {"url": "", "text": "", "more": ""},
+        "other": {"u": "", "t": ""},
     }
     feed = {"format": "csv", "overwrite": True, **options}
     path = tmp_path / "a.csv"
@@ -274,10 +286,36 @@ async def test_each_item_is_in_its_file_when_its_page_is_finished(start, tmp_pat
     run = start(feeds, is_resumed=False)
     for number, item in enumerate(ITEMS):
         run.crawler.signals.send_catch_log(signals.item_scraped, item=item, spider=run.spider)
-        path = tmp_path / f"{number // count + 1}.jsonl"
-        assert items_in(path, "jsonlines")[-1] == item
-        assert json.loads((tmp_path / "feeds.json").read_bytes())[uri][0] == str(path)
+        assert items_in(tmp_path / f"{number // count + 1}.jsonl", "jsonlines")[-1] == item
+        following = tmp_path / f"{(number + 1) // count + 1}.jsonl"
+        assert json.loads((tmp_path / "feeds.json").read_bytes())[uri][0] == str(following)
     await run.close()
+
+
+@cases(
+    "name options runs",
+    """
+        # The first file of a job, the second file, and the first file of another run.
+        a.csv               | {}                                           | 0
+        %(batch_id)d.csv    | {"batch_item_count": 1}                      | 1
+        %(batch_id)d.csv    | {"batch_item_count": 1, "overwrite": True}   | 1
+        %(batch_id)d.csv    | {"batch_item_count": 2}                      | 3 0
+    """,
+)
+async def test_a_cut_item_is_removed_even_if_it_is_the_first_in_its_file(
+    start, tmp_path, name, options, runs
+):
+    """By kill -9 between the first write to the file and the end of the page."""
+    feeds = {name: {"format": "csv", **options}}
+    for number, exported in enumerate(map(int, str(runs).split())):
+        run = start(feeds, is_resumed=number > 0)
+        await run.export(*ITEMS[:exported])
+    path = file_of(run)
+    path.touch()
+    before = path.read_bytes()
+    path.write_bytes(before + b'http://cut.test/,"a line\nand')
+    start(feeds, is_resumed=True)
+    assert path.read_bytes() == before
 
 
 async def test_a_checkpoint_has_the_items_before_it_on_the_disk(start, tmp_path, monkeypatch):
@@ -297,8 +335,11 @@ async def test_a_checkpoint_has_the_items_before_it_on_the_disk(start, tmp_path,
         await run.export(*ITEMS)
         for seed in range(20):
             target = tmp_path.with_name(f"{tmp_path.name}-{count}-{seed}")
+            record = power.lose(target, random.Random(seed)) / "feeds.json"
+            # The disk of this directory is in another place.
+            record.write_text(record.read_text().replace(f"{tmp_path}/", f"{target}/"))
             with monkeypatch.context() as there:
-                there.chdir(power.lose(target, random.Random(seed)))
+                there.chdir(target)
                 start(feeds, directory=target, is_resumed=True)
             for form, names in (("csv", ["new/a.csv"]), ("jsonlines", target.glob("*.jsonl"))):
                 files = [target / name for name in sorted(names) if (target / name).exists()]
@@ -346,11 +387,122 @@ def test_a_feed_that_cannot_be_opened_is_refused_before_the_crawl(tmp_path, star
         start({name: {"format": name.rpartition(".")[2]}}, is_resumed=False)
 
 
-@pytest.mark.parametrize("spelling", ["./a.jsonl", "{}/a.jsonl", "file://{}/a.jsonl"])
-async def test_a_file_is_continued_however_its_path_is_written(tmp_path, start, spelling):
+@each("name", "a.csv", "%(batch_id)d.csv")
+async def test_a_file_that_cannot_be_continued_is_named(tmp_path, start, name):
+    feeds = {name: {"format": "csv", "batch_item_count": 9 if "%" in name else None}}
+    run = start(feeds, is_resumed=False)
+    await run.export(ITEMS[0])
+    path = file_of(run)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(FatalError, match=f"^The feed {path} cannot be written .*: correct that"):
+        start(feeds, is_resumed=True)
+
+
+@cases(
+    "first then",
+    """
+        a.jsonl      | ./a.jsonl
+        a.jsonl      | TMP/a.jsonl
+        a.jsonl      | file://TMP/a.jsonl
+        a.jsonl      | none/../a.jsonl
+        none/../a.jsonl | none/../a.jsonl
+        none/../a.jsonl | a.jsonl
+        link/a.jsonl | a.jsonl
+    """,
+)
+@each("is_recorded_as_written", False, True)
+async def test_a_file_is_continued_however_its_path_is_written(
+    tmp_path, start, first, then, is_recorded_as_written
+):
+    (tmp_path / "link").symlink_to(tmp_path)
+    path = tmp_path / "a.jsonl"
     options = {"format": "jsonl", "overwrite": True}
-    await start({"a.jsonl": dict(options)}, is_resumed=False).export(ITEMS[0])
-    again = {spelling.format(tmp_path): dict(options)}
+    await start({first: dict(options)}, is_resumed=False).export(ITEMS[0])
+    if is_recorded_as_written:  # by an earlier version, without a format
+        (tmp_path / "feeds.json").write_text(json.dumps({first: [first, 0]}))
+    again = {then.replace("TMP", str(tmp_path)): dict(options)}
     for number in (1, 2):
+        with path.open("ab") as file:
+            file.write(b'{"url": "http://cut')
         await start(again, is_resumed=True).export(ITEMS[number])
-    assert items_in(tmp_path / "a.jsonl", "jsonlines") == [*ITEMS[:3]]
+    assert items_in(path, "jsonlines") == ITEMS
+
+
+@each("name", "a.jsonl", "%(batch_id)d.jsonl")
+async def test_a_relative_feed_is_another_one_in_another_directory(
+    tmp_path, start, monkeypatch, name
+):
+    """What the job wrote in each stays, and is continued when the job comes back."""
+    feed = {"format": "jsonl", "overwrite": True, "batch_item_count": 9 if "%" in name else None}
+    written = [tmp_path / place / name.replace("%(batch_id)d", "1") for place in "ab"]
+    for path in written:  # by another crawl
+        path.parent.mkdir()
+        path.write_bytes(b"{}")
+    for number, path in enumerate([*written, *written]):
+        monkeypatch.chdir(path.parent)
+        run = start({name: dict(feed)}, directory=tmp_path, is_resumed=number > 0)
+        await run.export(ITEMS[number % 3])
+        with path.open("ab") as file:
+            file.write(b'{"url": "http://cut')
+    for number, path in enumerate(written):
+        monkeypatch.chdir(path.parent)
+        start({name: dict(feed)}, directory=tmp_path, is_resumed=True)
+        assert items_in(path, "jsonlines") == [ITEMS[number], ITEMS[(number + 2) % 3]]
+
+
+@cases(
+    "first then sentence",
+    """
+        # Other formats.
+        {"format": "csv"}       | {"format": "jsonl"}    | format csv, not jsonl: choose csv
+        {"format": "jsonl"}     | {"format": "csv"}      | format jsonl, not csv: choose jsonl
+        {"format": "csv"}       | {"format": "links"}    | format csv, not links: choose csv
+        {"format": "pickle"}    | {"format": "marshal"}  | format pickle, not marshal: choose pickle
+        {"format": "jl"}        | {"format": "jsonlines"} | None
+        # Other columns.
+        FIELDS UT}           | FIELDS ["url"]}       | columns UT, not ['url']: choose its columns
+        FIELDS UT}           | FIELDS ["text", "url"]} | columns UT, not TU: choose its columns
+        {"format": "csv"}    | FIELDS ["url"]}       | columns UT, not ['url']: choose its columns
+        FIELDS {"url": "u"}} | FIELDS {"url": "v"}}  | columns ['u'], not ['v']: choose its columns
+        FIELDS UT}       | FIELDS UT, SEMI}   | columns ['url,text'], not UT: choose its columns
+        FIELDS {"url": "u"}} | FIELDS ["u"]}         | None
+        {"format": "csv"}    | FIELDS UT}            | None
+        FIELDS UT}           | {"format": "csv"}     | None
+    """.replace("FIELDS", '{"format": "csv", "fields":')
+    .replace("SEMI", '"item_export_kwargs": {"delimiter": ";"}')
+    .replace("UT", "['url', 'text']")
+    .replace("TU", "['text', 'url']"),
+)
+async def test_a_file_has_one_format_and_one_set_of_columns(start, tmp_path, first, then, sentence):
+    path = tmp_path / "a"
+    await start({"a": first}, is_resumed=False).export(ITEMS[0])
+    before = path.read_bytes()
+    if sentence is None:
+        await start({"a": then}, is_resumed=True).export(ITEMS[1])
+        assert path.read_bytes().startswith(before)
+        return
+    with pytest.raises(FatalError) as refused:
+        start({"a": then}, is_resumed=True)
+    assert str(refused.value) == f"The feed {path} has the {sentence}, or name another file."
+    assert path.read_bytes() == before
+
+
+@cases(
+    "rows cut",
+    r"""
+        # Whole rows after a row that was cut off stay, and what is cut off goes.
+        "url,text\r\n1,\"a\nurl,text\r\n2,b\r\n"            | ""
+        "url,text\r\n1,\"a\nurl,text\r\n2,\"b\"\r\n"      | "3,c"
+        "url,text\r\n1,5\" wide\r\n2,b\r\n"                  | "3,\"c\nd\ne"
+        "url,text\r\n"                                            | "3,\"c\n"
+    """,
+)
+async def test_no_row_of_an_earlier_version_is_lost(start, tmp_path, rows, cut):
+    """It did not remove what kill -9 had cut off, and had no record of its feeds."""
+    path = tmp_path / "a.csv"
+    path.write_bytes((rows + cut).encode())
+    run = start({"a.csv": {"format": "csv", "overwrite": True}}, is_resumed=True)
+    assert path.read_bytes() == rows.encode()
+    await run.export(ITEMS[0])
+    assert path.read_bytes().startswith(rows.encode())

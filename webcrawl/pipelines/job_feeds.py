@@ -10,8 +10,9 @@ page again.
 
 Job directory contents::
 
-    feeds.json      the feeds that the job began: for each the file that was opened last, and a
-                    position in it up to which it was fsynced, and at which an item ends
+    feeds.json      the feeds that the job began, by absolute path: for each its last file, a
+                    position in it up to which it was fsynced, and at which an item ends, and the
+                    format
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import marshal
 import pickletools
 from collections import deque
 from contextlib import suppress
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import urlparse
@@ -30,9 +33,10 @@ import msgspec
 from scrapy import exporters, signals
 from scrapy.extensions.feedexport import FileFeedStorage, StdoutFeedStorage
 
-from webcrawl.configuration.decoding import json_decoder
+from webcrawl.configuration.decoding import MOST, json_decoder
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError, RemoteStoreError
+from webcrawl.pipelines.csv_feed import CsvExporter
 from webcrawl.signals import checkpoint
 from webcrawl.storage.atomic import sync_path, write_atomic
 
@@ -44,9 +48,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE = "feeds.json"
-_decode = json_decoder(dict[str, tuple[str, int]])
 # Arguments of csv.writer with which a row may have an odd number of double quotes.
 _ODD_DIALECT = {"dialect", "doublequote", "escapechar", "lineterminator", "quotechar"}
+
+
+class _Feed(msgspec.Struct, array_like=True):
+    """A feed in feeds.json."""
+
+    # Empty until the job begins the feed.
+    file: str = ""
+    end: int = 0
+    # Empty if an earlier version began the feed.
+    format: str = ""
+
+
+_decode = json_decoder(dict[str, _Feed])
 
 
 class JobFeeds:
@@ -64,25 +80,25 @@ class JobFeeds:
         self._path = jobdir / FILE
         self._suffix = suffix
         self._fail = fail
-        # As in feeds.json.
-        self._begun: dict[str, tuple[str, int]] = {}
-        # Names of the feeds whose files this run or later ones continue.
-        self._continued: set[str] = set()
+        # As in feeds.json. Later runs continue them.
+        self._feeds: dict[str, _Feed] = {}
         # Files to which items were written since the last checkpoint.
         self._unsynced: set[str] = set()
 
     def open(self, *, is_resumed: bool) -> None:
         """Decide which files are continued, and remove incomplete items at their ends.
 
-        To be called before the exporter opens a file. Blocks. Raises FatalError if the job is new
-        and its next run could not continue a feed, OSError, and UndecodableError.
+        To be called before the exporter opens a file. Blocks. Raises FatalError if a feed cannot be
+        written or continued, or the job is new and its next run could not continue a feed. Raises
+        OSError and UndecodableError because of the job directory.
         """
         exporter = self._exporter
         # A job of an earlier version has no record: it may have begun all feeds.
         has_record = self._path.exists()
-        if has_record:
-            self._begun = _decode(self._path.read_bytes())
-        spellings = {_file_of(name): name for name in self._begun}
+        if is_resumed and has_record:
+            # An earlier version recorded the names as they were written.
+            feeds = _decode(self._path.read_bytes())
+            self._feeds = {_file_of(name): feed for name, feed in feeds.items()}
 
         for uri, options in [*exporter.feeds.items()]:
             storage = exporter.storages.get(urlparse(uri).scheme, FileFeedStorage)
@@ -93,41 +109,71 @@ class JobFeeds:
 
             stem = uri.removesuffix(path.suffix) + self._suffix
             name = stem + path.suffix
-            skip_item = _skipper(exporter.exporters[options["format"]], options)
+            form = options["format"]
+            cls = exporter.exporters[form]
+            skip_item = _skipper(cls, options)
             if storage is not FileFeedStorage or skip_item is None:
                 name = _name_for_each_run(stem, path.suffix, is_resumed=is_resumed)
             else:
-                if "%(" not in name:
-                    _check_writable(Path(FileFeedStorage(name).path))
-                self._continued.add(name)
-                begun_as = spellings.get(_file_of(name), "")
-                if is_resumed and (begun_as or not has_record):
+                name = _file_of(name)
+                feed = self._feeds.setdefault(name, _Feed())
+                if is_resumed and not has_record:
+                    feed.file = name
+                    if skip_item is _skip_row:
+                        # Rows may follow one that was cut off: quotes do not show where they end.
+                        skip_item = partial(_skip_line, ending=b"\r\n")
+                if feed.file:
+                    if feed.format and exporter.exporters.get(feed.format) is not cls:
+                        raise FatalError(
+                            f"The feed {feed.file} has the format {feed.format}, not {form}: "
+                            f"choose {feed.format}, or name another file."
+                        )
                     options["overwrite"] = False
-                    file, start = self._begun.pop(begun_as, (str(path), 0))
-                    self._begun[name] = file, remove_incomplete_item(Path(file), start, skip_item)
+                feed.format = form
+                path = Path(feed.file or name)
+                if "%(" not in str(path):
+                    start = feed.end if feed.file else MOST
+                    feed.end = remove_incomplete_item(path, start, skip_item)
+                    if feed.end and not options.get("overwrite") and issubclass(cls, CsvExporter):
+                        kwargs = options["item_export_kwargs"]
+                        cls(
+                            BytesIO(),
+                            fields_to_export=options["fields"],
+                            encoding=options["encoding"],
+                            **kwargs,
+                        ).check_columns(path)
             exporter.feeds[name] = exporter.feeds.pop(uri)
             exporter.filters[name] = exporter.filters.pop(uri)
 
         self._save()
         connect = exporter.crawler.signals.connect
+        connect(self._flush, signal=signals.spider_opened, weak=False)
         connect(self._flush, signal=signals.item_scraped, weak=False)
         connect(self._sync, signal=checkpoint, weak=False)
 
     def _flush(self) -> None:
-        """Write buffered items to their files, so that they outlive this process."""
+        """Write buffered items to their files, so that they outlive this process.
+
+        Records each file before its first item is written, unless that overwrites what another
+        crawl left: until it is recorded, the next run overwrites it, too.
+        """
         # A slot whose batch has just been completed is no longer among those of the exporter.
-        for slot in {*self._slots, *self._exporter.slots}:
-            name = slot.uri_template
+        for slot in dict.fromkeys([*self._slots, *self._exporter.slots]):
+            feed = self._feeds.get(slot.uri_template)
             file = slot.file
-            if name not in self._continued or file is None or file.closed:
+            overwrites = slot.feed_options.get("overwrite")
+            if feed is None or (overwrites and file is None and not feed.file):
                 continue
             path = cast("FileFeedStorage", slot.storage).path
-            self._unsynced.add(path)
             try:
-                file.flush()
-                if name not in self._begun or self._begun[name][0] != path:
-                    _sync_files(self._unsynced)  # the last file of the feed, and this one
-                    self._begun[name] = path, file.tell()
+                if file is not None and not file.closed:
+                    self._unsynced.add(path)
+                    file.flush()
+                if feed.file != path:
+                    _sync_files(self._unsynced)  # the last file of the feed
+                    keeps = not overwrites and Path(path).exists()
+                    feed.file = path
+                    feed.end = Path(path).stat().st_size if keeps else 0
                     self._save()
             except OSError as error:
                 self._fail(RemoteStoreError(f"The feed {path} cannot be written ({error})"))
@@ -140,27 +186,12 @@ class JobFeeds:
         await asyncio.to_thread(_sync_files, paths)
 
     def _save(self) -> None:
-        write_atomic(self._path, msgspec.json.encode(self._begun))
+        write_atomic(self._path, msgspec.json.encode(self._feeds))
 
 
 def _file_of(uri: str) -> str:
     """Return the file of the feed *uri*, however its path is written."""
     return str(Path(FileFeedStorage(uri).path).resolve())
-
-
-def _check_writable(path: Path) -> None:
-    """Raise FatalError if *path* cannot be opened: its items would be lost. Blocks."""
-    is_new = not path.exists()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("ab").close()
-        if is_new:
-            path.unlink()
-    except OSError as error:
-        raise FatalError(
-            f"The feed {path} cannot be written ({error.strerror}): correct that, or name another "
-            "file."
-        ) from error
 
 
 def _sync_files(paths: Iterable[str]) -> None:
@@ -206,24 +237,33 @@ def remove_incomplete_item(path: Path, start: int, skip_item: Callable[[IO[bytes
     """Remove an incomplete item from the end of the file *path*; return where the last one ends.
 
     An item begins at *start*, and *skip_item* reads one. Blocks. Nothing is removed from a file
-    that does not consist of items.
+    that does not consist of items. Raises FatalError if the file could not be written, even if it
+    does not exist yet: its items would be lost.
     """
-    if not path.is_file():
-        return 0
-    with path.open("rb+") as file:
-        end = file.seek(min(start, path.stat().st_size))
-        with suppress(EOFError, StopIteration, TypeError, ValueError):
-            while True:
-                skip_item(file)
-                end = file.tell()
-        if not file.read(1):
-            file.truncate(end)
-    sync_path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        with path.open("ab+") as file:
+            end = file.seek(min(start, path.stat().st_size))
+            with suppress(EOFError, StopIteration, TypeError, ValueError):
+                while True:
+                    skip_item(file)
+                    end = file.tell()
+            if not file.read(1):
+                file.truncate(end)
+        sync_path(path)
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise FatalError(
+            f"The feed {path} cannot be written ({error.strerror}): correct that, or name another "
+            "file."
+        ) from error
     return end
 
 
-def _skip_line(file: IO[bytes]) -> None:
-    next(line for line in file if line.endswith(b"\n"))
+def _skip_line(file: IO[bytes], ending: bytes = b"\n") -> None:
+    next(line for line in file if line.endswith(ending))
 
 
 def _skip_row(file: IO[bytes]) -> None:
