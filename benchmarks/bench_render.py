@@ -66,7 +66,7 @@ def main(passes: str = "30", path: str = "") -> None:
             done = [
                 engine.render(
                     Pass(f"http://host{i}.test/", document),
-                    lambda url, _: STORE.get(url.rpartition("/")[2]),
+                    lambda asked: STORE.get(asked.url.rpartition("/")[2]),
                 )
                 for i in range(int(passes) + _UNCOUNTED)
             ][_UNCOUNTED:]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections import Counter
 
 import pytest
 import warc_checks
@@ -13,14 +14,18 @@ import warm
 from crawling import (
     ROOT,
     USER_AGENT,
+    crawl_of_urls,
     damage_in,
     descendants,
+    finish,
     impolite,
     kill,
     pages_asked_for,
     simulated,
     wait_for_the_end_of,
 )
+from http_site import HttpSite, serving
+from text_tables import each
 from web_truth import allowed_urls, browser_truth, is_endless_url, subresources_of
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
@@ -92,6 +97,25 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine, values):
     others = truth.keys() - gains
     assert len(gains & rendered) >= 0.95 * len(gains)
     assert len(others & rendered) <= 0.05 * len(others)
+
+
+@each("vary", "", "Origin", "Accept-Encoding, User-Agent")
+def test_the_pages_of_a_site_ask_once_for_their_script(tmp_path, vary):
+    def answer(request):
+        fields = {"Vary": vary} if vary else {}
+        if request.path == "/":
+            links = "".join(f"<a href=/{page}>{page}</a>" for page in range(100))
+            return 200, fields, links.encode()
+        if request.path[1:].isdigit():
+            return 200, fields, b'<script src="/scripts/app.js"></script>' + request.path.encode()
+        return (200 if request.path == "/scripts/app.js" else 404), fields, b""
+
+    with serving(HttpSite(answer)) as site:
+        settings = {"RENDER": "all", "RENDER_ENGINE": SCRIPTED, "POLITENESS_MIN_DELAY": 0}
+        finish(crawl_of_urls(tmp_path, f"{site.url}/", **settings))
+        asked = Counter(site.asked)
+    assert asked["/scripts/app.js"] == 1
+    assert sum(path.startswith("/api/0/") for path in asked) == 100  # they were rendered
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from webcrawl.frontier import Entry, key
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.items import Page
 from webcrawl.render.candidates import Outline, outline_of
-from webcrawl.render.engine import Answer, Rendering
+from webcrawl.render.engine import Answer, Rendering, Subresource
 from webcrawl.render.passes import Passes, RenderGate
 from webcrawl.render.store import RenderStore
 
@@ -51,12 +51,13 @@ RESUMED = {"finished": ()}
 
 class Rig:
     def __init__(self, path, clock, *renderings, finished=None):
-        self.requested, self.counted = [], []
+        self.requested, self.counted, self.numbers = [], [], {}
         self.passes = Passes(
             store=RenderStore(path=path),
             workers=[Recorded(*renderings)],
             answer_of=lambda data: Answer(200, [], data),
-            submit=lambda url, page: self.requested.append(url) or "",
+            submit=self.submit,
+            audience_of=lambda url, page: "",
             verdicts=None,
             wait_secs=100.0,
             clock=clock,
@@ -67,6 +68,15 @@ class Rig:
         )
         if finished is None:
             self.passes.keep(PAGE, b"<p>as fetched")
+
+    def submit(self, url, number, page_url):
+        self.requested.append(url)
+        self.numbers[url] = number
+        return ""
+
+    def end(self, url, outcome, answer):
+        """The request for *url* ends."""
+        self.passes.end_subresource(self.numbers[url], outcome, answer)
 
     def work(self):
         work(self.passes)
@@ -91,7 +101,7 @@ def rig(tmp_path, clock):
 
 
 def lacking(*urls):
-    return Rendering("settled", "<p>part", missing=[(url, "script") for url in urls])
+    return Rendering("settled", "<p>part", missing=[Subresource(url, "script") for url in urls])
 
 
 def test_a_page_waits_for_what_it_lacks_and_for_the_targets_of_redirects(rig):
@@ -100,10 +110,10 @@ def test_a_page_waits_for_what_it_lacks_and_for_the_targets_of_redirects(rig):
     rig.work()
     assert (rig.requested, rig.html, gate.holds(PAGE)) == ([SCRIPT], None, True)
     moved = Answer(302, [("Location", "/data.json")], b"")
-    rig.passes.end_subresource(SCRIPT, "http_302", moved)
+    rig.end(SCRIPT, "http_302", moved)
     rig.work()
     assert (rig.requested, rig.html) == ([SCRIPT, DATA], None)
-    rig.passes.end_subresource(DATA, "http_200", Answer(200, [], b"x"))
+    rig.end(DATA, "http_200", Answer(200, [], b"x"))
     rig.work()
     assert (rig.html, gate.holds(PAGE)) == ("<p>whole", False)
     rig.passes.forget(PAGE)
@@ -115,7 +125,7 @@ def test_no_more_pages_are_rendered_than_counted_in_any_run(rig):
     for renderings, given in (([lacking(SCRIPT)], {}), ([whole], RESUMED), ([], RESUMED)):
         run = rig(*renderings, **given)
         run.work()
-        run.passes.end_subresource(SCRIPT, "http_200", Answer(200, [], b"x"))
+        run.passes.end_subresource(1, "http_200", Answer(200, [], b"x"))
         assert run.counted.count("render/rendered") <= run.counted.count("render/pages")
         run.passes.close()
     assert run.counted == []
@@ -125,7 +135,7 @@ def test_the_fourth_pass_is_the_last(rig):
     rig = rig(*(lacking(f"{SCRIPT}?{number}") for number in range(4)))
     for number in range(3):
         rig.work()
-        rig.passes.end_subresource(f"{SCRIPT}?{number}", "timeout", None)
+        rig.end(f"{SCRIPT}?{number}", "timeout", None)
     rig.work()
     page = rig.passes.rendered(PAGE)
     assert (page.html, page.passes) == ("<p>part", 4)

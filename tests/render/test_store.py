@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from email.utils import formatdate
 
 import pytest
+from text_tables import cases
 
-from webcrawl.render.engine import Answer
-from webcrawl.render.store import FILE, RenderStore, name_of, stored_answers
+from webcrawl.render.engine import Answer, Subresource
+from webcrawl.render.store import FILE, RenderStore, stored_answers
 
-SCRIPT = "http://a.test/app.js"
+SCRIPT = Subresource("http://a.test/app.js", "script", fields=(("accept", "*/*"),))
 ONE, OTHER = "http://a.test/1", "http://b.test/2"
+STAR = {"Access_Control_Allow_Origin": "*"}
 
 
 @pytest.fixture
@@ -31,122 +35,292 @@ def answer(body=b"1", status=200, **headers):
     return Answer(status, pairs, body)
 
 
-def look_up(store, page, url=SCRIPT):
+def asked(url="http://a.test/app.js", *, fields=(), **facts):
+    return Subresource(url, "script", fields=(("accept", "*/*"), *fields), **facts)
+
+
+def need(store, page, subresource=SCRIPT, audience=""):
+    """The number of the request, and whether the page waits and whether it is to be sent."""
+    needed = store.need(page, subresource, audience)
+    return needed.number, needed[1:]
+
+
+def look_up(store, page, subresource=SCRIPT):
     """What an engine finds in a pass over *page*."""
-    return stored_answers(str(store.path / FILE))(page)(url, "script")
+    return stored_answers(str(store.path / FILE))(page)(subresource)
 
 
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("http://A.test/x?b=1&_=17#top", "http://a.test/x?b=1"),
-        ("http://a.test/x?v=1700000000123", "http://a.test/x"),
-        ("http://a.test/x?v=3&t=12", "http://a.test/x?v=3&t=12"),
-        ("data:text/html,x", ""),
-    ],
+def found(store, page, subresource=SCRIPT):
+    stored = look_up(store, page, subresource)
+    return stored.body.decode() if isinstance(stored, Answer) else stored
+
+
+@cases(
+    "other is_same",
+    """
+    # The whole URL without its fragment.
+    {"url": "http://A.test:80/app.js#x"}     | True
+    {"url": "http://a.test/app.js?_=17"}     | False
+    {"url": "http://a.test/app.js?t=1700000000"} | False
+    # Fields of the script, and its Accept; not the kind.
+    {"fields": (("x-own", "1"),)}            | False
+    {"fields": (("accept", "text/css"),)}    | False
+    {"method": "OPTIONS"}                    | False
+    # The answer is not for all origins.
+    {"origin": "http://b.test"}              | False
+    """,
 )
-def test_urls_that_differ_by_a_cache_buster_have_one_name(url, name):
-    assert name_of(url) == name
-
-
-@pytest.mark.parametrize(
-    ("headers", "is_shared"),
-    [
-        ({}, True),
-        ({"Cache_Control": "public, max-age=60"}, True),
-        ({"Cache_Control": "max-age=60", "Age": "61"}, False),
-        ({"Cache_Control": "no-store"}, False),
-        ({"Cache_Control": "max-age=60, private"}, False),
-        ({"Expires": "Thu, 01 Jan 1970 00:00:00 GMT"}, False),
-        (
-            {
-                "Expires": "Fri, 01 Jan 2100 00:01:00 GMT",
-                "Date": "Fri, 01 Jan 2100 00:00:00 GMT",
-            },
-            True,
-        ),
-        ({"Vary": "Accept-Encoding", "Cache_Control": "max-age=60"}, True),
-        ({"Vary": "Accept-Encoding, User-Agent", "Cache_Control": "max-age=60"}, False),
-    ],
-)
-def test_answers_are_shared_as_their_headers_say(store, headers, is_shared):
+def test_what_differs_is_requested_by_itself(store, other, is_same):
     keep(store, ONE, OTHER)
-    assert store.need(ONE, SCRIPT) == (True, True)
-    assert store.need(OTHER, f"{SCRIPT}?_=5") == (True, False)
+    number, _ = need(store, ONE)
+    assert (need(store, OTHER, asked(**other))[0] == number) == is_same
+    store.answer(number, answer())
+    assert (found(store, OTHER, asked(**other)) == "1") == is_same
+
+
+SOON = formatdate(time.time() + 3600)
+LONG_AGO = formatdate(time.time() - 7200)
+
+
+@cases(
+    "status headers is_shared",
+    """
+    200 | {}                                                          | True
+    404 | {}                                                          | True
+    301 | {}                                                          | True
+    # Not cacheable by heuristics (RFC 9110, section 15.1).
+    302 | {}                                                          | False
+    403 | {}                                                          | False
+    429 | {}                                                          | False
+    500 | {}                                                          | False
+    503 | {}                                                          | False
+    503 | {"Cache_Control": "max-age=60"}                             | True
+    403 | {"Cache_Control": "public"}                                 | True
+    200 | {"Cache_Control": "public, max-age=60"}                     | True
+    200 | {"Cache_Control": "max-age=0, s-maxage=60"}                 | True
+    200 | {"Cache_Control": "max-age=60", "Age": "61"}                | False
+    200 | {"Cache_Control": "max-age=3600", "Date": LONG_AGO}         | False
+    200 | {"Cache_Control": "max-age=x"}                              | False
+    200 | {"Cache_Control": "no-cache"}                               | False
+    200 | {"Expires": "0"}                                            | False
+    200 | {"Expires": "Thu, 01 Jan 1970 00:00:00 GMT"}                | False
+    200 | {"Expires": SOON}                                           | True
+    200 | {"Expires": SOON, "Age": "7200"}                            | False
+    200 | {"Vary": "Accept-Encoding, User-Agent, X-Own, Accept"}      | True
+    200 | {"Vary": "Origin"}                                          | True
+    """.replace("SOON", f'"{SOON}"').replace("LONG_AGO", f'"{LONG_AGO}"'),
+)
+def test_answers_are_shared_as_long_as_they_are_fresh(store, status, headers, is_shared):
+    keep(store, ONE, OTHER)
+    number, todo = need(store, ONE)
+    assert todo == (True, True)
+    assert need(store, OTHER) == (number, (True, False))
     store.forget(OTHER)
     keep(store, OTHER)
-    store.answer(SCRIPT, answer(**headers))
-    assert look_up(store, ONE).body == b"1"  # it was fetched for this page
-    assert (look_up(store, OTHER) is not None) == is_shared
-    assert store.need(OTHER, SCRIPT) == (not is_shared, not is_shared)
+    assert store.answer(number, answer(status=status, **headers)) == (number, [])
+    assert found(store, ONE) == "1"  # it was fetched for this page
+    assert (found(store, OTHER) == "1") == is_shared
+    assert need(store, OTHER) == (number, (not is_shared, not is_shared))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Vary": "*"},
+        {"Cache_Control": "private, max-age=60"},
+        {"Cache_Control": 'private="X-Own"'},
+        {"Cache_Control": "no-store"},
+    ],
+)
+def test_an_answer_that_is_not_shared_serves_only_the_page_it_was_requested_for(store, headers):
+    keep(store, ONE, OTHER)
+    number, _ = need(store, ONE)
+    need(store, OTHER)
+    own_number, others = store.answer(number, answer(**headers))
+    assert (own_number != number, others) == (True, [OTHER])
+    assert (found(store, ONE), look_up(store, OTHER)) == ("1", None)
+    other_number, todo = need(store, OTHER)
+    assert todo == (True, True)
+    # It is known now: the third one does not wait for the second.
+    third = "http://c.test/3"
+    keep(store, third)
+    assert need(store, third)[1] == (True, True)
+    assert store.answer(other_number, answer(b"2", **headers)).others == []
+    assert (found(store, ONE), found(store, OTHER)) == ("1", "2")
+    store.forget(OTHER)
+    assert look_up(store, OTHER) is None
+
+
+@cases(
+    "headers asked_by same other",
+    """
+    # Whose answer each of two origins gets, after the first has asked with that Origin.
+    {"Access-Control-Allow-Origin": "*"}                     | http://a.test | 1 | 1
+    {"Access-Control-Allow-Origin": "*"}                     | ''            | 1 | 1
+    {"Access-Control-Allow-Origin": "*", "Vary": "Origin"}   | http://a.test | 1 | None
+    {"Access-Control-Allow-Origin": "http://a.test"}         | http://a.test | 1 | None
+    {}                                                       | http://a.test | 1 | None
+    {}                                                       | ''            | 1 | None
+    """,
+)
+def test_origins_share_what_is_for_all_of_them(store, headers, asked_by, same, other):
+    keep(store, ONE, OTHER)
+    number, _ = need(store, ONE, asked(origin=asked_by))
+    store.answer(number, Answer(200, [*headers.items()], b"1"))
+    for origin, expected in ((asked_by, same), ("http://c.test", other)):
+        text = found(store, OTHER, asked(origin=origin))
+        assert text == (expected and str(expected))
+
+
+def test_an_audience_gets_its_own_answer(store):
+    keep(store, ONE, OTHER)
+    own, _ = need(store, ONE, audience="own")
+    foreign, todo = need(store, OTHER, audience="foreign")
+    assert (own != foreign, todo) == (True, (True, True))
+    store.answer(own, answer(b"secret", **STAR))
+    store.answer(foreign, answer(b"public", **STAR))
+    assert (found(store, ONE), found(store, OTHER)) == ("secret", "public")
+    third = "http://a.test/3"
+    keep(store, third)
+    assert look_up(store, third) is None  # an engine does not know its audience
+    assert need(store, third, audience="own") == (own, (False, False))
+    assert found(store, third) == "secret"
+
+
+@cases(
+    "secs is_kept",
+    """
+    '600' | True
+    ''    | True
+    '0'   | False
+    """,
+)
+def test_a_preflight_is_kept_as_long_as_it_says(store, secs, is_kept):
+    keep(store, ONE, OTHER)
+    preflight = asked(origin="http://b.test", method="OPTIONS")
+    headers = {"Access_Control_Max_Age": secs} if secs else {}
+    number, _ = need(store, ONE, preflight)
+    store.answer(number, answer(b"", 204, Cache_Control="no-store", **headers))
+    assert (look_up(store, OTHER, preflight) is not None) == is_kept
+    later = "http://c.test/"
+    store.keep(later, b"c", time.time() + 7300, 0, b"exchange")
+    assert look_up(store, later, preflight) is None
+
+
+@cases(
+    "policy page origin text",
+    """
+    same-origin  | http://a.test/1      | ''                 | 1
+    same-origin  | http://sub.a.test/1  | ''                 | CORP
+    same-site    | http://sub.a.test/1  | ''                 | 1
+    same-site    | https://a.test/1     | ''                 | CORP
+    same-site    | http://b.test/1      | ''                 | CORP
+    cross-origin | http://b.test/1      | ''                 | 1
+    nonsense     | http://b.test/1      | ''                 | 1
+    same-origin  | http://b.test/1      | http://b.test      | 1
+    """,
+)
+def test_a_resource_policy_keeps_answers_from_pages(store, policy, page, origin, text):
+    keep(store, page)
+    number, _ = need(store, page, asked(origin=origin))
+    store.answer(number, answer(Cross_Origin_Resource_Policy=policy))
+    assert found(store, page, asked(origin=origin)) == str(text)
 
 
 def test_a_stale_answer_is_asked_for_and_may_be_used_again(store):
     keep(store, ONE, OTHER)
-    store.need(ONE, SCRIPT)
-    store.answer(SCRIPT, answer(ETag='"x"', Cache_Control="no-cache"))
-    assert store.need(OTHER, SCRIPT) == (True, True)
-    assert store.validators(SCRIPT) == {"If-None-Match": '"x"'}
-    store.answer(SCRIPT, answer(b"", 304, Cache_Control="max-age=60"))
-    assert look_up(store, OTHER).body == b"1"
+    first, _ = need(store, ONE)
+    store.answer(first, answer(ETag='"x"', X_Kept="1", Cache_Control="no-cache"))
+    number, todo = need(store, OTHER)
+    assert todo == (True, True)
+    assert store.head_of(number) == ("GET", {"accept": "*/*", "If-None-Match": '"x"'})
+    store.answer(number, answer(b"", 304, Cache_Control="max-age=60"))
     keep(store, "http://c.test/")
-    assert look_up(store, "http://c.test/").body == b"1"
+    for page in (OTHER, "http://c.test/"):
+        assert look_up(store, page) == answer(ETag='"x"', X_Kept="1", Cache_Control="max-age=60")
 
 
 def test_a_page_keeps_what_it_used_while_others_ask_again(store):
     keep(store, ONE)
-    for url in (SCRIPT, f"{SCRIPT}?of=one"):
-        store.need(ONE, url)
-    store.answer(SCRIPT, answer(Cache_Control="no-store"))
+    number, _ = need(store, ONE)
+    waiting, _ = need(store, ONE, asked("http://a.test/app.js?of=one"))
+    store.answer(number, answer(Cache_Control="no-cache"))
     keep(store, OTHER)
     assert look_up(store, OTHER) is None
-    assert store.need(OTHER, SCRIPT) == (True, True)
-    assert look_up(store, ONE).body == b"1"
+    assert need(store, OTHER)[1] == (True, True)
+    assert found(store, ONE) == "1"
     assert look_up(store, OTHER) is None
-    store.answer(SCRIPT, answer(b"2", Cache_Control="max-age=1"))
-    assert look_up(store, OTHER).body == look_up(store, ONE).body == b"2"
+    store.answer(number, answer(b"2", Cache_Control="max-age=1"))
+    assert found(store, OTHER) == found(store, ONE) == "2"
     # It was fresh when this page was fetched.
     store.keep("http://c.test/", b"c", time.time() + 0.5, 0, b"exchange")
     store.keep("http://d.test/", b"d", time.time() + 1.5, 0, b"exchange")
-    assert look_up(store, "http://c.test/").body == b"2"
+    assert found(store, "http://c.test/") == "2"
     assert look_up(store, "http://d.test/") is None
     store.close()
     store.open(forgets=False)
-    assert store.pending_of(ONE) == {f"{SCRIPT}?of=one"}
+    assert store.pending_of(ONE) == {waiting}
 
 
 def test_refusals_are_told_to_the_engine(store):
-    keep(store, ONE)
-    store.need(ONE, SCRIPT)
-    store.refuse(SCRIPT, "robots_denied")
-    assert look_up(store, ONE) == "robots_denied"
+    keep(store, ONE, OTHER)
+    number, _ = need(store, ONE)
+    store.refuse(number, "robots_denied")
+    assert look_up(store, ONE) == look_up(store, OTHER) == "robots_denied"
+
+
+def test_a_refusal_for_one_page_changes_nothing_for_others(store):
+    keep(store, ONE, OTHER)
+    number, _ = need(store, ONE)
+    store.answer(number, answer(Cache_Control="no-cache"))
+    need(store, OTHER)
+    assert store.refuse(number, "over_budget", is_shared=False).others == []
+    assert (found(store, ONE), look_up(store, OTHER)) == ("1", "over_budget")
+    keep(store, "http://c.test/")
+    assert need(store, "http://c.test/") == (number, (True, True))
 
 
 def test_the_oldest_answers_that_no_page_needs_make_room(store):
     keep(store, ONE)
-    urls = [f"http://a.test/{number}.js" for number in range(4)]
+    urls = [asked(f"http://a.test/{number}.js") for number in range(4)]
     for url in urls:
-        store.need(ONE if url == urls[0] else "http://gone.test/", url)
-        store.answer(url, answer(b"x" * 300))
+        number, _ = need(store, ONE if url == urls[0] else "http://gone.test/", url)
+        store.answer(number, answer(b"x" * 300))
         store.forget("http://gone.test/")
-    store.need(ONE, SCRIPT)
-    store.answer(SCRIPT, answer(b"x" * 300))
+    number, _ = need(store, ONE)
+    store.answer(number, answer(b"x" * 300))
     kept = [url for url in urls if look_up(store, ONE, url) is not None]
     assert kept == [urls[0], urls[3]]
 
 
 def test_a_restart_finds_pages_and_what_they_wait_for_and_a_reboot_nothing(store):
     keep(store, OTHER, ONE)
-    store.need(ONE, SCRIPT)
-    store.end_pass(OTHER, passes=2, failures=1, html="<p>", refused=[(SCRIPT, "timeout")])
+    sent = asked(fields=(("x-own", "1"),), origin="http://a.test")
+    number, _ = need(store, ONE, sent)
+    store.end_pass(OTHER, passes=2, failures=1, html="<p>", refused=[(SCRIPT.url, "timeout")])
     store.close()
     store.open(forgets=False)
     first, second = store.pages()
     assert (first.url, first.html, first.passes, first.refusals) == (
-        OTHER, "<p>", 2, [(SCRIPT, "timeout")]
+        OTHER, "<p>", 2, [(SCRIPT.url, "timeout")]
     )  # fmt: skip
-    assert (second.html, store.pending_of(ONE)) == (None, {SCRIPT})
-    assert store.pending() == [(SCRIPT, ONE)]
+    assert (second.html, store.pending_of(ONE)) == (None, {number})
+    assert (store.pending(), store.pending_request(number)) == ([(number, ONE)], sent)
+    expected = {"accept": "*/*", "x-own": "1", "Origin": "http://a.test"}
+    assert store.head_of(number) == ("GET", expected)
     store.close()
     store.open(forgets=True)
     assert [*store.pages()] == store.pending() == []
+
+
+def test_the_file_of_an_earlier_version_is_replaced(tmp_path):
+    path = tmp_path / "rendering"
+    path.mkdir()
+    with sqlite3.connect(path / FILE) as database:
+        database.execute("CREATE TABLE answers (name TEXT PRIMARY KEY, pending TEXT)")
+    database.close()
+    store = RenderStore(path=path)
+    store.open(forgets=False)
+    keep(store, ONE)
+    assert need(store, ONE)[1] == (True, True)
+    store.close()

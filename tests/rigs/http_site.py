@@ -38,7 +38,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_POST = do_GET  # noqa: N815  # the library calls it so
+    do_POST = do_OPTIONS = do_GET  # noqa: N815  # the library calls them so
 
     def log_message(self, *_):
         """Nothing."""

@@ -27,8 +27,9 @@ def answer(body, kind="text/html; charset=utf-8", *, status=200, **headers):
     return Answer(status, [("Content-Type", kind), *headers.items()], body.encode())
 
 
-def stored(url, kind):
+def stored(asked):
     """What the store has."""
+    url = asked.url
     if url == f"{SITE}/private/a.js":
         return "robots.txt"
     if url.startswith(f"{SITE}/large"):
@@ -38,7 +39,8 @@ def stored(url, kind):
         return None
     if found[0] == "redirect":
         return answer("", status=302, Location=found[1])
-    return answer(found[1], found[0])
+    fields = {"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Headers": "*"}
+    return answer(found[1], found[0], **fields if url.startswith("http://cdn.test/") else {})
 
 
 def opened(_):
@@ -58,11 +60,12 @@ def page(html, **bounds):
 
 def shown(rendering):
     """What the file says of a page."""
-    pairs = {
-        name: sorted(f"{url.removeprefix(SITE)} {what}" for url, what in getattr(rendering, name))
-        for name in ("missing", "refused")
+    missing = [(one.url, one.kind) for one in rendering.missing]
+    return {
+        "missing": sorted(f"{url.removeprefix(SITE)} {what}" for url, what in missing),
+        "refused": sorted(f"{url.removeprefix(SITE)} {what}" for url, what in rendering.refused),
+        "links": links(rendering),
     }
-    return pairs | {"links": links(rendering)}
 
 
 def expected(case):

@@ -7,7 +7,7 @@ import json
 import re
 from urllib.parse import urljoin, urlsplit
 
-from webcrawl.render.engine import Rendering
+from webcrawl.render.engine import Rendering, Subresource
 
 _SCRIPT = re.compile(r'<script[^>]* src="([^"]+/([a-z-]+?)(?:-\d+)?\.js[^"]*)"')
 
@@ -52,9 +52,10 @@ class ScriptedEngine:
     def get(self, target, kind, base=""):
         """The answer for *target*; None if there is none, which the result says."""
         url = urljoin(base or self.url, target)
-        answer = self.stored(url, kind)
+        asked = Subresource(url, kind, fields=(("accept", "*/*"),))
+        answer = self.stored(asked)
         if answer is None:
-            self.result.missing.append((url, kind))
+            self.result.missing.append(asked)
         elif isinstance(answer, str):
             self.result.refused.append((url, answer))
             return None

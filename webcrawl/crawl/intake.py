@@ -141,8 +141,10 @@ class Intake:
 
         if is_subresource or fetch.page.is_same:
             why = SUBRESOURCE if is_subresource else UNCHANGED
-            # Replay tools would take an archived 304, which is empty, for the script.
-            if not is_subresource or page.status != _NOT_MODIFIED:
+            # Replay tools would take an archived 304 or preflight for the script.
+            is_preflight = response.request is not None and response.request.method == "OPTIONS"
+            is_script = page.status != _NOT_MODIFIED and not is_preflight
+            if not is_subresource or is_script:
                 await self._leases.items.hand_over(page, fetch, why)
             # Modules may have to remove a document that is refused now.
             return [page] if page.rights.left_out and not is_subresource else []

@@ -112,8 +112,8 @@ def passes_of(
     filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
     path = jobdir / "rendering"
 
-    def submit(url: str, page_url: str) -> str:
-        """Request *url* for the page *page_url*; return "", or why it cannot be requested."""
+    def submit(url: str, number: int, page_url: str) -> str:
+        """Send the request *number* for the page *page_url*; return "", or why that is refused."""
         url = normalize(url) or ""
         refusal = filters.refusal(url, 0) if url else "scheme"
         if refusal is not None:
@@ -126,9 +126,16 @@ def passes_of(
             via=page_url,
             kind=SUBRESOURCE,
             discovered_at=wall_time(),
+            request=number,
         )
         shards.requeue(entry, ahead=True)
         return ""
+
+    def audience_of(url: str, page_url: str) -> str:
+        """Return whether *page_url* gets *url* with the credentials of its host, "" without any."""
+        if not rules.hosts.added_for(url).headers:
+            return ""
+        return "own" if rules.hosts.added_for(url, page_url).headers else "foreign"
 
     def records_of(url: str) -> tuple[HostRecords, str]:
         return shards.of(url).hosts.records, host_of(url)
@@ -142,6 +149,7 @@ def passes_of(
         ],
         answer_of=stored_answer,
         submit=submit,
+        audience_of=audience_of,
         verdicts=Verdicts(records_of=records_of, clock=wall_time),
         wait_secs=options.wait_secs,
         clock=wall_time,

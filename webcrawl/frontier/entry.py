@@ -16,7 +16,7 @@ from webcrawl.configuration.decoding import Count, Epoch, msgpack_decoder
 from webcrawl.urls.hash_seed import seed_in_use
 
 # entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
-# chain, 0, 0, score, history];
+# chain, request, 0, score, history];
 # fields at the end may be missing (defaults) and unknown ones after them are skipped.
 
 
@@ -47,7 +47,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     - *chain* has the sitemap indexes and then the redirects that led here. Each takes 16 bytes: the
       fingerprints of the URL itself and of its comparison form, zeros for the latter if it is a
       sitemap index.
-    - *unused* and *unused_too* have no use any more.
+    - *request* is the number of the request that a page needs to be rendered (render/store.py), of
+      the kind SUBRESOURCE. *unused* has no use any more.
     - *score* is that of the page that linked here, 0 to 100, for prioritizers; see
       ``ProcessingModule.score``. It is -1 if that page may be a soft error: such URLs go to the
       last level.
@@ -65,8 +66,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     discovered_at: Epoch = 0.0
     extra: bytes = b""
     chain: bytes = b""
+    request: Count = 0
     unused: Count = 0
-    unused_too: Count = 0
     score: Annotated[int, msgspec.Meta(ge=-1, le=100)] = 0
     history: bytes = b""
 
@@ -102,7 +103,8 @@ def key(entry: Entry) -> int:
 
     Two entries of one URL have different keys if their *attempts*, *extra* or *history* differ, or
     if one of them is not a page of the crawl. So a finished GET does not hide a waiting POST, a
-    robots.txt or a subresource does not hide a page, and a visit does not hide the next one.
+    robots.txt or a subresource does not hide a page, and a visit does not hide the next one. Nor do
+    two subresources with one URL hide each other.
     """
     seed = seed_in_use()
     digest = xxhash.xxh3_64_intdigest(entry.url.encode(), seed + entry.attempts & _SEED_MASK)
@@ -111,5 +113,7 @@ def key(entry: Entry) -> int:
     if entry.history:
         digest ^= xxhash.xxh3_64_intdigest(entry.history, seed ^ 3)
     if entry.kind in NO_URLS or entry.kind == SUBRESOURCE:
-        digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), seed ^ 2)
+        digest ^= xxhash.xxh3_64_intdigest(
+            entry.via.encode(), (seed ^ 2) + entry.request & _SEED_MASK
+        )
     return digest

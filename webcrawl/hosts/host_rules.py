@@ -25,6 +25,7 @@ from webcrawl.net.guard import plain_address
 from webcrawl.net.http.request import NOTHING_ADDED
 from webcrawl.urls import host_of
 from webcrawl.urls.host import domain_among
+from webcrawl.urls.registered_domain import is_same_site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -190,10 +191,16 @@ class HostRules:
         """Return the number of parts into which *host* is divided; 1 if it is undivided."""
         return self.host_policy(host).parallel
 
-    def added_for(self, url: str) -> Additions:
-        """Return the header fields and the proxy that the operator adds to requests for *url*."""
-        added = self.policies.rules.added
-        return added.get(self.table_of(host_of(url)), NOTHING_ADDED) if added else NOTHING_ADDED
+    def added_for(self, url: str, page_url: str = "") -> Additions:
+        """Return the header fields and the proxy that the operator adds to requests for *url*.
+
+        Fields are not added if a page of another site, *page_url*, asks.
+        """
+        tables = self.policies.rules.added
+        added = tables.get(self.table_of(host_of(url)), NOTHING_ADDED) if tables else NOTHING_ADDED
+        if page_url and added.headers and not is_same_site(url, page_url):
+            return added.without_headers()
+        return added
 
 
 def _outcome_of(name: str) -> str:

@@ -24,9 +24,19 @@ from urllib.parse import urldefrag
 import msgspec
 
 from webcrawl.render.cdp import Connection, ConnectionLostError, Message, UnansweredError
-from webcrawl.render.engine import Answer, Ending, EngineError, Kind, LookUp, Pass, Rendering
+from webcrawl.render.engine import (
+    Answer,
+    Ending,
+    EngineError,
+    Kind,
+    LookUp,
+    Pass,
+    Rendering,
+    Subresource,
+)
 from webcrawl.render.isolation import Isolation
 from webcrawl.render.process_tree import usage_of
+from webcrawl.render.subresources import subresource_of
 
 if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
@@ -76,10 +86,10 @@ _REFUSED = {
 }
 # Header fields that are sent to the engine, with NUL between name and value. With an invalid one,
 # Chromium would reject the answer. The body is decoded, cookies are not kept, and nothing is
-# downloaded. `_permission` has the last two.
+# downloaded. Chromium itself decides by the others whether the page may read a foreign answer.
 _SENT = re.compile(
-    r"(?!(content-(encoding|length|disposition)|transfer-encoding|connection|set-cookie"
-    r"|access-control-allow-(origin|credentials))\0)[\w!#$%&'*+.^`|~-]+\0[^\0\r\n]*",
+    r"(?!(content-(encoding|length|disposition)|transfer-encoding|connection|set-cookie)\0)"
+    r"[\w!#$%&'*+.^`|~-]+\0[^\0\r\n]*",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -231,19 +241,6 @@ class Chromium:
             self._isolation = None
 
 
-def _permission(headers: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the header fields that let a page read the answer to a request with *headers*.
-
-    The crawl sends no Origin, so the server has not said whether the page may.
-    """
-    fields = {
-        "Origin": headers.get("Origin"),
-        "Headers": headers.get("Access-Control-Request-Headers"),
-        "Credentials": "true",
-    }
-    return [(f"Access-Control-Allow-{name}", value) for name, value in fields.items() if value]
-
-
 class _Run:
     """One pass."""
 
@@ -261,8 +258,8 @@ class _Run:
         #: Sessions of workers.
         self._workers: list[str] = []
         self._result = Rendering("settled")
-        # Each URL with its kind or the reason, in the order of what came first.
-        self._missing: dict[tuple[str, Kind], None] = {}
+        # In the order of what came first; URLs with the reason.
+        self._missing: dict[Subresource, None] = {}
         self._refused: dict[tuple[str, str], None] = {}
 
     def result(self) -> Rendering:
@@ -380,12 +377,12 @@ class _Run:
             case "Page.javascriptDialogOpening":
                 self._send("Page.handleJavaScriptDialog", accept=False)
             case "Page.windowOpen":
-                self._note(self._refused, url, "popup")
+                self._refuse(url, "popup")
             case "Page.downloadWillBegin":
-                self._note(self._refused, url, "download")
+                self._refuse(url, "download")
             case "Runtime.bindingCalled":
                 name, _, url = params["payload"].partition(" ")
-                self._note(self._refused, url or self._url, name)
+                self._refuse(url or self._url, name)
             case "Target.attachedToTarget":
                 self._on_target(params["targetInfo"], params["sessionId"])
             case "Inspector.targetCrashed":
@@ -398,7 +395,7 @@ class _Run:
             self._connection.send("Fetch.enable", session)
             self._connection.send("Runtime.runIfWaitingForDebugger", session)
         else:
-            self._note(self._refused, target["url"], target["type"])
+            self._refuse(target["url"], target["type"])
             self._connection.send("Target.closeTarget", targetId=target["targetId"])
 
     def _on_request(self, params: dict[str, Any], session: str) -> None:
@@ -408,30 +405,28 @@ class _Run:
             kind = "EventSource"
         elif kind == "Other" and "User-Agent" not in headers:
             kind = "Script"  # of a worker; hints and icons have that header
-        answer: Answer | str | None = Answer(204, [], b"")
-        if "Access-Control-Request-Method" not in headers:
-            answer = self._find(url, kind, request["method"], params.get("frameId"))
+        answer = self._find(url, kind, request, params.get("frameId"))
         respond = partial(self._connection.send, session=session, requestId=params["requestId"])
         if isinstance(answer, Answer):
             kept = [field for field in answer.headers if _SENT.fullmatch("\0".join(field))]
             respond(
                 "Fetch.fulfillRequest",
                 responseCode=answer.status,
-                responseHeaders=[
-                    {"name": name, "value": value} for name, value in [*kept, *_permission(headers)]
-                ],
+                responseHeaders=[{"name": name, "value": value} for name, value in kept],
                 body=base64.b64encode(answer.body).decode("ascii"),
             )
             return
-        if answer is None:
-            self._note(self._missing, url, _KINDS[kind])
-        elif kind != "Other" or not url.endswith("/favicon.ico"):  # asked for without the page
-            self._note(self._refused, url, answer)
+        # The icon is asked for without the page.
+        if answer is not None and (kind != "Other" or not url.endswith("/favicon.ico")):
+            self._refuse(url, answer)
         # With "Aborted" the page stays when it tries to go elsewhere.
         respond("Fetch.failRequest", errorReason="Aborted" if kind == "Document" else "Failed")
 
-    def _find(self, url: str, kind: str, method: str, frame: str | None) -> Answer | str | None:
+    def _find(
+        self, url: str, kind: str, request: dict[str, Any], frame: str | None
+    ) -> Answer | str | None:
         """Return the answer to a request or the reason to refuse it, None if it is missing."""
+        method, headers = request["method"], request["headers"]
         if kind == "Document" and url == self._url and not self._is_given:
             self._is_given = True
             return msgspec.structs.replace(self._page.answer, status=200)  # others show no page
@@ -439,18 +434,23 @@ class _Run:
             return "navigation" if method == "GET" else f"navigation by {method}"
         if kind not in _KINDS:
             return _REFUSED.get(kind, kind.lower())
+        is_preflight = "Access-Control-Request-Method" in headers
+        method = headers.get("Access-Control-Request-Method", method)
         if method != "GET":
             return f"method {method}"
         if len(url) > _MAX_URL:
             return "too long"
-        return self._look_up(url, _KINDS[kind])
+        subresource = subresource_of(url, _KINDS[kind], headers, is_preflight=is_preflight)
+        return subresource if isinstance(subresource, str) else self._look_up(subresource)
 
-    def _look_up(self, url: str, kind: Kind) -> Answer | str | None:
+    def _look_up(self, subresource: Subresource) -> Answer | str | None:
         result, bounds = self._result, self._page.bounds
         if result.requests >= bounds.requests:
             return "too many requests"
         result.requests += 1
-        found = self._stored(url, kind)
+        found = self._stored(subresource)
+        if found is None:
+            self._note(self._missing, subresource)
         if isinstance(found, Answer):
             if not 200 <= found.status <= 599:
                 return f"status {found.status}"
@@ -459,6 +459,9 @@ class _Run:
             result.bytes += len(found.body)
         return found
 
-    def _note(self, where: dict[tuple[str, T], None], url: str, what: T) -> None:
+    def _refuse(self, url: str, reason: str) -> None:
+        self._note(self._refused, (url[:_MAX_URL], reason))
+
+    def _note(self, where: dict[T, None], what: T) -> None:
         if len(where) < _MAX_NAMED and self._is_given and not self._is_over:
-            where[url[:_MAX_URL], what] = None
+            where[what] = None

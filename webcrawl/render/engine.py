@@ -27,9 +27,23 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-#: Looks up a URL and its kind in the store. A str is the reason why it may not be fetched, such as
+class Subresource(msgspec.Struct, frozen=True):
+    """Request of a page for a part of it, or the preflight of one (OPTIONS).
+
+    ``origin`` is the value of Origin, "" if none is sent. ``fields`` are Accept and the fields that
+    a script has set, with names in lower case, in order.
+    """
+
+    url: str
+    kind: Kind
+    origin: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+    method: Literal["GET", "OPTIONS"] = "GET"
+
+
+#: Looks up a subresource in the store. A str is the reason why the page does not get it, such as
 #: "robots.txt". None means that it is missing, but may be fetched.
-LookUp: TypeAlias = Callable[[str, Kind], "Answer | str | None"]
+LookUp: TypeAlias = Callable[[Subresource], "Answer | str | None"]
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -61,13 +75,13 @@ class Rendering(msgspec.Struct):
     """Result of a pass.
 
     ``html`` is the DOM at the end, "" if the engine could not give it. The children of open shadow
-    roots stand in it before the other children of their hosts. ``missing`` has each URL with its
-    kind, ``refused`` each URL with the reason, both without duplicates and in order.
+    roots stand in it before the other children of their hosts. ``refused`` has each URL with the
+    reason. It and ``missing`` are without duplicates and in order.
     """
 
     ended: Ending
     html: str = ""
-    missing: list[tuple[str, Kind]] = []
+    missing: list[Subresource] = []
     refused: list[tuple[str, str]] = []
     cpu_secs: Seconds = 0.0
     wall_secs: Seconds = 0.0

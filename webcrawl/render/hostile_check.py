@@ -12,7 +12,7 @@ import select
 import socket
 from contextlib import ExitStack, suppress
 
-from webcrawl.render.engine import Answer, Bounds, Engine, Kind, Pass
+from webcrawl.render.engine import Answer, Bounds, Engine, Pass, Subresource
 
 # Browsers trust this host without TLS, so it may have a service worker. Nothing is sent there.
 _SITE = "http://localhost/"
@@ -92,8 +92,8 @@ def reached_by(engine: Engine) -> list[str]:
             for one in select.select([*listeners], [], [], secs)[0]:
                 reached.add(listeners.pop(one))
 
-        def stored(url: str, _: Kind) -> Answer | None:
-            path, _mark, query = url.removeprefix(_SITE).partition("?")
+        def stored(asked: Subresource) -> Answer | None:
+            path, _mark, query = asked.url.removeprefix(_SITE).partition("?")
             if path == "wait":
                 look(_WAIT_SECS)
                 return Answer(200, _HTML, b"")

@@ -27,8 +27,8 @@ from webcrawl.frontier.admission import Gate
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.render.candidates import SAMPLES, outline_of
 from webcrawl.render.engine import Pass
-from webcrawl.render.store import name_of
-from webcrawl.urls import host_of, normalize
+from webcrawl.render.subresources import redirected
+from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Supply
     from webcrawl.render.candidates import Verdicts
-    from webcrawl.render.engine import Answer, Rendering
+    from webcrawl.render.engine import Answer, Rendering, Subresource
     from webcrawl.render.store import RenderStore, SavedPage
     from webcrawl.render.worker import RenderWorker
 
@@ -54,7 +54,7 @@ _GATE_SECS = 0.25
 
 
 class _Waiting(msgspec.Struct, gc=False):
-    """A page in the store. ``pending`` has the names of the subresources that it waits for.
+    """A page in the store. ``pending`` has the numbers of the requests that it waits for.
 
     ``shape`` is that of a candidate, 0 for a page that is rendered in any case.
     """
@@ -64,7 +64,7 @@ class _Waiting(msgspec.Struct, gc=False):
     shape: int = 0
     passes: int = 0
     failures: int = 0
-    pending: set[str] = msgspec.field(default_factory=set)
+    pending: set[int] = msgspec.field(default_factory=set)
     is_running: bool = False
     is_ready: bool = False
     is_denied: bool = False
@@ -74,9 +74,11 @@ class Passes:
     """Renders the pages of *store* with *workers*. All methods run in the event loop's thread.
 
     *answer_of* returns the stored response in an exchange. *submit* is called with the URL of a
-    missing subresource and that of its page: it requests the former, or returns why it cannot be
-    requested. *wait_secs* bounds how long a page waits; *clock* returns epoch seconds. *count*
-    counts a stat. The attribute requests has the number of subresources requested by this process.
+    missing subresource, the number of its request and the URL of the page: it requests the
+    subresource, or returns why that is impossible. *audience_of* is called with both URLs; pages
+    for which it returns the same get the same answer. *wait_secs* bounds how long a page waits;
+    *clock* returns epoch seconds. *count* counts a stat. The attribute requests has the number of
+    subresources requested by this process.
     """
 
     def __init__(
@@ -85,7 +87,8 @@ class Passes:
         store: RenderStore,
         workers: Sequence[RenderWorker],
         answer_of: Callable[[bytes], Answer],
-        submit: Callable[[str, str], str],
+        submit: Callable[[str, int, str], str],
+        audience_of: Callable[[str, str], str],
         verdicts: Verdicts,
         wait_secs: float,
         clock: TimeSource,
@@ -95,6 +98,7 @@ class Passes:
         self._workers = workers
         self._answer_of = answer_of
         self._submit = submit
+        self._audience_of = audience_of
         self._verdicts = verdicts
         self._wait_secs = wait_secs
         self._clock = clock
@@ -141,9 +145,10 @@ class Passes:
 
     def resume(self) -> None:
         """Submit the subresources again that an earlier process was waiting for."""
-        for url, page in self.store.pending():
-            if not page or self._submit(url, page):
-                self.end_subresource(url, "not_needed", None)
+        for number, page in self.store.pending():
+            sent = self.store.pending_request(number)
+            if sent is not None and (not page or self._submit(sent.url, number, page)):
+                self.end_subresource(number, "not_needed", None)
 
     def close(self) -> None:
         """End the engines and close the store. Passes that are under way are made again."""
@@ -208,38 +213,48 @@ class Passes:
 
     # --- subresources
 
-    def end_subresource(self, url: str, outcome: str, answer: Answer | None) -> None:
-        """Store the *answer* for the subresource *url*, or *outcome* as why there is none."""
-        if not self.store.is_pending(url):
+    def end_subresource(self, number: int, outcome: str, answer: Answer | None) -> None:
+        """Store the *answer* to the request *number*, or *outcome* as why there is none."""
+        sent = self.store.pending_request(number)
+        if sent is None:
             return
-        target = None
+        location = None
         if answer is None:
-            self.store.refuse(url, outcome)
+            ended = self.store.refuse(number, outcome)
         else:
-            self.store.answer(url, answer)
+            ended = self.store.answer(number, answer)
             if answer.status in REDIRECTS:
-                location = next((v for n, v in answer.headers if n.lower() == "location"), "")
-                target = normalize(location, url)
-        for page_url in self.store.pages_needing(url):
+                location = next((v for n, v in answer.headers if n.lower() == "location"), None)
+        for page_url in ended.others:
             page = self._pages.get(page_url)
             if page is not None:
-                page.pending.discard(name_of(url))
+                page.pending.discard(number)
+                self._need(page_url, page, [sent])
+                self._check(page_url, page)
+        for page_url in self.store.pages_needing(ended.number):
+            page = self._pages.get(page_url)
+            if page is not None:
+                page.pending.discard(number)
                 page.is_denied |= outcome in _DENIALS
-                if target:
+                target = redirected(sent, location, page_url) if location else None
+                if target is not None:
                     self._need(page_url, page, [target])
                 self._check(page_url, page)
 
-    def _need(self, page_url: str, page: _Waiting, urls: list[str]) -> None:
-        """Request those of *urls* that are not stored yet; *page* waits for them."""
+    def _need(self, page_url: str, page: _Waiting, subresources: list[Subresource]) -> None:
+        """Request those of *subresources* that are not stored yet; *page* waits for them."""
         room = _NEEDS - self.store.count_needs(page_url)
-        for url in urls[: max(room, 0)]:
-            must_wait, is_new = self.store.need(page_url, url)
-            refusal = self._submit(url, page_url) if is_new else ""
-            self.requests += is_new
+        for subresource in subresources[: max(room, 0)]:
+            audience = self._audience_of(subresource.url, page_url)
+            need = self.store.need(page_url, subresource, audience)
+            refusal = ""
+            if need.is_new:
+                refusal = self._submit(subresource.url, need.number, page_url)
+                self.requests += 1
             if refusal:
-                self.store.refuse(url, refusal)
-            elif must_wait:
-                page.pending.add(name_of(url))
+                self.store.refuse(need.number, refusal, is_shared=False)
+            elif need.must_wait:
+                page.pending.add(need.number)
 
     # --- passes
 
@@ -337,14 +352,13 @@ class Passes:
 
         is_late = self._clock() >= page.since + self._wait_secs
         is_last = page.passes >= _PASSES or page.failures >= _FAILURES or is_late
-        missing = [missing_url for missing_url, _ in rendering.missing]
+        missing = rendering.missing
         if not is_last and missing:
             self._need(url, page, missing)
-            missing = [missing_url for missing_url in missing if name_of(missing_url)]
         is_last |= not (missing or failed)
         refused = rendering.refused
         if is_last:
-            refused = [*refused, *((missing_url, "missing") for missing_url in missing)]
+            refused = [*refused, *((subresource.url, "missing") for subresource in missing)]
         self.store.end_pass(
             url,
             passes=page.passes,

@@ -1,16 +1,21 @@
 """Pages that wait to be rendered, and the subresources that they share (``JOBDIR/rendering/``).
 
-One SQLite file. It survives ``kill -9``, as each change is one transaction; after a reboot it is
-deleted, and its pages are fetched again. The tables::
+One SQLite file. It survives ``kill -9``, as each change is one transaction. After a reboot, or if
+another version wrote it, it is deleted, and its pages are fetched again. The tables::
 
-    pages    the exchange of each page that waits, and what its passes have given so far
-    needs    the names of the subresources that a page has requested, and whether it got them
-    answers  by name: a stored answer, the reason of a refusal, or the request that is under way
+    pages     the exchange of each page that waits, and what its passes have given so far
+    requests  a stored answer, the reason of a refusal, or a request that is under way
+    needs     the requests of each page, and whether they were answered
 
-The name of a subresource is its normalized URL without cache-busters. An answer is shared for as
-long as RFC 9111 lets a shared cache keep it: by max-age or Expires, or an hour if the server says
-nothing. Then its ETag or Last-Modified is used to ask whether it has changed. One that varies by
-more than Accept-Encoding, or may not be stored, serves only the pages that wait for it.
+Pages share an answer if their requests have the same method, normalized URL, own fields and Accept.
+They need the same Origin, too, unless the answer is for all origins: the other fields that Vary may
+name are the same in all requests of the crawl. The *audience* of a request tells apart what was
+requested with and without the credentials of a host policy. A row with an *owner* serves only this
+page.
+
+An answer is shared as long as it is fresh (freshness.py). Then its ETag or Last-Modified is used to
+ask whether it has changed. An answer that never was fresh serves the pages that wait for it, or, if
+it must not be shared, only the page for which it was requested.
 
 All passes over a page may use an answer that was fresh when the page was fetched, or for which the
 page has waited. Otherwise an answer that gets old between two passes would cost a pass.
@@ -19,57 +24,59 @@ page has waited. Otherwise an answer that gets old between two passes would cost
 from __future__ import annotations
 
 import errno
-import re
 import shutil
 import sqlite3
-from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
-from webcrawl.render.engine import Answer
+from webcrawl.render.engine import Answer, Subresource
+from webcrawl.render.freshness import fields_of, freshness_of
+from webcrawl.render.subresources import is_withheld
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from webcrawl.render.engine import Kind, LookUp
+    from webcrawl.render.engine import LookUp
 
 FILE = "store.sqlite"
 #: Maximum total size of the bodies of stored answers, in bytes.
 MAX_BYTES = 200 << 20
-# Freshness in seconds: of refusals and of answers without max-age and Expires; maximum.
-_USUAL_SECS, _MAX_SECS = 3600.0, 30 * 86_400.0
-# Query parameters that only prevent caching: names with any number, and names with a time in
-# seconds or milliseconds.
-_BUSTER = re.compile(
-    r"(?:_|nocache|cachebuster|cachebust|cb|rnd|rand|random)=[\d.]+"
-    r"|(?:v|ver|t|ts|time|timestamp|r|_t|_ts|bust)=1\d{9}(?:\d{3})?",
-    re.ASCII | re.IGNORECASE,
-)
-_SCHEMA = """
+# Seconds for which refusals are shared.
+_REFUSED_SECS = 3600.0
+# Version of the file.
+_VERSION = 2
+_SCHEMA = f"""
+PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; PRAGMA user_version={_VERSION};
 CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, key BLOB, since REAL, shape INTEGER,
     exchange BLOB, passes INTEGER DEFAULT 0, failures INTEGER DEFAULT 0, html TEXT, refused BLOB);
-CREATE TABLE IF NOT EXISTS needs (page TEXT, name TEXT, answered INTEGER,
-    PRIMARY KEY (page, name)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS needs_by_name ON needs (name);
-CREATE TABLE IF NOT EXISTS answers (name TEXT PRIMARY KEY, pending TEXT, refused TEXT,
+CREATE TABLE IF NOT EXISTS needs (page TEXT, request INTEGER, answered INTEGER,
+    PRIMARY KEY (page, request)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS needs_by_request ON needs (request);
+CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, origin TEXT,
+    audience TEXT, owner TEXT, page TEXT, sent BLOB, is_pending INTEGER DEFAULT 0, refused TEXT,
     status INTEGER, headers BLOB, body BLOB, size INTEGER DEFAULT 0, stored_at REAL,
-    fresh_until REAL DEFAULT 0);
+    fresh_until REAL DEFAULT 0, is_for_all INTEGER DEFAULT 0);
+CREATE INDEX IF NOT EXISTS requests_by_name ON requests (name);
 """
-_USABLE = """ FROM answers WHERE name = :name
-    AND (fresh_until > (SELECT since FROM pages WHERE url = :page)
-    OR EXISTS (SELECT 1 FROM needs WHERE page = :page AND needs.name = :name AND answered))"""
+# An engine does not know the audience of a page: it finds what was recorded as answered.
+_USABLE = """ FROM requests LEFT JOIN needs ON request = id AND needs.page = :page
+    WHERE name = :name AND (origin = :origin OR is_for_all) AND owner IN ('', :page) AND (answered
+    OR fresh_until > (SELECT since FROM pages WHERE url = :page) AND audience = :audience)
+    ORDER BY answered DESC LIMIT 1"""
 _FOR_PAGE = f"SELECT refused, status, headers, body{_USABLE}"
-_IS_USABLE = f"SELECT 1{_USABLE}"
+_USABLE_ID = f"SELECT id{_USABLE}"
 
 _decode_headers = msgpack_decoder(list[tuple[str, str]])
 _decode_refused = msgpack_decoder(list[tuple[str, str]])
+_decode_sent = msgpack_decoder(Subresource)
 
 
 class SavedPage(NamedTuple):
@@ -99,29 +106,44 @@ _PAGES = f"{_COLUMNS} FROM pages ORDER BY since"
 _PAGE = f"{_COLUMNS}, exchange FROM pages WHERE url = ?"
 
 
-def name_of(url: str) -> str:
-    """Return the name under which *url* is stored; "" if it may not be fetched at all."""
-    normalized = normalize(url) or ""
-    path, mark, query = normalized.partition("?")
-    if not mark:
-        return path
-    kept = "&".join(part for part in query.split("&") if not _BUSTER.fullmatch(part))
-    return f"{path}?{kept}" if kept else path
+class Need(NamedTuple):
+    """The request *number* of a page: whether the page must wait, and whether to send it."""
+
+    number: int
+    must_wait: bool
+    is_new: bool
+
+
+class Ended(NamedTuple):
+    """The request *number* is answered or refused. The *others* have to ask again."""
+
+    number: int
+    others: list[str]
+
+
+def _key(subresource: Subresource, page: str, audience: str = "") -> dict[str, str]:
+    """Return by what the answer for *page* is found."""
+    fields = "".join(f"\n{name}: {value}" for name, value in subresource.fields)
+    name = f"{subresource.method} {normalize(subresource.url)}{fields}"
+    return {"name": name, "origin": subresource.origin, "page": page, "audience": audience}
 
 
 def stored_answers(path: str) -> Callable[[str], LookUp]:
     """Return a function that returns the look-up of a page in the store at *path*."""
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10.0)
 
-    def look_up(page: str, url: str, kind: Kind) -> Answer | str | None:  # noqa: ARG001  # an engine's
-        name = name_of(url)
-        if not name:
+    def look_up(page: str, subresource: Subresource) -> Answer | str | None:
+        if normalize(subresource.url) is None:
             return "scheme"
-        row = database.execute(_FOR_PAGE, {"page": page, "name": name}).fetchone()
+        row = database.execute(_FOR_PAGE, _key(subresource, page)).fetchone()
         if row is None:
             return None
         refused, status, headers, body = row
-        return str(refused) if refused else Answer(status, _decode_headers(headers), body)
+        if refused:
+            return str(refused)
+        answer = Answer(status, _decode_headers(headers), body)
+        policy = fields_of(answer.headers).get("cross-origin-resource-policy", "")
+        return "CORP" if is_withheld(subresource, policy, page) else answer
 
     return lambda page: partial(look_up, page)
 
@@ -139,15 +161,25 @@ class RenderStore:
         self._database: sqlite3.Connection | None = None
 
     def open(self, *, forgets: bool) -> None:
-        """Open the file. With *forgets*, start with an empty one: the machine went down. Blocks."""
-        if forgets:
-            shutil.rmtree(self.path, ignore_errors=True)
-        self.path.mkdir(exist_ok=True)
+        """Open the file. With *forgets*, start with an empty one: the machine went down. Blocks.
+
+        Files of other versions are deleted, too.
+        """
         with self._errors():
+            if forgets or self._has_other_version():
+                shutil.rmtree(self.path, ignore_errors=True)
+            self.path.mkdir(exist_ok=True)
             self._database = database = sqlite3.connect(self.path / FILE, isolation_level=None)
             # A crash of the machine may damage the file, but then it is deleted.
-            database.executescript(f"PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; {_SCHEMA}")
-            (self._size,) = database.execute("SELECT total(size) FROM answers").fetchone()
+            database.executescript(_SCHEMA)
+            (self._size,) = database.execute("SELECT total(size) FROM requests").fetchone()
+
+    def _has_other_version(self) -> bool:
+        if not (self.path / FILE).exists():
+            return False
+        with closing(sqlite3.connect(self.path / FILE)) as database:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+        return bool(version != _VERSION)
 
     def close(self) -> None:
         """Close the file."""
@@ -190,127 +222,190 @@ class RenderStore:
         )
 
     def forget(self, url: str) -> None:
-        """Delete the page *url*, if it is there."""
+        """Delete the page *url*, if it is there, and what only it could use."""
+        self._delete("owner = ?", url)
         self._run("DELETE FROM needs WHERE page = ?", (url,))
         self._run("DELETE FROM pages WHERE url = ?", (url,))
 
     # --- subresources
 
-    def need(self, page: str, url: str) -> tuple[bool, bool]:
-        """Record that *page* needs *url*; return whether it must wait, and whether to request it.
+    def need(self, page: str, subresource: Subresource, audience: str) -> Need:
+        """Record that *page* needs *subresource*, whose URL can be fetched.
 
-        The answer must then come by ``answer`` or ``refuse``.
+        The answer must then come by ``answer`` or ``refuse``. *audience* names the pages that get
+        the same answer, "" for all.
         """
-        name = name_of(url)
-        is_usable = bool(self._rows(_IS_USABLE, {"page": page, "name": name}))
+        key = _key(subresource, page, audience)
+        usable = self._rows(_USABLE_ID, key)
+        number = usable[0][0] if usable else self._find_or_add(key, subresource)
         self._run(
             "INSERT INTO needs VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET answered = excluded.answered",
-            (page, name, is_usable),
+            (page, number, bool(usable)),
         )
-        if is_usable:
-            return False, False
-        if self.is_pending(url):
-            return True, False
-        self._run(
-            "INSERT INTO answers (name, pending) VALUES (?, ?)"
-            " ON CONFLICT DO UPDATE SET pending = excluded.pending",
-            (name, url),
-        )
-        return True, True
+        is_new = not usable and self.pending_request(number) is None
+        if is_new:
+            self._run("UPDATE requests SET is_pending = 1, page = ? WHERE id = ?", (page, number))
+        return Need(number, not usable, is_new)
+
+    def _find_or_add(self, key: dict[str, str], subresource: Subresource) -> int:
+        """Return the number of the request with *key*."""
+        same = "FROM requests WHERE name = :name AND origin = :origin AND audience = :audience"
+        # After an answer for one page only, each page sends a request of its own.
+        is_owned = self._rows(f"SELECT 1 {same} AND owner != '' AND status LIMIT 1", key)
+        key["owner"] = key["page"] if is_owned else ""
+        rows = self._rows(f"SELECT id {same} AND owner = :owner", key)
+        if not rows:
+            sent = replace(subresource, url=normalize(subresource.url) or "")
+            rows = self._rows(
+                "INSERT INTO requests (name, origin, audience, owner, sent)"
+                " VALUES (:name, :origin, :audience, :owner, :sent) RETURNING id",
+                {**key, "sent": msgspec.msgpack.encode(sent)},
+            )
+        return int(rows[0][0])
 
     def count_needs(self, page: str) -> int:
         """Return how many subresources *page* has asked for."""
         (row,) = self._rows("SELECT count(*) FROM needs WHERE page = ?", (page,))
         return int(row[0])
 
-    def is_pending(self, url: str) -> bool:
-        """Return whether *url* is to be fetched."""
-        query = "SELECT 1 FROM answers WHERE name = ? AND pending IS NOT NULL"
-        return bool(self._rows(query, (name_of(url),)))
+    def pending_request(self, number: int) -> Subresource | None:
+        """Return the request *number*, with a normalized URL, if it is to be sent."""
+        rows = self._rows("SELECT sent FROM requests WHERE id = ? AND is_pending", (number,))
+        return _decode_sent(rows[0][0]) if rows else None
 
-    def pending_of(self, page: str) -> set[str]:
-        """Return the names of the subresources that *page* waits for."""
-        rows = self._rows("SELECT name FROM needs WHERE page = ? AND NOT answered", (page,))
-        return {name for (name,) in rows}
+    def pending_of(self, page: str) -> set[int]:
+        """Return the numbers of the requests that *page* waits for."""
+        rows = self._rows("SELECT request FROM needs WHERE page = ? AND NOT answered", (page,))
+        return {number for (number,) in rows}
 
-    def pending(self) -> list[tuple[str, str]]:
-        """Return the URLs to be fetched, each with a page that needs it; "" if none does."""
+    def pending(self) -> list[tuple[int, str]]:
+        """Return the requests to be sent, each with a page that needs it; "" if none does."""
         return self._rows(
-            "SELECT pending, coalesce((SELECT page FROM needs WHERE needs.name = answers.name), '')"
-            " FROM answers WHERE pending IS NOT NULL"
+            "SELECT id, coalesce((SELECT page FROM needs WHERE request = id), '')"
+            " FROM requests WHERE is_pending"
         )
 
-    def pages_needing(self, url: str) -> list[str]:
-        """Return the pages that have asked for *url*."""
-        rows = self._rows("SELECT page FROM needs WHERE name = ?", (name_of(url),))
+    def pages_needing(self, number: int) -> list[str]:
+        """Return the pages that have asked for the request *number*."""
+        rows = self._rows("SELECT page FROM needs WHERE request = ?", (number,))
         return [page for (page,) in rows]
 
-    def validators(self, url: str) -> dict[str, str]:
-        """Return the header fields that ask whether the stored answer for *url* has changed."""
-        query = "SELECT headers FROM answers WHERE name = ? AND body IS NOT NULL"
-        rows = self._rows(query, (name_of(url),))
-        fields = _fields(_decode_headers(rows[0][0])) if rows else {}
-        names = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
-        return {names[name]: value for name, value in fields.items() if name in names}
+    def head_of(self, number: int) -> tuple[str, dict[str, str]]:
+        """Return method and header fields with which the pending request *number* is sent.
 
-    def answer(self, url: str, answer: Answer) -> None:
-        """Store *answer* for *url*, which is no longer pending."""
-        now = wall_time()
-        fresh_until = _fresh_until(_fields(answer.headers), now)
+        They ask whether the stored answer, if there is one, has changed.
+        """
+        sent = self.pending_request(number)
+        assert sent is not None
+        stored = self._stored(number)
+        known = fields_of(stored.headers) if stored else {}
+        names = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
+        validators = {names[name]: value for name, value in known.items() if name in names}
+        origin = {"Origin": sent.origin} if sent.origin else {}
+        return sent.method, {**dict(sent.fields), **origin, **validators}
+
+    def _stored(self, number: int) -> Answer | None:
+        query = "SELECT status, headers, body FROM requests WHERE id = ? AND body IS NOT NULL"
+        rows = self._rows(query, (number,))
+        return Answer(rows[0][0], _decode_headers(rows[0][1]), rows[0][2]) if rows else None
+
+    def answer(self, number: int, answer: Answer) -> Ended:
+        """Store *answer* to the pending request *number*."""
         if answer.status == 304:  # not modified
-            # Without a stored body nothing was asked, and the answer is useless.
-            self._run(
-                "UPDATE answers SET pending = NULL, fresh_until = ?, refused ="
-                " CASE WHEN body IS NULL THEN 'http_304' END WHERE name = ?",
-                (fresh_until, name_of(url)),
-            )
-            self._note_answered(url)
-            return
-        self._set(
-            url,
+            stored = self._stored(number)
+            if stored is None:  # nothing was asked, and the answer is useless
+                return self.refuse(number, "http_304")
+            changed = {name.lower() for name, _ in answer.headers}
+            kept = [field for field in stored.headers if field[0].lower() not in changed]
+            answer = replace(stored, headers=[*kept, *answer.headers])
+        now, sent = wall_time(), self.pending_request(number)
+        is_preflight = sent is not None and sent.method == "OPTIONS"
+        freshness = freshness_of(answer, now, is_preflight=is_preflight)
+        ended = self._end(
+            number,
+            is_shared=freshness.is_shared,
             refused=None,
             status=answer.status,
             headers=msgspec.msgpack.encode(answer.headers),
             body=answer.body,
             size=len(answer.body),
             stored_at=now,
-            fresh_until=fresh_until,
+            fresh_until=freshness.until,
+            is_for_all=freshness.is_for_all,
         )
         self._evict()
+        return ended
 
-    def refuse(self, url: str, reason: str) -> None:
-        """Record that *url* is unavailable, for *reason*, and no longer pending."""
-        self._set(url, refused=reason, body=None, size=0, fresh_until=wall_time() + _USUAL_SECS)
+    def refuse(self, number: int, reason: str, *, is_shared: bool = True) -> Ended:
+        """Record that the pending request *number* gets no answer, for *reason*.
 
-    def _set(self, url: str, **columns: Any) -> None:
-        name = name_of(url)
-        rows = self._rows("SELECT size FROM answers WHERE name = ?", (name,))
-        self._size += columns["size"] - (rows[0][0] if rows else 0)
+        Not *is_shared* means that the reason lies in the page for which it was to be sent.
+        """
+        fresh_until = wall_time() + _REFUSED_SECS
+        return self._end(
+            number,
+            is_shared=is_shared,
+            refused=reason,
+            status=None,
+            body=None,
+            size=0,
+            fresh_until=fresh_until,
+        )
+
+    def _end(self, number: int, *, is_shared: bool, **columns: Any) -> Ended:
+        ended = Ended(number, []) if is_shared else self._separate(number)
+        number = ended.number
+        rows = self._rows("SELECT size FROM requests WHERE id = ?", (number,))
+        self._size += columns["size"] - rows[0][0]
         sets = ", ".join(f"{column} = ?" for column in columns)
         self._run(
-            f"UPDATE answers SET pending = NULL, {sets} WHERE name = ?",  # noqa: S608  # constants
-            (*columns.values(), name),
+            f"UPDATE requests SET is_pending = 0, {sets} WHERE id = ?",  # noqa: S608  # constants
+            (*columns.values(), number),
         )
-        self._note_answered(url)
+        self._run("UPDATE needs SET answered = 1 WHERE request = ?", (number,))
+        return ended
 
-    def _note_answered(self, url: str) -> None:
-        self._run("UPDATE needs SET answered = 1 WHERE name = ?", (name_of(url),))
+    def _separate(self, number: int) -> Ended:
+        """Copy the request *number* to a row that only its page may use.
+
+        What is stored in the row stays there for the pages that use it.
+        """
+        rows = self._rows(
+            "INSERT INTO requests (name, origin, audience, sent, page, owner)"
+            " SELECT name, origin, audience, sent, page, page FROM requests WHERE id = ?"
+            " AND owner = '' RETURNING id, page",
+            (number,),
+        )
+        if not rows:  # it has an owner already
+            return Ended(number, [])
+        own_number, page = rows[0]
+        change = "UPDATE needs SET request = ? WHERE request = ? AND page = ?"
+        self._run(change, (own_number, number, page))
+        query = "DELETE FROM needs WHERE request = ? AND NOT answered RETURNING page"
+        others = self._rows(query, (number,))
+        self._run("UPDATE requests SET is_pending = 0 WHERE id = ?", (number,))
+        self._delete("id = ? AND stored_at IS NULL", number)
+        return Ended(own_number, [other for (other,) in others])
 
     def _evict(self) -> None:
         """Delete answers until the rest fit: the oldest, but first those that no page needs."""
         while self._size > self._max_bytes:
             rows = self._rows(
-                "SELECT name, size FROM answers WHERE pending IS NULL AND size > 0 ORDER BY"
-                " EXISTS (SELECT 1 FROM needs WHERE needs.name = answers.name), stored_at LIMIT 50"
+                "SELECT id FROM requests WHERE NOT is_pending AND size > 0 ORDER BY"
+                " EXISTS (SELECT 1 FROM needs WHERE request = id), stored_at LIMIT 50"
             )
             if not rows:
                 return
-            for name, size in rows:
-                self._run("DELETE FROM answers WHERE name = ?", (name,))
-                self._size -= size
+            for (number,) in rows:
+                self._delete("id = ?", number)
                 if self._size <= self._max_bytes:
                     return
+
+    def _delete(self, condition: str, value: Any) -> None:
+        """Delete the requests for which *condition* holds."""
+        query = f"DELETE FROM requests WHERE {condition} RETURNING size"  # noqa: S608  # constants
+        self._size -= sum(size for (size,) in self._rows(query, (value,)))
 
     # --- SQLite
 
@@ -332,50 +427,3 @@ class RenderStore:
             raise OSError(
                 errno.ENOSPC if is_full else errno.EIO, str(error), str(self.path / FILE)
             ) from error
-
-
-def _fields(headers: list[tuple[str, str]]) -> dict[str, str]:
-    """Return *headers* by lower-case name; repeated fields are joined."""
-    fields: dict[str, str] = {}
-    for spelling, value in headers:
-        name = spelling.lower()
-        fields[name] = f"{fields[name]}, {value}" if name in fields else value
-    return fields
-
-
-def _fresh_until(fields: dict[str, str], now: float) -> float:
-    """Return until when an answer may be shared (RFC 9111, sections 3 and 4.2); 0 for never."""
-    control = {
-        name.strip().lower(): value.strip('" ')
-        for name, _, value in (
-            part.partition("=") for part in fields.get("cache-control", "").split(",")
-        )
-    }
-    varies = {name.strip().lower() for name in fields.get("vary", "").split(",")}
-    is_unshared = varies - {"", "accept-encoding"} or control.keys() & {
-        "no-store", "no-cache", "private"
-    }  # fmt: skip
-    if is_unshared:
-        return 0.0
-    age = _number(fields.get("age", "")) or 0.0
-    for name in ("s-maxage", "max-age"):
-        if name in control:
-            secs = (_number(control[name]) or 0.0) - age
-            break
-    else:
-        secs = _USUAL_SECS
-        if "expires" in fields:
-            secs = _epoch(fields["expires"], 0.0) - _epoch(fields.get("date", ""), now)
-    return now + min(secs, _MAX_SECS) if secs > 0 else 0.0
-
-
-def _number(text: str) -> float | None:
-    return float(text) if text.isdecimal() and len(text) < 12 else None
-
-
-def _epoch(text: str, default: float) -> float:
-    """Return the epoch seconds of an HTTP date, *default* if it is not one."""
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        return default

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 from requests import Response, Session
 from tldextract import TLDExtract
 
+from webcrawl.urls.host import host_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -123,6 +125,12 @@ def site_of(host: str) -> str:
     Shared domains are those in the second section of the list.
     """
     return current_list().below(host, private=True)
+
+
+def is_same_site(url: str, other: str) -> bool:
+    """Return whether the normalized URLs *url* and *other* have the same scheme and site."""
+    is_same_scheme = url.partition(":")[0] == other.partition(":")[0]
+    return is_same_scheme and site_of(host_of(url)) == site_of(host_of(other))
 
 
 def bundled() -> SuffixList:

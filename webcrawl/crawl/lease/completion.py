@@ -278,7 +278,7 @@ class Completion:
                     self._return_budget(lease, fetch)
                 self._log_outcome(lease, why, visit, fetch, robots_line)
                 if lease.entry.kind == SUBRESOURCE and self._rendering is not None:
-                    self._rendering.end_subresource(lease.entry.url, why, _answer_in(fetch))
+                    self._rendering.end_subresource(lease.entry.request, why, _answer_in(fetch))
                 self._finish(lease, fetch, why, visit)
             case Way.RETRY:
                 if next_entry is None:

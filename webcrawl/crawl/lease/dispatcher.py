@@ -139,7 +139,8 @@ class Dispatcher:
             return entry.via in self.side_downloads
         rendering = self.services.rendering
         if entry.kind == SUBRESOURCE:
-            return rendering is not None and rendering.store.is_pending(entry.url)
+            sent = rendering.store.pending_request(entry.request) if rendering else None
+            return sent is not None and sent.url == entry.url
         if entry.kind != ROBOTS_REDIRECT:
             return True
         if self.services.rules.hosts.policies.rules.withholds(entry.via):
@@ -254,12 +255,13 @@ class Dispatcher:
         Request may have an errback that waits for the result.
         """
         history = history_of(lease.entry)
-        headers = {}
+        method = "GET"
+        headers: dict[str, str] = {}
         if self.services.rendering is not None and lease.entry.kind == SUBRESOURCE:
-            headers = self.services.rendering.store.validators(lease.entry.url)
+            method, headers = self.services.rendering.store.head_of(lease.entry.request)
         if history is not None:
             headers = conditional_headers(lease.entry, history, lease.shard.hosts.records)
-        request = self.requests.for_entry(lease.entry, headers)
+        request = self.requests.for_entry(lease.entry, headers, method)
         if request is None:
             self.completion.end_unsent(lease, Way.DROP)
             return None

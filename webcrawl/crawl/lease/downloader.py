@@ -27,6 +27,7 @@ from webcrawl.crawl.lease.fetch import fetch_of
 from webcrawl.crawl.lease.stored_exchange import restore
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.doctor.histogram import latencies_of
+from webcrawl.frontier import SUBRESOURCE
 from webcrawl.items import is_success
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
@@ -200,7 +201,9 @@ class MercatorDownloader:
         FENCE.set(self._process.parts.hooks.fence)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
-        ADDED.set(self._process.parts.services.rules.hosts.added_for(fetch.url))
+        entry = fetch.lease.entry
+        page_url = entry.via if entry.kind == SUBRESOURCE and not fetch.robots_url else ""
+        ADDED.set(self._process.parts.services.rules.hosts.added_for(fetch.url, page_url))
         RECEIVED.set(self._process.parts.services.rules.rates.received)
 
         fetch.begin_download()

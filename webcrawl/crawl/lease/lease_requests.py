@@ -112,15 +112,22 @@ class LeaseRequests:
             await self._items.hand_over(page, fetch, ROBOTS)
         return []
 
-    def for_entry(self, entry: Entry, headers: dict[str, str]) -> Request | None:
-        """Return the Request for the URL of *entry*; *headers* are added if it is a link.
+    def for_entry(
+        self, entry: Entry, headers: dict[str, str], method: str = "GET"
+    ) -> Request | None:
+        """Return the Request for the URL of *entry*; *headers* and *method* are for a link.
 
         Returns None for an ordinary Request that a restart has lost, or that must not be decoded.
         """
         if not entry.extra:
             meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
             return Request(
-                entry.url, headers=headers, errback=self.failed, meta=meta, dont_filter=True
+                entry.url,
+                method=method,
+                headers=headers,
+                errback=self.failed,
+                meta=meta,
+                dont_filter=True,
             )
         try:
             request = self._codec.unpack(entry.extra)

@@ -91,6 +91,10 @@ class Additions(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.headers or self.proxy)
 
+    def without_headers(self) -> Additions:
+        """Return the proxy alone."""
+        return Additions({}, self.proxy, self.withheld if "https" in self.withheld else ())
+
 
 NOTHING_ADDED = Additions({})
 #: The additions to the requests of this context; set by the downloader.

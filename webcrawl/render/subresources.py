@@ -1,0 +1,73 @@
+"""Requests of pages as the crawl sends them, and the part of the Fetch Standard that it decides.
+
+Chromium itself decides by Access-Control-Allow-* which answers a page may read, and when a request
+needs a preflight. It does not see Cross-Origin-Resource-Policy in answers that it is given.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from webcrawl.render.engine import Kind, Subresource
+from webcrawl.urls import normalize, origin_of
+from webcrawl.urls.registered_domain import is_same_site
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Fields that say who the crawl is, change what an answer is, or are no part of a script's request.
+_NOT_SENT = re.compile(
+    r"user-agent|from|authorization|cookie|range|if-.*|signature.*|proxy-.*|sec-.*|forwarded"
+    r"|x-forwarded-.*|x-real-ip|origin|referer|host|connection|content-length|transfer-encoding"
+    r"|accept-encoding|upgrade-insecure-requests"
+)
+_MAX_FIELDS, _MAX_BYTES = 16, 4096
+# Values of Accept that need no preflight.
+_SIMPLE_ACCEPT = re.compile(r"[\w*/,;=. +-]{0,128}", re.ASCII)
+
+
+def subresource_of(
+    url: str, kind: Kind, headers: Mapping[str, str], *, is_preflight: bool
+) -> Subresource | str:
+    """Return the request of Chromium with *headers* as it is sent, or why it is not sent."""
+    fields = sorted((name.lower(), value) for name, value in headers.items())
+    fields = [field for field in fields if not _NOT_SENT.fullmatch(field[0])]
+    own = sum(name != "accept" for name, _ in fields)
+    if own > _MAX_FIELDS or sum(map(len, map("".join, fields))) > _MAX_BYTES:
+        return "too many header fields"
+    origin = headers.get("Origin", "")
+    if origin == origin_of(url):  # Chromium names it for modules
+        origin = ""
+    return Subresource(url, kind, origin, tuple(fields), "OPTIONS" if is_preflight else "GET")
+
+
+def redirected(subresource: Subresource, location: str, page_url: str) -> Subresource | None:
+    """Return the request for *location*, to which the answer for *page_url* redirects.
+
+    None if that is not a URL, or if a preflight may have to come first.
+    """
+    url, fields = normalize(location, subresource.url), subresource.fields
+    is_simple = all(name == "accept" and _SIMPLE_ACCEPT.fullmatch(value) for name, value in fields)
+    if url is None or subresource.method == "OPTIONS" or not is_simple:
+        return None
+    origin, here, there = subresource.origin, origin_of(subresource.url), origin_of(url)
+    if not origin and subresource.kind in {"fetch", "xhr"} and here == origin_of(page_url):
+        origin = here
+    if origin and here not in {origin, there}:
+        origin = "null"
+    return replace(subresource, url=url, origin="" if origin == there else origin)
+
+
+def is_withheld(subresource: Subresource, policy: str, page_url: str) -> bool:
+    """Return whether Cross-Origin-Resource-Policy *policy* keeps an answer from *page_url*.
+
+    It applies to requests without Origin; the others need a permission anyway.
+    """
+    if subresource.origin or policy not in {"same-origin", "same-site"}:
+        return False
+    if policy == "same-site":
+        return not is_same_site(subresource.url, page_url)
+    return origin_of(subresource.url) != origin_of(page_url)
