@@ -77,10 +77,14 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
     if opts.list:
         lines.append(Path(opts.list).read_text("utf-8", "replace"))
-    text, at = "\n".join(lines), round(wall_time(), 3)
     with progress("files read") as show:
         counts, missing = purge(
-            jobdir, text, settings, dry_run=opts.dry_run, at=at, on_progress=show
+            jobdir,
+            "\n".join(lines),
+            settings,
+            dry_run=opts.dry_run,
+            at=round(wall_time(), 3),
+            on_progress=show,
         )
     pages = counted(counts.pop("page"), "page")
     removed = ", ".join(counted(number, unit) for unit, number in counts.items()) or "nothing"
@@ -96,7 +100,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 
 def _end(*_: object) -> None:
-    """End the process as kill -9 would: SQLite and other libraries swallow KeyboardInterrupt."""
+    """End the process immediately, as kill -9 does."""
+    # SQLite and other libraries swallow KeyboardInterrupt.
     os.write(2, b"\npurge: stopped by Ctrl-C. Run the same command again to continue.\n")
     os._exit(130)
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.hive.bus.live_seeds import SeedSource
-    from webcrawl.hive.membership.membership import Beat
     from webcrawl.hosts.politeness.pauses import Pauses
 
 _PAUSE = "hive_commands"
@@ -192,11 +191,11 @@ def _number(field: bytes) -> int:
 async def send_to_hive(
     client: Any, keys: Keys, *, request: Request, source: SeedSource
 ) -> list[CommandAnswer]:
-    """Send *request* to the hive of *keys* and return the answer of each running drone.
+    """Send *request* to the hive of *keys* and return the answer of each of its drones.
 
-    Drones that do not answer are answered for, as those that are cut off from Redis.
-    *client* is connected to the hive's Redis. Seeds are pushed to *source*. Raises FatalError, or
-    one of UNREACHABLE.
+    A drone that does not answer, for example because it is cut off from Redis, gets an answer that
+    says so. *client* is connected to the hive's Redis. Seeds are pushed to *source*. Raises
+    FatalError, or one of UNREACHABLE.
     """
     command = parse(request.name, request.arguments)
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_ANSWER_SECS)
@@ -213,7 +212,7 @@ async def send_to_hive(
     if isinstance(command, Stop):
         await membership.stop()
         said = "stop: all drones are stopping with a checkpoint"
-        if cut_off := _members(beat) - beat.alive:
+        if cut_off := beat.members - beat.alive:
             said += f", except those that do not answer: {', '.join(sorted(cut_off))}"
         return [CommandAnswer(said, refused=bool(cut_off))]
 
@@ -229,15 +228,15 @@ async def send_to_hive(
 
     answers: dict[str, CommandAnswer] = {}
     names = {name: report and report.figures.name for name, report in beat.reports.items()}
-    members = _members(beat)
-    silent = members
+    silent = beat.members
     while silent and now() < deadline:
         await asyncio.sleep(_POLL_SECS)
         fields = await client.execute_command("HGETALL", keys.answers(number))
         for name, data in fields.items():
             with suppress(ValueError):
                 answers[name.decode()] = _decode_answer(data)
-        silent = members & _members(await membership.look()) - answers.keys()
+        latest = await membership.look()
+        silent = beat.members & latest.members - answers.keys()
     if not command.state_key:
         await client.execute_command("HDEL", keys.commands, number)
 
@@ -248,8 +247,3 @@ async def send_to_hive(
         replace(answers.get(name, missing), drone=names.get(name) or name)
         for name in sorted(silent | answers.keys())
     ]
-
-
-def _members(beat: Beat) -> set[str]:
-    """Return the drones that are alive in Redis or hold shards; the latter may be cut off."""
-    return {*beat.alive, *(owner.drone for owner in beat.owners.values())} - {""}

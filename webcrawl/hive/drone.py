@@ -120,10 +120,13 @@ class Drone:
     async def _join(self) -> None:
         """Join the hive, or create it, and start this drone's tasks.
 
-        Waits while Redis or HIVE_STORE is away, if a drone has been in the hive before. Raises
-        FatalError if the hive was started with other settings.
+        If a drone has joined from this directory before, it waits while Redis or HIVE_STORE is
+        away. It also waits for HIVE_STORE if other drones own shards. Raises FatalError if the hive
+        was started with other settings.
         """
-        hive, settings, job = self._hive, self._hive.settings, self._hive.job
+        hive = self._hive
+        settings = hive.settings
+        job = hive.job
         shard_directories = [shard_path(job.path, name) for name in shard_names(job.path)]
         if any(map(_is_of_single_process, shard_directories)):
             raise FatalError(
@@ -174,8 +177,9 @@ class Drone:
         use_list(SuffixList(suffixes))
         job.use_hash_seed(facts.seed)
         record_drone(job.path, hive.name)
-        for task in (hive.sender.run(), hive.receiver.run(), hive.live_seeds.run()):
-            self._run(task)
+        self._run(hive.sender.run())
+        self._run(hive.receiver.run())
+        self._run(hive.live_seeds.run())
         self._run(self._exchange_shards())
 
     async def _enter_redis(self) -> tuple[HiveState, Mapping[int, Owner]]:
@@ -183,21 +187,22 @@ class Drone:
 
         Raises FatalError if Redis cannot be used.
         """
-        hive, settings = self._hive, self._hive.settings
+        hive = self._hive
         try:  # before the drone has a lease that could expire meanwhile
             await check(hive.client)
-            await check_for_leases(hive.client, settings.lease_secs)
-            state = await hive.membership.enter(settings.shards, secs=TIMEOUT_SECS)
+            await check_for_leases(hive.client, hive.settings.lease_secs)
+            state = await hive.membership.enter(hive.settings.shards, secs=TIMEOUT_SECS)
             return state, (await hive.membership.look(secs=TIMEOUT_SECS)).owners
         except UNREACHABLE as error:
             raise no_answer(error) from error
 
     async def _reach(self, name: str, enter: Callable[[], Awaitable[_T]], *, waits: bool) -> _T:
-        """Return the result of *enter*. If it *waits*, repeat this while its server is away.
+        """Call *enter* and return its result; with *waits*, call it until its server answers.
 
         Meanwhile the crawl has the pause *name*, and the process can be stopped.
         """
-        pauses, back_off = self.process.pauses, BackOff()
+        pauses = self.process.pauses
+        back_off = BackOff()
         while True:
             try:
                 result = await enter()
@@ -213,6 +218,7 @@ class Drone:
 
     @property
     def _waits_for_store(self) -> bool:
+        """Whether this drone cannot join the hive yet because HIVE_STORE is away."""
         return _STORE_PAUSE in self.process.pauses.names
 
     def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -310,9 +316,8 @@ class Drone:
             if not holding.is_valid():
                 self._abort_requests()  # the loop may have been too late to notice
             holding.confirm(beat.began, beat.incarnation)
-            if (
-                self._waits_for_store
-            ):  # drones that reach it may take the shards of its last process
+            if self._waits_for_store:
+                # Drones that reach the store may take the shards of this drone's last process.
                 await hive.membership.release(beat.leases)
 
             self._beat = beat

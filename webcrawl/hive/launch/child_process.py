@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 PERMANENT_ERRORS = frozenset({2, 3, 4})
 # Exit codes that end one process but not its hive: it finished, or no host has ever answered.
 _ENDING_CODES = frozenset({0, 5})
-# Exit code of a drone that could not reach Redis at its first start. It is restarted without limit,
-# each time after so many times the first wait.
+# Exit code of a drone that could not reach Redis at its first start. It is restarted until it can,
+# each time after this many times *first_wait*.
 _UNREACHABLE_CODE = 6
 _UNREACHABLE_WAITS = 10
 # A process is restarted at most this many times within this time, each time after a longer wait.
@@ -64,6 +64,7 @@ class ChildProcess:
 
     *say* is called with messages for the user: how the process ended, and warnings in its log. If
     it dies, it is restarted after *first_wait* seconds, and after twice as long each further time.
+    If it ends because Redis is away, it is restarted at regular intervals.
     """
 
     name: str

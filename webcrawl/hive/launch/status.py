@@ -160,7 +160,10 @@ async def look(client: RedisClient, keys: Keys) -> HiveStatus:
 
 
 def local_status(jobdir: Path) -> HiveStatus:
-    """Return the status of the drones that run in *jobdir*, from their files. Redis is away."""
+    """Return the status of the drones that run in *jobdir*, from their files.
+
+    For use while Redis is away.
+    """
     drones = [
         DroneStatus(drone_name(path) or path.name, note=str(stats_of(path).get("pauses/now", "")))
         for path in (jobdir, *jobdir.glob(f"{DRONES}/*/"))
@@ -178,10 +181,9 @@ async def stop_and_wait(
 ) -> Sequence[str]:
     """Stop all drones with checkpoints, and return the names of those still running after *secs*.
 
-    A drone that has not released its shards may still run although it has no lease: one that was
-    cut off from Redis contacts hosts on. For a hive on this machine, whose Redis ends with its
-    drones, *processes* returns the processes that still run, and tells this exactly. Raises the
-    same exceptions as ``look``.
+    A drone that owns shards without a lease may still be running (``Beat.members``). For a hive on
+    this machine, whose Redis ends with its drones, *processes* returns the processes that are
+    running. Raises the same exceptions as ``look``.
     """
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     deadline = now() + secs
@@ -193,8 +195,8 @@ async def stop_and_wait(
             beat = await membership.look()
             running |= beat.alive
             if processes is None:
-                owners = {owner.drone for owner in beat.owners.values()} - {"", *beat.alive}
-                running |= {f"{drone} (without a lease: killed, or cut off)" for drone in owners}
+                cut_off = beat.members - beat.alive
+                running |= {f"{drone} (without a lease: killed, or cut off)" for drone in cut_off}
         except UNREACHABLE:
             if processes is None:
                 raise

@@ -260,6 +260,15 @@ class Beat(NamedTuple):
     began: float = 0.0
     had_lease: bool = False
 
+    @property
+    def members(self) -> set[str]:
+        """The drones that have a lease or own shards.
+
+        One that owns shards without a lease was killed, or is cut off from Redis and may still
+        contact hosts.
+        """
+        return {*self.alive, *(owner.drone for owner in self.owners.values())} - {""}
+
 
 class Membership:
     """Gives *drone*, a name without spaces, access to the state of a hive in Redis.

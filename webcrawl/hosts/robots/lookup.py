@@ -201,7 +201,8 @@ class RobotsSearch:
         if response is not None and is_file(response.status):
             body, is_complete = _file_in(response)
             if not is_complete:  # an incomplete file allows too much
-                response, outcome = None, "incomplete"
+                response = None
+                outcome = "incomplete"
 
         if response is not None and response.status in REDIRECTS:
             target = _redirected_to(search, response)
@@ -211,7 +212,8 @@ class RobotsSearch:
                 search.redirects += 1
                 return self._remote_url(search, origin)
             if refusal == ON_REMOTE_HOST:
-                response, outcome = None, _UNREACHABLE
+                response = None
+                outcome = _UNREACHABLE
         elif not is_final and search.failures < self._tries_after(outcome):
             search.failures += 1
             return self._remote_url(search, origin)

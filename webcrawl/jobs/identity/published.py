@@ -66,7 +66,8 @@ def write_identity(
     an address may be a network. *directory* is absolute. Raises FatalError, and changes nothing, if
     a setting is missing or it cannot be used.
     """
-    files, site = {}, signature_agent_of(settings)
+    site = signature_agent_of(settings)
+    files: dict[str, str] = {}
     if addresses or not rotate:
         facts = facts_of(settings, mail) | {"site": site, "directory": str(directory)}
         files = {

@@ -163,8 +163,8 @@ def _records(path: Path) -> Iterator[tuple[str, int, int, bytes, bytes, bytes]]:
             record_type = _NOT_MODIFIED if _NOT_MODIFIED in head else kind
             found = _NAMES.findall(head)
             names = {prefix: b"%b %b" % (url, date) for prefix, url, date in found}
-            name, first = names.get(b"", b""), names.get(b"Refers-To-", b"")
-            yield str(path), start, end, record_type, name, first
+            first = names.get(b"Refers-To-", b"")
+            yield str(path), start, end, record_type, names.get(b"", b""), first
             start = end
     if start < path.stat().st_size:
         raise FatalError(

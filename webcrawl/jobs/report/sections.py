@@ -171,9 +171,10 @@ def _cost(crawl: Crawl, price: float | None) -> Figure:
 
 def documents(crawl: Crawl) -> Figure:
     """Return the figure of documents downloaded over time (Mercator's figure 5a)."""
-    count, counts = crawl.results.pages, crawl.log.timeline.sums(PAGES)
+    counts = crawl.log.timeline.sums(PAGES)
     width = crawl.log.timeline.width
-    lead = f"{counted(count, 'document')}, at most {max(counts, default=0):,} in {width:,} s."
+    pages = counted(crawl.results.pages, "document")
+    lead = f"{pages}, at most {max(counts, default=0):,} in {width:,} s."
     values = [count / width for count in counts]
     return _over_time(crawl, "documents", "Documents downloaded", lead, values, y="documents/s")
 

@@ -118,7 +118,8 @@ WALLED = Listing(
 
 def crawl_table(crawl: Crawl) -> Table:
     """Return the table of the numbers of the whole crawl."""
-    results, span = crawl.results, [*map(stamp, crawl.log.span)] or [""]
+    results = crawl.results
+    span = [*map(stamp, crawl.log.span)] or [""]
     ((seeds, failed_seeds),) = crawl.file.select(_COUNT_SEEDS)
     rows = {
         "state": crawl.state,

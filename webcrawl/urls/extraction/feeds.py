@@ -66,7 +66,9 @@ def _references(
         """Return the base of an element with *attributes* in one with the base *outer*."""
         return resolve_against(outer, attributes.get("xml:base", "")) or outer
 
-    feed_base = base = part = ""
+    feed_base = ""
+    base = ""  # of the item
+    part = ""  # the element of _PARTS that is being skipped
     item: dict[str, str] | None = None
     for name, raw_attributes, text in tags(feed, _NAMES):
         if not name:
