@@ -79,7 +79,7 @@ class DepthPrioritizer(_WithLevels):
 
 
 class RankPrioritizer(_WithLevels):
-    """Prioritizer by the rank of a URL or host in RANKS_FILE, whatever its distance from the seeds.
+    """Prioritizer by the rank of a URL or host in RANKS_FILE, at any distance from the seeds.
 
     The levels divide the powers of two up to 16 million evenly; URLs without a rank come last.
 

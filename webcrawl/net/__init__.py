@@ -27,6 +27,5 @@ Gopher: `contact` (the connection), `documents` (URLs, responses, and lists as p
 Invariants. One `download_request` sends at most one HTTP request. Nothing here retries, follows a
 redirect or opens two connections at a time, because the frontier's politeness depends on it.
 Nothing is sent to an address that the guard forbids. No answer takes more memory or time than its
-limits, whatever the server sends. Nothing here blocks: names are resolved without threads, and
-decoding is bounded.
+limits. Nothing here blocks: names are resolved without threads, and decoding is bounded.
 """

@@ -3,7 +3,7 @@
 A *wall* is a challenge, a login page or a consent page. The rules are in two tables; the source of
 each rule is given. hosts/politeness/walls.py stores which walls hosts have shown before.
 
-Invariants: everything takes linear time, whatever a server sends. A body of more than MAX_BODY
+Invariants: everything takes linear time for every input. A body of more than MAX_BODY
 bytes is not examined.
 """
 

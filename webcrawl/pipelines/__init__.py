@@ -1,7 +1,7 @@
 """Processing modules: Scrapy item pipelines that get every fetched page (Mercator, section 3).
 
 A processing module is a Scrapy item pipeline. It gets every fetched ``webcrawl.items.Page`` whose
-document was not seen before, whatever its content type and status. By then the page's links have
+document was not seen before, with any content type and status. By then the page's links have
 been submitted to the frontier, so a module cannot change which links are followed. Modules run in
 the order of ITEM_PIPELINES; each gets what the one before it returned. The default module is
 ``webcrawl.pipelines.warc.WarcPipeline``, which stores the whole exchange.

@@ -2,7 +2,7 @@
 
 ``scrapy pagerank`` ranks hosts with it, and any Parquet reader can query it. Files::
 
-    JOBDIR/graph/nodes/part-*.parquet    one row per page, whatever its status; none for duplicates
+    JOBDIR/graph/nodes/part-*.parquet    one row per page of any status; none for duplicates
     JOBDIR/graph/edges/part-*.parquet    one row per link, even if several have the same URL, and
                                          one for the page's redirect
 

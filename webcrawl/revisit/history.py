@@ -144,7 +144,7 @@ def history_of(entry: Entry) -> History | None:
 
 
 def links_fingerprint(links: Sequence[Link]) -> int:
-    """Return the fingerprint of the targets of *links*, whatever their order. 20 us for 50."""
+    """Return the fingerprint of the targets of *links* in any order. 20 us for 50."""
     return document_fingerprint(" ".join(sorted({link.url for link in links})).encode())
 
 

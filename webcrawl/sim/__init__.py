@@ -6,6 +6,6 @@ lead to simweb in the same process (``network``, ``web``). ``scrapy rehearse`` s
 webcrawl.sim``. The simulators of FoundationDB and TigerBeetle use the same method: all code that
 runs in production runs here. The tests add faults of servers and networks (tests/rigs/faults.py).
 
-Invariants: the same seed gives the same access log byte for byte, whatever PYTHONHASHSEED is;
+Invariants: the same seed gives the same access log byte for byte, for every PYTHONHASHSEED;
 nothing waits in real time; no socket leads out of the process.
 """

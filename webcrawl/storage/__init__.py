@@ -1,6 +1,6 @@
 """Files that survive crashes: record logs, queues on disk, atomic replacement, the manifest.
 
-There are five kinds of files. Each makes a promise, whatever it contains:
+There are five kinds of files. Each makes a promise for any content:
 
 * ``RecordLog`` (record_log.py): a record survives ``kill -9`` once ``append`` has returned. A torn
   tail is cut off at the next open. Damage before a known end is reported with its offset, never

@@ -2,7 +2,7 @@
 
 Everything that the user reads uses the same words. A *page* is a URL that returned a document
 (2xx), a *redirect* one that leads elsewhere (3xx). crawl/lease/outcome_log.py defines which URLs
-were *given up*. A *contact* is one request to a host, whatever its result: pages, redirects,
+were *given up*. A *contact* is one request to a host with any result: pages, redirects,
 failures, retries and robots.txt files all count.
 """
 

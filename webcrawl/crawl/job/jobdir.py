@@ -217,7 +217,7 @@ class Job:
                 )
 
     def lock(self) -> None:
-        """Lock the directory, whatever it contains. Raises FatalError like ``open``."""
+        """Lock the directory, even if it is not a job's. Raises FatalError like ``open``."""
         refuse_kept(self.path)
         try:
             is_new = not self.path.exists()

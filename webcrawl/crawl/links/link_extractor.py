@@ -5,7 +5,7 @@ found in response headers (``Link``, ``Refresh``) of any document, in HTML, and 
 types in LINK_EXTRACTORS; a redirect is not a document. The Content-Type tells the type of document.
 If it is missing or a kind of XML, or if the URL was named as a sitemap, the root element decides.
 
-Invariant: whatever a server sends or an extractor raises, the only exception raised here is the one
+Invariant: for any answer, and any error in an extractor, the only exception raised here is the one
 that aborts parsing after its time limit. The number of links is limited (PAGE_MAX_LINKS, 50,000 for
 a sitemap), and so is the time during which nothing else can run.
 """

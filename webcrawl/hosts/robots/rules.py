@@ -1,6 +1,6 @@
 """Robots rules: the rules of one robots.txt that apply to one crawler (RFC 9309).
 
-Immutable. Parsing and matching raise nothing, whatever the file contains, and stay within the
+Immutable. Parsing and matching raise nothing for any file, and stay within the
 limits of `grammar` and `match`.
 """
 
@@ -17,7 +17,7 @@ from webcrawl.items import is_success
 from webcrawl.rights.statements import ROBOTS_TXT, Statement, stated
 from webcrawl.rights.vocabulary import REFUSE, TDM, WORDS
 
-# Section 2.2.2: robots.txt itself is allowed, whatever it says.
+# Section 2.2.2: robots.txt itself is always allowed.
 _ROBOTS_PATH = "/robots.txt"
 # Memory of RobotsRules without any rule.
 _EMPTY_BYTES = 1000

@@ -1,6 +1,6 @@
 """Sums up the log of finished URLs (crawl/lease/outcome_log.py) in one pass.
 
-A million lines take five seconds. Memory is bounded, whatever the log contains.
+A million lines take five seconds. Memory is bounded for every log.
 """
 
 from __future__ import annotations

@@ -14,5 +14,5 @@ Invariants:
 1. The file with the user's name is either complete or unchanged.
 2. Data read from a WARC file is kept next to the result until the result is complete. If the
    command is stopped, running it again continues from there.
-3. Memory is bounded, whatever the size of the crawl.
+3. Memory is bounded for crawls of every size.
 """

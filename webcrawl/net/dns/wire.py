@@ -2,7 +2,7 @@
 
 dnspython, with which the tests compare this module, takes twenty times as long for a message.
 
-Invariant: whatever the bytes are, `read_answer` raises only MalformedAnswerError, and its time is
+Invariant: for any bytes, `read_answer` raises only MalformedAnswerError, and its time is
 linear in their number.
 """
 

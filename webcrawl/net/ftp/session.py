@@ -2,10 +2,10 @@
 
 Used by the download handler for ftp, once per contact.
 
-Invariants. The data connection is opened only to the address of the control connection, whatever
-the server says. Otherwise an answer to PASV with another address could make the crawler connect
-there (the reverse of the bounce attack of RFC 2577). A command is one line: no argument can end it.
-A server can send at most `_MAX_LINES` lines.
+Invariants. The data connection is opened only to the address of the control connection, even if the
+server names another one. Otherwise an answer to PASV could make the crawler connect there (the
+reverse of the bounce attack of RFC 2577). A command is one line: no argument can end it. A server
+can send at most `_MAX_LINES` lines.
 """
 
 from __future__ import annotations

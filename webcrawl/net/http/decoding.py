@@ -3,7 +3,7 @@
 This is a downloader middleware in place of Scrapy's HttpCompressionMiddleware (590), which fails on
 pages over the limit and on broken streams, and edits the headers.
 
-Invariant: whatever the bytes are, decoding raises nothing and returns at most PAGE_MAX_BYTES per
+Invariant: decoding any bytes raises nothing and returns at most PAGE_MAX_BYTES per
 coding (or the ``download_maxsize`` of the request, or as much as its ``large_body`` allows). A
 response without a coding is returned as the same object.
 

@@ -51,7 +51,7 @@ _CHUNKED = b"chunked"
 # Maximum number of bytes of a chunked body, with its framing, that are kept so that it can be
 # decoded again. They are enough for most pages.
 _MAX_KEPT_CHUNKS = 64 * 1024
-# Statuses of answers without a body, whatever their fields say (RFC 9112, section 6.3).
+# Statuses of answers without a body, even if their fields announce one (RFC 9112, section 6.3).
 _WITHOUT_BODY = frozenset({204, 304})
 # Seconds for the body of an answer whose head is sufficient.
 _MINOR_BODY_SECS = 2.0

@@ -1,7 +1,7 @@
 """HTTP requests in the form in which they are sent.
 
 Invariant: one Scrapy request becomes exactly one HTTP request, with the right length of its body,
-whatever its URL and its header fields contain.
+no matter what its URL and its header fields contain.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 class Proxy(NamedTuple):
     """A proxy; *authorization* is the value of its Proxy-Authorization field, if any.
 
-    *is_verified* tells whether it needs a valid certificate, whatever the settings say.
+    *is_verified* tells whether it needs a valid certificate even if the settings do not require it.
     """
 
     scheme: str
@@ -167,9 +167,9 @@ class WireRequest(msgspec.Struct, frozen=True, gc=False):
 def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
     """Convert *request* to the form that is sent; raise ValueError if that is not possible.
 
-    Raises UnverifiedError if credentials in a host policy must not be sent with it.
-    Content-Length is the real length of its body, whatever its fields say. A field
-    Proxy-Authorization is sent to the proxy and never to the host. Methods other than GET and HEAD
+    Raises UnverifiedError if credentials in a host policy must not be sent with it. Content-Length
+    is the real length of its body, even if its fields say otherwise. A field Proxy-Authorization is
+    sent to the proxy and never to the host. Methods other than GET and HEAD
     get a new connection: an idle one may be broken already, and then it would be unknown whether
     the server has carried out the request. *sign* signs requests for https URLs.
     """

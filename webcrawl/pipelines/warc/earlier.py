@@ -2,7 +2,7 @@
 
 Sources are CDXJ indexes, of this crawler or another, and jobs, whose tables of payloads are read.
 Before the crawl, all of them become one table, sorted by digest, so that a lookup reads two or
-three pages of it, whatever its size::
+three pages of it for every size::
 
     JOBDIR/warc/earlier-<hash>.sqlite    the table, as in payloads.py; the hash is that of the path,
                                          size and time of modification of each source

@@ -20,7 +20,7 @@ before content decoding. The payload digest covers the bytes after the head, inc
 headers, because warcio, FastWARC and warcat compare it with those. Equal bodies therefore have
 equal digests if both or neither came in chunks.
 
-Invariant: whatever the Page contains, a head is well-formed, and its lines are those of the
+Invariant: for every Page, a head is well-formed, and its lines are those of the
 message.
 """
 
@@ -172,7 +172,7 @@ def _chunks(body: bytes) -> tuple[bytes, ...]:
 
 
 def _is_bodiless(page: Page) -> bool:
-    """Return whether the response of *page* has no body, whatever it announces (RFC 9110, 8.6)."""
+    """Return whether the response of *page* has no body, even with a length (RFC 9110, 8.6)."""
     return page.method == "HEAD" or page.status in (204, 304) or page.status < 200
 
 

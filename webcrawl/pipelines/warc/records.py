@@ -8,9 +8,8 @@ DOM, which refers to the response. With WARC_TEXT there is one more, the main te
 not fetched with HTTP becomes two records: ``resource``, the bare document, and ``metadata``. If
 there is no document, there is only ``metadata``, with the reason. The ``revisit`` of a 304 is
 empty, and ``metadata`` has the head of the 304; it is the only record if the record with the
-payload is unknown. Recovery relies on ``metadata`` being the last record. Invariant: whatever the
-page contains, a record is well-formed: its lengths are correct, and no value can break out of its
-line.
+payload is unknown. Recovery relies on ``metadata`` being the last record. Invariant: for every page
+the records are well-formed: their lengths are correct, and no value can break out of its line.
 
 messages.py says which parts of a request and a response are stored. A ``resource`` contains what
 was received: the listing of an FTP directory or the Gopher menu, not the page of links that the

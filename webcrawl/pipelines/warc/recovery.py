@@ -28,7 +28,7 @@ def whole_length(path: Path) -> tuple[int, int]:
     """Return the length of *path* up to its last complete set of records, and the number of sets.
 
     A set ends with its metadata record. Returns (0, 0) if not even the warcinfo record is complete.
-    Memory is bounded, whatever the size of the records. Takes about 8 s per GB of small records,
+    Memory is bounded for records of every size. Takes about 8 s per GB of small records,
     less for large ones.
     """
     length = sets = 0

@@ -4,7 +4,7 @@ Lines of the file::
 
     # line := [pattern | host] [white space "#" comment]
     http://a.test/cal/{n}?sid      a pattern, as in the log line "Trap learned"
-    a.test/cal/{n}?sid             the same, whatever the scheme
+    a.test/cal/{n}?sid             the same for every scheme
     www.b.test                     every pattern of the host, and of all hosts below it
 """
 

@@ -64,7 +64,7 @@ class _Account(msgspec.Struct, gc=False):
 class UrlSpace(Gate):
     """The accounts of all hosts, and the gate that holds URLs for which they have no room.
 
-    Accounts are by host name, whatever the politeness key is. Hosts of the *exceptions*, and
+    Accounts are by host name, even if the politeness key is not. Hosts of the *exceptions*, and
     requests that a spider made itself (they have an ``extra``), are always admitted. With *base* 0
     nothing is held. Raises what the records raise.
     """
