@@ -43,6 +43,7 @@ HEADS = table("""
     <style>a<p>b</style><link rel="license" href="/by-nc">  | link license: /by-nc
     <noscript><img></noscript><meta name="me" content="noai"> | meta robots: noai
     <noscript><meta name="robots" content="noai"></noscript> | meta robots: noai
+    <noscript><NoScript ><meta name="robots" content="noai"></noscript> | meta robots: noai
     <meta name=x content='a"<p>'><base href="<p>"><meta name="me" content="noai">
     | meta robots: noai
     <link rel=icon href="data:,<svg><text>x</text></svg>"><meta name="me" content="noai">
@@ -108,6 +109,7 @@ def test_no_page_makes_it_raise():
         b"<meta name=robots content=",
         b'"noai',
         b"<!--",
+        b"<noscript>" * 999,
         b"-->",
         b"<link rel=license",
         b"<script ",

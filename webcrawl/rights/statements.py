@@ -50,6 +50,7 @@ _TAG = re.compile(
     rb"|(/(?:head|body|html|br)\b|[a-z]))",
     re.IGNORECASE,
 )
+_NOSCRIPT = re.compile(rb"<noscript\b", re.IGNORECASE)
 _MAX_ATTRIBUTES = 2000
 _STATES = re.compile(rb"name|license", re.IGNORECASE)
 _RSL_LIST = re.compile(rb"<(?:\w{1,20}:)?(permits|prohibits)\s([^<>]{0,400})>([^<]{0,500})<")
@@ -159,7 +160,8 @@ def _in_head(page: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, s
         if end:
             return
         if text_element.lower() == b"noscript":
-            yield from _in_head(tag[0][1:], tokens)
+            # In it, parsers ignore the same element, as they ignore <html>.
+            yield from _in_head(_NOSCRIPT.sub(b"<html", tag[0][1:]), tokens)
         elif text_element and b"application/rsl+xml" in tag[0]:
             yield from _in_licence(tag[0])
         if not _STATES.search(attributes_text):

@@ -144,7 +144,7 @@ READERS = {
 ATTACKS = [
     *pieces(r"""
     < > </ <a <a_ <a_href= <a_href=' <a_href=" <a_b' <!-- <! <? --!> <![CDATA[ ]]> <script>
-    </script <style> <title> <meta_ <meta_charset <?xml_ <svg><title/> <math> <base_href=
+    </script <style> <title> <noscript> <meta_ <meta_charset <?xml_ <svg><title/> <math> <base_href=
     <template> <p><template_shadowrootmode=open> </template> <td_background=x>
     <svg><base_href=x> <img_srcset=' <p_style='url( <item> <loc> <loc_a=' <entry_xml:base='
     <iframe_src= " ' '" \ \" \' = x x_ x= x=' x="y" x: _ & &amp; &#1 url( url(_ url(' url("\
