@@ -163,7 +163,7 @@ def check_dictionaries(opts: Options) -> None:
 def make_command(
     run: Callable[[list[str], Options, Settings], int],
     *,
-    syntax: str,
+    syntax: str = "[options] [JOBDIR]",
     options: Callable[[AddOption], None] = lambda _: None,
     json: bool = False,
     logs: bool = False,

@@ -34,4 +34,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR]", json=True)
+Command = make_command(_run, json=True)

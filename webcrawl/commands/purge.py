@@ -106,4 +106,4 @@ def _end(*_: object) -> None:
     os._exit(130)
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR]", options=_options)
+Command = make_command(_run, options=_options)

@@ -127,7 +127,7 @@ class HiveControl:
             except UNREACHABLE:
                 await back_off.wait()
 
-    async def _read_commands(self, *, missed: bool = False) -> None:
+    async def _read_commands(self, *, missed: bool) -> None:
         """Handle the commands that were not handled yet; *missed* as in ``_handle``."""
         fields = await self._client.execute_command("HGETALL", self._keys.commands)
         entries = {_number(field): entry for field, entry in fields.items() if _number(field)}

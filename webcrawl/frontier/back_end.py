@@ -82,7 +82,7 @@ class BackEnd:
         sizes: FrontierSizes,
         soon: float,
         shares: DomainShares,
-        parts_of: Callable[[str], int] = lambda _: 1,
+        parts_of: Callable[[str], int],
         goes_last: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.path = path

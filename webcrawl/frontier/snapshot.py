@@ -105,7 +105,7 @@ class FrontierCounts(msgspec.Struct):
         if today in self.answered:
             self.answered[today] += 1
 
-    def contacted(self, number: int = 1) -> None:
+    def contacted(self, number: int) -> None:
         """Count *number* contacts that have ended."""
         self._count("contacts", number)
 

@@ -214,9 +214,7 @@ def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesF
     )
 
 
-def blocklists(
-    settings: BaseSettings, *, clock: TimeSource = now
-) -> dict[str, RulesFile[ExclusionRules]]:
+def blocklists(settings: BaseSettings) -> dict[str, RulesFile[ExclusionRules]]:
     """Return the rules of BLOCKLISTS, by category and, for a directory, "/" and the file's name.
 
     Raises FatalError for a bad value of BLOCKLISTS.
@@ -227,7 +225,7 @@ def blocklists(
             setting="BLOCKLISTS",
             idle="excludes nothing",
             make=partial(ExclusionRules, _RULE_OF_LINE.get(path.name, "%s")),
-            clock=clock,
+            clock=now,
             complete=ExclusionRules.complete,
         )
         for name, path in blocklist_files(settings).items()

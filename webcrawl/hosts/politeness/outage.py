@@ -174,7 +174,7 @@ class Outage:
         return [*self._lookups.answered]
 
     def contact_ended(
-        self, host: str, outcome: str, *, has_answered: bool, mute_secs: float | None = None
+        self, host: str, outcome: str, *, has_answered: bool, mute_secs: float | None
     ) -> bool:
         """Record that a contact with *host* ended in *outcome*; return whether to ignore a failure.
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 # RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
 _MAX_REDIRECTS = 5
-# Schemes with a robots.txt (RFC 9309, section 2.3).
-_WITH_ROBOTS = ("http://", "https://", "ftp://")
+#: Beginnings of URLs whose origins have a robots.txt (RFC 9309, section 2.3).
+WITH_ROBOTS = ("http://", "https://", "ftp://")
 # Number of unreachable origins whose reason is remembered; others are reported as unreachable.
 _REASONS = 65_536
 #: Reason why a redirect is not followed: another process is responsible for its target.
@@ -112,7 +112,7 @@ class RobotsSearch:
 
     def verdict_on(self, url: str) -> RobotsFinding:
         """Return whether robots.txt allows *url*, or why that is not known yet."""
-        if not self.obey or not url.startswith(_WITH_ROBOTS):
+        if not self.obey or not url.startswith(WITH_ROBOTS):
             return RobotsFinding(RobotsStatus.ALLOWED)
         origin = origin_of(url)
         rules = self.robots.get(origin)
@@ -139,7 +139,7 @@ class RobotsSearch:
 
         It also applies while robots.txt is fetched again.
         """
-        if not self.obey or not url.startswith(_WITH_ROBOTS):
+        if not self.obey or not url.startswith(WITH_ROBOTS):
             return 0.0
         if self.owner_allows(url):
             return 0.0
@@ -276,4 +276,4 @@ def _redirected_to(search: _Search, response: Response) -> str | None:
     if not location or search.redirects >= _MAX_REDIRECTS:
         return None
     target = normalize(location.strip(), search.url, schemes=SCHEMES)
-    return target if target is not None and target.startswith(_WITH_ROBOTS) else None
+    return target if target is not None and target.startswith(WITH_ROBOTS) else None

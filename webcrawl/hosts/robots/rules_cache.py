@@ -100,7 +100,7 @@ class RobotsCache:
         size: int,
         max_bytes: int,
         times: AnswerTimes,
-        clock: TimeSource = wall_time,
+        clock: TimeSource,
         purpose: str = "",
         is_tdm: bool = False,
     ) -> None:

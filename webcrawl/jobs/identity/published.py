@@ -57,7 +57,6 @@ def write_identity(
     addresses: list[str],
     mail: str | None,
     rotate: bool,
-    clock: TimeSource = wall_time,
 ) -> SigningKey:
     """Make *directory* with a new key and all files, and return the key.
 
@@ -75,7 +74,7 @@ def write_identity(
             "public/card.json": _filled(
                 "signature-agent-card.json", facts, lambda text: json.dumps(text)[1:-1]
             ),
-            "public/ips.json": json.dumps(_ip_ranges(addresses, clock()), indent=2),
+            "public/ips.json": json.dumps(_ip_ranges(addresses, wall_time()), indent=2),
             "public/contact.html": contact_page(settings, addresses, mail),
         }
     elif mail:
@@ -99,7 +98,7 @@ def write_identity(
     for name, text in files.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text, encoding="utf-8")
-    sign_directory(directory, settings, clock=clock)
+    sign_directory(directory, settings)
     return key
 
 

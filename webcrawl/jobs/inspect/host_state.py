@@ -13,6 +13,7 @@ from webcrawl.frontier.host_parts import politeness_key
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 from webcrawl.hosts.records import HostRecord
+from webcrawl.hosts.robots.lookup import WITH_ROBOTS
 from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.walls import WALLS
 from webcrawl.urls import host_of, origin_of
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.view import HostTimes
     from webcrawl.jobs.inspect.job_view import ShardView
-
-_WITH_ROBOTS = ("http://", "https://", "ftp://")
 
 
 class HostReport(msgspec.Struct, frozen=True):
@@ -176,7 +175,7 @@ def _pause_reason(times: HostTimes, failing: HostRecord, crawl_delay: float) -> 
 def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> RobotsState:
     """Return what the stored robots.txt says about *url*, without fetching it."""
     origin = origin_of(url)
-    if not flag(settings, "ROBOTSTXT_OBEY") or not url.startswith(_WITH_ROBOTS):
+    if not flag(settings, "ROBOTSTXT_OBEY") or not url.startswith(WITH_ROBOTS):
         return RobotsState(origin, "not asked")
     cache = RobotsCache.from_settings(settings, store=shard.records)
     facts, rules = cache.facts(origin), cache.last(origin)

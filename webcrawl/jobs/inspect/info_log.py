@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 24
 
-_decode = json_decoder(OutcomeLine)
+#: Decodes a line of the log; raises UndecodableError.
+decode_line = json_decoder(OutcomeLine)
 
 
 class Position(NamedTuple):
@@ -69,7 +70,7 @@ def outcome_lines(
     for lines in line_chunks(jobdir / INFO_LOG, start=start, end=end):
         for line in lines.splitlines():
             with contextlib.suppress(UndecodableError):
-                yield _decode(line)
+                yield decode_line(line)
 
 
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
@@ -103,7 +104,7 @@ def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
         while offset >= 0:
             start, end = lines.rfind(b"\n", 0, offset) + 1, lines.find(b"\n", offset)
             with contextlib.suppress(UndecodableError):
-                yield _decode(lines[start:end])
+                yield decode_line(lines[start:end])
             offset = lines.find(wanted, end)
 
 

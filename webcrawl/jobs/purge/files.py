@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.crawl.lease.outcome_log import PURGED, OutcomeLine
 from webcrawl.errors import FatalError
+from webcrawl.jobs.inspect.info_log import decode_line
 from webcrawl.pipelines.search_fields import TEXT_FIELDS, open_index
 from webcrawl.pipelines.warc.records import as_response
 from webcrawl.pipelines.warc.recovery import whole_records
@@ -72,8 +73,6 @@ _URL = re.compile(rb'"url":"([^"]*)"')
 
 _HEAP_BYTES = 32 << 20
 _DOCUMENTS_AT_ONCE = 10_000
-
-_decode = json_decoder(OutcomeLine)
 
 
 def pass_on_payloads(
@@ -188,7 +187,7 @@ def purge_lines(path: Path, covers: Covers, begin: Begin) -> None:
         if not covers(_url(match[1] if match else line.strip())):
             return line
         try:
-            old = _decode(line)
+            old = decode_line(line)
         except UndecodableError:  # a line of another file
             return b""
         new = OutcomeLine(old.at, old.url, old.host, PURGED, old.form, visit=old.visit)

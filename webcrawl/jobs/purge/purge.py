@@ -35,27 +35,23 @@ if TYPE_CHECKING:
 
 #: The log of what was removed, below the job directory.
 PURGE_LOG = "logs/purge.jsonl"
-_ROWS = partial(files.purge_parquet, column="url")
-# Patterns of the files that may have pages, below JOBDIR. The settings WARC_DIR, TEXT_DIR and
-# SEARCH_DIR may name other directories.
-_FILES: dict[str, Callable[..., None]] = {
-    "warc/*.warc.gz": files.purge_warc,
-    "critical/*.warc.gz": files.purge_warc,
+_WARC = (files.purge_warc, "WARC record")
+_ROWS = (partial(files.purge_parquet, column="url"), "row")
+_LOG = (files.purge_lines, "log line")
+# Patterns of the files that may have pages, below JOBDIR, with the function that removes them, and
+# what such a file consists of. The settings WARC_DIR, TEXT_DIR and SEARCH_DIR may name other
+# directories.
+_FILES: dict[str, tuple[Callable[..., None], str]] = {
+    "warc/*.warc.gz": _WARC,
+    "critical/*.warc.gz": _WARC,
     "text/*.parquet": _ROWS,
-    # Wrapped, as these lines are rows, not lines of a log (``_UNITS``).
-    "text/*.json*[lz]": partial(files.purge_lines),
+    "text/*.json*[lz]": (files.purge_lines, "row"),
     "graph/nodes/*.parquet": _ROWS,
-    "graph/edges/*.parquet": partial(files.purge_parquet, column="source"),
-    "search/meta.json": files.purge_index,
-    "logs/critical*.json*[lz]": files.purge_lines,
-    "critical/urls.txt": files.purge_lines,
-    "logs/info*.json*[lz]": files.purge_lines,
-}
-# What the other files consist of, by function; these have rows.
-_UNITS: dict[Callable[..., None], str] = {
-    files.purge_warc: "WARC record",
-    files.purge_index: "indexed page",
-    files.purge_lines: "log line",
+    "graph/edges/*.parquet": (partial(files.purge_parquet, column="source"), "row"),
+    "search/meta.json": (files.purge_index, "indexed page"),
+    "logs/critical*.json*[lz]": _LOG,
+    "critical/urls.txt": _LOG,
+    "logs/info*.json*[lz]": _LOG,
 }
 
 
@@ -85,8 +81,8 @@ def purge(
 
     def begin(what: str, file: Path, count: int) -> bool:
         """Count and log what is removed from *file*; return False in a dry run."""
-        if work := _FILES.get(what):
-            counts[_UNITS.get(work, "row")] += count
+        if what in _FILES:
+            counts[_FILES[what][1]] += count
         if not dry_run:
             log.append_once(
                 msgspec.json.encode({"at": at, "file": str(file), "what": what, "count": count})
@@ -142,8 +138,8 @@ def _files_of(
 
     Raises FatalError if one of them is not complete.
     """
-    for pattern, work in _FILES.items():
-        folder, _, names = pattern.partition("/")
+    for pattern, (work, _) in _FILES.items():
+        folder, names = pattern.split("/", 1)
         directory = Path(settings[f"{folder.upper()}_DIR"] or jobdir / folder)
         logs = [log for log in directory.glob(LOG) if log.stat().st_size > HEADER_SIZE]
         for path in [*directory.rglob("*.open"), *logs]:

@@ -9,9 +9,10 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from webcrawl.configuration.decoding import UndecodableError, json_decoder, json_lines_decoder
+from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
 from webcrawl.crawl.lease.outcome_log import DENIED, OutcomeLine
 from webcrawl.frontier import SUBRESOURCE
+from webcrawl.jobs.inspect.info_log import decode_line
 from webcrawl.net.outcomes import is_document
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ _CHUNK_BYTES = 1 << 19
 # Maximum number of URLs in `LogTotals.denied`.
 _MAX_DENIED = 20_000
 
-_decode = json_decoder(OutcomeLine)
 _decode_lines = json_lines_decoder(OutcomeLine)
 
 
@@ -185,4 +185,4 @@ def _decode_one_by_one(data: bytes) -> Iterable[OutcomeLine]:
     """Decode the lines of *data*, skipping those that cannot be decoded."""
     for line in data.splitlines():
         with contextlib.suppress(UndecodableError):
-            yield _decode(line)
+            yield decode_line(line)

@@ -62,7 +62,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=64)
-def search_for(kinds: frozenset[str], meta_names: frozenset[str] = frozenset()) -> Search:
+def search_for(kinds: frozenset[str], meta_names: frozenset[str]) -> Search:
     """Return a search for links of *kinds* and for ``<meta>`` elements called *meta_names*.
 
     *meta_names* are in lower case.
