@@ -12,6 +12,7 @@ import trustme
 import warm
 from crawling import ROOT, crawl_command, kill, start_crawl, stats_of, wait_until
 from loopback import name_server, raw_server, zone
+from text_tables import cases
 
 HOSTS = ["good", "sub.good", "self", "wrong", "plain", "off", "robots"]
 WAIT = ", ".join(f"={host}.test" for host in HOSTS if host not in ("sub.good", "off"))
@@ -158,6 +159,47 @@ async def test_credentials_wait_for_verified_servers_and_for_the_table(web, tmp_
         assert untrusted.got == off | sent("good/robots.txt", "good/to", "self/robots.txt", "self/")
         assert good.got == at_good | {"robots/": True}
         assert stats_of(tmp_path / "job").get("frontier/parked/unverified", 0) == 0
+
+
+@cases(
+    "target table parked",
+    """
+    self  | =self.test  | 1
+    plain | =plain.test | 1
+    self  | test        | 2
+    plain | test        | 2
+    """,
+)
+async def test_a_robots_txt_behind_anothers_credentials_is_unreachable(
+    web, tmp_path, target, table, parked
+):
+    def write_table(line):
+        text = f'["{table}"]\nheaders = {{Authorization = "T0KEN"}}\n{line}\n'
+        (tmp_path / "hosts.toml").write_text(text)
+        (tmp_path / "hosts.toml").chmod(0o600)
+
+    async with web() as made:
+        write_table("")
+        server = {"self": made.untrusted, "plain": made.plain}[target]
+        made.pages["sub.good/robots.txt"] = 301, f"{server.url(target)}/file.txt"
+        seeds = made.good.url("sub.good"), server.url(target)
+        said = await run(command(made, tmp_path, *seeds))
+
+        has_token = table == "test"
+        assert made.good.got == {"sub.good/robots.txt": has_token}
+        assert server.got == {}
+        stats = stats_of(tmp_path / "job")
+        assert stats.get("outcome/unverified", 0) == 2 - parked
+        assert stats["frontier/parked/unverified"] == parked
+        assert (f"URLs of {made.good.url('sub.good')} wait" in said) == (parked == 2)
+
+        write_table("verify = false")
+        retry = "frontier", str(tmp_path / "job"), "--retry", "unverified"
+        assert (await asyncio.to_thread(warm.scrapy, *retry)).returncode == 0
+        await run(command(made, tmp_path, *seeds))
+        assert made.good.got["sub.good/"] == has_token
+        paths = "file.txt", "robots.txt", ""
+        assert server.got == {f"{target}/{path}": True for path in paths}
 
 
 async def test_a_change_of_the_table_releases_urls_of_a_running_crawl(web, tmp_path):

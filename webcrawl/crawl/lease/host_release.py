@@ -113,8 +113,13 @@ class HostRelease:
             # An ordinary Request is finished all the same: its errback has been called.
             fetch.page.becomes(PageState.PUT_BACK)
 
-        if fetch.robots_url and fetch.outcome and not excused:
-            origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+        origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+        # If the credentials withheld are those of another host, the origin does not wait for them.
+        is_lost = (
+            fetch.outcome == UnverifiedError.outcome
+            and not self._rules.hosts.policies.rules.withholds(origin)
+        )
+        if fetch.robots_url and fetch.outcome and (is_lost or not excused):
             # Counted in the shard that made the request: the origin may belong to another one.
             shard.hosts.search_for(origin, fetch.robots_url).note_request(origin)
             # A challenge does not answer the request: "unreachable" (RFC 9309, section 2.3.1.4).
@@ -181,8 +186,12 @@ class HostRelease:
             return True
         if isinstance(fetch.on_wire, UnverifiedError):
             entry = fetch.lease.entry
-            url = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
-            self._rules.hosts.policies.rules.note_unverified(origin_of(url), fetch.on_wire)
+            policies = self._rules.hosts.policies.rules
+            url = entry.url
+            # With one table for both hosts of a redirect, the URLs that need the robots.txt wait.
+            if entry.kind == ROBOTS_REDIRECT and policies.share_table(url, entry.via):
+                url = entry.via
+            policies.note_unverified(origin_of(url), fetch.on_wire)
             return True
         host = fetch.lease.entry.host
         has_answered = False
