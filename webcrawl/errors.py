@@ -8,6 +8,7 @@ input: exit code 2.
 from __future__ import annotations
 
 import errno
+import re
 import traceback
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeGuard
@@ -21,8 +22,12 @@ class FatalError(ValueError):
 
     The text is one sentence that says what is wrong and what to do next. ``scrapy crawl`` prints it
     and exits with 2. It is a ValueError because Scrapy's own components raise that for a bad
-    setting: both are shown the same way.
+    setting: both are shown the same way. If the text quotes a sentence of another program, two
+    stops in a row become one.
     """
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(re.sub(r"(?<=\w)\.\.(?!\S)", ".", text))
 
 
 class StoreError(OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import ssl
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +21,22 @@ from webcrawl.identity.signatures import DIRECTORY_PATH
 from webcrawl.jobs.identity.published import sign_directory
 
 TYPE = "application/http-message-signatures-directory+json"
+# Rotates the key, but ends with 9 as soon as a file is changed while the key is not there.
+WATCHED = """
+import os, sys
+from pathlib import Path
+from scrapy.cmdline import execute
+
+key, directory, *words = sys.argv[1:]
+path = Path(key)
+
+def watch(event, args):
+    if event in {"open", "os.rename", "os.remove"} and not (path.exists() and path.stat().st_size):
+        os._exit(9)
+
+sys.addaudithook(watch)
+execute(["scrapy", "identity", "init", directory, "--rotate", *words])
+"""
 
 
 class Bot:
@@ -155,6 +172,19 @@ def test_both_keys_are_published_and_sign_after_a_rotation(bot):
     assert "192.0.2.9/32" in bot.published("ips.json")
     assert "192.0.2.9" in bot.published("contact.html")
     assert "owners@a.test" in bot.published("contact.html")
+
+
+def test_the_key_is_there_at_every_instant_of_a_rotation(bot):
+    given = [word for name, value in bot.settings.items() for word in ("-s", f"{name}={value}")]
+    command = [sys.executable, "-c", WATCHED, str(bot.path / "key.pem"), str(bot.path), *given]
+    key = read_key(bot.path / "key.pem")
+    (bot.path / "key.pem.tmp").write_text("left by a run that was killed")
+    run = warm.run(command)
+    assert run.returncode == 0, run.stderr
+    assert read_key(bot.path / "key.old.pem").id == key.id
+    assert {path.name for path in bot.path.iterdir()} == {
+        *("key.pem", "key.old.pem", "nginx.conf", "nginx-signature.conf", "public")
+    }
 
 
 @pytest.mark.parametrize("wanted", ["string", "dictionary"])

@@ -141,6 +141,7 @@ async def test_credentials_wait_for_verified_servers_and_for_the_table(web, tmp_
         assert stats["frontier/parked/unverified"] == len(parked)
         assert f"hosts.toml: {WAIT}: header fields, cookies" in said
         assert "6 URLs held back by unverified servers (verify and proxy_verify in" in said
+        assert f"not valid for wrong.test. URLs of {wrong.url('wrong')} wait" in said
         for url in parked:
             why = (await asyncio.to_thread(warm.scrapy, "why", str(tmp_path / "job"), url)).stdout
             assert "It is parked (unverified): header fields, cookies" in why, why
@@ -272,7 +273,7 @@ async def test_requests_of_a_spider_wait_and_its_downloads_fail(web, tmp_path):
     async with web() as made:
         write_tables(tmp_path)
         urls = {
-            "verified": made.good.url("good") + "/",
+            "verified": made.good.url("me:geheim@good") + "/?see=http://a:b@c/",
             "untrusted": made.untrusted.url("self") + "/",
             "plain": made.plain.url("plain") + "/",
         }
@@ -285,6 +286,9 @@ async def test_requests_of_a_spider_wait_and_its_downloads_fail(web, tmp_path):
         assert untrusted == f"{urls['untrusted']}beside: certificate verify failed"
         assert plain == f"{urls['plain']}beside: the connection has no TLS"
         assert verified == urls["verified"]
-        assert made.good.got == {"good/": True}
+        log = (tmp_path / "job/logs/info.jsonl").read_text()
+        assert urls["verified"].replace("me:geheim", "***") in log
+        assert "geheim" not in log
+        assert made.good.got == {"good/?see=http://a:b@c/": True}
         assert (made.untrusted.got, made.plain.got) == ({}, {})
         assert stats_of(tmp_path / "job")["frontier/parked/unverified"] == 1

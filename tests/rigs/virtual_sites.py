@@ -41,7 +41,7 @@ _SETTINGS = SETTINGS | {
 
 class Contact(NamedTuple):
     """When, in seconds of the simulation, *server*, a host and port, was asked for *path*; "" if
-    nothing listens there."""
+    nothing answers there."""
 
     at: float
     server: str
@@ -49,11 +49,13 @@ class Contact(NamedTuple):
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """*pages* are HTML, by host, port and path. The process begins at *began*, and is killed at the
+    """*pages* are HTML, by host, port and path. Other ports of the hosts refuse connections, or
+    *hang*: they accept and never answer. The process begins at *began*, and is killed at the
     contact with this number; 0: not."""
 
     pages: dict[str, str]
     log: Path
+    hang: bool
     began: float = 0.0
     killed_at: int = 0
 
@@ -63,6 +65,7 @@ class _Sites:
 
     def __init__(self, orders):
         self._pages = orders.pages
+        self._hang = orders.hang
         self._killed_at = orders.killed_at
         self._log = orders.log.open("ab", buffering=0)
         servers = {page.partition("/")[0] for page in orders.pages}
@@ -90,6 +93,8 @@ class _Sites:
         if server in self._servers:
             return _Site(lambda path: self._reply(server, path))
         self._note(server, "")
+        if self._hang:
+            return asyncio.Protocol()
         raise ConnectionRefusedError(111, "Connection refused")
 
     def _reply(self, server, path):
@@ -126,9 +131,10 @@ class _Site(asyncio.Protocol):
 class VirtualSites:
     """One job in *directory*, and the sites with *pages*."""
 
-    def __init__(self, directory, pages):
+    def __init__(self, directory, pages, *, hang=False):
         self._directory = directory
         self._pages = pages
+        self._hang = hang
         self.job = directory / "job"
         self.log = directory / "contacts"
 
@@ -136,7 +142,7 @@ class VirtualSites:
         """Crawl to the end, or until killed; return all contacts of all crawls of the job."""
         seed_file, orders_file = (self._directory / name for name in ("seeds.txt", "orders.json"))
         seed_file.write_text("".join(f"{seed}\n" for seed in seeds))
-        orders = Orders(self._pages, self.log, began, killed_at)
+        orders = Orders(self._pages, self.log, self._hang, began, killed_at)
         orders_file.write_bytes(msgspec.json.encode(orders, enc_hook=str))
         command = crawl_command(
             SimpleNamespace(dns=""), seed_file, self.job, **_SETTINGS | settings

@@ -1,4 +1,4 @@
-"""Pages that link to closed ports of a host: they keep nobody from the port that answers."""
+"""Pages that link to ports of a host that refuse or hang: the port that answers is crawled."""
 
 import random
 from collections import Counter
@@ -26,9 +26,11 @@ def html(urls):
     return "".join(f"<a href={url}>x</a>" for url in urls)
 
 
-def sites_in(directory, closed, good, where):
+def sites_in(directory, closed, good, where, **options):
     served = {f"{good}/{number}": f"page {number} {'x' * number}" for number in range(PAGES)}
-    return VirtualSites(directory, {"p.test:80/": links_to(closed, good, where), **served})
+    return VirtualSites(
+        directory, {"p.test:80/": links_to(closed, good, where), **served}, **options
+    )
 
 
 def of_host(contacts):
@@ -70,25 +72,43 @@ def test_closed_ports_do_not_starve_the_port_that_answers(tmp_path, closed, wher
     assert outcomes.items() <= stats_of(sites.job).items()
 
 
+@each("good", "a.test:80", "a.test:8080")
+def test_ports_that_hang_do_not_starve_the_port_that_answers(tmp_path, good):
+    sites = sites_in(tmp_path, 40, good, "first", hang=True)
+    contacts = sites.crawl("http://p.test/", DOWNLOAD_TIMEOUT=60)
+    at = [hit.at - contacts[0].at for hit in of_host(contacts) if hit.path]
+    assert len(at) == PAGES + 1
+    # A port that hangs takes half a minute; few have their turn before.
+    assert at[-1] < 300
+    assert shortest_pause(contacts) >= PAUSE
+    outcomes = {"outcome/http_200": PAGES + 1, "outcome/first_byte_timeout": 40}
+    assert outcomes.items() <= stats_of(sites.job).items()
+
+
 @cases(
-    "ports pages obey contacts",
+    "hang ports pages obey contacts",
     """
-      1 | 150 | 1 |   3
-     40 |   1 | 1 | 120
-    400 |   1 | 1 | 128
-      1 | 150 | 0 |   8
-     40 |   5 | 0 | 128
+    0 |   1 | 150 | 1 |   3
+    0 |  40 |   1 | 1 | 120
+    0 | 400 |   1 | 1 | 128
+    0 |   1 | 150 | 0 |   8
+    0 |  40 |   5 | 0 | 128
+    1 |   1 | 150 | 1 |   3
+    1 |  40 |   1 | 1 | 128
+    1 |   1 | 150 | 0 |   8
     """,
 )
-def test_a_host_of_which_every_port_refuses_is_given_up(tmp_path, ports, pages, obey, contacts):
+def test_a_host_of_which_every_port_fails_is_given_up(
+    tmp_path, *, hang, ports, pages, obey, contacts
+):
     urls = [f"http://a.test:{1000 + n}/{m}" for n in range(ports) for m in range(pages)]
-    sites = VirtualSites(tmp_path, {"p.test:80/": html(urls), "a.test:79/": ""})
-    hits = of_host(sites.crawl("http://p.test/", ROBOTSTXT_OBEY=obey))
+    sites = VirtualSites(tmp_path, {"p.test:80/": html(urls), "a.test:79/": ""}, hang=bool(hang))
+    hits = of_host(sites.crawl("http://p.test/", ROBOTSTXT_OBEY=obey, DOWNLOAD_TIMEOUT=60))
     assert len(hits) == contacts
     assert shortest_pause(hits) >= PAUSE
     ended = stats_of(sites.job)
-    failed = ended.get("outcome/connect_refused", 0) + ended.get("outcome/host_failing", 0)
-    assert failed == len(urls)
+    outcomes = ("connect_refused", "first_byte_timeout", "host_failing")
+    assert sum(ended.get(f"outcome/{name}", 0) for name in outcomes) == len(urls)
 
 
 @each("killed_at", 4, 5, 9, 60)

@@ -65,11 +65,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     signal.signal(signal.SIGINT, _end)
     jobdir = job_of(args, settings)
     for host in opts.host:
-        if "/" in host:
+        if "/" in host or host.count(":") == 1 or "]:" in host:
             url = normalize_seed(host) or "http://www.example.com/"
             raise FatalError(
-                f"--host takes a host, not {host}. To remove the whole host, use --host "
-                f"{host_of(url)}; to remove a single page, use --url {url}."
+                f"--host takes a host, not {host}. To remove all ports of the host, use "
+                f"--host {host_of(url)}; to remove a single page, use --url {url}."
             )
     lines = [*opts.host, *opts.url]
     names = ", ".join(filter(None, [*lines, opts.list]))
@@ -89,6 +89,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     pages = counted(counts.pop("page"), "page")
     removed = ", ".join(counted(number, unit) for unit, number in counts.items()) or "nothing"
     print(f"{pages} of {names}: {removed} {'to be ' * opts.dry_run}removed")
+    addresses = [host for host in opts.host if ":" in host or host[-1:].isdigit()]
+    if addresses and not counts:
+        print(f"{addresses[0]} stands for URLs with this address, not for names that lead to it")
     print(_NOT_REACHED, end="", flush=True)
     if missing:
         raise FatalError(

@@ -38,6 +38,10 @@ async def test_a_server_on_a_port_with_a_password(redis_of):
     url = f"redis://:wrong@127.0.0.1:{server.port}"
     with pytest.raises(FatalError, match="Redis refuses the user or password in REDIS_URL: "):
         await talked(REDIS_URL=url)
+    with server.client() as client:
+        client.execute_command("ACL", "SETUSER", "left", "off", ">geheim")
+    with pytest.raises(FatalError, match=r"[^.]\.$"):
+        await talked(REDIS_URL=url.replace(":wrong", "left:geheim"))
 
 
 async def test_the_settings_of_scrapy_redis(redis_of):

@@ -356,6 +356,10 @@ def test_warc_files_that_are_elsewhere_are_named_until_they_are_purged(purged, t
     assert run.returncode == 0
     assert " pages of " in run.stdout
     assert "WARC records removed" in run.stdout
+    lines = [line for line in outcome_lines(purged.before) if line.outcome == "http_200"]
+    url = next(line.url for line in lines if host_of(line.url) == purged.host)
+    why = warm.scrapy("why", job, url).stdout
+    assert re.match(r" +It was purged 2.*\): scrapy purge has removed its page\.\n", why), why
     for path in files:
         path.rename(job / "warc" / path.name)
     assert state(job) == purged.after
@@ -366,6 +370,9 @@ def test_warc_files_that_are_elsewhere_are_named_until_they_are_purged(purged, t
     """
         http://www.example.com/     | www.example.com | http://www.example.com/
         //example.org/              | example.org     | http://example.org/
+        www.example.com:8080        | www.example.com | http://www.example.com:8080/
+        [2001:db8::1]:80            | 2001:db8::1     | http://[2001:db8::1]/
+        127.0.0.1:8000              | 127.0.0.1       | http://127.0.0.1:8000/
         www.example.com/page        | www.example.com | http://www.example.com/page
         /a b/                       | www.example.com | http://www.example.com/
     """,
@@ -373,10 +380,19 @@ def test_warc_files_that_are_elsewhere_are_named_until_they_are_purged(purged, t
 def test_a_url_in_the_place_of_a_host_is_refused(purged, word, host, url):
     before = digests(purged.before)
     assert refusal("purge", purged.before, "--host", word) == (
-        f"purge: --host takes a host, not {word}. To remove the whole host, use --host {host}; to "
-        f"remove a single page, use --url {url}.\n"
+        f"purge: --host takes a host, not {word}. To remove all ports of the host, use --host "
+        f"{host}; to remove a single page, use --url {url}.\n"
     )
     assert digests(purged.before) == before
+
+
+@each("address", "192.0.2.9", "2001:db8::9", "[2001:db8::9]")
+def test_an_address_without_pages_stands_for_no_name(purged, address):
+    run = warm.scrapy("purge", purged.before, "--host", address, "--dry-run")
+    assert run.returncode == 1
+    assert run.stdout.splitlines()[1] == (
+        f"{address} stands for URLs with this address, not for names that lead to it"
+    )
 
 
 def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
@@ -387,7 +403,7 @@ def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
         crawl.kill()
         crawl.communicate()
         assert "is not complete" in refusal("purge", web.job, "--host", "a.test")
-        assert (web.job / "purged.txt").read_text() == "\na.test\n"  # for the run that completes it
+        assert (web.job / "purged.txt").read_text() == "a.test\n"  # for the run that completes it
     assert refusal("purge", purged.before, "--host", "a b") == (
         "purge: input: 'a b' is not a host, address, network, URL or /expression/. Fix that and "
         "run the same command again.\n"

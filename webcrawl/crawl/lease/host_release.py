@@ -189,8 +189,10 @@ class HostRelease:
             policies = self._rules.hosts.policies.rules
             url = entry.url
             # With one table for both hosts of a redirect, the URLs that need the robots.txt wait.
-            if entry.kind == ROBOTS_REDIRECT and policies.share_table(url, entry.via):
-                url = entry.via
+            if entry.kind == ROBOTS_REDIRECT:
+                table = policies.name_of(host_of(entry.via))
+                if table == policies.name_of(host_of(url)):
+                    url = entry.via
             policies.note_unverified(origin_of(url), fetch.on_wire)
             return True
         host = fetch.lease.entry.host

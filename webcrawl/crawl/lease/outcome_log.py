@@ -7,7 +7,7 @@ has a line. If the process dies in between, the URL later gets a second one.
 Fields that have their default value are left out::
 
     at         when the URL was finished, epoch seconds
-    url        the URL as it was fetched
+    url        the URL as it was fetched; *** stands for the user name and password of a Request
     host       its politeness key: the host's name, unless POLITENESS_KEY says otherwise
     outcome    a name from the table in docs/reference/stats.md
     form       fingerprint of the form in which URLs are compared (seen/fingerprint.py), 16 hex
@@ -55,6 +55,7 @@ import msgspec
 from webcrawl import signals
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.decoding import Count, Epoch, Seconds  # noqa: TC001  # msgspec reads them
+from webcrawl.configuration.secrets import HIDDEN
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.frontier import SUBRESOURCE
 from webcrawl.net.content_type import content_type_of
@@ -87,6 +88,8 @@ MAX_UNLOADED, MAX_UNLOADED_URL = 20, 500
 #: The type of most responses.
 HTML = "text/html"
 _MAX_ROBOTS = 500
+# Only ordinary Requests have any. URLs in a query must stay as they are.
+_USERINFO = re.compile(r"\A([^/?#]+://)[^/?#]*@")
 _MAX_TYPE = 100
 
 INFO_LOG = "logs/info.jsonl"
@@ -241,7 +244,7 @@ class OutcomeLog:
         return _encode(
             OutcomeLine(
                 at=round(self.clock(), 3),
-                url=entry.url[:MAX_URL],
+                url=_masked(entry.url)[:MAX_URL],
                 host=entry.host,
                 outcome=outcome,
                 form=hexadecimal(fingerprint(self.comparison_form(entry.url))),
@@ -249,7 +252,7 @@ class OutcomeLog:
                 tries=entry.attempts + 1,
                 depth=entry.depth,
                 kind=entry.kind,
-                via=entry.via[:MAX_OTHER_URL],
+                via=_masked(entry.via)[:MAX_OTHER_URL],
                 **_document_fields(visit, outcome),
                 **({} if fetch is None else _fetch_fields(fetch)),
             )
@@ -269,6 +272,11 @@ class OutcomeLog:
     def close(self) -> None:
         """Close the log. All lines are in it already."""
         self.log.close()
+
+
+def _masked(url: str) -> str:
+    """Return *url* with its user name and password hidden."""
+    return _USERINFO.sub(rf"\1{HIDDEN}@", url)
 
 
 def _document_fields(visit: Visit, outcome: str) -> dict[str, Any]:

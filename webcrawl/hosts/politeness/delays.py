@@ -6,12 +6,13 @@ restart.
 Failures are counted by origin (scheme, host, port), because a page may link to ports where nothing
 listens. While another origin of the same politeness key answers, a failing origin backs off alone
 (origin_rests.py), and the key rests as usual, as if the failure had taken no time. So does an
-origin that refuses a connection while none of its host has answered: the machine has answered, but
-nothing listens on that port. Otherwise the key backs off. An origin that has failed too often is
-given up. A host is given up once several of its origins have failed that often and none has
-answered. An origin is *unproven* if it has never answered but another origin of its host has: it is
-given up after one failure. Invariants: no host rests less than the policy says, and jitter only
-adds to that; no origin is given up because of another one while any origin of its host answers.
+origin that refuses a connection, or accepts it and sends nothing, while none of its host has
+answered: the machine is there, but nothing answers on that port. Otherwise the key backs off. An
+origin that has failed too often is given up. A host is given up once several of its origins have
+failed that often and none has answered. An origin is *unproven* if it has never answered but
+another origin of its host has: it is given up after one failure. Invariants: no host rests less
+than the policy says, and jitter only adds to that; no origin is given up because of another one
+while any origin of its host answers.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 # the server.
 _HANG_UP_SECS = 0.1
 _LOOKUP_FAILED = "dns_failed"
+# Failures of one port; the machine itself has refused or accepted the connection.
+_CLOSED = frozenset({"connect_refused", "first_byte_timeout"})
 # Answers directed at this crawler, whichever origin sent them: the whole host rests.
 _ABOUT_CRAWLER = frozenset({"http_429", CHALLENGED, WALLED})
 # A host is given up after this many times the number of consecutive failures that a single origin
@@ -215,8 +218,8 @@ class Politeness:
         rule = self.retries.rule(outcome)
         failed = not excused and rule.failures > 0
         unproven = not has_answered and host.is_unproven(origin.host)
-        # The machine has answered, but nothing listens on this port.
-        is_closed = outcome == "connect_refused" and not host.proven
+        # The machine has answered, but nothing answers on this port.
+        is_closed = outcome in _CLOSED and not host.proven
         is_alone = failed and (
             unproven
             or is_closed

@@ -222,10 +222,6 @@ class HostTables:
         needs_tls = added.withheld or (added.proxy is not None and added.proxy.is_verified)
         return bool(needs_tls) and origin_of(url) in self._unverified
 
-    def share_table(self, *urls: str) -> bool:
-        """Return whether the same table, or none, applies to the hosts of all *urls*."""
-        return len({self.name_of(host_of(url)) for url in urls}) == 1
-
     def _name_of(self, host: str) -> str:
         """Return the name of the most specific table for *host*, "" if there is none."""
         if f"={host}" in self.tables:

@@ -38,6 +38,7 @@ from webcrawl.identity.names import contact_of, is_mail, is_page, product_tokens
 from webcrawl.identity.signatures import DIRECTORY_PATH, signature_agent_of, signature_of
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.rights.purposes import purpose_of
+from webcrawl.storage.atomic import replacing, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -91,13 +92,15 @@ def write_identity(
 
     directory.mkdir(parents=True, exist_ok=rotate)
     if rotate:
-        (directory / _KEY).replace(directory / _OLD_KEY)
-    key = write_new_key(directory / _KEY)
+        write_atomic(directory / _OLD_KEY, (directory / _KEY).read_bytes(), is_secret=True)
+    with replacing(directory / _KEY) as new:
+        new.unlink(missing_ok=True)  # of a run that was killed
+        key = write_new_key(new)
     keys = [one.jwk for one in _keys_in(directory)]
     files[f"public{DIRECTORY_PATH}"] = json.dumps({"keys": keys}, separators=(",", ":"))
     for name, text in files.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text, encoding="utf-8")
+        write_atomic(directory / name, text.encode())
     sign_directory(directory, settings)
     return key
 
@@ -110,7 +113,7 @@ def sign_directory(
     authority = signature_agent_of(settings).removeprefix("https://")
     fields = directory_fields(body, _keys_in(directory), authority=authority, created=int(clock()))
     lines = (f"add_header {name} '{value}';\n" for name, value in fields.items())
-    (directory / "nginx-signature.conf").write_text("".join(lines))
+    write_atomic(directory / "nginx-signature.conf", "".join(lines).encode())
 
 
 def directory_fields(

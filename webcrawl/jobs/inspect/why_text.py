@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from webcrawl.crawl.lease.outcome_log import PURGED
 from webcrawl.doctor.states import HostState, State
 from webcrawl.jobs.inspect.info_log import log_start_notice
 from webcrawl.wording import counted
@@ -112,7 +113,11 @@ def _sentence(explanation: Explanation, now: float) -> str:
         ending = "was fetched" if outcome.status else "was given up"
         duplicate = ", with the same content as another URL" if outcome.duplicate else ""
         visit = f"; this visit found it {outcome.visit}" if outcome.visit else ""
-        return f"It {ending} {moment(outcome.at, now)}: {outcome.outcome}{duplicate}{visit}."
+        result = f"{outcome.outcome}{duplicate}{visit}"
+        if outcome.outcome == PURGED:
+            ending = "was purged"
+            result = "scrapy purge has removed its page"
+        return f"It {ending} {moment(outcome.at, now)}: {result}."
     if state == "waiting":
         why = State(explanation.reason, until=explanation.until)
         return f"It waits, {_where(explanation.places[0])}; {why.in_words(moment(why.until, now))}."

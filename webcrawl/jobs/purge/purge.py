@@ -102,7 +102,7 @@ def purge(
             if changed:
                 excluded = jobdirs[0] / PURGED_RULES
                 old = excluded.read_text("utf-8") if excluded.exists() else ""
-                lines = dict.fromkeys(f"{old}\n{text}".split("\n"))
+                lines = dict.fromkeys(filter(None, f"{old}\n{text}".split("\n")))
                 write_atomic(excluded, ("\n".join(lines) + "\n").encode())
             # Drones may share a directory.
             found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))

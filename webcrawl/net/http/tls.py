@@ -297,8 +297,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                     verify_certificate_ip_address if is_address else verify_certificate_hostname
                 )
                 verify(load_der_x509_certificate(self.certificate() or b""), self._host)
-        except (VerificationError, CertificateError, ValueError) as e:
-            self._end(self._invalid(str(e) or type(e).__name__))
+        except (VerificationError, CertificateError, ValueError):
+            self._end(self._invalid(f"the certificate is not valid for {self._host}"))
             return
 
         if self._handshake is not None and not self._handshake.done():
