@@ -27,7 +27,7 @@ def _report_error(kind: type[BaseException], error: BaseException, *trace: Any) 
         _report_other_error(kind, error, *trace)
 
 
-# Of this project, a command of Scrapy imports this module first.
+# This is the first module of this project that a command of Scrapy imports.
 _report_other_error = sys.excepthook
 sys.excepthook = _report_error
 

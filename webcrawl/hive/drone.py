@@ -39,8 +39,8 @@ from webcrawl.hive.membership.connection import (
     check,
     check_for_leases,
     close,
+    fatal_error_of,
     is_cancelled,
-    no_answer,
     reason_of,
     trouble_of,
 )
@@ -194,7 +194,7 @@ class Drone:
             state = await hive.membership.enter(hive.settings.shards, secs=TIMEOUT_SECS)
             return state, (await hive.membership.look(secs=TIMEOUT_SECS)).owners
         except UNREACHABLE as error:
-            raise no_answer(error) from error
+            raise fatal_error_of(error) from error
 
     async def _reach(self, name: str, enter: Callable[[], Awaitable[_T]], *, waits: bool) -> _T:
         """Call *enter* and return its result; with *waits*, call it until its server answers.

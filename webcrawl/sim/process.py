@@ -48,7 +48,7 @@ def simulate(seed: int, servers: SimulatedWeb, *, began: float = 0.0) -> Virtual
     for owner, name, value in (
         (reactor, "seconds", loop.time),
         (query, "connected_socket", network.datagrams),
-        (TlsContext, "new_layer", lambda _, protocol, _host: _Unencrypted(protocol)),
+        (TlsContext, "new_layer", lambda _, protocol, _to: _Unencrypted(protocol)),
         (web, "_in_daemon_thread", _call_immediately),
         (signal, "setitimer", lambda *_: (0.0, 0.0)),  # it would measure real CPU time
         (time, "time", clock.wall_time),  # for Scrapy, logging and other people's code

@@ -299,9 +299,9 @@ class Completion:
             self._rendering.forget(lease.entry)
 
     def _return_budget(self, lease: Lease[Shard], fetch: Fetch | None) -> None:
-        """Return what the URL of *lease*, not answered, took of budgets if its origin is given up.
+        """If its origin is given up, give back what the URL of *lease* took of budgets.
 
-        *fetch* is its last contact, if there was one.
+        The URL was not answered. *fetch* is its last contact, if there was one.
         """
         entry = lease.entry
         hosts = lease.shard.hosts

@@ -12,7 +12,7 @@ from webcrawl.hive.membership.connection import (
     check,
     client_of,
     close,
-    no_answer,
+    fatal_error_of,
 )
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 from webcrawl.hive.membership.keys import Keys
@@ -41,7 +41,7 @@ async def ask_hive(
         return await ask(client, Keys(name))
     except (FatalError, *UNREACHABLE) as error:
         if redis_url:
-            raise error if isinstance(error, FatalError) else no_answer(error) from error
+            raise error if isinstance(error, FatalError) else fatal_error_of(error) from error
         raise FatalError(
             f"No hive runs in JOBDIR {jobdir}. Name its directory with -s JOBDIR=DIR, or its Redis "
             "with -s REDIS_URL=URL -s HIVE=NAME."

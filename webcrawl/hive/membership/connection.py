@@ -98,7 +98,7 @@ async def check(client: RedisClient) -> None:
         version = str(answer["redis_version"])
         await client.execute_command("TIME")
     except (TypeError, *UNREACHABLE) as error:
-        raise no_answer(error) from error
+        raise fatal_error_of(error) from error
     if tuple(map(int, version.split(".")[:2])) < _MIN_VERSION:
         raise FatalError(f"Redis 6.2 or newer is needed; REDIS_URL has version {version}.")
 
@@ -137,7 +137,7 @@ class UnknownHostError(FatalError):
     """A FatalError caused by a host name in REDIS_URL that does not exist, at least for now."""
 
 
-def no_answer(error: Exception) -> FatalError:
+def fatal_error_of(error: Exception) -> FatalError:
     """Return the error to raise if Redis cannot be used because of *error*, one of UNREACHABLE.
 
     Only an UnreachableError or UnknownHostError may go away by itself.

@@ -18,8 +18,7 @@ The counts are kept per domain (hosts/records/host_counters.py). URLs that were 
 fetched, such as those that robots.txt forbids, also count. They stop counting when a round, or a
 pass over the parked URLs, starts while no URL waits or is being fetched. The same is true of URLs
 that were admitted twice because of ``kill -9``. URLs of an origin that is given up stop counting
-when they end. Invariant: a budget never shrinks, so an admitted
-URL is not checked again.
+when they end. Invariant: a budget never shrinks, so an admitted URL is not checked again.
 
 An origin may never have responded although its host has on another origin
 (hosts/politeness/delays.py). URLs of such origins do not use this budget, but a separate one of the

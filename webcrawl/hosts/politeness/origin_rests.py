@@ -80,20 +80,23 @@ class OriginRests(Gate):
             return False  # a quick test: no origin rests, and this URL names no port
         host, origin = host_and_origin(entry.url)
         is_resting = bool(self._until) and self._until.get(origin, 0.0) > self._clock()
-        is_held = is_resting or (origin.count(":") > 1 and self._waits(host, origin))
+        is_held = is_resting or (origin.count(":") > 1 and not self._take_turn(host, origin))
         self._held += is_held
         return is_held
 
-    def _waits(self, host: str, origin: str) -> bool:
-        """Return whether *origin*, a port of *host*, waits for its turn. Gives it the first one."""
+    def _take_turn(self, host: str, origin: str) -> bool:
+        """Give *origin*, a port of *host*, the turn if no other port has it; else count its URL.
+
+        Returns whether it has the turn, or needs none.
+        """
         record = self._records.get(host)
         if record.proven or record.penalty_until:
-            return False
+            return True
         if self._turns.setdefault(host, origin) == origin:
-            return False
+            return True
         if self._held < _ORIGINS:
             self._waiting[host, origin] += 1
-        return True
+        return False
 
     def stops(self, entry: Entry) -> bool:
         """Return whether the origin of *entry* is resting, according to memory or to its record."""

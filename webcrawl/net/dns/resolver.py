@@ -176,7 +176,8 @@ class Resolver:
         """
         call_soon = asyncio.get_running_loop().call_soon
         name = _key(host)
-        # Asked from the end. Home routers do not pass on questions for addresses of top levels.
+        # Asked from the last to the first. Home routers do not pass on questions for addresses of
+        # top-level domains.
         questions = [
             ("com", dnswire.SOA),
             (name.rpartition(".")[2], dnswire.SOA),

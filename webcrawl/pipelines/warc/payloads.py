@@ -165,9 +165,8 @@ class StoredPayloads:
     def add(self, sha1: bytes, first: FirstCopy) -> None:
         """Record that the payload with the digest *sha1* is stored before the next ``commit``.
 
-        For a revisit record, eight bytes of the SHA-1 of its URL come before the digest.
-
-        *first* says in which record.
+        *first* says in which record. For a revisit record, eight bytes of the SHA-1 of its URL come
+        before the digest.
         """
         if self._connection is not None:
             self._added[sha1] = first
@@ -248,7 +247,7 @@ class StoredPayloads:
 def forget_rows(directory: Path, delete: str, covers: Callable[[str], bool]) -> None:
     """Run the statement *delete*, which calls *covers*, on all SQLite files in *directory*.
 
-    No byte of the deleted rows is left. The files must not be open. Raises sqlite3.Error.
+    The deleted rows are overwritten with zeros. The files must not be open. Raises sqlite3.Error.
     """
     for path in directory.glob("*.sqlite"):
         with closing(sqlite3.connect(path)) as database:
