@@ -162,9 +162,9 @@ def check_dictionaries(opts: Options) -> None:
 
 def make_command(
     run: Callable[[list[str], Options, Settings], int],
+    options: Callable[[AddOption], None] = lambda _: None,
     *,
     syntax: str = "[options] [JOBDIR]",
-    options: Callable[[AddOption], None] = lambda _: None,
     json: bool = False,
     logs: bool = False,
 ) -> type[ScrapyCommand]:

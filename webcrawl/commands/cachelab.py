@@ -83,4 +83,4 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
     return 0
 
 
-Command = make_command(_run, syntax="[options] TRACE", options=_options)
+Command = make_command(_run, _options, syntax="[options] TRACE")

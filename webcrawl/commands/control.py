@@ -109,5 +109,5 @@ def _help() -> str:
 
 
 Command = make_command(
-    _run, syntax="[options] [JOBDIR] COMMAND [ARGUMENT ...]", options=_options, json=True
+    _run, _options, syntax="[options] [JOBDIR] COMMAND [ARGUMENT ...]", json=True
 )

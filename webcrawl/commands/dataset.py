@@ -45,4 +45,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR] -o DIR", options=_options)
+Command = make_command(_run, _options, syntax="[options] [JOBDIR] -o DIR")

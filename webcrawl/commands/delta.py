@@ -73,4 +73,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR] --since TIME|TOKEN", options=_options)
+Command = make_command(_run, _options, syntax="[options] [JOBDIR] --since TIME|TOKEN")

@@ -192,4 +192,4 @@ def crawler_for_job(settings: Settings, *, with_rules: bool = False) -> Crawler:
     return web_crawler(settings)
 
 
-Command = make_command(_run, options=_options, json=True)
+Command = make_command(_run, _options, json=True)

@@ -236,7 +236,7 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
 
 Command = make_command(
     _run,
+    _options,
     syntax="--drones N SPIDER | status|stop [JOBDIR] | up [options]",
-    options=_options,
     json=True,
 )

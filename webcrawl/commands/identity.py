@@ -106,6 +106,6 @@ def _print(findings: Iterable[tuple[str, str]]) -> int:
 
 Command = make_command(
     _run,
+    _options,
     syntax="[options] init|show|check|contact-page|sign-directory [DIR, URL or FILE]",
-    options=_options,
 )

@@ -152,4 +152,4 @@ def _restore(jobdir: Path, opts: Options) -> int:
     return 0 if result.checkpoint else 1
 
 
-Command = make_command(_run, syntax="check|restore [options] [JOBDIR]", options=_options, json=True)
+Command = make_command(_run, _options, syntax="check|restore [options] [JOBDIR]", json=True)

@@ -86,4 +86,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0
 
 
-Command = make_command(_run, options=_options)
+Command = make_command(_run, _options)

@@ -139,6 +139,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 2 if auditor.unjudged else 0
 
 
-Command = make_command(
-    _run, syntax="[options] [JOBDIR | LOG [LOG ...]]", options=_options, json=True
-)
+Command = make_command(_run, _options, syntax="[options] [JOBDIR | LOG [LOG ...]]", json=True)

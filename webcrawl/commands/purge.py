@@ -109,4 +109,4 @@ def _end(*_: object) -> None:
     os._exit(130)
 
 
-Command = make_command(_run, options=_options)
+Command = make_command(_run, _options)

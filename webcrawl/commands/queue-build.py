@@ -97,5 +97,5 @@ def _text(result: Built) -> str:
 
 
 Command = make_command(
-    _run, syntax="[options] --queue DIR [JOBDIR|WARC|LARM ...]", options=_options, json=True
+    _run, _options, syntax="[options] --queue DIR [JOBDIR|WARC|LARM ...]", json=True
 )

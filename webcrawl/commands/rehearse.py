@@ -259,4 +259,4 @@ def _overrides(
     return overrides, switched_off
 
 
-Command = make_command(_run, syntax="[options] -- crawl SPIDER ...", options=_options)
+Command = make_command(_run, _options, syntax="[options] -- crawl SPIDER ...")

@@ -184,4 +184,4 @@ def _counts(crawler: Crawler) -> tuple[int, int]:
     return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR|WARC|LARM ...]", options=_options, logs=True)
+Command = make_command(_run, _options, syntax="[options] [JOBDIR|WARC|LARM ...]", logs=True)

@@ -108,4 +108,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 0
 
 
-Command = make_command(_run, options=_options, json=True)
+Command = make_command(_run, _options, json=True)

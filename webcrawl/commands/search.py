@@ -108,4 +108,4 @@ def _line(text: str) -> str:
     return visible(_SPACE.sub(" ", text))
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR] WORDS", options=_options, json=True)
+Command = make_command(_run, _options, syntax="[options] [JOBDIR] WORDS", json=True)

@@ -310,4 +310,4 @@ def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals
     return code if code >= 0 else 128 - code
 
 
-Command = make_command(_run, syntax="[options] [-- COMMAND ...]", options=_options)
+Command = make_command(_run, _options, syntax="[options] [-- COMMAND ...]")

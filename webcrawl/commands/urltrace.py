@@ -44,4 +44,4 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
     return 0
 
 
-Command = make_command(_run, syntax="[options] FILE", options=_options, json=True)
+Command = make_command(_run, _options, syntax="[options] FILE", json=True)

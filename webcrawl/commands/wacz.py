@@ -84,4 +84,4 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 2 if result.damage else 0
 
 
-Command = make_command(_run, syntax="[options] [JOBDIR|WARC ...] -o FILE", options=_options)
+Command = make_command(_run, _options, syntax="[options] [JOBDIR|WARC ...] -o FILE")
