@@ -65,9 +65,9 @@ def test_every_outcome_that_the_program_gives_a_url_is_named():
     decided |= set(re.findall(r'outcome(?:, line)? = "(\w+)"', source))
     decided |= set(re.findall(r'(?:_UNREACHABLE|EXCLUDED) = "(\w+)"', source))
     decided |= set(re.findall(r'return failed.failed_with\n +return "(\w+)"', source))
-    assert len(decided) == 9
-    # Subresources may be over a budget. The others are by commands, and by the owner's preferences.
-    others = {"over_budget", "dropped", "purged", "rights_refused"}
+    assert len(decided) == 10
+    # Of subresources; the others are by commands, and by the owner's preferences.
+    others = {"over_budget", "private_address", "dropped", "purged", "rights_refused"}
     assert decided | OUTCOMES | others == NAMES
 
 

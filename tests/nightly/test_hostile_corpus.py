@@ -12,14 +12,16 @@ import subprocess
 from contextlib import suppress
 
 import pytest
-import warm
-from crawling import crawl_of_urls, descendants, wait_for_the_end_of
+from crawling import ROOT, crawl_of_urls, descendants, printed, wait_for_the_end_of
 from evil_pages import EVIL_PAGES, EvilSite
 from http_site import HttpSite, serving
 from loopback import name_server, zone
-from patience import SLOWNESS
+from namespaces import Cables
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+# An address of the public internet, in a namespace of the tests.
+PUBLIC = "11.1.1.1"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,8 @@ def crawled(tmp_path_factory):
         host = handler.headers["Host"]
         return next(site for site in sites.values() if site.serves(host)).answer(handler)
 
-    with serving(HttpSite(answer)) as server:
+    with Cables(0), serving(HttpSite(answer, "0.0.0.0")) as server:
+        subprocess.run(["ip", "address", "add", PUBLIC, "dev", "lo"], check=True)
         for site in sites.values():
             site.port = server.server_port
         asyncio.run(_crawl(directory, sites.values()))
@@ -40,16 +43,20 @@ def crawled(tmp_path_factory):
 
 
 async def _crawl(directory, sites):
-    hosts = [host for site in sites for host in site.hosts.values()]
+    addresses = {
+        host: [f"300 A {PUBLIC if name in site.row.public else '127.0.0.1'}"]
+        for site in sites
+        for name, host in site.hosts.items()
+    }
     policy = directory / "hosts.toml"
-    policy.write_text("".join(f'["{site.hosts["victim"]}"]\n{site.row.policy}' for site in sites))
+    policy.write_text("".join(site.tables for site in sites))
     policy.chmod(0o600)
     urls = [
         f"{site.origin(host)}/{path}"
         for site in sites
         for host, _, path in (seed.partition("/") for seed in site.row.seeds)
     ]
-    async with name_server(zone({host: ["300 A 127.0.0.1"] for host in hosts})) as names:
+    async with name_server(zone(addresses)) as names:
         command = crawl_of_urls(
             directory,
             *urls,
@@ -57,12 +64,13 @@ async def _crawl(directory, sites):
             RENDER="all",
             HOSTS_POLICY_FILE=policy,
         )
+        # Not forked from another process, which is not in the namespace.
         done = await asyncio.to_thread(
-            warm.run, command, stderr=subprocess.STDOUT, timeout=600 * SLOWNESS
+            subprocess.run, command, cwd=ROOT, capture_output=True, text=True
         )
     wait_for_the_end_of([one for one in descendants(os.getpid()) if _is_browser(one)])
-    assert done.returncode == 0, done.stdout
-    assert "finished: nothing is left to fetch" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert "finished: nothing is left to fetch" in done.stderr
 
 
 def _is_browser(process):
@@ -75,6 +83,14 @@ def _is_browser(process):
 def test_a_page_learns_and_changes_nothing_of_another_site(crawled, name):
     _, sites = crawled
     assert sites[name].complaints() == []
+
+
+def test_why_names_what_a_page_did_not_get(crawled):
+    directory, sites = crawled
+    site = sites["reaches into the network of the crawl"]
+    said = printed("why", directory / "job", f"{site.origin('evil')}/")
+    for path in ("admin", "moved", "conf.js"):
+        assert f"not loaded  {site.origin('victim')}/{path}: private_address" in said
 
 
 def test_archives_have_neither_preflights_nor_keys(crawled):

@@ -131,6 +131,23 @@ def test_no_more_pages_are_rendered_than_counted_in_any_run(rig):
     assert run.counted == []
 
 
+def test_pages_that_an_answer_is_not_for_ask_again(rig):
+    rig = rig(lacking(SCRIPT), lacking(SCRIPT), Rendering("settled", "<p>one"))
+    other = Entry("http://a.test/other", "a.test")
+    rig.passes.keep(other, b"<p>")
+    rig.work()
+    rig.work()
+    assert rig.requested == [SCRIPT]
+    rig.end(SCRIPT, "http_200", Answer(200, [("Cache-Control", "private")], b"x"))
+    assert rig.requested == [SCRIPT, SCRIPT]
+    rig.work()
+    assert (rig.html, rig.passes.awaits(other)) == ("<p>one", True)
+    rig.passes._workers[0].renderings.append(Rendering("settled", "<p>other"))
+    rig.end(SCRIPT, "private_address", None)
+    rig.work()
+    assert rig.passes.rendered(other).html == "<p>other"
+
+
 def test_the_fourth_pass_is_the_last(rig):
     rig = rig(*(lacking(f"{SCRIPT}?{number}") for number in range(4)))
     for number in range(3):

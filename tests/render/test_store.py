@@ -208,6 +208,35 @@ def test_a_preflight_is_kept_as_long_as_it_says(store, secs, is_kept):
 
 
 @cases(
+    "page_place place is_given",
+    """
+    public  | public  | True
+    public  | private | False
+    public  | a-proxy | False
+    private | public  | True
+    private | private | True
+    private | a-proxy | True
+    a-proxy | public  | True
+    a-proxy | private | False
+    a-proxy | a-proxy | True
+    a-proxy | another | False
+    # A handler of another package does not say.
+    ''      | private | False
+    ''      | ''      | True
+    public  | ''      | False
+    """,
+)
+def test_a_page_of_a_public_host_gets_nothing_from_a_private_address(
+    store, page_place, place, is_given
+):
+    keep(store, OTHER)
+    store.keep(ONE, b"", 1.0, 0, b"exchange", place=page_place)
+    number, _ = need(store, ONE)
+    store.answer(number, Answer(200, [], b"1", place))
+    assert found(store, ONE) == ("1" if is_given else "private_address")
+
+
+@cases(
     "policy page origin text",
     """
     same-origin  | http://a.test/1      | ''                 | 1

@@ -20,10 +20,12 @@ class EvilPage(NamedTuple):
     """A row.
 
     pages: by host and path, the HTML of a page; or a function that is called with the fields of the
-        request and its method, and returns the fields of the answer and its body, or a status.
+        request and its method, and returns the fields of the answer, and its body or status.
     never: a pattern that no line of the record matches.
     counts: how many lines match each of these patterns.
-    policy: the table of HOSTS_POLICY_FILE for the host ``victim`` and those below it.
+    tables: by host, its table of HOSTS_POLICY_FILE, which is also for the hosts below it. In it,
+        ``{proxy}`` stands for a proxy that leads to all hosts.
+    public: the hosts that have a public address.
     seeds: where the crawl begins.
     """
 
@@ -31,7 +33,8 @@ class EvilPage(NamedTuple):
     pages: dict
     never: str = "(?!)"
     counts: dict[str, int] = MappingProxyType({})
-    policy: str = ""
+    tables: dict[str, str] = MappingProxyType({})
+    public: tuple[str, ...] = ()
     seeds: tuple[str, ...] = ("evil/",)
 
 
@@ -51,7 +54,15 @@ class EvilSite:
     @property
     def hosts(self):
         names = {page.partition("/")[0] for page in self.row.pages}
-        return {name: f"{name}{self._suffix}" for name in names | {"victim"}}
+        return {name: f"{name}{self._suffix}" for name in names}
+
+    @property
+    def tables(self):
+        proxy = f"http://127.0.0.1:{self.port}"
+        tables = self.row.tables.items()
+        return "".join(
+            f'["{host}{self._suffix}"]\n{table}'.replace("{proxy}", proxy) for host, table in tables
+        )
 
     def serves(self, host):
         return host.rpartition(":")[0].endswith(self._suffix)
@@ -60,8 +71,9 @@ class EvilSite:
         host = handler.headers["Host"].rpartition(":")[0].removesuffix(self._suffix)
         got = {name.lower(): value for name, value in handler.headers.items()}
         fields = [f"{name}: {value}" for name, value in got.items() if _RECORDED.fullmatch(name)]
-        target = f"{host}{handler.path}"
-        if handler.path == "/robots.txt":  # no page asks for it
+        path = re.sub("^http://[^/]*", "", handler.path)  # a proxy gets the whole URL
+        target = f"{host}{path}"
+        if path == "/robots.txt":  # no page asks for it
             return 404, {}, b""
         self.record.append("; ".join([f"{handler.command} {target}", *sorted(fields)]))
         page = self.row.pages.get(target.partition("?")[0], 404)
@@ -70,7 +82,10 @@ class EvilSite:
         if isinstance(page, int):
             return page, {}, b""
         fields, body = ({}, page) if isinstance(page, str) else page
-        return 200, {**fields}, self._filled(body).encode()
+        fields = {name: self._filled(value) for name, value in fields.items()}
+        if isinstance(body, int):
+            return body, fields, b""
+        return 200, fields, self._filled(body).encode()
 
     def _filled(self, text):
         return re.sub(r"\{([a-z.]+)\}", lambda match: self.origin(match[1]), text)
@@ -124,6 +139,7 @@ def _with_credentials(got, method):
 
 _TOKEN = 'headers = {Authorization = "Bearer T0KEN"}\nverify = false\n'
 _COOKIE = 'cookies = {session = "T0KEN"}\nverify = false\n'
+_PROXY = 'proxy = "{proxy}"\n'
 _RAN = "fetch('/ran?%s')"
 _SCRIPT = {"Content-Type": "text/javascript"}
 
@@ -133,7 +149,7 @@ EVIL_PAGES = [
         {"evil/": _page(_read("{victim}/private.json")), "victim/private.json": _private},
         never="leak|T0KEN",
         counts={r"GET victim/private.json; accept: \*/\*; origin: http://evil-": 1},
-        policy=_TOKEN,
+        tables={"victim": _TOKEN},
     ),
     EvilPage(
         "reads with the cookies that the crawl has, and permission",
@@ -143,7 +159,7 @@ EVIL_PAGES = [
         },
         never="SECRET|T0KEN",
         counts={r"GET evil/leak\?public": 1},
-        policy=_COOKIE,
+        tables={"victim": _COOKIE},
     ),
     EvilPage(
         "includes a script that has data of its reader",
@@ -165,7 +181,7 @@ EVIL_PAGES = [
             r"GET victim/data.js; accept: \*/\*$": 1,
             r"GET (sub\.)?victim/data.js; accept: \*/\*; authorization: Bearer T0KEN$": 2,
         },
-        policy=_TOKEN,
+        tables={"victim": _TOKEN},
     ),
     EvilPage(
         "a script that only its own site may include",
@@ -256,5 +272,50 @@ EVIL_PAGES = [
         },
         never="evil/(17|long)",
         counts={"GET evil/16": 1},
+    ),
+    EvilPage(
+        "reaches into the network of the crawl",
+        {
+            "evil/": _page(
+                _read("{victim}/admin") + ";" + _read("/moved") + ";" + _read("{other}/public")
+                + ";document.write('<script src={victim}/conf.js><\\/script>')",
+                "{third}/",
+            ),
+            "evil/moved": lambda *_: (
+                {"Location": "{victim}/moved", "Access-Control-Allow-Origin": "*"}, 302
+            ),
+            "other/public": _echo,
+            "victim/": "private",
+            "victim/admin": _echo,
+            # A page there may, and what it has got is not for others.
+            "third/": _page(_read("{victim}/admin")),
+        },
+        never="evil/leak.*victim|GET victim/(moved|conf)",
+        counts={
+            r"GET evil/leak\?%5B": 1,
+            "GET other/public": 1,
+            r"GET victim/admin; accept: \*/\*; origin: http://third-": 1,
+            "GET third/leak": 1,
+        },
+        public=("evil", "other"),
+    ),
+    EvilPage(
+        "reaches what is behind a proxy",
+        {"evil/": _page(_read("{victim}/admin")), "victim/admin": _echo},
+        never="GET victim/|leak",
+        tables={"victim": _PROXY},
+        public=("evil",),
+    ),
+    EvilPage(
+        "comes through a proxy and reaches what is near it",
+        {"evil/": _page(_read("{victim}/admin")), "victim/admin": _echo},
+        never="GET victim/|leak",
+        tables={"evil": _PROXY},
+    ),
+    EvilPage(
+        "uses the proxy of its own host",
+        {"evil/": _page(_read("{victim}/admin")), "victim/admin": _echo},
+        counts={"GET victim/admin": 1, "GET evil/leak": 1},
+        tables={"evil": _PROXY, "victim": _PROXY},
     ),
 ]  # fmt: skip

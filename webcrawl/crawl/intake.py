@@ -17,7 +17,7 @@ from webcrawl.crawl.engine.micro_batch import MicroBatch
 from webcrawl.crawl.job.state_directory import shard_name
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.lease.plain_requests import NotPlainError
-from webcrawl.crawl.lease.stored_exchange import exchange_of
+from webcrawl.crawl.lease.stored_exchange import exchange_of, place_in
 from webcrawl.crawl.links.link_counts import LinkCounts
 from webcrawl.crawl.links.link_extractor import in_slices
 from webcrawl.crawl.links.page_intake import PageResult, PageState
@@ -169,7 +169,8 @@ class Intake:
         if shape is None:
             return False
         try:
-            renders.passes.keep(entry, exchange_of(response, fetch), shape)
+            exchange = exchange_of(response, fetch)
+            renders.passes.keep(entry, exchange, shape, place_in(response.meta))
         except OSError as error:
             self._leases.completion.put_back_unstored(fetch, error)
         fetch.page.awaits_rendering = True

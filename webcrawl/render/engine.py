@@ -20,11 +20,15 @@ class EngineError(Exception):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Stored response of a server. The body has no content coding any more."""
+    """Stored response of a server. The body has no content coding any more.
+
+    ``place`` is that of the server, see ``place_of`` in net/guard.py.
+    """
 
     status: int
     headers: list[tuple[str, str]]
     body: bytes
+    place: str = ""
 
 
 class Subresource(msgspec.Struct, frozen=True):

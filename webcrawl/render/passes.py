@@ -24,6 +24,7 @@ import msgspec
 
 from webcrawl.frontier import key
 from webcrawl.frontier.admission import Gate
+from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.render.candidates import SAMPLES, outline_of
 from webcrawl.render.engine import Pass
@@ -168,14 +169,14 @@ class Passes:
 
     # --- pages
 
-    def keep(self, entry: Entry, exchange: bytes, shape: int = 0) -> None:
-        """Store the *exchange* of the page of *entry*, to be rendered.
+    def keep(self, entry: Entry, exchange: bytes, shape: int = 0, place: str = "") -> None:
+        """Store the *exchange* of the page of *entry*, to be rendered. It came from *place*.
 
         A candidate with a *shape* is only rendered if pages of this shape gain by it.
         """
         now = self._clock()
         self.forget(entry)
-        self.store.keep(entry.url, key(entry).to_bytes(8, "big"), now, shape, exchange)
+        self.store.keep(entry.url, key(entry).to_bytes(8, "big"), now, shape, exchange, place=place)
         self._check(entry.url, self._add(entry.url, key(entry), now, shape))
         self._count("render/pages")
 
@@ -220,7 +221,7 @@ class Passes:
             return
         location = None
         if answer is None:
-            ended = self.store.refuse(number, outcome)
+            ended = self.store.refuse(number, outcome, is_shared=outcome != PRIVATE_ADDRESS)
         else:
             ended = self.store.answer(number, answer)
             if answer.status in REDIRECTS:

@@ -35,6 +35,7 @@ from msgspec.structs import replace
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
+from webcrawl.net.guard import PRIVATE_ADDRESS, may_give
 from webcrawl.render.engine import Answer, Subresource
 from webcrawl.render.freshness import fields_of, freshness_of
 from webcrawl.render.subresources import is_withheld
@@ -52,18 +53,19 @@ MAX_BYTES = 200 << 20
 # Seconds for which refusals are shared.
 _REFUSED_SECS = 3600.0
 # Version of the file.
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = f"""
 PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; PRAGMA user_version={_VERSION};
 CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, key BLOB, since REAL, shape INTEGER,
-    exchange BLOB, passes INTEGER DEFAULT 0, failures INTEGER DEFAULT 0, html TEXT, refused BLOB);
+    place TEXT, exchange BLOB, passes INTEGER DEFAULT 0, failures INTEGER DEFAULT 0, html TEXT,
+    refused BLOB);
 CREATE TABLE IF NOT EXISTS needs (page TEXT, request INTEGER, answered INTEGER,
     PRIMARY KEY (page, request)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS needs_by_request ON needs (request);
 CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, origin TEXT,
     audience TEXT, owner TEXT, page TEXT, sent BLOB, is_pending INTEGER DEFAULT 0, refused TEXT,
     status INTEGER, headers BLOB, body BLOB, size INTEGER DEFAULT 0, stored_at REAL,
-    fresh_until REAL DEFAULT 0, is_for_all INTEGER DEFAULT 0);
+    fresh_until REAL DEFAULT 0, is_for_all INTEGER DEFAULT 0, place TEXT);
 CREATE INDEX IF NOT EXISTS requests_by_name ON requests (name);
 """
 # An engine does not know the audience of a page: it finds what was recorded as answered.
@@ -71,7 +73,8 @@ _USABLE = """ FROM requests LEFT JOIN needs ON request = id AND needs.page = :pa
     WHERE name = :name AND (origin = :origin OR is_for_all) AND owner IN ('', :page) AND (answered
     OR fresh_until > (SELECT since FROM pages WHERE url = :page) AND audience = :audience)
     ORDER BY answered DESC LIMIT 1"""
-_FOR_PAGE = f"SELECT refused, status, headers, body{_USABLE}"
+_PLACE = "SELECT place FROM pages WHERE url = :page"
+_FOR_PAGE = f"SELECT refused, status, headers, body, place, ({_PLACE}){_USABLE}"
 _USABLE_ID = f"SELECT id{_USABLE}"
 
 _decode_headers = msgpack_decoder(list[tuple[str, str]])
@@ -138,9 +141,11 @@ def stored_answers(path: str) -> Callable[[str], LookUp]:
         row = database.execute(_FOR_PAGE, _key(subresource, page)).fetchone()
         if row is None:
             return None
-        refused, status, headers, body = row
+        refused, status, headers, body, place, page_place = row
         if refused:
             return str(refused)
+        if not may_give(place, page_place):
+            return PRIVATE_ADDRESS
         answer = Answer(status, _decode_headers(headers), body)
         policy = fields_of(answer.headers).get("cross-origin-resource-policy", "")
         return "CORP" if is_withheld(subresource, policy, page) else answer
@@ -194,13 +199,20 @@ class RenderStore:
         for row in self._rows(_PAGES):
             yield SavedPage(*row)
 
-    def keep(self, url: str, key: bytes, since: float, shape: int, exchange: bytes) -> None:
+    def keep(
+        self, url: str, key: bytes, since: float, shape: int, exchange: bytes, *, place: str = ""
+    ) -> None:
         """Store the *exchange* of the page *url*; it replaces an older one."""
         self.forget(url)
         self._run(
-            "INSERT INTO pages (url, key, since, shape, exchange) VALUES (?, ?, ?, ?, ?)",
-            (url, key, since, shape, exchange),
+            "INSERT INTO pages (url, key, since, shape, exchange, place) VALUES (?, ?, ?, ?, ?, ?)",
+            (url, key, since, shape, exchange, place),
         )
+
+    def place_of(self, page: str) -> str:
+        """Return from where *page* came; "" if it is not there."""
+        rows = self._rows(_PLACE, {"page": page})
+        return str(rows[0][0]) if rows else ""
 
     def page(self, url: str) -> SavedPage:
         """Return the row of the page *url*, which must exist."""
@@ -318,7 +330,7 @@ class RenderStore:
                 return self.refuse(number, "http_304")
             changed = {name.lower() for name, _ in answer.headers}
             kept = [field for field in stored.headers if field[0].lower() not in changed]
-            answer = replace(stored, headers=[*kept, *answer.headers])
+            answer = replace(stored, headers=[*kept, *answer.headers], place=answer.place)
         now, sent = wall_time(), self.pending_request(number)
         is_preflight = sent is not None and sent.method == "OPTIONS"
         freshness = freshness_of(answer, now, is_preflight=is_preflight)
@@ -332,6 +344,7 @@ class RenderStore:
             size=len(answer.body),
             stored_at=now,
             fresh_until=freshness.until,
+            place=answer.place,
             is_for_all=freshness.is_for_all,
         )
         self._evict()

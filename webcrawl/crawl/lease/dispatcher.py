@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from webcrawl.crawl.lease.completion import Way
 from webcrawl.crawl.lease.outcome_log import OVER_BUDGET
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, SUBRESOURCE, Entry
-from webcrawl.hosts.politeness.preconditions import FetchAction
-from webcrawl.net.guard import plain_address
+from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
+from webcrawl.net.guard import PRIVATE_ADDRESS, may_give, place_of, plain_address
 from webcrawl.net.outcomes import OUTCOMES, errback_error
 from webcrawl.revisit.history import history_of
 from webcrawl.revisit.validators import conditional_headers
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.submission import LinkSubmitter
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.frontier import Lease
-    from webcrawl.hosts.politeness.preconditions import Decision
     from webcrawl.render.store import SavedPage
     from webcrawl.rights.statements import Statement
 
@@ -127,6 +126,9 @@ class Dispatcher:
         if decision.sitemaps:
             via = f"{origin_of(entry.url)}/robots.txt"
             self.links.submit_sitemaps(decision.sitemaps, via=via, depth=entry.depth)
+        is_contact = decision.action in {FetchAction.FETCH, FetchAction.FETCH_ROBOTS}
+        if entry.kind == SUBRESOURCE and is_contact and not self._may_ask(lease, decision.address):
+            return Decision(FetchAction.REFUSE, PRIVATE_ADDRESS)
         return decision
 
     def _is_wanted(self, entry: Entry) -> bool:
@@ -147,6 +149,20 @@ class Dispatcher:
             return False
         shard = self.services.shards.find(entry.via)  # None: it has left
         return shard is not None and shard.hosts.robots.robots_redirect(entry.via) == entry.url
+
+    def _may_ask(self, lease: Lease[Shard], address: str) -> bool:
+        """Return whether the page that needs the URL of *lease* may get anything from its host.
+
+        *address* is that of the host, "" behind a proxy. Behind which one is known when it has
+        answered: then the store decides.
+        """
+        rendering, addresses = self.services.rendering, lease.shard.hosts.addresses
+        page_place = rendering.store.place_of(lease.entry.via) if rendering else ""
+        if not address or addresses is None:
+            return page_place != "public"
+        known = addresses.known_addresses(host_of(lease.entry.url))
+        all_known = known if isinstance(known, list) else [address]
+        return all(may_give(place_of(one), page_place) for one in all_known)
 
     def resume(self, lease: Lease[Shard]) -> Request | None:
         """Return the Request for the robots.txt of a new host that was just looked up.

@@ -59,6 +59,7 @@ from webcrawl.configuration.secrets import HIDDEN
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.frontier import SUBRESOURCE
 from webcrawl.net.content_type import content_type_of
+from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.revisit.history import GONE, MOVED, History
@@ -112,6 +113,7 @@ NAMES = OUTCOMES | {
     "excluded",
     "host_failing",
     OVER_BUDGET,
+    PRIVATE_ADDRESS,
     DROPPED,
     PURGED,
     "replaced",

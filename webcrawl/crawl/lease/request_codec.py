@@ -53,6 +53,7 @@ INTERNAL_META = frozenset(
         "wire_address",
         "wire_body",
         "wire_head",
+        "wire_proxy",
         "wire_headers",
         "wire_reason",
         "wire_request",

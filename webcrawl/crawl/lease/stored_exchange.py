@@ -8,6 +8,7 @@ import msgspec
 from scrapy.http import Headers, HtmlResponse
 
 from webcrawl.configuration.decoding import msgpack_decoder
+from webcrawl.net.guard import place_of
 from webcrawl.render.engine import Answer
 from webcrawl.rights.statements import Statement  # noqa: TC001  # msgspec reads it
 
@@ -84,7 +85,13 @@ def stored_answer(exchange: bytes) -> Answer:
 
 def answer_of(response: Response) -> Answer:
     """Return *response* for an engine."""
-    return _answer(response.headers.items(), response.status, response.body)
+    answer = _answer(response.headers.items(), response.status, response.body)
+    return msgspec.structs.replace(answer, place=place_in(response.meta))
+
+
+def place_in(meta: dict[str, Any]) -> str:
+    """Return the place from which a response with *meta* came, see ``place_of``."""
+    return place_of(meta.get("wire_address", ""), meta.get("wire_proxy", ""))
 
 
 def _answer(headers: Any, status: int, body: bytes, **_: Any) -> Answer:

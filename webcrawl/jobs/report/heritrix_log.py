@@ -33,7 +33,7 @@ _CODES = {
     -4: ("first_byte_timeout", "too_slow", "timeout"),
     -7: ("bad_url",),
     -8: ("host_failing", "challenged", "walled"),
-    -5001: ("excluded", "address_forbidden"),
+    -5001: ("excluded", "address_forbidden", "private_address"),
     -5002: ("unwanted_type", "too_large", "stopped", "ignored", "replaced"),
     -5003: ("over_budget",),
     -6000: ("dropped", "purged"),

@@ -14,6 +14,8 @@ It sets these keys of ``request.meta`` (and so of the response's ``meta``):
     one is also set after a failure.
 ``wire_address``
     The address of the connection, as text; empty through a proxy.
+``wire_proxy``
+    Digest of the proxy, only if there is one. Two proxies have the same one if they are the same.
 ``wire_headers``, ``wire_reason``
     The received header fields, a tuple of (name, value) in bytes, in the order and spelling in
     which they were received (``response.headers`` groups them by name), and the text after the
@@ -118,7 +120,10 @@ class HttpDownloadHandler(BaseDownloadHandler):
             answer = await self.connections.send(sent, seconds)
             self.crawler.stats.inc_value("fetch/sent_bytes", len(sent.data))
             meta["download_latency"] = now() - started
-            meta["wire_address"] = "" if sent.endpoint.proxy else answer.peer
+            proxy = sent.endpoint.proxy
+            meta["wire_address"] = "" if proxy else answer.peer
+            if proxy:
+                meta["wire_proxy"] = proxy.digest()
             meta["wire_headers"] = tuple(answer.headers)
             meta["wire_reason"] = answer.reason
             meta["wire_request_headers"] = sent.shown_headers
