@@ -63,6 +63,7 @@ def crawled(tmp_path_factory):
         web.crawl(**options)
         # One that was stopped, with an older checkpoint.
         options = {"URL_SCOPE": "seeds", "STATISTICS_INTERVAL_SECS": 0.2}
+        options["POLITENESS_MIN_DELAY"] = 0.2 * SLOWNESS  # so that URLs wait when it stops
         web.crawl(JOBDIR=path / "crawls/mine", CLOSESPIDER_PAGECOUNT=15, **options)
         assert KeptCheckpoints(path=path / "crawls/mine", count=1).keep()
         for name in ("crawls/sim-web/access.log", "access.log"):

@@ -152,7 +152,9 @@ async def raw_server(
     tasks = set()
 
     def connected(reader, writer):
-        tasks.add(asyncio.get_running_loop().create_task(raw.serve(reader, writer)))
+        task = asyncio.get_running_loop().create_task(raw.serve(reader, writer))
+        task.add_done_callback(lambda _: writer.close())  # one cancelled before it began, too
+        tasks.add(task)
 
     over = {"ssl": tls} if tls else {}
     server = await asyncio.start_server(connected, address, port, limit=1 << 20, **over)
@@ -161,10 +163,13 @@ async def raw_server(
         yield raw
     finally:
         server.close()
+        for _ in range(3):  # what was accepted in the last moment gets its task
+            await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)
+        for _ in range(3):  # the transports close
+            await asyncio.sleep(0)
         for result in results:
             if isinstance(result, Exception):
                 raise result

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import psutil
 from crawling import kill, simulated, start_crawl, wait_until
 from lxml import html
-from patience import LIMIT_SECS
+from patience import LIMIT_SECS, SLOWNESS
 from redis_server import free_port
 
 FORM = "application/x-www-form-urlencoded"
@@ -119,7 +119,8 @@ def monitored(directory, **settings):
     """That of a crawl of a simulated web, in *directory*, which lasts for ten minutes."""
     world = {"hosts": 12, "mean_pages": 3000, "max_pages": 3000, "crawl_delays": 0.0}
     with simulated(directory, **world) as web:
-        options = {"POLITENESS_MIN_DELAY": 0.2, "REPUTATION_BASE_PAGES": 0}
+        # A slow machine has time left to answer commands.
+        options = {"POLITENESS_MIN_DELAY": 0.2 * SLOWNESS, "REPUTATION_BASE_PAGES": 0}
         options |= {"MONITOR_PORT": free_port(), "STATISTICS_INTERVAL_SECS": 0.5} | settings
         with started(web.job, web.command(**options)) as monitor:
             yield monitor
