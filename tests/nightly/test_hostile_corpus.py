@@ -62,6 +62,7 @@ async def _crawl(directory, sites):
             *urls,
             dns=f"127.0.0.1:{names.port}",
             RENDER="all",
+            COOKIES_ENABLED=1,
             HOSTS_POLICY_FILE=policy,
         )
         # Not forked from another process, which is not in the namespace.

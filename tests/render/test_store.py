@@ -172,6 +172,29 @@ def test_origins_share_what_is_for_all_of_them(store, headers, asked_by, same, o
         assert text == (expected and str(expected))
 
 
+@cases(
+    "headers status others",
+    """
+    {"Access-Control-Allow-Origin": "*"}                              | 200 | 1
+    {"Access-Control-Allow-Origin": "*", "Vary": "Origin"}            | 200 | None
+    {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"} | 200 | None
+    {"Access-Control-Allow-Origin": "*", "Cache-Control": "private"}  | 200 | None
+    # Each origin follows a redirect in its own way.
+    {"Access-Control-Allow-Origin": "*"}                              | 301 | None
+    """,
+)
+def test_pages_of_other_origins_that_wait_get_what_is_for_all(store, headers, status, others):
+    keep(store, ONE, OTHER)
+    number, _ = need(store, ONE, asked(origin="http://a.test"))
+    other_number, todo = need(store, OTHER, asked(origin="http://b.test"))
+    assert (number != other_number, todo) == (True, (True, True))
+    store.answer(number, Answer(status, [*headers.items()], b"1"))
+    if others:
+        assert found(store, OTHER, asked(origin="http://b.test")) == "1"
+    assert (store.pending_request(other_number) is None) == bool(others)
+    assert store.pending_of(OTHER) == (set() if others else {other_number})
+
+
 def test_an_audience_gets_its_own_answer(store):
     keep(store, ONE, OTHER)
     own, _ = need(store, ONE, audience="own")

@@ -115,7 +115,7 @@ def _read(url, options="{}"):
 
 def _private(got, _, *, name="authorization", fields=None, public="public"):
     """Secret for who has the credentials of the crawl, *public* for others."""
-    text = "SECRET" if "T0KEN" in got.get(name, "") else public
+    text = "SECRET" if re.search("T0KEN|J4R", got.get(name, "")) else public
     return {"Content-Type": _TEXT, **(fields or {})}, text
 
 
@@ -135,6 +135,14 @@ def _with_credentials(got, method):
     fields, _ = _echo(got, method)
     fields["Access-Control-Allow-Credentials"] = "true"
     return _private(got, method, name="cookie", fields=fields)
+
+
+def _who_asks(got, method):
+    """A page of another site that asks changes the cookie."""
+    fields, text = _with_credentials(got, method)
+    if "origin" in got:
+        fields["Set-Cookie"] = "session=EVIL"
+    return fields, text
 
 
 _TOKEN = 'headers = {Authorization = "Bearer T0KEN"}\nverify = false\n'
@@ -160,6 +168,25 @@ EVIL_PAGES = [
         never="SECRET|T0KEN",
         counts={r"GET evil/leak\?public": 1},
         tables={"victim": _COOKIE},
+    ),
+    EvilPage(
+        "reads and changes what the crawl is known by",
+        {
+            "victim/": lambda *_: (
+                {"Set-Cookie": "session=J4R", "Content-Type": "text/html"},
+                _page("fetch('/me')", "{evil}/page"),
+            ),
+            "evil/page": _page(_read("{victim}/me"), "{victim}/later"),
+            "victim/me": _who_asks,
+            "victim/later": "later",
+        },
+        never="SECRET|EVIL",
+        counts={
+            r"GET victim/me; accept: \*/\*; cookie: session=J4R$": 1,
+            r"GET evil/leak\?public": 1,
+            r"GET victim/later; .*cookie: session=J4R": 1,
+        },
+        seeds=("victim/",),
     ),
     EvilPage(
         "includes a script that has data of its reader",

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.values import number, share, whole
+from webcrawl.configuration.values import flag, number, share, whole
 from webcrawl.crawl.lease.stored_exchange import stored_answer
 from webcrawl.crawl.links.url_rules import redirect_filters_of
 from webcrawl.errors import FatalError
@@ -19,6 +19,7 @@ from webcrawl.render.store import FILE, RenderStore
 from webcrawl.render.worker import RenderOrder, RenderWorker
 from webcrawl.urls import host_of, normalize
 from webcrawl.urls.extraction.html import HTML_TYPES
+from webcrawl.urls.registered_domain import is_same_site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +112,7 @@ def passes_of(
     """Build the renderer of a crawl in *jobdir*; *count* counts a stat. Raises FatalError."""
     filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
     path = jobdir / "rendering"
+    has_cookies = flag(settings, "COOKIES_ENABLED")
 
     def submit(url: str, number: int, page_url: str) -> str:
         """Send the request *number* for the page *page_url*; return "", or why that is refused."""
@@ -133,9 +135,9 @@ def passes_of(
 
     def audience_of(url: str, page_url: str) -> str:
         """Return whether *page_url* gets *url* with the credentials of its host, "" without any."""
-        if not rules.hosts.added_for(url).headers:
+        if not (has_cookies or rules.hosts.added_for(url).headers):
             return ""
-        return "own" if rules.hosts.added_for(url, page_url).headers else "foreign"
+        return "own" if is_same_site(url, page_url) else "foreign"
 
     def records_of(url: str) -> tuple[HostRecords, str]:
         return shards.of(url).hosts.records, host_of(url)

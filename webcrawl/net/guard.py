@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Outcome of subresources that ``may_give`` denies.
-PRIVATE_ADDRESS = "private_address"
 # Schemes of URLs without a host, or with one of a paid storage service.
 _NO_HOSTS = frozenset({"data", "file", "s3"})
 #: The only address that may be connected to in this context; "" if all addresses of the host may
@@ -96,15 +94,6 @@ def place_of(address: str, proxy: str = "") -> str:
     if not address:
         return proxy
     return "public" if _is_public(address) else "private"
-
-
-def may_give(place: str, page_place: str) -> bool:
-    """Return whether a rendered page that came from *page_place* may get an answer from *place*.
-
-    A host behind a proxy may have any address: it counts as public when its page asks, and as
-    private when it is asked, unless both are behind the same proxy.
-    """
-    return place == "public" or page_place in {"private", place}
 
 
 class AddressGuard:

@@ -24,11 +24,10 @@ import msgspec
 
 from webcrawl.frontier import key
 from webcrawl.frontier.admission import Gate
-from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.render.candidates import SAMPLES, outline_of
 from webcrawl.render.engine import Pass
-from webcrawl.render.subresources import redirected
+from webcrawl.render.subresources import PRIVATE_ADDRESS, redirected
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -229,13 +228,13 @@ class Passes:
         for page_url in ended.others:
             page = self._pages.get(page_url)
             if page is not None:
-                page.pending.discard(number)
+                page.pending &= self.store.pending_of(page_url)
                 self._need(page_url, page, [sent])
                 self._check(page_url, page)
         for page_url in self.store.pages_needing(ended.number):
             page = self._pages.get(page_url)
             if page is not None:
-                page.pending.discard(number)
+                page.pending &= self.store.pending_of(page_url)
                 page.is_denied |= outcome in _DENIALS
                 target = redirected(sent, location, page_url) if location else None
                 if target is not None:

@@ -35,10 +35,9 @@ from msgspec.structs import replace
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
-from webcrawl.net.guard import PRIVATE_ADDRESS, may_give
 from webcrawl.render.engine import Answer, Subresource
 from webcrawl.render.freshness import fields_of, freshness_of
-from webcrawl.render.subresources import is_withheld
+from webcrawl.render.subresources import PRIVATE_ADDRESS, is_withheld, may_give
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
@@ -347,8 +346,21 @@ class RenderStore:
             place=answer.place,
             is_for_all=freshness.is_for_all,
         )
+        if freshness.until and freshness.is_for_all and not 300 <= answer.status < 400:
+            self._answer_other_origins(number)
         self._evict()
         return ended
+
+    def _answer_other_origins(self, number: int) -> None:
+        """Give the answer to the request *number* to pages that wait for it with other origins."""
+        query = (
+            "SELECT other.id FROM requests other JOIN requests USING (name, audience, owner)"
+            " WHERE requests.id = ? AND other.is_pending"
+        )
+        change = "UPDATE OR REPLACE needs SET request = ?, answered = 1"
+        for (other,) in self._rows(query, (number,)):
+            self._run(f"{change} WHERE request = ? AND NOT answered", (number, other))
+            self._run("UPDATE requests SET is_pending = 0 WHERE id = ?", (other,))
 
     def refuse(self, number: int, reason: str, *, is_shared: bool = True) -> Ended:
         """Record that the pending request *number* gets no answer, for *reason*.

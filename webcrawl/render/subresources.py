@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from webcrawl.render.engine import Kind, Subresource
 from webcrawl.urls import normalize, origin_of
-from webcrawl.urls.registered_domain import is_same_site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+#: Why a page does not get an answer that ``may_give`` denies.
+PRIVATE_ADDRESS = "private_address"
 # Fields that say who the crawl is, change what an answer is, or are no part of a script's request.
 _NOT_SENT = re.compile(
     r"user-agent|from|authorization|cookie|range|if-.*|signature.*|proxy-.*|sec-.*|forwarded"
@@ -61,6 +62,16 @@ def redirected(subresource: Subresource, location: str, page_url: str) -> Subres
     return replace(subresource, url=url, origin="" if origin == there else origin)
 
 
+def may_give(place: str, page_place: str) -> bool:
+    """Return whether a page that came from *page_place* may get an answer from *place*.
+
+    These are results of ``place_of`` in net/guard.py. A host behind a proxy may have any address:
+    it counts as public when its page asks, and as private when it is asked, unless both are behind
+    the same proxy.
+    """
+    return place == "public" or page_place in {"private", place}
+
+
 def is_withheld(subresource: Subresource, policy: str, page_url: str) -> bool:
     """Return whether Cross-Origin-Resource-Policy *policy* keeps an answer from *page_url*.
 
@@ -69,5 +80,8 @@ def is_withheld(subresource: Subresource, policy: str, page_url: str) -> bool:
     if subresource.origin or policy not in {"same-origin", "same-site"}:
         return False
     if policy == "same-site":
+        # Takes 0.1 s and much memory in each process that drives an engine, and is rarely needed.
+        from webcrawl.urls.registered_domain import is_same_site  # noqa: PLC0415
+
         return not is_same_site(subresource.url, page_url)
     return origin_of(subresource.url) != origin_of(page_url)

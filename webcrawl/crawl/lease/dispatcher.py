@@ -14,11 +14,13 @@ from webcrawl.crawl.lease.completion import Way
 from webcrawl.crawl.lease.outcome_log import OVER_BUDGET
 from webcrawl.frontier import ASIDE, NO_URLS, ROBOTS_REDIRECT, SUBRESOURCE, Entry
 from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
-from webcrawl.net.guard import PRIVATE_ADDRESS, may_give, place_of, plain_address
+from webcrawl.net.guard import place_of, plain_address
 from webcrawl.net.outcomes import OUTCOMES, errback_error
+from webcrawl.render.subresources import PRIVATE_ADDRESS, may_give
 from webcrawl.revisit.history import history_of
 from webcrawl.revisit.validators import conditional_headers
 from webcrawl.urls import host_of, origin_of
+from webcrawl.urls.registered_domain import is_same_site
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -282,6 +284,9 @@ class Dispatcher:
             self.completion.end_unsent(lease, Way.DROP)
             return None
 
+        if lease.entry.kind == SUBRESOURCE:
+            is_own = is_same_site(lease.entry.url, lease.entry.via)
+            request.meta["dont_merge_cookies"] = not is_own
         if not refusal:
             lease.shard.hosts.budgets.ledger.note_start(lease.entry)
         fetch = self.completion.begin(

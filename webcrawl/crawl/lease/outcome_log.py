@@ -59,9 +59,9 @@ from webcrawl.configuration.secrets import HIDDEN
 from webcrawl.crawl.lease.page_builder import truncation
 from webcrawl.frontier import SUBRESOURCE
 from webcrawl.net.content_type import content_type_of
-from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
+from webcrawl.render.subresources import PRIVATE_ADDRESS
 from webcrawl.revisit.history import GONE, MOVED, History
 from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.rights.statements import NO_RIGHTS, Rights
