@@ -10,15 +10,27 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from crawling import ROOT, descendants, wait_for_the_end_of, wait_until
-from rendered_pages import cases, expected, links, page, shown, stored
+from rendered_pages import (
+    SITE,
+    answer,
+    cases,
+    expected,
+    leaving,
+    links,
+    outliving,
+    page,
+    shown,
+    stored,
+)
 from text_tables import words
 
 from webcrawl.clock import now
 from webcrawl.render import chromium, hostile_check, isolation
 from webcrawl.render.chromium import Chromium
-from webcrawl.render.engine import EngineError
+from webcrawl.render.engine import EngineError, Pass
 from webcrawl.render.isolation import Isolation
 from webcrawl.render.worker import RenderOrder, RenderWorker
 
@@ -52,12 +64,75 @@ def test_pages_of_an_origin_do_not_see_what_another_has_stored(engine):
     assert ['<p id="x">' in engine.render(page(html), stored).html for _ in range(2)] == [True] * 2
 
 
-def test_a_page_that_is_left_sends_nothing(engine):
-    send = "fetch('/left.json', {keepalive: true}); navigator.sendBeacon('/left')"
-    names = ("pagehide", "unload", "beforeunload", "visibilitychange")
-    left = "".join(f"window.on{name} = () => {{ {send} }};" for name in names)
-    engine.render(page(f"<script>{left}</script>"), stored)
-    assert shown(engine.render(page("<p>x"), stored)) == expected({})
+# Shows what a page finds that an earlier one has left, and fetches data until it knows.
+LOOKING = """<p id=out></p><script>
+const found = [document.cookie, {...localStorage}, {...sessionStorage}, name, history.length < 3];
+document.cookie = 'own=1';
+let looks = true;
+(async () => { while (looks) await fetch('/data.json') })();
+(async () => {
+  found.push(await indexedDB.databases(), await caches.keys());
+  found.push(await navigator.storageBuckets.keys());
+  found.push((await cookieStore.getAll()).length, (await navigator.locks.query()).held);
+  found.push((await navigator.serviceWorker.getRegistrations()).length);
+  for await (const file of (await navigator.storage.getDirectory()).keys()) found.push(file);
+  looks = false;
+  out.textContent = JSON.stringify(found);
+})();
+</script>"""
+NOTHING = '["",{},{},"",true,[],[],[],1,[],0]'
+
+
+@pytest.mark.parametrize("html", outliving())
+def test_nothing_outlives_a_page(engine, html):
+    site, asked = "https://site.test", set()
+
+    def look_up(subresource):
+        asked.add(subresource.url)
+        url = subresource.url.replace(site, SITE)
+        return stored(msgspec.structs.replace(subresource, url=url))
+
+    engine.render(Pass(f"{site}/page", answer(html.replace(SITE, site))), look_up)
+    asked.clear()
+    seen = engine.render(Pass(f"{site}/next", answer(LOOKING)), look_up)
+    assert (seen.ended, seen.missing, seen.refused) == ("settled", [], [])
+    assert f'<p id="out">{NOTHING}</p>' in seen.html
+    assert asked == {f"{site}/data.json"}
+    assert seen.bytes == len('["/p1", "/p2"]') * seen.requests
+
+
+@pytest.mark.parametrize("html", leaving())
+def test_a_page_that_leaves_without_a_request_is_stored_as_it_was(engine, html):
+    rendering = engine.render(page(f"<a href=/stays>x</a>{html}"), stored)
+    assert (rendering.ended, links(rendering)[:1]) == ("settled", ["/stays"])
+
+
+TIMES = "[Date.now(), +new Date, +new Date(), performance.timeOrigin, performance.now()]"
+SENDS = f"""<script>
+var send = (from, list) => fetch('/' + from + '?' + list);
+send('page', {TIMES}); send('random', [Math.random(), Math.random()]);
+const source = "postMessage([{TIMES}, Math.random()])";
+new Worker(URL.createObjectURL(new Blob([source]))).onmessage = e => send('worker', e.data);
+setTimeout(() => send('late', [Date.now(), Math.round(performance.now())]), 1000);
+</script>
+<iframe srcdoc="<script>parent.send('frame', [new Date(), Math.random()])</script>"></iframe>"""
+
+
+def test_each_pass_of_a_page_asks_for_the_same_urls(engine):
+    at = 1_700_000_000_000
+
+    def asked(name):
+        given = Pass(f"{SITE}/{name}", answer(SENDS), fetched_at=at / 1000)
+        rendering = engine.render(given, stored)
+        pairs = (one.url.removeprefix(f"{SITE}/").split("?") for one in rendering.missing)
+        return {name: values.split(",") for name, values in pairs}
+
+    first, other, again = asked("a"), asked("b"), asked("a")
+    assert first == again
+    assert first["page"] == first["worker"][:5] == [str(at)] * 4 + ["0"]
+    assert first["late"] == [str(at + 1000), "1000"]
+    assert first["frame"][0].startswith("Tue%20Nov%2014%202023%2022:13:20")
+    assert len({*first["random"], *other["random"]}) == 4
 
 
 @pytest.mark.parametrize("case", cases("hostile"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from webcrawl.render.worker import RenderOrder, RenderWorker
 LINES = RECORDING.read_text().splitlines()
 OPENED = next(n for n, line in enumerate(LINES) if line.endswith("setVirtualTimePolicy"))
 SETTLES = next(n for n, line in enumerate(LINES) if "virtualTimeBudgetExpired" in line)
+SESSION = re.search('"sessionId":"(\\w+)"', RECORDING.read_text())[1]
 REFUSED = {
     "/private/a.js robots.txt",
     "/i.png image",
@@ -79,7 +81,7 @@ def test_a_browser_that_ends_at_any_time_costs_one_pass():
 @pytest.mark.parametrize(
     "line",
     [
-        '< {"method": "Inspector.targetCrashed"}',
+        f'< {{"method": "Inspector.targetCrashed", "sessionId": "{SESSION}"}}',
         "< no JSON",
         '< {"id": "1"}',
         '< {"method": "Page.frameNavigated", "params": 1}',

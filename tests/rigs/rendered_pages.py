@@ -43,6 +43,25 @@ def stored(asked):
     return answer(found[1], found[0], **fields if url.startswith("http://cdn.test/") else {})
 
 
+def leaving():
+    """Pages that go elsewhere without a request."""
+    ways, targets = _CASES["leaves"]["how"], _CASES["leaves"]["to"]
+    return [
+        pytest.param(html.replace("TO", to), id=f"{name} {to}")
+        for name, html in ways.items()
+        for to in (targets if name == "location" else targets[:2])
+    ]
+
+
+def outliving():
+    """Pages that try to do something after their pass."""
+    table = _CASES["outliving"]
+    return [
+        pytest.param(html.replace("SEND", table["send"]), id=name)
+        for name, html in table["how"].items()
+    ]
+
+
 def opened(_):
     """The look-up of each page, as a worker process opens it."""
     return lambda page: stored

@@ -1,8 +1,9 @@
 """Chromium as an engine, driven by its debugging pipe; it has no port that a page could reach.
 
-One tab of one profile renders page after page: a new renderer process for each would take five
-times the CPU time. After a page, cookies and the storage of its origin are deleted. Timers run in
-virtual time, so that a page that waits for five seconds does not take that long.
+One tab renders page after page: a new renderer process for each would take five times the CPU
+time. Each pass has its own session with the tab. It ends on about:blank, with the page's scripts,
+workers, cookies and storage gone, or the tab is replaced. Timers run in virtual time, so that a
+page that waits for five seconds does not take that long.
 
 Tested with Chromium 156. It keeps its own sandbox.
 """
@@ -20,6 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urldefrag
+from zlib import crc32
 
 import msgspec
 
@@ -53,10 +55,10 @@ _FLAGS = """
     --disable-site-isolation-trials --block-new-web-contents --password-store=basic
     --js-flags=--max-old-space-size=512 --window-size=1280,2000 --no-startup-window
 """
-# Features that would move pages to new processes, keep old pages, or change URLs.
+# Features that would move pages to new processes or frames, keep old pages, or change URLs.
 _WITHOUT = """
     ProactivelySwapBrowsingInstance BackForwardCache IsolateOrigins site-per-process HttpsUpgrades
-    Translate MediaRouter OptimizationHints SpareRendererForSitePerProcess
+    Translate MediaRouter OptimizationHints SpareRendererForSitePerProcess RenderDocument
 """
 _START_SECS = 30.0
 # Seconds to return the DOM of a stopped page, and to clean up.
@@ -69,6 +71,9 @@ _FRAMES = 4
 _PIXEL = {"x": 0, "y": 0, "width": 1, "height": 1, "scale": 1}
 # Maximum number of URLs of each kind in a result, and maximum length of a URL.
 _MAX_NAMED, _MAX_URL = 1000, 4000
+# Workers that may outlive their page.
+_SHARED = [{"type": "shared_worker"}, {"type": "service_worker"}, {"exclude": True}]
+_WORLD = "webcrawl"
 _ATTACH: dict[str, Any] = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 # Resource types that are looked up; others are refused under the name on the right.
@@ -93,6 +98,21 @@ _SENT = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
+# Runs in the page's own world and in workers, so that each pass asks for the same URLs. The clock
+# goes in steps, because passes differ by a few hundredths of a second.
+_STEADY = """
+((seed, start) => {
+  Math.random = () => (seed = seed * 48271 %% 2147483647) / 2147483647;
+  const Real = Date, {now} = Date, begin = now();
+  const elapsed = () => now() - begin - (now() - begin) %% 100, time = () => start + elapsed();
+  const construct = (_, values, target) =>
+    Reflect.construct(Real, values.length ? values : [time()], target);
+  Real.now = time;
+  self.Date = Real.prototype.constructor = new Proxy(Real, {construct});
+  Performance.prototype.now = elapsed;
+  Object.defineProperty(Performance.prototype, "timeOrigin", {get: () => start});
+})(%d, %d);
+"""
 # Runs in the page's own world, before its scripts, and reports attempts that `Fetch` does not see.
 # A page can evade this, but gains nothing by it, because it has no network.
 _REPORTER = """
@@ -113,46 +133,55 @@ _REPORTER = """
   wrap("RTCPeerConnection", 0); wrap("webkitRTCPeerConnection", 0); wrap("SharedWorker", 0);
   wrap("Worker", 16, true);  // thousands would keep the browser busy beyond the bounds
   Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
-  // A page that is left sends nothing.
-  for (const name of ["beforeunload", "pagehide", "unload", "visibilitychange"])
-    addEventListener(name, event => event.stopImmediatePropagation(), true);
-  if (location.protocol === "data:") { report("data-document"); stop(); }
+  // Such a frame can make the page go elsewhere without an event that the page gets.
+  if (self !== top && origin === "null") { report("opaque-frame"); stop(); }
   if (self === top) {  // frames, in which observers of scrolling are called
     const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
     frame();
   }
-  if (self.ServiceWorkerContainer) ServiceWorkerContainer.prototype.register = url => {
-    report("service-worker " + new URL(url, location.href));
-    return Promise.reject(new DOMException("refused", "SecurityError"));
-  };
 })(self.webcrawlReport); delete self.webcrawlReport;
 """
-# Runs in an isolated world, where the page cannot have changed any functions.
+# Both run in an isolated world, where the page cannot have changed any functions. The first one
+# runs before the page's scripts. `Fetch` sees navigations by HTTP, but no others.
+_GUARD = """
+if (self === top) {
+  name = "";
+  try { localStorage.clear(); sessionStorage.clear(); } catch {}
+  navigation.addEventListener("navigate", event => {
+    const url = URL.parse(event.destination.url);
+    if (!/^https?:/.test(url?.protocol) && event.downloadRequest === null) event.preventDefault();
+  });
+}
+"""
+# Names of elements hide properties of forms and documents, but not those of prototypes.
 _SNAPSHOT = """
 ((maxNodes, maxLength) => {
+  const get = (type, name, node) => Reflect.get(type.prototype, name, node);
   let nodes = 0, hasShadow = false;
-  const count = [document];
+  const count = [[Document, document]];
   while (count.length) {
-    const all = count.pop().querySelectorAll("*");
+    const [type, parent] = count.pop(), all = get(type, "querySelectorAll").call(parent, "*");
     nodes += all.length;
     if (nodes > maxNodes) return {nodes, html: ""};
-    for (const one of all) if (one.shadowRoot) { hasShadow = true; count.push(one.shadowRoot); }
+    for (const one of all) {
+      const root = get(Element, "shadowRoot", one);
+      if (root) { hasShadow = true; count.push([ShadowRoot, root]); }
+    }
   }
-  let root = document.documentElement;
+  let root = get(Document, "documentElement", document);
   if (!root) return {nodes, html: ""};
   if (hasShadow) {
-    const other = document.implementation.createHTMLDocument();
+    const other = new DOMParser().parseFromString("", "text/html");
     const todo = [[root, root = other.importNode(root)]];
     while (todo.length) {
       const [from, to] = todo.pop();
-      for (const parent of [from.shadowRoot, from]) if (parent)
-        for (const child of parent.childNodes)
-          todo.push([child, to.appendChild(other.importNode(child))]);
+      for (const parent of [from instanceof Element && get(Element, "shadowRoot", from), from])
+        if (parent) for (const child of get(Node, "childNodes", parent))
+          todo.push([child, get(Node, "appendChild").call(to, other.importNode(child))]);
     }
   }
-  const html = (document.doctype ? "<!DOCTYPE html>" : "") + root.outerHTML;
-  self.name = "";
-  try { sessionStorage.clear(); } catch {}
+  const doctype = get(Document, "doctype", document) ? "<!DOCTYPE html>" : "";
+  const html = doctype + get(Element, "outerHTML", root);
   return {nodes, html: html.length > maxLength ? "" : html};
 })(%d, %d)
 """
@@ -169,7 +198,9 @@ class Chromium:
         self._process: subprocess.Popen[bytes] | None = None
         self._isolation: Isolation | None = None
         self.connection: Connection
-        self.session = self.tab = self.warning = ""
+        self.tab = self.warning = ""
+        #: Parameter that names the browser context of the tab.
+        self.context: dict[str, Any]
         #: Process whose descendants Chromium's are.
         self.pid = 0
 
@@ -214,20 +245,41 @@ class Chromium:
 
     def _open_tab(self) -> None:
         call = partial(self.connection.call, secs=_START_SECS)
-        context = call("Target.createBrowserContext")
-        call("Browser.setDownloadBehavior", behavior="deny", **context)
-        self.tab = call("Target.createTarget", url="about:blank", **context)["targetId"]
-        attached = call("Target.attachToTarget", targetId=self.tab, flatten=True)
-        self.session = session = attached["sessionId"]
+        self.context = call("Target.createBrowserContext")
+        call("Browser.setDownloadBehavior", behavior="deny", **self.context)
+        self.tab = call("Target.createTarget", url="about:blank", **self.context)["targetId"]
+        call("Target.setAutoAttach", **_ATTACH, filter=_SHARED)
+
+    def replace_tab(self) -> None:
+        """Open another tab, without anything that pages have left in this one."""
+        self.connection.call("Target.disposeBrowserContext", **self.context, secs=_LAST_SECS)
+        self._open_tab()
+
+    def _attach(self, steady: str) -> str:
+        """Return a new session with the tab."""
+        attached = self.connection.call(
+            "Target.attachToTarget", targetId=self.tab, flatten=True, secs=_LAST_SECS
+        )
+        session: str = attached.get("sessionId", "")
+        send = partial(self.connection.send, session=session)
         for domain in ("Page", "Inspector", "Runtime", "Fetch"):
-            call(f"{domain}.enable", session)
-        call("Runtime.addBinding", session, name="webcrawlReport")
-        call("Page.addScriptToEvaluateOnNewDocument", session, source=_REPORTER)
-        call("Target.setAutoAttach", session, **_ATTACH)
+            send(f"{domain}.enable")
+        send("Runtime.addBinding", name="webcrawlReport")
+        add_script = "Page.addScriptToEvaluateOnNewDocument"
+        send(add_script, source=steady + _REPORTER)
+        send(add_script, source=_GUARD, worldName=_WORLD)
+        send("Target.setAutoAttach", **_ATTACH)
+        return session
 
     def render(self, page: Pass, stored: LookUp) -> Rendering:
         """Render *page* in the tab."""
-        return _Run(self, page, stored).result()
+        seed = crc32(page.url.encode()) % 2147483646 + 1
+        steady = _STEADY % (seed, 1000 * page.fetched_at)
+        try:
+            session = self._attach(steady)
+        except ConnectionLostError:
+            return Rendering("crashed")
+        return _Run(self, session, steady, page, stored).result()
 
     def stop(self) -> None:
         """Kill Chromium with all its processes, and delete its directory."""
@@ -244,19 +296,25 @@ class Chromium:
 class _Run:
     """One pass."""
 
-    def __init__(self, engine: Chromium, page: Pass, stored: LookUp) -> None:
+    def __init__(
+        self, engine: Chromium, session: str, steady: str, page: Pass, stored: LookUp
+    ) -> None:
         self._engine, self._page, self._stored = engine, page, stored
         self._clock, self._connection = engine.clock, engine.connection
-        self._send = partial(self._connection.send, session=engine.session)
-        self._call = partial(
-            self._connection.call, session=engine.session, secs=_LAST_SECS, on_event=self._on_event
+        self._steady = steady
+        self._send = partial(self._connection.send, session=session)
+        self._call_browser = partial(
+            self._connection.call, secs=_LAST_SECS, on_event=self._on_event
         )
+        self._call = partial(self._call_browser, session=session)
         self._url = urldefrag(page.url).url
         self._began = self._clock()
         self._cpu_before = usage_of(engine.pid)[0]
         self._is_given = self._is_settled = self._is_over = False
-        #: Sessions of workers.
-        self._workers: list[str] = []
+        #: Of the page, and of its workers.
+        self._sessions = [session]
+        #: Document that the tab shows.
+        self._loader = ""
         self._result = Rendering("settled")
         # In the order of what came first; URLs with the reason.
         self._missing: dict[Subresource, None] = {}
@@ -273,7 +331,7 @@ class _Run:
             if result.ended == "settled" and not result.html:
                 result.ended = "nodes"
             if result.ended == "settled":
-                self._clean_up()
+                self._leave()
         except ConnectionLostError:
             if result.ended == "settled":
                 result.ended = "crashed"
@@ -334,9 +392,7 @@ class _Run:
 
     def _take_snapshot(self) -> None:
         # Without a name, each page would leave a world that is created again for all later ones.
-        world = self._call(
-            "Page.createIsolatedWorld", frameId=self._engine.tab, worldName="snapshot"
-        )
+        world = self._call("Page.createIsolatedWorld", frameId=self._engine.tab, worldName=_WORLD)
         returned = self._call(
             "Runtime.evaluate",
             expression=_SNAPSHOT % (self._page.bounds.nodes, self._page.bounds.bytes),
@@ -350,18 +406,38 @@ class _Run:
 
     def _stop_scripts(self) -> None:
         self._is_over = True
-        for session in [self._engine.session, *self._workers]:
+        for session in self._sessions:
             self._connection.send("Runtime.terminateExecution", session)
         self._send("Emulation.setScriptExecutionDisabled", value=True)
 
-    def _clean_up(self) -> None:
-        """Delete what the page has stored. Its timers stand still until the next page comes."""
+    def _leave(self) -> None:
+        """Leave the page, so that nothing of it is there for the next one."""
         self._is_over = True
-        if self._workers:
-            self._call("Page.navigate", url="about:blank")
+        self._call("Emulation.setScriptExecutionDisabled", value=True)
+        left = self._call("Page.navigate", url="about:blank")
+        while self._loader != left.get("loaderId"):
+            message = self._connection.receive(_LAST_SECS)
+            if message is None:
+                raise UnansweredError("it does not leave the page")
+            self._on_event(message)
         origin = "/".join(self._url.split("/")[:3])
         self._call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
         self._call("Network.clearBrowserCookies")
+        self._call("Page.resetNavigationHistory")
+        usage = self._call("Storage.getUsageAndQuota", origin=origin).get("usage")
+        entries = self._call("Page.getNavigationHistory").get("entries", [])
+        self._call_browser("Target.detachFromTarget", sessionId=self._sessions[0])
+        if usage or len(entries) > 1 or not self._has_ended():
+            self._engine.replace_tab()
+
+    def _has_ended(self) -> bool:
+        """Return whether neither cookies nor targets, such as workers, are left of the page."""
+        context = self._engine.context
+        cookies = self._call_browser("Storage.getCookies", **context)
+        found = self._call_browser("Target.getTargets").get("targetInfos", [])
+        here = [one for one in found if one.items() >= context.items()]
+        targets = [one["targetId"] for one in here if one["type"] != "browser_ui"]  # not of pages
+        return cookies == {"cookies": []} and targets == [self._engine.tab]
 
     def _on_event(self, event: Message) -> None:
         """Answer or refuse requests, record URLs, and notice when the page has settled."""
@@ -371,7 +447,7 @@ class _Run:
             case "Fetch.requestPaused":
                 self._on_request(params, event.session_id)
             case "Page.frameNavigated" if "parentId" not in params["frame"]:
-                self._grant_time()
+                self._on_document(params["frame"])
             case "Emulation.virtualTimeBudgetExpired":
                 self._is_settled = True
             case "Page.javascriptDialogOpening":
@@ -384,21 +460,35 @@ class _Run:
                 name, _, url = params["payload"].partition(" ")
                 self._refuse(url or self._url, name)
             case "Target.attachedToTarget":
-                self._on_target(params["targetInfo"], params["sessionId"])
-            case "Inspector.targetCrashed":
+                self._on_target(params["targetInfo"], params["sessionId"], event.session_id)
+            case "Inspector.targetCrashed" if event.session_id == self._sessions[0]:
                 raise ConnectionLostError("the page has crashed")
 
-    def _on_target(self, target: dict[str, Any], session: str) -> None:
+    def _on_document(self, frame: dict[str, Any]) -> None:
+        """Let time pass in the page. Any other document would be stored in its place."""
+        self._loader = frame["loaderId"]
+        if not self._is_over:
+            if frame["url"] != self._url:
+                raise ConnectionLostError("it shows another page")
+            self._grant_time()
+
+    def _on_target(self, target: dict[str, Any], session: str, parent: str) -> None:
         """Start a worker whose requests are intercepted like the page's; close other targets."""
-        if target["type"] == "worker":
-            self._workers.append(session)
-            self._connection.send("Fetch.enable", session)
-            self._connection.send("Runtime.runIfWaitingForDebugger", session)
+        if target["type"] == "worker" and parent in self._sessions:
+            self._sessions.append(session)
+            send = partial(self._connection.send, session=session)
+            send("Fetch.enable")
+            send("Runtime.evaluate", expression=self._steady)
+            send("Runtime.runIfWaitingForDebugger")
         else:
             self._refuse(target["url"], target["type"])
             self._connection.send("Target.closeTarget", targetId=target["targetId"])
 
     def _on_request(self, params: dict[str, Any], session: str) -> None:
+        respond = partial(self._connection.send, session=session, requestId=params["requestId"])
+        if self._is_over or session not in self._sessions:
+            respond("Fetch.failRequest", errorReason="Aborted")
+            return
         request, kind = params["request"], params["resourceType"]
         url, headers = request["url"], request["headers"]
         if headers.get("Accept") == "text/event-stream":
@@ -406,7 +496,6 @@ class _Run:
         elif kind == "Other" and "User-Agent" not in headers:
             kind = "Script"  # of a worker; hints and icons have that header
         answer = self._find(url, kind, request, params.get("frameId"))
-        respond = partial(self._connection.send, session=session, requestId=params["requestId"])
         if isinstance(answer, Answer):
             kept = [field for field in answer.headers if _SENT.fullmatch("\0".join(field))]
             respond(

@@ -68,11 +68,15 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """Order to render the document at ``url``, whose stored response is ``answer``."""
+    """Order to render the document at ``url``, whose stored response is ``answer``.
+
+    ``fetched_at`` is in epoch seconds; the page's clock begins there.
+    """
 
     url: str
     answer: Answer
     bounds: Bounds = Bounds()
+    fetched_at: Seconds = 0.0
 
 
 class Rendering(msgspec.Struct):

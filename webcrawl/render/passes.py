@@ -328,7 +328,8 @@ class Passes:
     def _begin_pass(self, url: str) -> None:
         assert self._threads is not None
         self._pages[url].is_running = True
-        order = Pass(url, self._answer_of(self.store.page(url).exchange))
+        page = self.store.page(url)
+        order = Pass(url, self._answer_of(page.exchange), fetched_at=page.since)
         self._running.append((url, self._threads.submit(self._render, order)))
 
     def _render(self, order: Pass) -> Rendering:
