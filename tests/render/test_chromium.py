@@ -225,9 +225,24 @@ def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch
     engine.start()
     try:
         assert "namespaces" in engine.warning
-        assert {"websocket", "frame"} <= {*hostile_check.reached_by(engine)}
+        reached = {*hostile_check.reached_by(engine)}
+        assert reached >= {"frame", "webrtc", "websocket", "worker"}
     finally:
         engine.stop()
+
+
+def test_packets_in_the_namespace_of_an_engine_are_found(monkeypatch):
+    flags = [flag for flag in words(chromium._FLAGS) if not re.search("nowhere|NOTFOUND", flag)]
+    monkeypatch.setattr(chromium, "_FLAGS", " ".join(flags))
+    monkeypatch.setattr(isolation, "_ENTER", f"ip link set lo up; {isolation._ENTER}")
+    engine = Chromium(clock=now)
+    engine.start()
+    try:
+        assert engine.warning == ""
+        (reached,) = hostile_check.reached_by(engine)
+    finally:
+        engine.stop()
+    assert re.fullmatch("[1-9][0-9]* packets", reached)
 
 
 def test_the_debugger_listens_nowhere(engine):

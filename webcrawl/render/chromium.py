@@ -61,7 +61,7 @@ _WITHOUT = """
     Translate MediaRouter OptimizationHints SpareRendererForSitePerProcess RenderDocument
 """
 _START_SECS = 30.0
-# Seconds to return the DOM of a stopped page, and to clean up.
+# Seconds to draw a frame, and to return the DOM of a stopped page.
 _LAST_SECS = 3.0
 # Seconds between two measurements of the CPU time and memory of the engine; the second while it
 # has more than half of the memory that it may have.
@@ -252,13 +252,13 @@ class Chromium:
 
     def replace_tab(self) -> None:
         """Open another tab, without anything that pages have left in this one."""
-        self.connection.call("Target.disposeBrowserContext", **self.context, secs=_LAST_SECS)
+        self.connection.call("Target.disposeBrowserContext", **self.context, secs=_START_SECS)
         self._open_tab()
 
     def _attach(self, steady: str) -> str:
         """Return a new session with the tab."""
         attached = self.connection.call(
-            "Target.attachToTarget", targetId=self.tab, flatten=True, secs=_LAST_SECS
+            "Target.attachToTarget", targetId=self.tab, flatten=True, secs=_START_SECS
         )
         session: str = attached.get("sessionId", "")
         send = partial(self.connection.send, session=session)
@@ -304,7 +304,7 @@ class _Run:
         self._steady = steady
         self._send = partial(self._connection.send, session=session)
         self._call_browser = partial(
-            self._connection.call, secs=_LAST_SECS, on_event=self._on_event
+            self._connection.call, secs=_START_SECS, on_event=self._on_event
         )
         self._call = partial(self._call_browser, session=session)
         self._url = urldefrag(page.url).url
@@ -353,7 +353,7 @@ class _Run:
                 break
             self._is_settled = False
             with suppress(UnansweredError):  # sometimes the frame is never drawn
-                self._call("Page.captureScreenshot", clip=_PIXEL)
+                self._call("Page.captureScreenshot", secs=_LAST_SECS, clip=_PIXEL)
             self._grant_time()
         return self._until_settled() or "settled"
 
@@ -392,9 +392,12 @@ class _Run:
 
     def _take_snapshot(self) -> None:
         # Without a name, each page would leave a world that is created again for all later ones.
-        world = self._call("Page.createIsolatedWorld", frameId=self._engine.tab, worldName=_WORLD)
+        world = self._call(
+            "Page.createIsolatedWorld", secs=_LAST_SECS, frameId=self._engine.tab, worldName=_WORLD
+        )
         returned = self._call(
             "Runtime.evaluate",
+            secs=_LAST_SECS,
             expression=_SNAPSHOT % (self._page.bounds.nodes, self._page.bounds.bytes),
             contextId=world.get("executionContextId"),
             returnByValue=True,
@@ -416,7 +419,7 @@ class _Run:
         self._call("Emulation.setScriptExecutionDisabled", value=True)
         left = self._call("Page.navigate", url="about:blank")
         while self._loader != left.get("loaderId"):
-            message = self._connection.receive(_LAST_SECS)
+            message = self._connection.receive(_START_SECS)
             if message is None:
                 raise UnansweredError("it does not leave the page")
             self._on_event(message)

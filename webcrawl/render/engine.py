@@ -102,7 +102,13 @@ class Rendering(msgspec.Struct):
 
 
 class Engine(Protocol):
-    """Program that renders one page after another. Its methods block: call them in a worker."""
+    """Program that renders one page after another. Its methods block: call them in a worker.
+
+    ``warning`` is "" if the process ``pid`` and its descendants have a network of their own.
+    """
+
+    pid: int
+    warning: str
 
     def start(self) -> None:
         """Start the program. Raises EngineError if that is impossible."""

@@ -1,7 +1,7 @@
-"""Page that tries to get out of an engine, and sockets that notice if it does.
+"""Page that tries to get out of an engine, and sockets and counters that notice if it does.
 
-Only connections can be noticed: names are not looked up at sockets of ours. An engine without a
-network has no resolver either.
+Sockets notice only connections: names are not looked up at sockets of ours. The counters of the
+engine's own network, if it has one, notice every packet.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ import socket
 from contextlib import ExitStack, suppress
 
 from webcrawl.render.engine import Answer, Bounds, Engine, Pass, Subresource
+from webcrawl.render.isolation import packets_of
 
 # Browsers trust this host without TLS, so it may have a service worker. Nothing is sent there.
 _SITE = "http://localhost/"
 _HTML = [("Content-Type", "text/html; charset=utf-8")]
 _SCRIPT = [("Content-Type", "text/javascript")]
-# Attempts to reach `host:port`, by name.
+# Attempts to reach `host:port`, by name. `real` gets past wrappers, as a page can.
 _ATTEMPTS = """{
   fetch: at => fetch(`http://${at}/`, {mode: "no-cors"}),
   post: at => fetch(`http://${at}/`, {mode: "no-cors", method: "POST", body: "x"}),
   redirect: at => fetch("/redirect?" + at, {mode: "no-cors"}),
+  keepalive: at => fetch(`http://${at}/`, {mode: "no-cors", keepalive: true}),
   image: at => { new Image().src = `http://${at}/`; },
   beacon: at => navigator.sendBeacon(`http://${at}/`, "x"),
-  events: at => new EventSource(`http://${at}/`),
-  websocket: at => new WebSocket(`ws://${at}/`),
-  webtransport: at => new WebTransport(`https://${at}/`),
+  events: at => new (real.EventSource)(`http://${at}/`),
+  websocket: at => new (real.WebSocket)(`ws://${at}/`),
+  webtransport: at => new (real.WebTransport)(`https://${at}/`),
   webrtc: at => {
     const servers = [{urls: "stun:" + at},
       {urls: `turn:${at}?transport=tcp`, username: "x", credential: "x"}];
-    const peer = new RTCPeerConnection({iceServers: servers});
+    const peer = new (real.RTCPeerConnection)({iceServers: servers});
     peer.createDataChannel("x");
     return peer.createOffer().then(offer => peer.setLocalDescription(offer));
   },
@@ -46,8 +48,8 @@ _ATTEMPTS = """{
     form.action = `http://${at}/`; form.method = "post"; form.target = "_blank";
     document.body.append(form); form.submit(); },
   popup: at => window.open(`http://${at}/`),
-  worker: at => new Worker(URL.createObjectURL(new Blob(
-    [`fetch("http://${at}/").catch(() => 0); new WebSocket("ws://${at}/");`]))),
+  worker: at => new (real.Worker)(script(at)),
+  sharedworker: at => new (real.SharedWorker)(script(at), {extendedLifetime: true}),
   serviceworker: at => navigator.serviceWorker.register("/worker.js?" + at),
   navigation: at => { location.href = `http://${at}/`; },
 }"""
@@ -59,6 +61,9 @@ _PLACES = [
 ]
 # `wait` gives connections time: the page's own timers run in virtual time.
 _PAGE = """<!DOCTYPE html><head></head><body><script>
+const real = new Proxy({}, {get: (_, name) => self[name].prototype.constructor});
+const script = at => URL.createObjectURL(new Blob(
+  [`fetch("http://${at}/").catch(() => 0); new WebSocket("ws://${at}/");`]));
 const attempts = %s;
 for (const [name, port] of Object.entries(%s))
   for (const host of ["127.0.0.1", "[::1]", "localhost"])
@@ -70,9 +75,9 @@ _WAIT_SECS = 0.25
 
 
 def reached_by(engine: Engine) -> list[str]:
-    """Return the names of the attempts that reached a socket on this machine; [] is good.
+    """Return the attempts that reached a socket, and the packets that left the engine.
 
-    *engine* was started, and has to be replaced afterwards. Takes about two seconds.
+    [] is good. *engine* was started, and has to be replaced afterwards. Takes about two seconds.
     """
     with ExitStack() as sockets:
         listeners: dict[socket.socket, str] = {}
@@ -106,4 +111,5 @@ def reached_by(engine: Engine) -> list[str]:
         html = (_PAGE % (_ATTEMPTS, json.dumps(ports))).encode()
         engine.render(Pass(_SITE, Answer(200, _HTML, html), bounds=Bounds()), stored)
         look(_WAIT_SECS)
-    return [name for name in _NAMES if name in reached]
+    packets = 0 if engine.warning else packets_of(engine.pid)
+    return [name for name in _NAMES if name in reached] + [f"{packets} packets"] * bool(packets)

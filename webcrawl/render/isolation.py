@@ -74,6 +74,12 @@ _WARNING = (
 )
 
 
+def packets_of(pid: int) -> int:
+    """Return how many packets were sent in the network namespace of process *pid*."""
+    counters = read_file(Path(f"/proc/{pid}/net/dev")).splitlines()[2:]
+    return sum(int(line.partition(":")[2].split()[9]) for line in counters)
+
+
 class Isolation:
     """Home of a program, and the command that runs it in namespaces.
 
