@@ -21,7 +21,7 @@ import warm
 from crawling import DOWNLOAD_TIMEOUT, access_log, kill, simulated, start_crawl, wait_until
 from lxml import html
 from monitored import FORM, monitored
-from patience import LIMIT_SECS
+from patience import LIMIT_SECS, SLOWNESS
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
 
@@ -77,7 +77,7 @@ def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
     wait_until(lambda: int(monitor.page().xpath(held)[0].text.replace(",", "")) > 50)
     settings = monitor.page().xpath("//figure[@id='settings']//tr")
     shown = {row[0].text: [row[1].text, row[2].text] for row in settings[1:]}
-    assert shown["POLITENESS_MIN_DELAY"] == ["0.2", "cmdline"]
+    assert shown["POLITENESS_MIN_DELAY"] == [str(0.2 * SLOWNESS), "cmdline"]
     assert shown["CHECKPOINT_INTERVAL_SECS"] == ["2", "cmdline"]
     assert shown["DOWNLOAD_TIMEOUT"] == [DOWNLOAD_TIMEOUT, "cmdline"]
     assert shown["TEST_PASSWORD"][0] == "***"

@@ -107,7 +107,7 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
         nothing = {"http": None, "https": None}
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
         rates = SimpleNamespace(received=lambda _: None)
-        hosts = SimpleNamespace(added_for=lambda host: None)
+        hosts = SimpleNamespace(added_for=lambda url, page_url: None)
         rules = SimpleNamespace(hosts=hosts, rates=rates)
         parts = SimpleNamespace(
             hooks=SimpleNamespace(fence=None), services=SimpleNamespace(rules=rules)

@@ -405,6 +405,9 @@ class HiveCrawl:
             "fetched twice": self._unexplained(hits, fetchable),
         }
         told = [f"{what}, {len(found)}: {found[:5]}" for what, found in wrong.items() if found]
+        told += [
+            f"{name}: {n}" for name, n in counts.items() if name.startswith("outcome/") and told
+        ]
         assert not told, "\n".join(told)
         return asked
 

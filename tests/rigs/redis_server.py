@@ -162,10 +162,9 @@ class Sentinel:
         self._config = (
             f"port {self.port}\nbind 127.0.0.1\n"
             f"sentinel monitor hive 127.0.0.1 {server.port} 1\n"
-            + f"sentinel auth-pass hive {server.password}\n"
-            * bool(server.password)
-            + "sentinel down-after-milliseconds hive 500\n"
-            "sentinel failover-timeout hive 2000\n"
+            + f"sentinel auth-pass hive {server.password}\n" * bool(server.password)
+            + f"sentinel down-after-milliseconds hive {500 * SLOWNESS:.0f}\n"
+            + f"sentinel failover-timeout hive {2000 * SLOWNESS:.0f}\n"
         )
         self._process = None
 

@@ -75,7 +75,9 @@ class Connection:
         self._reader, self._writer = streams
         self._limits = limits
         self._count = RECEIVED.get()
-        self.address: str = self._writer.get_extra_info("peername")[0]
+        # None if the server has already reset the connection.
+        peer = self._writer.get_extra_info("peername")
+        self.address: str = peer[0] if peer else "the server"
 
     def send(self, data: bytes) -> None:
         """Send *data*, which must be small, as it may wait in memory.

@@ -249,7 +249,7 @@ def remove_incomplete_item(path: Path, start: int, skip_item: Callable[[IO[bytes
                 while True:
                     skip_item(file)
                     end = file.tell()
-            if not file.read(1):
+            if file.tell() == path.stat().st_size:
                 file.truncate(end)
         sync_path(path)
         if is_new:

@@ -96,7 +96,7 @@ class HttpConnection(asyncio.Protocol):
         """Store the addresses of the connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._address: str = transport.get_extra_info("sockname")[0]
-        self._client: str = transport.get_extra_info("peername")[0]
+        self._client: str = (transport.get_extra_info("peername") or [""])[0]
         self._shared.connections.add(self._transport)
 
     def connection_lost(self, _exc: Exception | None) -> None:

@@ -65,7 +65,7 @@ class Talk:
             Hit(
                 start=self._start,
                 end=self._last_write if is_over else self._shared.clock(),
-                client=self.writer.get_extra_info("peername")[0],
+                client=(self.writer.get_extra_info("peername") or [""])[0],
                 method=method,
                 target=target,
                 version="-",
