@@ -9,7 +9,7 @@ import pytest
 import warm
 from browsing import Tab, chromium
 from crawling import ROOT, crawl_of_urls, wait_until
-from hostile_words import WAITS, WORDS, answer, links
+from hostile_words import THEIRS, WAITS, WORDS, answer, links
 from http_site import HttpSite, serving
 from lxml import html
 from monitored import started
@@ -17,12 +17,6 @@ from reading_report import tables_of
 from redis_server import free_port
 
 from webcrawl.wording import visible
-
-# What the page has none of, but for its own.
-THEIRS = """//script[@src!='page.js' or text()] | //img | //iframe | //body//style
-    | //a[@href!='token' and @href!='./' and not(starts-with(@href, '#') or @rel)]
-    | //a[@rel and not(starts-with(@href, 'http://') or starts-with(@href, 'search?'))]
-    | //@*[starts-with(name(), 'on')]"""
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,12 @@ WORDS = (
     "\x1b]0;x\x07\x1b[2J\u202e\u2066\u2028\x85\x9b\x00data: x",
 )
 
+# What the monitor's page and the report have none of, but for their own.
+THEIRS = """//script[@src!='page.js' or text()] | //img | //iframe | //body//style
+    | //a[@href!='token' and @href!='./' and not(starts-with(@href, '#') or @rel)]
+    | //a[@rel and not(starts-with(@href, 'http://') or starts-with(@href, 'search?'))]
+    | //@*[starts-with(name(), 'on')]"""
+
 
 def answer(asked):
     """The answer to each path; those with a number go by the word of that number."""

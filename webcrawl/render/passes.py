@@ -220,23 +220,23 @@ class Passes:
             return
         location = None
         if answer is None:
-            ended = self.store.refuse(number, outcome, is_shared=outcome != PRIVATE_ADDRESS)
+            others = self.store.refuse(number, outcome, is_shared=outcome != PRIVATE_ADDRESS)
         else:
-            ended = self.store.answer(number, answer)
+            others = self.store.answer(number, answer)
             if answer.status in REDIRECTS:
                 location = next((v for n, v in answer.headers if n.lower() == "location"), None)
-        for page_url in ended.others:
+        for page_url in others:
             page = self._pages.get(page_url)
             if page is not None:
                 page.pending &= self.store.pending_of(page_url)
                 self._need(page_url, page, [sent])
                 self._check(page_url, page)
-        for page_url in self.store.pages_needing(ended.number):
+        for page_url in self.store.pages_needing(number):
             page = self._pages.get(page_url)
             if page is not None:
                 page.pending &= self.store.pending_of(page_url)
                 page.is_denied |= outcome in _DENIALS
-                target = redirected(sent, location, page_url) if location else None
+                target = redirected(sent, location) if location else None
                 if target is not None:
                     self._need(page_url, page, [target])
                 self._check(page_url, page)

@@ -1,7 +1,7 @@
 """Pages that wait to be rendered, and the subresources that they share (``JOBDIR/rendering/``).
 
-One SQLite file. It survives ``kill -9``, as each change is one transaction. After a reboot, or if
-another version wrote it, it is deleted, and its pages are fetched again. The tables::
+One SQLite file. It survives ``kill -9``, as each change is one transaction. After a reboot, and if
+it is of an earlier version, it is deleted, and its pages are fetched again. The tables::
 
     pages     the exchange of each page that waits, and what its passes have given so far
     requests  a stored answer, the reason of a refusal, or a request that is under way
@@ -13,9 +13,9 @@ name are the same in all requests of the crawl. The *audience* of a request tell
 requested with and without the credentials of a host policy. A row with an *owner* serves only this
 page.
 
-An answer is shared as long as it is fresh (freshness.py). Then its ETag or Last-Modified is used to
-ask whether it has changed. An answer that never was fresh serves the pages that wait for it, or, if
-it must not be shared, only the page for which it was requested.
+An answer is shared as long as it is fresh (net/freshness.py). Then its ETag or Last-Modified is
+used to ask whether it has changed. An answer that never was fresh serves the pages that wait for
+it, or, if it must not be shared, only the page for which it was requested.
 
 All passes over a page may use an answer that was fresh when the page was fetched, or for which the
 page has waited. Otherwise an answer that gets old between two passes would cost a pass.
@@ -26,7 +26,7 @@ from __future__ import annotations
 import errno
 import shutil
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,8 +35,8 @@ from msgspec.structs import replace
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
+from webcrawl.net.freshness import fields_of, freshness_of
 from webcrawl.render.engine import Answer, Subresource
-from webcrawl.render.freshness import fields_of, freshness_of
 from webcrawl.render.subresources import PRIVATE_ADDRESS, is_withheld, may_give
 from webcrawl.urls import normalize
 
@@ -46,15 +46,14 @@ if TYPE_CHECKING:
 
     from webcrawl.render.engine import LookUp
 
-FILE = "store.sqlite"
+#: Each version of the tables has its own name.
+FILE = "store-2.sqlite"
 #: Maximum total size of the bodies of stored answers, in bytes.
 MAX_BYTES = 200 << 20
 # Seconds for which refusals are shared.
 _REFUSED_SECS = 3600.0
-# Version of the file.
-_VERSION = 3
-_SCHEMA = f"""
-PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; PRAGMA user_version={_VERSION};
+_SCHEMA = """
+PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;
 CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, key BLOB, since REAL, shape INTEGER,
     place TEXT, exchange BLOB, passes INTEGER DEFAULT 0, failures INTEGER DEFAULT 0, html TEXT,
     refused BLOB);
@@ -62,8 +61,8 @@ CREATE TABLE IF NOT EXISTS needs (page TEXT, request INTEGER, answered INTEGER,
     PRIMARY KEY (page, request)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS needs_by_request ON needs (request);
 CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, origin TEXT,
-    audience TEXT, owner TEXT, page TEXT, sent BLOB, is_pending INTEGER DEFAULT 0, refused TEXT,
-    status INTEGER, headers BLOB, body BLOB, size INTEGER DEFAULT 0, stored_at REAL,
+    audience TEXT, owner TEXT DEFAULT '', page TEXT, sent BLOB, is_pending INTEGER DEFAULT 0,
+    refused TEXT, status INTEGER, headers BLOB, body BLOB, size INTEGER DEFAULT 0, stored_at REAL,
     fresh_until REAL DEFAULT 0, is_for_all INTEGER DEFAULT 0, place TEXT);
 CREATE INDEX IF NOT EXISTS requests_by_name ON requests (name);
 """
@@ -116,13 +115,6 @@ class Need(NamedTuple):
     is_new: bool
 
 
-class Ended(NamedTuple):
-    """The request *number* is answered or refused. The *others* have to ask again."""
-
-    number: int
-    others: list[str]
-
-
 def _key(subresource: Subresource, page: str, audience: str = "") -> dict[str, str]:
     """Return by what the answer for *page* is found."""
     fields = "".join(f"\n{name}: {value}" for name, value in subresource.fields)
@@ -169,21 +161,14 @@ class RenderStore:
 
         Files of other versions are deleted, too.
         """
+        if forgets or not (self.path / FILE).exists():
+            shutil.rmtree(self.path, ignore_errors=True)
+        self.path.mkdir(exist_ok=True)
         with self._errors():
-            if forgets or self._has_other_version():
-                shutil.rmtree(self.path, ignore_errors=True)
-            self.path.mkdir(exist_ok=True)
             self._database = database = sqlite3.connect(self.path / FILE, isolation_level=None)
             # A crash of the machine may damage the file, but then it is deleted.
             database.executescript(_SCHEMA)
             (self._size,) = database.execute("SELECT total(size) FROM requests").fetchone()
-
-    def _has_other_version(self) -> bool:
-        if not (self.path / FILE).exists():
-            return False
-        with closing(sqlite3.connect(self.path / FILE)) as database:
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-        return bool(version != _VERSION)
 
     def close(self) -> None:
         """Close the file."""
@@ -261,16 +246,16 @@ class RenderStore:
 
     def _find_or_add(self, key: dict[str, str], subresource: Subresource) -> int:
         """Return the number of the request with *key*."""
-        same = "FROM requests WHERE name = :name AND origin = :origin AND audience = :audience"
-        # After an answer for one page only, each page sends a request of its own.
-        is_owned = self._rows(f"SELECT 1 {same} AND owner != '' AND status LIMIT 1", key)
-        key["owner"] = key["page"] if is_owned else ""
-        rows = self._rows(f"SELECT id {same} AND owner = :owner", key)
+        rows = self._rows(
+            "SELECT id FROM requests WHERE name = :name AND origin = :origin"
+            " AND audience = :audience AND owner = ''",
+            key,
+        )
         if not rows:
             sent = replace(subresource, url=normalize(subresource.url) or "")
             rows = self._rows(
-                "INSERT INTO requests (name, origin, audience, owner, sent)"
-                " VALUES (:name, :origin, :audience, :owner, :sent) RETURNING id",
+                "INSERT INTO requests (name, origin, audience, sent)"
+                " VALUES (:name, :origin, :audience, :sent) RETURNING id",
                 {**key, "sent": msgspec.msgpack.encode(sent)},
             )
         return int(rows[0][0])
@@ -321,8 +306,11 @@ class RenderStore:
         rows = self._rows(query, (number,))
         return Answer(rows[0][0], _decode_headers(rows[0][1]), rows[0][2]) if rows else None
 
-    def answer(self, number: int, answer: Answer) -> Ended:
-        """Store *answer* to the pending request *number*."""
+    def answer(self, number: int, answer: Answer) -> list[str]:
+        """Store *answer* to the pending request *number*.
+
+        Returns the pages that have to ask again, as it is not for them.
+        """
         if answer.status == 304:  # not modified
             stored = self._stored(number)
             if stored is None:  # nothing was asked, and the answer is useless
@@ -332,8 +320,8 @@ class RenderStore:
             answer = replace(stored, headers=[*kept, *answer.headers], place=answer.place)
         now, sent = wall_time(), self.pending_request(number)
         is_preflight = sent is not None and sent.method == "OPTIONS"
-        freshness = freshness_of(answer, now, is_preflight=is_preflight)
-        ended = self._end(
+        freshness = freshness_of(answer.status, answer.headers, now, is_preflight=is_preflight)
+        others = self._end(
             number,
             is_shared=freshness.is_shared,
             refused=None,
@@ -349,7 +337,7 @@ class RenderStore:
         if freshness.until and freshness.is_for_all and not 300 <= answer.status < 400:
             self._answer_other_origins(number)
         self._evict()
-        return ended
+        return others
 
     def _answer_other_origins(self, number: int) -> None:
         """Give the answer to the request *number* to pages that wait for it with other origins."""
@@ -362,10 +350,11 @@ class RenderStore:
             self._run(f"{change} WHERE request = ? AND NOT answered", (number, other))
             self._run("UPDATE requests SET is_pending = 0 WHERE id = ?", (other,))
 
-    def refuse(self, number: int, reason: str, *, is_shared: bool = True) -> Ended:
+    def refuse(self, number: int, reason: str, *, is_shared: bool = True) -> list[str]:
         """Record that the pending request *number* gets no answer, for *reason*.
 
-        Not *is_shared* means that the reason lies in the page for which it was to be sent.
+        Not *is_shared* means that the reason lies in the page for which it was to be sent. Returns
+        the pages that have to ask again.
         """
         fresh_until = wall_time() + _REFUSED_SECS
         return self._end(
@@ -378,9 +367,15 @@ class RenderStore:
             fresh_until=fresh_until,
         )
 
-    def _end(self, number: int, *, is_shared: bool, **columns: Any) -> Ended:
-        ended = Ended(number, []) if is_shared else self._separate(number)
-        number = ended.number
+    def _end(self, number: int, *, is_shared: bool, **columns: Any) -> list[str]:
+        others: list[Any] = []
+        if not is_shared:
+            self._run("UPDATE requests SET owner = page WHERE id = ?", (number,))
+            others = self._rows(
+                "DELETE FROM needs WHERE request = ? AND page !="
+                " (SELECT owner FROM requests WHERE id = request) RETURNING page",
+                (number,),
+            )
         rows = self._rows("SELECT size FROM requests WHERE id = ?", (number,))
         self._size += columns["size"] - rows[0][0]
         sets = ", ".join(f"{column} = ?" for column in columns)
@@ -389,29 +384,7 @@ class RenderStore:
             (*columns.values(), number),
         )
         self._run("UPDATE needs SET answered = 1 WHERE request = ?", (number,))
-        return ended
-
-    def _separate(self, number: int) -> Ended:
-        """Copy the request *number* to a row that only its page may use.
-
-        What is stored in the row stays there for the pages that use it.
-        """
-        rows = self._rows(
-            "INSERT INTO requests (name, origin, audience, sent, page, owner)"
-            " SELECT name, origin, audience, sent, page, page FROM requests WHERE id = ?"
-            " AND owner = '' RETURNING id, page",
-            (number,),
-        )
-        if not rows:  # it has an owner already
-            return Ended(number, [])
-        own_number, page = rows[0]
-        change = "UPDATE needs SET request = ? WHERE request = ? AND page = ?"
-        self._run(change, (own_number, number, page))
-        query = "DELETE FROM needs WHERE request = ? AND NOT answered RETURNING page"
-        others = self._rows(query, (number,))
-        self._run("UPDATE requests SET is_pending = 0 WHERE id = ?", (number,))
-        self._delete("id = ? AND stored_at IS NULL", number)
-        return Ended(own_number, [other for (other,) in others])
+        return [page for (page,) in others]
 
     def _evict(self) -> None:
         """Delete answers until the rest fit: the oldest, but first those that no page needs."""

@@ -26,8 +26,6 @@ _NOT_SENT = re.compile(
     r"|accept-encoding|upgrade-insecure-requests"
 )
 _MAX_FIELDS, _MAX_BYTES = 16, 4096
-# Values of Accept that need no preflight.
-_SIMPLE_ACCEPT = re.compile(r"[\w*/,;=. +-]{0,128}", re.ASCII)
 
 
 def subresource_of(
@@ -45,21 +43,19 @@ def subresource_of(
     return Subresource(url, kind, origin, tuple(fields), "OPTIONS" if is_preflight else "GET")
 
 
-def redirected(subresource: Subresource, location: str, page_url: str) -> Subresource | None:
-    """Return the request for *location*, to which the answer for *page_url* redirects.
+def redirected(subresource: Subresource, location: str) -> Subresource | None:
+    """Return the request for *location*, to which an answer redirects.
 
-    None if that is not a URL, or if a preflight may have to come first.
+    None if that is not a URL, or if only a browser can tell the request: one with Origin, or to
+    which a preflight may belong. Then the next pass has it.
     """
-    url, fields = normalize(location, subresource.url), subresource.fields
-    is_simple = all(name == "accept" and _SIMPLE_ACCEPT.fullmatch(value) for name, value in fields)
-    if url is None or subresource.method == "OPTIONS" or not is_simple:
+    url = normalize(location, subresource.url)
+    is_plain = not subresource.origin and all(name == "accept" for name, _ in subresource.fields)
+    if url is None or not is_plain:
         return None
-    origin, here, there = subresource.origin, origin_of(subresource.url), origin_of(url)
-    if not origin and subresource.kind in {"fetch", "xhr"} and here == origin_of(page_url):
-        origin = here
-    if origin and here not in {origin, there}:
-        origin = "null"
-    return replace(subresource, url=url, origin="" if origin == there else origin)
+    if subresource.kind in {"fetch", "xhr"} and origin_of(url) != origin_of(subresource.url):
+        return None
+    return replace(subresource, url=url)
 
 
 def may_give(place: str, page_place: str) -> bool:

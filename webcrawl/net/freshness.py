@@ -1,12 +1,9 @@
-"""How long, and for which pages, a stored answer may be used (RFC 9111 and RFC 9110)."""
+"""How long, and for which pages, stored answers may be used (RFC 9111, and RFC 9110, 15.1)."""
 
 from __future__ import annotations
 
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from webcrawl.render.engine import Answer
+from typing import NamedTuple
 
 # Statuses of answers that may be used without explicit freshness (RFC 9110, section 15.1), and for
 # how many seconds; maximum of all answers.
@@ -38,9 +35,11 @@ def fields_of(headers: list[tuple[str, str]]) -> dict[str, str]:
     return fields
 
 
-def freshness_of(answer: Answer, now: float, *, is_preflight: bool) -> Freshness:
-    """Return how *answer*, which came at *now*, may be used."""
-    fields = fields_of(answer.headers)
+def freshness_of(
+    status: int, headers: list[tuple[str, str]], now: float, *, is_preflight: bool
+) -> Freshness:
+    """Return how an answer with *status* and *headers*, which came at *now*, may be used."""
+    fields = fields_of(headers)
     control = {
         name.strip().lower(): value.strip('" ')
         for name, _, value in (
@@ -56,7 +55,7 @@ def freshness_of(answer: Answer, now: float, *, is_preflight: bool) -> Freshness
         max_age = _number(fields.get("access-control-max-age", ""))
         secs = _PREFLIGHT_SECS if max_age is None else min(max_age, _MAX_PREFLIGHT_SECS)
     elif is_shared and "no-cache" not in control:
-        secs = min(_lifetime(answer.status, control, fields, now), _MAX_SECS)
+        secs = min(_lifetime(status, control, fields, now), _MAX_SECS)
     else:
         secs = 0.0
     return Freshness(now + secs if secs > 0 else 0.0, is_shared, is_for_all)
