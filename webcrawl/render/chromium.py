@@ -55,10 +55,12 @@ _FLAGS = """
     --disable-site-isolation-trials --block-new-web-contents --password-store=basic
     --js-flags=--max-old-space-size=512 --window-size=1280,2000 --no-startup-window
 """
-# Features that would move pages to new processes or frames, keep old pages, or change URLs.
+# Features that would move pages to new processes or frames, keep old pages, change URLs, or show
+# menus of the address bar.
 _WITHOUT = """
     ProactivelySwapBrowsingInstance BackForwardCache IsolateOrigins site-per-process HttpsUpgrades
     Translate MediaRouter OptimizationHints SpareRendererForSitePerProcess RenderDocument
+    WebUIOmniboxPopup WebUIOmniboxAimPopup
 """
 _START_SECS = 30.0
 # Seconds to draw a frame, and to return the DOM of a stopped page.
