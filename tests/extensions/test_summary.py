@@ -131,6 +131,25 @@ def test_after_a_kill_what_was_counted_only_in_part_is_left_out():
     assert "     pages  12,300 (" in text
 
 
+def test_the_summary_of_a_drone_tells_what_it_did_from_what_the_hive_did():
+    """One that joined late and holds shards that others crawled."""
+    stats = {f"crawl/{name}": value for name, value in (STATS | MORE).items()}
+    stats |= {"hive/now": "12,345 pages, 7 URLs given up", "contacts": 3, "hosts/contacted": 2}
+    stats |= {"crawl/hosts/contacted": 0, "crawl/elapsed_time_seconds": 1.0}
+    text = summary(stats, jobdir="j", places=PLACES, files="j", is_drone=True)
+    assert "  the hive  12,345 pages, 7 URLs given up\n" in text
+    told = " ".join(text.split())
+    assert "0 URLs given up; 0.0 pages/s over 0 s; 2 hosts contacted its shards" in told
+    assert "this drone 0 pages, 3 requests" in told
+    assert "its shards below are their pages, redirects, visits, requests and bytes, which" in told
+    assert "     pages  12,300 (" in text
+    assert "0 contacted" not in text
+    assert "speed  " not in text
+    stats["job/resumed"] = 1
+    text = summary(stats, jobdir="j", places=PLACES, files="j", is_drone=True)
+    assert "2 hosts contacted (this run) " in " ".join(text.split())
+
+
 def test_no_line_is_longer_than_eighty_columns():
     stats = STATS | {
         **{f"frontier/parked/{name}": 10**9 for name in ("host_budget", "domain_budget")},

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import secrets
+from collections import Counter
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from types import SimpleNamespace
@@ -65,7 +66,7 @@ async def test_a_shard_that_cannot_be_fetched_is_tried_once_in_the_time_of_a_lea
 
 @pytest.mark.parametrize("has_requests", [False, True])
 async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
-    tmp_path, has_requests, server
+    tmp_path, has_requests, server, caplog
 ):
     async with drone(tmp_path, server.url, shards=3) as a, drone(tmp_path, server.url) as b:
         await a.work()
@@ -74,11 +75,15 @@ async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
             a.parts.holding.outboxes[1].note_requests()
         await a.membership.leave()
         await b.membership.beat(Report())
+        for number, shard in a.shards.items():  # since they were adopted
+            shard.frontier.crawl_counts |= {"outcome/http_200": 5 + number, "outcome/http_404": 9}
         owner = (await b.membership.look()).owners[1]
         [(_, token)] = (await b.membership.claim({1: owner})).items()
         await a.exchange.keep({1: a.parts.holding.leases[1]})
         left = [] if has_requests else [0, 2]
         assert sorted(a.shards) == sorted(a.parts.holding.leases) == left
+        lost = "18 pages of 3 shards" if has_requests else "6 pages of 1 shard"
+        assert f"The shards 1 were lost to other drones: about {lost}, fetched" in caplog.text
         # What is taken up again is what no other drone has had since.
         await b.membership.release({1: token})
         await a.work()
@@ -239,6 +244,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
             join=lambda *_: None,
             is_idle=True,
             is_abandoned=False,
+            frontier=SimpleNamespace(crawl_counts=Counter()),
             hosts=SimpleNamespace(records=SimpleNamespace(database=None)),
         ),
         receiver=SimpleNamespace(incarnation=""),

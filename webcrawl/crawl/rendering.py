@@ -57,7 +57,8 @@ class RenderSettings:
             raise FatalError(f"RENDER must be 0, auto or all, not {settings['RENDER']!r}.")
         if mode != "0" and settings.get("HIVE"):
             raise FatalError(
-                "RENDER works in a single process so far: set RENDER=0, or leave HIVE empty."
+                "RENDER works in a single process so far: set RENDER=0, or use scrapy crawl "
+                "without HIVE."
             )
         engine = str(settings["RENDER_ENGINE"])
         processes = whole(settings, "RENDER_PROCESSES", at_least=0)

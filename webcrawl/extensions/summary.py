@@ -66,8 +66,15 @@ class Summary:
         if stats.get("finish_reason") == HAS_FEW_HOSTS and queue is None:
             places["left"] = f"{jobdir}/{REMAINDER}: the URLs that are left, as a seed list"
         may_resume = not settings.get("REHEARSAL")
-        files = jobdir if settings.get("HIVE") else ""
-        text = summary(stats, jobdir=jobdir, places=places, files=files, may_resume=may_resume)
+        is_drone = bool(settings.get("HIVE"))
+        text = summary(
+            stats,
+            jobdir=jobdir,
+            places=places,
+            files=jobdir if is_drone else "",
+            may_resume=may_resume,
+            is_drone=is_drone,
+        )
         print_and_log(text, level=logging.INFO)
 
 

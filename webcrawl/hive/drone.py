@@ -51,6 +51,7 @@ from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hive.store.store import HiveFacts
 from webcrawl.urls.registered_domain import SuffixList, use_list
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -411,6 +412,13 @@ class Drone:
             orders["share"] = share
             self._beat = beat._replace(state=replace(state, share=share))
 
+        if sum(len(report.leases) for report in reports) == state.shards:  # otherwise some lack
+            pages = sum(report.figures.pages for report in reports)
+            given_up = sum(report.figures.given_up for report in reports)
+            done = f"{counted(pages, 'page')}, {counted(given_up, 'URL')} given up"
+            if done != state.done:
+                orders["done"] = done
+
         if (busiest := busiest_of(beat.reports)) != state.busiest:
             orders["busiest"] = busiest
         supply, current_round, since = supply_of(reports)
@@ -431,6 +439,7 @@ class Drone:
     def _apply_state(self, state: HiveState) -> None:
         """Follow the queen's orders in *state*."""
         process = self.process
+        self._hive.stats.set_value("hive/now", state.done)
         if state.has_pages:
             process.parts.services.rules.outage.note_answer()
         # A checkpoint in progress does not count, because it may have begun before the order.

@@ -19,6 +19,7 @@ from webcrawl.hive.bus.inbox import Inbox
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
 from webcrawl.hive.membership.membership import Owner
+from webcrawl.hive.publication import pages_of
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.wording import counted
 
@@ -268,6 +269,7 @@ class ShardExchange:
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
         self._hive.lifecycle.adopt(shard, forgets=forgets)
+        self._publication.published_pages[number] = pages_of(shard)
         if inbox.knows_all_seeds:
             shard.note_all_seeds_known()
 
@@ -308,17 +310,19 @@ class ShardExchange:
         """
         holding = self._holding
         given_up = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
+        abandoned = [shard for shard in self._hive.shards if shard.number in given_up]
         logger.error(
-            "The shards %s were lost to other drones: the work of %s since the last checkpoint "
-            "is discarded and will be repeated",
+            "The shards %s were lost to other drones: about %s of %s, fetched since the last "
+            "published checkpoint, are discarded and will be fetched again",
             ", ".join(map(str, sorted(lost))),
+            counted(sum(map(self._publication.unpublished_pages, abandoned)), "page"),
             counted(len(given_up), "shard"),
         )
         self._hive.sender.forget()
         for number in given_up:
             for by_number in (holding.leases, holding.outboxes, holding.inboxes):
                 by_number.pop(number, None)
-        for shard in [shard for shard in self._hive.shards if shard.number in given_up]:
+        for shard in abandoned:
             self._hive.stats.inc_value("hive/shards/abandoned")
             self._hive.lifecycle.abandon(shard)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from webcrawl.crawl.figures.counts import Counts
 from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
 from webcrawl.hive.store.upload import SupersededError
@@ -15,6 +16,7 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from webcrawl.crawl.shard.shard import Shard
     from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
@@ -22,6 +24,11 @@ logger = logging.getLogger(__name__)
 # How many shards are transferred to or from the store at a time. Each request to an object store is
 # slow, and heartbeats in the store must not have to wait for a free thread.
 _MAX_TRANSFERS = 4
+
+
+def pages_of(shard: Shard) -> int:
+    """Return the number of pages of *shard*, by any drone."""
+    return Counts.of(shard.frontier.crawl_counts).pages
 
 
 class Publication:
@@ -35,6 +42,12 @@ class Publication:
         self._releasing: set[int] = set()
         # Those of them whose last checkpoint is in the store.
         self._released: set[int] = set()
+        #: By shard, how many pages its last published checkpoint has.
+        self.published_pages: dict[int, int] = {}
+
+    def unpublished_pages(self, shard: Shard) -> int:
+        """Return about how many pages of *shard* are not in a published checkpoint."""
+        return pages_of(shard) - self.published_pages[shard.number]
 
     async def release(self, numbers: Collection[int]) -> set[int]:
         """Publish a last checkpoint of the idle shards *numbers*, so that others can take them.
@@ -82,6 +95,7 @@ class Publication:
                 return  # the shard was adopted while the checkpoint was made
 
             token = holding.leases[number]
+            pages = pages_of(shard)
             try:
                 sequence = await asyncio.to_thread(
                     self._hive.store.publish,
@@ -105,6 +119,7 @@ class Publication:
                 )
                 return
         published[number] = token, sequence
+        self.published_pages[number] = pages
         if is_released:
             self._released.add(number)
 

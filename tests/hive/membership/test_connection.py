@@ -8,7 +8,7 @@ from redis_server import Sentinel, by_tls, free_port
 from scrapy.settings import Settings
 from text_tables import cases
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.hive.membership.asking import HERE, connect, hive_name
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
@@ -161,6 +161,15 @@ async def test_a_redis_that_does_not_answer_ends_with_one_sentence():
     for scheme in ("redis", "redis+cluster"):
         with pytest.raises(FatalError, match=r"Redis at REDIS_URL does not answer .*: start it"):
             await talked(REDIS_URL=f"{scheme}://127.0.0.1:{free_port()}")
+
+
+async def test_what_sentinels_say_is_a_sentence():
+    """redis-py describes each of them in 700 characters."""
+    url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{free_port()}/web/0"
+    expected = "Redis at REDIS_URL does not answer (No master found for 'web'; 2 sentinels did not "
+    with pytest.raises(UnreachableError) as caught:
+        await talked(REDIS_URL=url)
+    assert str(caught.value) == f"{expected}answer): start it, or correct the URL."
 
 
 @cases(

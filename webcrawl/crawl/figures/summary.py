@@ -93,17 +93,19 @@ def summary(
     places: Mapping[str, str],
     files: str = "",
     may_resume: bool = True,
+    is_drone: bool = False,
 ) -> str:
     """Return the summary of the whole crawl and of this run as text.
 
     *places* has the directories in which modules stored pages, by the names of the modules. *files*
     is the directory of the log and the stats, if it is not *jobdir*, as in a hive. *jobdir* is
     empty if nothing of the crawl is kept. *may_resume* says whether the same command may be run
-    again.
+    again, *is_drone* whether *stats* are those of one process of a hive.
     """
     figures = _CrawlStats.of(stats)
+    result = _result(figures, is_drone=is_drone)
     groups = {
-        "Result": _result(figures) + (_stored(figures, places) if jobdir else []),
+        "Result": result + (_stored(figures, places) if jobdir else []),
         "Waiting": _waiting(figures),
         "Failed": _failed(figures),
         "Next": _next(figures, jobdir, files, may_resume=may_resume),
@@ -115,10 +117,11 @@ def summary(
     )
 
 
-def _result(figures: _CrawlStats) -> _Rows:
+def _result(figures: _CrawlStats, *, is_drone: bool) -> _Rows:
     """Return the rows about what the crawl has done."""
     stats, count = figures.stats, figures.count
     crawl, is_complete = figures.crawl, figures.is_complete
+    has_own_rates = is_complete and not is_drone
     ended = finished(figures.held) if figures.reason == "finished" else ""
     # The items of the web spider are its pages.
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
@@ -128,14 +131,15 @@ def _result(figures: _CrawlStats) -> _Rows:
 
     return [
         ("end", ended or _ENDS.get(figures.reason, figures.reason)),
+        *(_drone(stats) if is_drone else []),
         ("seeds", _seeds(stats, figures.prefix)),
         ("seeds", stats.get("seeds/damaged", "")),
         ("pages", f"{crawl.pages:,} ({count('content/duplicates'):,} of them duplicates)"),
         ("redirects", f"{crawl.redirects:,}"),
         ("visits", _visits(with_prefix(f"{figures.prefix}visits/", stats))),
         ("requests", f"{count('contacts'):,}, including retries and robots.txt"),
-        ("hosts", f"{count('hosts/contacted'):,} contacted" * is_complete),
-        ("speed", _speed(crawl, figures.seconds) if is_complete else ""),
+        ("hosts", f"{count('hosts/contacted'):,} contacted" * has_own_rates),
+        ("speed", _speed(crawl, figures.seconds) if has_own_rates else ""),
         *_bound(stats, figures.prefix),
         *_paused(stats, figures.prefix),
         ("changed", in_force and f"in force: {in_force}"),
@@ -150,7 +154,7 @@ def _result(figures: _CrawlStats) -> _Rows:
         ),
         ("items", f"{items:,}" if items else ""),
         ("partial", "" if is_complete else _PARTIAL.format(counted(count(CUT_OFF), "run"))),
-        ("this run", _this_run(stats) if "job/resumed" in stats else ""),
+        ("this run", _this_run(stats) if "job/resumed" in stats and not is_drone else ""),
     ]
 
 
@@ -344,6 +348,18 @@ def _this_run(stats: Mapping[str, Any]) -> str:
     requests = counted(int(stats.get("contacts", 0)), "request")
     lost = counted(run.total_given_up, "URL")
     return f"{counted(run.pages, 'page')}, {requests}, {lost} given up; {_speed(run, secs)}"
+
+
+def _drone(stats: Mapping[str, Any]) -> _Rows:
+    """Return the rows about a hive and one of its drones, whose *stats* mix both."""
+    hosts = counted(int(stats.get("hosts/contacted", 0)), "host")
+    run = " (this run)" if "job/resumed" in stats else ""
+    of_shards = "pages, redirects, visits, requests and bytes, whichever drone fetched them"
+    return [
+        ("the hive", stats.get("hive/now", "")),
+        ("this drone", f"{_this_run(stats)}; {hosts} contacted{run}"),
+        ("its shards", f"below are their {of_shards}"),
+    ]
 
 
 def _links(figures: _CrawlStats) -> str:

@@ -30,7 +30,7 @@ from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
@@ -44,6 +44,7 @@ from webcrawl.clock import now
 from webcrawl.configuration.secrets import masked_error
 from webcrawl.configuration.values import whole
 from webcrawl.errors import FatalError, UnreachableError
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -130,6 +131,9 @@ async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
 
 def reason_of(error: Exception) -> str:
     """Return the text of *error*, or its type, as that of a timeout is empty."""
+    text, _, failures = str(error).partition(" : ")
+    if isinstance(error, MasterNotFoundError):  # describes each sentinel in 700 characters
+        return f"{text}; {counted(failures.count('>)>)>)>'), 'sentinel')} did not answer"
     return str(error) or type(error).__name__
 
 

@@ -116,6 +116,8 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     counted_since: _Round = 0
     #: Whether any drone has pages, so that the network and the name servers work.
     has_pages: bool = False
+    #: The numbers of pages and given-up URLs of all shards, in words.
+    done: str = ""
     #: Whether the crawl has finished; drones end with a checkpoint.
     finished: bool = False
     #: Whether the crawl is being stopped; drones end with a checkpoint.
