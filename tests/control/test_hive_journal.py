@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from process_rig import close as close_process
 from process_rig import process_in
+from published_shard import FACTS
 from redis_server import RedisServer
 
 from webcrawl.control import hive as hive_module
@@ -17,10 +20,16 @@ from webcrawl.hive.membership.connection import client_of, close
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import Report
+from webcrawl.hive.store.store import CheckpointStore
 
 KEYS = Keys("t")
 # A number of the year 2100, and one as webcrawl had it before, by a clock that was right.
 NUMBERS = ["4102444800000000", "1795391642000-3"]
+
+
+async def until(holds):
+    while not holds():  # noqa: ASYNC110  # of drones that know nothing of the test
+        await asyncio.sleep(0.01)
 
 
 class Hive:
@@ -29,7 +38,8 @@ class Hive:
     def __init__(self, path, server, clock):
         self._path = path
         self._clock = clock
-        self._server = server
+        self.server = server
+        self.store = CheckpointStore(url=str(path / "t.store"))
         self._drones = {}
 
     async def __aenter__(self):
@@ -43,7 +53,7 @@ class Hive:
 
     def _process(self, name):
         job = self.job(name)
-        return process_in(job, clock=self._clock, HIVE="t", REDIS_URL=self._server.url)
+        return process_in(job, clock=self._clock, HIVE="t", REDIS_URL=self.server.url)
 
     def job(self, name):
         return self._path / name
@@ -54,7 +64,7 @@ class Hive:
         pause = Change(name="pause", at=1.0, n=1, state_key="pause", origin="a test", **fields)
         (self.job(name) / "logs/control.jsonl").write_bytes(encode(pause) + b"\n")
 
-    async def join(self, name):
+    async def join(self, name, *, awaits_commands=True):
         process = self._process(name)
         process.parts.services.crawler.engine.scraper = SimpleNamespace(slot=None)
         process.open(awaits_seeds=False, on_merged=lambda: None)
@@ -64,7 +74,9 @@ class Hive:
         of_hive = HiveControl(settings, name=name, control=control, pauses=process.pauses)
         self._drones[name] = process, control, of_hive
         await self._enter(name)
-        await of_hive.open()
+        of_hive.open()
+        if awaits_commands:
+            await until(lambda: "hive_commands" not in process.pauses.names)
 
     async def _enter(self, name):
         membership = Membership(client=self._client, keys=KEYS, drone=name, lease_secs=600)
@@ -89,6 +101,25 @@ class Hive:
         answers = await send_to_hive(self._client, KEYS, request=request, source=None)
         return [answer.said for answer in answers]
 
+    async def is_stored(self, key):
+        """Returns once the store has the last command for *key*."""
+
+        def names():
+            return {json.loads(one)["name"] for one in self.store.commands.read_new(set()).values()}
+
+        await until(lambda: key in names())
+
+    async def has(self, name, keys):
+        """Returns once the commands with these *keys* are in force in the drone *name*."""
+        await until(lambda: [*self._drones[name][1].journal.in_force] == keys)
+
+    def is_excluded(self, name, host, url=""):
+        rules = self._drones[name][0].parts.services.rules.hosts
+        return rules.excluded_by(host, url) is not None
+
+    def pauses(self, name):
+        return self._drones[name][0].pauses.names
+
     async def settle(self, *paused):
         """After some looks these drones are *paused*, and nothing is written any more."""
 
@@ -112,6 +143,7 @@ class Hive:
 def hive_at(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(hive_module, "_READ_EVERY_SECS", 0.02)
     monkeypatch.setattr(hive_module, "_ANSWER_SECS", 2.0)
+    CheckpointStore(url=str(tmp_path / "t.store")).enter(FACTS, "")
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(RedisServer(tmp_path / "redis"))
         yield Hive(tmp_path, server, clock)
@@ -172,3 +204,51 @@ async def test_a_command_to_an_emptied_redis_waits_for_the_drones(hive_at, monke
         journal = Journal(hive.job("a"))
         journal.read()
         assert journal.last["pause"].order > 4102444800000000
+
+
+async def test_commands_in_the_store_reach_drones_that_enter_or_are_without_redis(hive_at):
+    async with hive_at as hive:
+        await hive.join("a")
+        assert await hive.send("pause") == ["pause: in force"]
+        await hive.is_stored("pause")
+        await hive.leave("a")
+        await hive.lose()
+        await hive.join("b")
+        await hive.settle("b")
+
+        hive.server.kill()
+        request = Request("resume", {}, origin="a test")
+        hive.store.commands.add("pause", msgspec.json.encode(request))
+        await hive.has("b", [])
+        hive.server.start()  # it is empty
+        await hive.lose()
+        await hive.settle()
+        assert await hive.send("pause") == ["pause: in force"]  # by a higher number
+        await hive.settle("b")
+
+
+async def test_a_drone_excludes_what_was_purged_elsewhere(hive_at):
+    async with hive_at as hive:
+        hive.store.commands.add("x", b"purged.test\n", suffix=".txt")
+        await hive.join("a")
+        assert hive.is_excluded("a", "www.purged.test")
+        hive.server.kill()
+        hive.store.commands.add("y", b"http://other.test/x\n", suffix=".txt")
+        await until(lambda: hive.is_excluded("a", "other.test", "http://other.test/x"))
+        assert hive.is_excluded("a", "www.purged.test")
+        assert not hive.is_excluded("a", "other.test")
+        hive.server.start()
+
+
+async def test_a_store_that_is_away_pauses_a_drone_that_enters_and_no_other(hive_at, tmp_path):
+    async with hive_at as hive:
+        await hive.join("a")
+        (tmp_path / "t.store").rename(tmp_path / "away")
+        assert await hive.send("pause") == ["pause: in force"]
+        assert await hive.send("resume") == ["resume: in force"]
+        await hive.join("b", awaits_commands=False)
+        assert hive.pauses("b") == ["hive_commands"]
+        assert hive.pauses("a") == []
+        (tmp_path / "away").rename(tmp_path / "t.store")
+        await until(lambda: not hive.pauses("b"))
+        await hive.is_stored("resume")

@@ -1,10 +1,17 @@
 """What belongs to a hive as a whole: its settings, commands and purges, and what is said of it."""
 
+import json
 import re
+import shutil
+import time
 
-from crawling import USER_AGENT, simulated
-from hive_crawl import HiveCrawl
+import warm
+from crawling import USER_AGENT, access_log, simulated, wait_until
+from hive_crawl import NAME, HiveCrawl
+from patience import LIMIT_SECS
 from web_truth import fetchable_urls
+
+from webcrawl.hive.store.checkpoint_files import sealed
 
 
 def test_a_drone_that_joins_late_says_what_it_did_and_what_the_hive_did(tmp_path):
@@ -30,3 +37,152 @@ def test_a_drone_that_joins_late_says_what_it_did_and_what_the_hive_did(tmp_path
             True
         ] * 3
         assert sums[1] <= len(hits)
+
+
+def status_of(hive, drone):
+    """What ``scrapy hive status`` says of each drone."""
+    at = ("-s", f"HIVE={NAME}", "-s", f"REDIS_URL={drone.proxy.url}")
+    done = warm.scrapy("hive", "status", *at, "--json")
+    assert done.returncode == 0, done.stderr
+    return {one["name"]: one["note"] for one in json.loads(done.stdout)["drones"]}
+
+
+def refusal_of(hive, **settings):
+    """What a drone with *settings*, which is refused, says in the end."""
+    drone = hive.add(**settings)
+    assert drone.process.wait(LIMIT_SECS) == 2, drone.said
+    hive.drones.remove(drone)
+    shutil.rmtree(drone.job)
+    return drone.log.read_text()[-3000:]
+
+
+def agents(web, since):
+    return {hit.agent for hit in access_log(web.log) if hit.start > since}
+
+
+SLOW = {"hosts": 20, "mean_pages": 60.0, "max_pages": 80, "seed_share": 1.0}
+
+
+def test_a_drone_with_another_purpose_name_or_lease_is_refused_until_all_drones_are_stopped(
+    tmp_path,
+):
+    with (
+        simulated(tmp_path, **SLOW) as web,
+        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=1.0, CRAWL_PURPOSE="search") as hive,
+    ):
+        first, second = hive.join(2)
+        wait_until(lambda: agents(web, 0))
+        secs = hive.lease_secs
+        for given, said in (
+            ({"CRAWL_PURPOSE": "train"}, "CRAWL_PURPOSE search, not train; CRAWLER_NAME webcrawl-"),
+            ({"CRAWLER_NAME": "otherbot"}, "CRAWLER_NAME webcrawl-search webcrawl, not otherbot-"),
+            ({"HIVE_LEASE_SECS": 3 * secs}, f"HIVE_LEASE_SECS {secs:.15g}, not {3 * secs:.15g}"),
+        ):
+            told = refusal_of(hive, **given)
+            assert f"webcrawl: The hive {NAME} runs with {said}" in told
+            assert ": keep the old value, or stop all drones to change it.\n" in told
+        for drone in (first, second):
+            hive.leave(drone)
+        assert all("search" in agent for agent in agents(web, 0))
+
+        stopped_at = time.time()
+        for drone in (first, second):  # together, as by a supervisor
+            drone.settings = {"CRAWLER_NAME": "otherbot"}
+            drone.has_left = False
+            hive.restart(drone)
+        wait_until(lambda: agents(web, stopped_at))
+        hive.wait_for_entry(first, second)
+        assert "CRAWLER_NAME webcrawl-search webcrawl, not otherbot" in first.said + second.said
+        assert "CRAWLER_NAME otherbot-search otherbot, not webcrawl-" in refusal_of(hive)
+        assert all("otherbot" in agent for agent in agents(web, stopped_at))
+        for drone in (first, second):
+            hive.leave(drone)
+
+        stopped_at = time.time()
+        other = hive.add(CRAWL_PURPOSE="train")  # a job directory has one purpose
+        wait_until(lambda: agents(web, stopped_at))
+        assert "CRAWL_PURPOSE search, not train" in other.said
+        facts = json.loads((tmp_path / "store/hive.json").read_text())
+        assert facts["settings"]["CRAWL_PURPOSE"] == "train"
+        assert all("train" in agent for agent in agents(web, stopped_at))
+
+
+def test_other_settings_are_changed_drone_by_drone_while_the_log_and_status_name_them(tmp_path):
+    exclusions = tmp_path / "excluded.txt"
+    exclusions.write_text("nobody.test\n")
+    old = {"POLITENESS_MIN_DELAY": 0.6, "EXCLUSION_FILE": exclusions}
+    with (
+        simulated(tmp_path, **SLOW | {"mean_pages": 15.0, "max_pages": 20}) as web,
+        HiveCrawl(web, tmp_path, **old) as hive,
+    ):
+        drones = hive.join(3)
+        wait_until(lambda: hive.share > 0)
+        changed = tmp_path / "changed.txt"
+        changed.write_text("nobody.test\nsecret-path.test\n")
+        said = "POLITENESS_MIN_DELAY 0.6, not 0.7"
+        for number, drone in enumerate(drones):
+            hive.leave(drone)
+            drone.has_left = False
+            drone.settings = {"POLITENESS_MIN_DELAY": 0.7, "EXCLUSION_FILE": changed}
+            hive.start_again(drone)
+            if number == 0:
+                assert "In this drone, settings differ: the hive had EXCLUSION_FILE " in drone.said
+                assert f"; {said}\n" in drone.said
+                wait_until(lambda one=drone: said in status_of(hive, one).get(one.name, ""))
+                assert "secret-path" not in drone.said
+            else:
+                assert "settings differ" not in drone.said
+        wait_until(lambda: "settings differ" not in str(status_of(hive, drones[0])))
+        hive.end()
+        hive.judge(reads_warc=False)
+
+
+def test_a_hive_of_a_version_without_settings_in_its_store_is_accepted(tmp_path):
+    with simulated(tmp_path, **SLOW) as web, HiveCrawl(web, tmp_path, CRAWLER_NAME="one") as hive:
+        (first,) = hive.join()
+        hive.leave(first)
+        path = tmp_path / "store/hive.json"
+        facts = json.loads(path.read_text())
+        del facts["settings"], facts["digest"]
+        path.write_bytes(sealed(facts))
+        first.settings = {"CRAWLER_NAME": "other"}
+        first.has_left = False
+        hive.start_again(first)
+        wait_until(lambda: "settings" in path.read_text())
+        assert "settings differ" not in first.said
+        assert "CRAWLER_NAME other, not one; USER_AGENT other, not one: keep" in refusal_of(hive)
+
+
+def test_a_drone_that_joins_elsewhere_contacts_no_host_that_was_purged_or_excluded(tmp_path):
+    with (
+        simulated(tmp_path, **SLOW) as web,
+        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.5) as hive,
+    ):
+        (first,) = hive.join()
+        wait_until(lambda: len(access_log(web.log)) > 60)
+        hive.leave(first)
+        purged, excluded = (web.world.host(number).name for number in (3, 4))
+        at = ["-s", f"HIVE={NAME}", "-s", f"HIVE_STORE={tmp_path / 'store'}"]
+        done = warm.scrapy("purge", str(first.job), "--host", purged, *at)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        assert "Redis' files" in done.stdout
+        assert "checkpoints in HIVE_STORE" in done.stdout
+        words = ["exclude", excluded, "-s", f"REDIS_URL={first.proxy.url}"]
+        done = warm.scrapy("control", *at, *words)
+        assert done.stdout == f"exclude {excluded}: written for drones that read the store\n"
+        assert done.returncode == 2
+
+        joined_at = time.time()
+        (other,) = hive.join()
+        wait_until(lambda: len([hit for hit in access_log(web.log) if hit.start > joined_at]) > 60)
+        hive.redis.kill()
+        third = web.world.host(5).name
+        words = ["exclude", third, "-s", f"REDIS_URL={first.proxy.url}"]
+        done = warm.scrapy("control", *at, *words)
+        assert "written for drones that read the store" in done.stdout, done.stderr
+        wait_until(lambda: f"exclude {third}" in other.said)
+        excluded_at = time.time()
+        wait_until(lambda: [hit for hit in access_log(web.log) if hit.start > excluded_at + 1])
+        hits = [(hit.host, hit.start) for hit in access_log(web.log)]
+        assert {host for host, start in hits if start > joined_at} & {purged, excluded} == set()
+        assert {host for host, start in hits if start > excluded_at} & {third} == set()

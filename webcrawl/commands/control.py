@@ -12,7 +12,7 @@ Examples:
 Exit codes:
   0  done
   1  you answered no
-  2  the command was refused, or the crawl is not running
+  2  the command was refused or not confirmed, or the crawl is not running
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ not reached, because it is elsewhere or not a page:
   files in OUTPUT_STORE, WACZ files, feeds, LARM files, and the output of your own modules
   consumers of deltas: the next delta reports the documents as gone (purged)
   links from other pages, and ranks that were made from them
+  Redis' files (links between drones), checkpoints in HIVE_STORE, and drones on other machines
   the names of URLs and robots.txt files in the queues, checkpoints and host records
   texts of up to 40 bytes in the records of a --url's host, and in kept checkpoints
 """
@@ -78,7 +79,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.list:
         lines.append(Path(opts.list).read_text("utf-8", "replace"))
     with progress("files read") as show:
-        counts, missing = purge(
+        counts, missing, store_error = purge(
             jobdir,
             "\n".join(lines),
             settings,
@@ -98,6 +99,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             f"{counted(len(missing), 'WARC file')} of this crawl cannot be found, such as "
             f"{min(missing)}. If they are elsewhere, run the same command with -s WARC_DIR=DIR; "
             "otherwise remove the pages from them yourself."
+        )
+    if store_error:
+        raise FatalError(
+            f"{store_error}. So drones elsewhere do not exclude the pages yet: run the same "
+            "command again with -s HIVE_STORE=URL."
         )
     return int(not counts)
 

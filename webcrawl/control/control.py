@@ -115,6 +115,11 @@ class Control:
         with suppress(CommandError):  # already logged; the next change of the file is read, too
             await self.run(request)
 
+    def exclude_purged(self, texts: list[str]) -> None:
+        """Exclude what ``scrapy purge`` has removed elsewhere; *texts* are all of its rules."""
+        hosts = self._process.parts.services.rules.hosts
+        hosts.open_purged(self._process.job.path, texts)
+
     async def run(self, request: Request, *, hive: str = "") -> CommandAnswer:
         """Carry out *request* and return the answer; the effect is durable when this returns.
 

@@ -6,9 +6,13 @@ commands in the order of their numbers and writes them to its own journal. A dro
 or returns, carries out only the lasting commands among those it missed: one-time commands were
 meant for the drones that were running then.
 
+Lasting commands, and what ``scrapy purge`` excludes, are also in HIVE_STORE under such numbers, for
+drones that enter the hive or are cut off from Redis. Each drone reads them then, and every minute,
+and adds those of its own journal that are missing there. So what Redis loses is not lost.
+
 Of several commands that change the same thing, the one with the highest number counts, even if it
-ends the change. Drones remember it, and restore it under its number if Redis has lost it. So a
-drone that was away cannot bring back a change that was ended. An emptied Redis assigns no numbers
+ends the change. Drones remember it. So a drone that was away cannot bring back a change that was
+ended. An emptied Redis assigns no numbers
 until a drone has restored the highest one, because its clock may be behind. Answers are kept in
 separate hashes for an hour.
 
@@ -22,6 +26,7 @@ import getpass
 import logging
 import socket
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,7 +37,8 @@ from webcrawl.configuration.decoding import json_decoder
 from webcrawl.control.control import CommandAnswer, Control
 from webcrawl.control.table import Seeds, Stop, parse
 from webcrawl.crawl.job.control_journal import Request, decode_request
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, UnreachableError
+from webcrawl.hive.configuration import store_url
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
     BackOff,
@@ -42,10 +48,10 @@ from webcrawl.hive.membership.connection import (
 )
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
+from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.storage.numbered import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.hive.bus.live_seeds import SeedSource
@@ -53,6 +59,7 @@ if TYPE_CHECKING:
 
 _PAUSE = "hive_commands"
 _READ_EVERY_SECS = 1.0
+_READ_STORE_EVERY_SECS = 60.0
 _POLL_SECS = 0.1
 _ANSWERS_SECS = 3600
 # How long to wait for answers of drones; Redis must answer within a quarter of this.
@@ -68,13 +75,10 @@ local number = string.format('%.0f', math.max(highest + 1, time[1] * 1000000 + t
 redis.call('HSET', KEYS[1], 'highest', number, number, ARGV[1])
 return number
 """
-# Restores lost entries. Arguments: the highest number, then pairs of a number and its entry.
+# Restores the highest number.
 _RESTORE = """
 local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or '') or 0
 redis.call('HSET', KEYS[1], 'highest', string.format('%.0f', math.max(highest, ARGV[1])))
-for i = 2, #ARGV, 2 do
-  redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
-end
 """
 _MAX_DIGITS = 16
 _OVERRIDDEN = CommandAnswer("A later command overrides this one: send it again.", refused=True)
@@ -95,17 +99,17 @@ class HiveControl:
         self._pauses = pauses
         # Numbers of the journal's entries that were handled.
         self._handled: set[int] = set()
+        self._store = CheckpointStore(url=store_url(settings))
+        # Names of the commands that the store has, the texts of its purges, and when to look again.
+        self._stored: set[str] = set()
+        self._purged: list[str] = []
+        self._store_due_at = 0.0
         self._reading: asyncio.Task[None] | None = None
 
-    async def open(self) -> None:
-        """Apply the lasting commands that the drone has missed, and start reading new ones.
-
-        While Redis is away, the crawl is paused.
-        """
-        try:
-            await self._read_commands(missed=True)
-        except UNREACHABLE:
-            self._pauses.hold(_PAUSE, "Commands to the hive cannot be read from Redis.")
+    def open(self) -> None:
+        """Start reading commands. The crawl is paused until those that were missed are applied."""
+        message = "Commands to the hive cannot be read from Redis or HIVE_STORE yet."
+        self._pauses.hold(_PAUSE, message)
         self._reading = asyncio.ensure_future(self._keep_reading())
 
     async def close(self) -> None:
@@ -119,25 +123,78 @@ class HiveControl:
         """Read new commands every second until cancelled."""
         back_off = BackOff()
         while not is_cancelled():
-            await asyncio.sleep(_READ_EVERY_SECS)
-            try:
-                await self._read_commands(missed=_PAUSE in self._pauses.names)
+            if await self._read(missed=_PAUSE in self._pauses.names):
                 self._pauses.lift(_PAUSE)
                 back_off.reset()
-            except UNREACHABLE:
+                await asyncio.sleep(_READ_EVERY_SECS)
+            else:
                 await back_off.wait()
 
+    async def _read(self, *, missed: bool) -> bool:
+        """Handle new commands in the store, if it is due, and in Redis; *missed* as in ``_handle``.
+
+        Returns whether both could be read. While Redis cannot be, the store is always due.
+        """
+        is_complete = True
+        try:
+            if now() >= self._store_due_at:
+                await self._read_store()
+        except (ValueError, *UNREACHABLE):  # or a damaged object
+            is_complete = False
+        try:
+            await self._read_commands(missed=missed)
+        except UNREACHABLE:
+            is_complete, self._store_due_at = False, 0.0
+        return is_complete
+
+    async def _read_store(self) -> None:
+        """Handle the commands in the store that the drone has missed, and add those it lacks."""
+        found = await asyncio.to_thread(lambda: self._store.commands.read_new(self._stored))
+        if purged := [data.decode() for name, data in found.items() if name.endswith(".txt")]:
+            self._purged += purged
+            self._control.exclude_purged(self._purged)
+        for name, data in found.items():
+            if not name.endswith(".txt") and number_of(name) not in self._handled:
+                self._handled.add(number_of(name))
+                await self._handle(number_of(name), data, missed=True)
+
+        self._stored |= found.keys()
+        entries = self._lasting_entries()
+        for number in entries.keys() - {*map(number_of, self._stored)}:
+            add = partial(self._store.commands.add, *entries[number], number=number)
+            self._stored.add(await asyncio.to_thread(add))
+        self._store_due_at = now() + _READ_STORE_EVERY_SECS
+
+    def _lasting_entries(self) -> dict[int, tuple[str, bytes]]:
+        """Return the last change of each key in this drone's journal: its key and its entry."""
+        entries = {}
+        for key, change in self._control.journal.last.items():
+            request = Request(change.name, change.arguments, change.reason, origin=change.origin)
+            if change.order:
+                entries[change.order] = key, msgspec.json.encode(request)
+        return entries
+
     async def _read_commands(self, *, missed: bool) -> None:
-        """Handle the commands that were not handled yet; *missed* as in ``_handle``."""
+        """Handle the commands in Redis that were not handled yet; *missed* as in ``_handle``."""
         fields = await self._client.execute_command("HGETALL", self._keys.commands)
         entries = {_number(field): entry for field, entry in fields.items() if _number(field)}
-        await self._restore(entries, highest=_number(fields.get(b"highest", b"")))
+        self._handled |= self._lasting_entries().keys()
+        highest_known = max(self._handled, default=1)
+        if highest_known > _number(fields.get(b"highest", b"")):
+            key = self._keys.commands
+            await self._client.execute_command("EVAL", _RESTORE, 1, key, highest_known)
         for number in sorted(entries.keys() - self._handled):
             self._handled.add(number)
-            await self._handle(number, entries[number], missed=missed)
+            answer = await self._handle(number, entries[number], missed=missed)
+            if answer is not None:
+                self._store_due_at = 0.0
+                key = self._keys.answers(number)
+                data = msgspec.json.encode(answer)
+                await self._client.execute_command("HSET", key, self._name, data)
+                await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
 
-    async def _handle(self, number: int, data: bytes, *, missed: bool) -> None:
-        """Carry out the command *number*, encoded in *data*, and store the answer in Redis.
+    async def _handle(self, number: int, data: bytes, *, missed: bool) -> CommandAnswer | None:
+        """Carry out the command *number*, encoded in *data*, and return the answer.
 
         With *missed* the drone was away when it was sent: it is skipped if it is a one-time command
         or overridden by a later one.
@@ -148,44 +205,25 @@ class HiveControl:
             last_change = self._control.journal.last.get(command.fill(command.state_key))
             is_overridden = last_change is not None and number <= last_change.order
             if missed and (is_overridden or not command.state_key):
-                return
-            answer = _OVERRIDDEN
-            if not is_overridden:
-                answer = await self._control.run(request, hive=str(number))
+                return None
+            if is_overridden:
+                return _OVERRIDDEN
+            return await self._control.run(request, hive=str(number))
         except ValueError as error:  # CommandError, UndecodableError
-            answer = CommandAnswer(str(error), refused=True)
             self._control.refused += 1
             logger.warning("Command %s to the hive was refused: %s", number, error)
-
-        key = self._keys.answers(number)
-        data = msgspec.json.encode(answer)
-        await self._client.execute_command("HSET", key, self._name, data)
-        await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
-
-    async def _restore(self, entries: Mapping[int, bytes], *, highest: int) -> None:
-        """Restore entries of this drone's journal that Redis has lost.
-
-        *entries* has the entries that are in Redis, and *highest* is the highest number there.
-        """
-        last_changes = {
-            change.order: change for change in self._control.journal.last.values() if change.order
-        }
-        self._handled |= last_changes.keys()
-        lost, highest_known = last_changes.keys() - entries.keys(), max(self._handled, default=1)
-        if not lost and highest_known <= highest:
-            return
-
-        arguments: list[int | bytes] = [highest_known]
-        for number in sorted(lost):
-            change = last_changes[number]
-            request = Request(change.name, change.arguments, change.reason, origin=change.origin)
-            arguments += [number, msgspec.json.encode(request)]
-        await self._client.execute_command("EVAL", _RESTORE, 1, self._keys.commands, *arguments)
+            return CommandAnswer(str(error), refused=True)
 
 
 def _number(field: bytes) -> int:
     """Return the name *field* of an entry as a number; 0 if it is not a number."""
     return int(field) if len(field) <= _MAX_DIGITS and field.isdigit() else 0
+
+
+def named(request: Request) -> Request:
+    """Return *request* with the user and machine that send it."""
+    user = f"{getpass.getuser()}@{socket.gethostname()}"
+    return replace(request, origin=f"{request.origin or 'scrapy control'}, user {user}")
 
 
 async def send_to_hive(
@@ -201,11 +239,11 @@ async def send_to_hive(
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_ANSWER_SECS)
     beat = await membership.look()
     if not beat.alive:
-        raise FatalError(f"No drone of the hive {keys.name} is running and reaches its Redis.")
+        raise UnreachableError(
+            f"No drone of the hive {keys.name} is running and reaches its Redis."
+        )
 
-    user = f"{getpass.getuser()}@{socket.gethostname()}"
-    origin = f"{request.origin or 'scrapy control'}, user {user}"
-    entry = msgspec.json.encode(replace(request, origin=origin))
+    entry = msgspec.json.encode(named(request))
     if isinstance(command, Seeds):
         await client.execute_command(*source.push([line.encode() for line in command.lines]))
         return [CommandAnswer("seeds: added to the live seeds of the hive")]
@@ -241,7 +279,8 @@ async def send_to_hive(
         await client.execute_command("HDEL", keys.commands, number)
 
     missing = CommandAnswer(
-        "has not answered; a lasting command will take effect when it is back", refused=True
+        "has not answered; a lasting command will take effect when it is back or reads HIVE_STORE",
+        refused=True,
     )
     return [
         replace(answers.get(name, missing), drone=names.get(name) or name)

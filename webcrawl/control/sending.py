@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from webcrawl.control.control import CommandAnswer
-from webcrawl.control.hive import send_to_hive
+from webcrawl.control.hive import named, send_to_hive
 from webcrawl.control.table import CommandError, Due, Refetch, parse
 from webcrawl.control.unix_socket import send
-from webcrawl.crawl.job.control_journal import Request
-from webcrawl.errors import FatalError
+from webcrawl.crawl.job.control_journal import Change, Request
+from webcrawl.errors import FatalError, StoreAwayError, UnreachableError
 from webcrawl.frontier import encode
 from webcrawl.hive.bus.live_seeds import SeedSource
+from webcrawl.hive.configuration import store_at
 from webcrawl.hive.launch.job_directories import is_hive
 from webcrawl.hive.membership.asking import ask_hive, hive_name
 from webcrawl.hive.membership.connection import check, client_of, close
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
+from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.jobs.inspect.requeueing import PutBack, UrlList, answered_filter, push
 
 if TYPE_CHECKING:
@@ -64,8 +68,27 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
 
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
-    answers: list[CommandAnswer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
+    answers: list[CommandAnswer] = []
+    try:
+        answers = asyncio.run(ask_hive(hive_name(settings), settings, ask))
+    except UnreachableError:
+        if command.state_key:
+            with suppress(StoreAwayError):
+                answers = [_write_to_store(settings, request, command.fill(command.state_key))]
+        if not answers:
+            raise
     return answers
+
+
+def _write_to_store(settings: Settings, request: Request, state_key: str) -> CommandAnswer:
+    """Write the lasting command *request* to HIVE_STORE, and return an answer that says so.
+
+    Raises StoreAwayError if there is no hive in the store.
+    """
+    store = CheckpointStore(url=store_at(Path(settings["JOBDIR"]), settings))
+    store.commands.add(state_key, msgspec.json.encode(named(request)))
+    command = Change(request.name, request.arguments, at=0.0, n=0).command
+    return CommandAnswer(f"{command}: written for drones that read the store", refused=True)
 
 
 def visit(

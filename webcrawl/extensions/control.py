@@ -58,7 +58,7 @@ class TakesCommands:
                 self._hive = HiveControl(
                     self._crawler.settings, name=name, control=self.control, pauses=process.pauses
                 )
-                await self._hive.open()
+                self._hive.open()
                 return
         except Exception as error:  # noqa: BLE001  # Scrapy would continue without the commands in force
             process.stop.fail(error)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.builder import ProcessBuilder, keeps_open
+from webcrawl.crawl.job.compared_settings import compared_settings
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.crawl.process import ProcessHooks
 from webcrawl.errors import FatalError
@@ -99,6 +100,7 @@ def drone_of(crawler: Crawler) -> Drone:
         DroneParts(
             name=name,
             settings=hive_settings,
+            compared=compared_settings(settings),
             process=process,
             job=process.job,
             shards=process.shards,

@@ -10,6 +10,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from webcrawl.configuration.values import flag, number, whole
 from webcrawl.errors import FatalError
+from webcrawl.hive.launch.job_directories import is_hive
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -70,3 +71,9 @@ def store_url(settings: BaseSettings) -> str:
     if not settings.get("JOBDIR"):
         raise FatalError("HIVE needs a JOBDIR: the shards of a drone must outlast its process.")
     return str(Path(settings["JOBDIR"]).absolute().parent / f"{settings.get('HIVE')}.store")
+
+
+def store_at(path: Path, settings: BaseSettings) -> str:
+    """Return the HIVE_STORE of the hive in *path*, or its default."""
+    is_local = not settings.get("HIVE") or is_hive(path)
+    return str(settings.get("HIVE_STORE") or (path / "store" if is_local else store_url(settings)))

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from webcrawl.clock import now
 from webcrawl.crawl.engine._engine import wake
+from webcrawl.crawl.job.compared_settings import FIXED, differences, digests
 from webcrawl.crawl.job.state_directory import shard_names, shard_path
 from webcrawl.errors import FatalError, StoreAwayError, UnreachableError
 from webcrawl.frontier import Supply
@@ -54,10 +55,10 @@ from webcrawl.urls.registered_domain import SuffixList, use_list
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine
     from pathlib import Path
 
-    from webcrawl.hive.membership.membership import Beat, Owner
+    from webcrawl.hive.membership.membership import Beat
     from webcrawl.hive.membership.report import HiveState
     from webcrawl.hive.parts import DroneParts
 
@@ -111,6 +112,8 @@ class Drone:
         self.is_over = False
         # The number of the last checkpoint order that this drone has followed.
         self._followed_checkpoint = 0
+        # In which settings the hive differed from this drone when it joined, in words.
+        self._differs = ""
 
     # --- start and end
 
@@ -137,7 +140,7 @@ class Drone:
         politeness_key = self.process.parts.services.rules.key
 
         is_known = bool(shard_directories) or had_drone(job.path)
-        state, owners = await self._reach("hive_redis", self._enter_redis, waits=is_known)
+        state, beat = await self._reach("hive_redis", self._enter_redis, waits=is_known)
         self._known_born = state.born
         self._followed_checkpoint = state.checkpoint
         hive.keeper.start()
@@ -150,18 +153,19 @@ class Drone:
                 politeness_key=politeness_key,
                 born=state.born,
                 seed=job.seed,
+                settings={**hive.compared},
             )
             # Each drone enters the store before it holds a shard. So if any shard was ever held,
             # the hive is not new, and its store must not be empty.
             facts = hive.store.enter(
-                facts, hive.suffixes, may_be_new=not (owners or shard_directories)
+                facts, hive.suffixes, may_be_new=not (beat.owners or shard_directories)
             )
             return facts, hive.store.suffixes(facts)
 
         facts, suffixes = await self._reach(
             _STORE_PAUSE,
             partial(asyncio.to_thread, enter_store),
-            waits=is_known or bool(owners),
+            waits=is_known or bool(beat.owners),
         )
         for name, saved, current in (
             ("HIVE_SHARDS", facts.shards, settings.shards),
@@ -174,6 +178,7 @@ class Drone:
                     "keep the old value, or choose another HIVE and HIVE_STORE."
                 )
 
+        await self._compare_settings(facts)
         self._holding.is_redis_complete = facts.born == self._known_born
         use_list(SuffixList(suffixes))
         job.use_hash_seed(facts.seed)
@@ -183,8 +188,37 @@ class Drone:
         self._run(hive.live_seeds.run())
         self._run(self._exchange_shards())
 
-    async def _enter_redis(self) -> tuple[HiveState, Mapping[int, Owner]]:
-        """Create the hive in Redis if needed, and return its state and the owners of its shards.
+    async def _compare_settings(self, facts: HiveFacts) -> None:
+        """Compare this drone's settings with those in *facts*, and make them those of the hive.
+
+        Raises FatalError if settings differ that a living drone must share.
+        """
+        hive, own = self._hive, self._hive.compared
+        if facts.settings == own:
+            return
+        if facts.born != self._known_born:  # Redis does not know all drones yet
+            await asyncio.sleep(hive.settings.lease_secs)
+        if refused := differences(own, facts.settings, FIXED):
+            _, beat = await self._reach("hive_redis", self._enter_redis, waits=True)
+            fixed, _ = digests(own)
+            others = [report for drone, report in beat.reports.items() if drone != self.name]
+            if any(report is None or report.settings[0] != fixed for report in others):
+                raise FatalError(
+                    f"The hive {hive.settings.name} runs with {refused}: keep the old value, or "
+                    "stop all drones to change it."
+                )
+        if found := differences(own, facts.settings):
+            self._differs = f"settings differ: the hive had {found}"
+            logger.warning("In this drone, %s", self._differs)
+        new_facts = replace(facts, settings={**own})
+        await self._reach(
+            _STORE_PAUSE,
+            partial(asyncio.to_thread, hive.store.replace_facts, new_facts),
+            waits=True,
+        )
+
+    async def _enter_redis(self) -> tuple[HiveState, Beat]:
+        """Create the hive in Redis if needed, and return its state and a look at it.
 
         Raises FatalError if Redis cannot be used.
         """
@@ -193,7 +227,7 @@ class Drone:
             await check(hive.client)
             await check_for_leases(hive.client, hive.settings.lease_secs)
             state = await hive.membership.enter(hive.settings.shards, secs=TIMEOUT_SECS)
-            return state, (await hive.membership.look(secs=TIMEOUT_SECS)).owners
+            return state, await hive.membership.look(secs=TIMEOUT_SECS)
         except UNREACHABLE as error:
             raise fatal_error_of(error) from error
 
@@ -507,9 +541,11 @@ class Drone:
             supply=int(min(supplies, default=Supply.NONE)),
             round=self._round,
             counted_since=max((domain.counted_since for domain in domains), default=0),
+            settings=digests(hive.compared),
             figures=self._gauge.read(
                 unsent=sum(outbox.unsent for outbox in self._holding.outboxes.values()),
                 lag=hive.receiver.lag,
+                differs=self._differs,
             ),
         )
 

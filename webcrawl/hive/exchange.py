@@ -311,11 +311,12 @@ class ShardExchange:
         holding = self._holding
         given_up = {*holding.leases} if any(map(self._has_requests, lost)) else {*lost}
         abandoned = [shard for shard in self._hive.shards if shard.number in given_up]
+        published = (self._publication.published_pages[shard.number] for shard in abandoned)
         logger.error(
             "The shards %s were lost to other drones: about %s of %s, fetched since the last "
             "published checkpoint, are discarded and will be fetched again",
             ", ".join(map(str, sorted(lost))),
-            counted(sum(map(self._publication.unpublished_pages, abandoned)), "page"),
+            counted(sum(map(pages_of, abandoned)) - sum(published), "page"),
             counted(len(given_up), "shard"),
         )
         self._hive.sender.forget()

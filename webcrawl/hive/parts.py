@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scrapy.statscollectors import StatsCollector
 
@@ -34,6 +34,7 @@ class DroneParts:
 
     job, shards, lifecycle, stop: those of the drone's process.
     name: the drone's name in the hive, unique to each drone.
+    compared: the settings to compare with those of other drones.
     shard_of: makes a new, unopened shard from its number.
     suffixes: the text of the public suffix list, used if the hive is new.
     fence: lets the process contact hosts only while its leases are valid.
@@ -42,6 +43,7 @@ class DroneParts:
 
     name: str
     settings: HiveSettings
+    compared: Mapping[str, str]
     process: Process
     job: Job
     shards: Shards

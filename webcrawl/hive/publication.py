@@ -45,10 +45,6 @@ class Publication:
         #: By shard, how many pages its last published checkpoint has.
         self.published_pages: dict[int, int] = {}
 
-    def unpublished_pages(self, shard: Shard) -> int:
-        """Return about how many pages of *shard* are not in a published checkpoint."""
-        return pages_of(shard) - self.published_pages[shard.number]
-
     async def release(self, numbers: Collection[int]) -> set[int]:
         """Publish a last checkpoint of the idle shards *numbers*, so that others can take them.
 

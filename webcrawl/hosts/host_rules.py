@@ -28,7 +28,7 @@ from webcrawl.urls.host import domain_among
 from webcrawl.urls.registered_domain import is_same_site
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from scrapy.settings import BaseSettings
@@ -105,17 +105,21 @@ class HostRules:
                 file.open()
         self.policies.open()
 
-    def open_purged(self, jobdir: Path) -> None:
+    def open_purged(self, jobdir: Path, more: Iterable[str] = ()) -> None:
         """Read what ``scrapy purge`` has excluded from the crawl in *jobdir*. Blocks.
 
-        A drone reads the files of all drones, because it may take over their hosts. Raises
-        FatalError if a line of a file is not a rule.
+        A drone reads the files of all drones, because it may take over their hosts. *more* are the
+        texts of such files elsewhere. Raises FatalError if a line of a file is not a rule.
         """
         paths = [*jobdir.glob(PURGED_RULES), *jobdir.parent.parent.glob(f"drones/*/{PURGED_RULES}")]
         try:
-            self._purged = purge_rules("\n".join(path.read_text("utf-8") for path in paths))
+            self._purged = purge_rules(
+                "\n".join([*more, *(path.read_text("utf-8") for path in paths)])
+            )
         except ValueError as error:
-            raise FatalError(f"{paths[0]}: {error}: correct the line or remove it.") from error
+            raise FatalError(
+                f"{jobdir / PURGED_RULES}: {error}: correct the line or remove it."
+            ) from error
 
     def command(
         self, name: str, host: str, *, source: str, reason: str = "", times: float = 1.0

@@ -20,8 +20,10 @@ import pytest
 import warc_checks
 import warm
 from crawling import damage_in, refusal, simulated, url_of_hit
+from published_shard import FACTS
 from text_tables import cases, each
 
+from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.jobs.purge.files import pass_on_payloads, purge_lines, purge_warc
@@ -299,7 +301,15 @@ def test_urls_of_a_list_are_purged_from_a_hive_and_excluded_and_the_rest_stays(p
     was = state(job)
     gone = sorted(was["nodes"])[::3]
     (tmp_path / "list").write_text("# asked by mail\n" + "\n".join(gone))
-    assert warm.scrapy("purge", tmp_path / "hive", "--list", tmp_path / "list").returncode == 0
+    command = ("purge", tmp_path / "hive", "--list", tmp_path / "list")
+    done = warm.scrapy(*command)
+    assert done.returncode == 2
+    assert "hive/store has no hive.json: it is not mounted, or was emptied. So dr" in done.stderr
+    CheckpointStore(url=str(tmp_path / "hive/store")).enter(FACTS, "")
+    for _ in range(2):
+        warm.scrapy(*command)
+        (stored,) = (tmp_path / "hive/store/commands").glob("*.txt")
+    assert stored.read_text().startswith("# asked by mail\n")
     assert set(state(job)["nodes"]) == set(was["nodes"]) - set(gone)
     assert set(state(job)["records"]) == was["records"] - set(gone)
     assert "scrapy purge" in warm.scrapy("why", job, gone[0]).stdout

@@ -406,7 +406,7 @@ def _paused(stats: Mapping[str, Any], prefix: str) -> _Rows:
     rows = [
         ("", f"paused for {value:.0f} s: {reason(name)}")
         for name, value in sorted(stats.items())
-        if name.startswith(prefix) and name.endswith(suffix)
+        if name.startswith(prefix) and name.endswith(suffix) and value >= 0.5
     ]
     now = stats.get("pauses/now")
     return [*rows, ("", f"still paused at the end: {now}")] if now else rows

@@ -74,13 +74,17 @@ class HiveStatus:
 def status_of(beat: Beat) -> HiveStatus:
     """Return the status of the hive described by *beat*, which must have all reports."""
     drones = []
-    names = {drone: report.figures.name for drone, report in beat.reports.items() if report}
+    reports = {drone: report for drone, report in beat.reports.items() if report}
+    names = {drone: report.figures.name for drone, report in reports.items()}
+    has_differences = len({report.settings for report in reports.values()}) > 1
     for name in sorted(beat.alive):
         held = sum(owner.drone == name for owner in beat.owners.values())
         figures, note = None, "its report cannot be read: it runs another version"
-        if report := beat.reports.get(name):
+        if report := reports.get(name):
             figures = report.figures
             note = figures.diagnosis or (CrawlState.WAITING if report.idle else "")
+            if figures.differs and has_differences:
+                note = f"{note}, {figures.differs}".removeprefix(", ")
         shown_name = names.get(name) or name
         if sum(other == shown_name for other in names.values()) > 1:  # on another machine
             shown_name = f"{shown_name} ({name})"

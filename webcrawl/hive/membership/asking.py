@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
     RedisClient,
@@ -42,7 +42,7 @@ async def ask_hive(
     except (FatalError, *UNREACHABLE) as error:
         if redis_url:
             raise error if isinstance(error, FatalError) else fatal_error_of(error) from error
-        raise FatalError(
+        raise UnreachableError(
             f"No hive runs in JOBDIR {jobdir}. Name its directory with -s JOBDIR=DIR, or its Redis "
             "with -s REDIS_URL=URL -s HIVE=NAME."
         ) from error

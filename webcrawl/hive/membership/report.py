@@ -69,6 +69,8 @@ class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
     batches: Count = 0
     #: What limits the drone, in words.
     diagnosis: str = ""
+    #: In which settings the hive differed from this drone when it joined, in words.
+    differs: str = ""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,6 +93,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     round: _Round = 0
     #: The round since which admitted URLs are counted.
     counted_since: _Round = 0
+    #: Hashes of the settings that all drones must share, and of all that are compared.
+    settings: tuple[str, str] = ("", "")
     figures: DroneFigures = DroneFigures()
 
 
@@ -143,7 +147,7 @@ class Gauge:
     # The times of the last readings, and the number of pages and visits until each.
     _readings: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def read(self, *, unsent: int, lag: float) -> DroneFigures:
+    def read(self, *, unsent: int, lag: float, differs: str = "") -> DroneFigures:
         """Return the current figures. Takes a millisecond and reads nothing from disk."""
         read_at = self.clock()
         self.health.publish()
@@ -176,6 +180,7 @@ class Gauge:
             },
             batches=int(stats.get("hive/batches/received", 0)),
             diagnosis=self.health.diagnosis().brief,
+            differs=differs,
         )
 
 

@@ -5,6 +5,8 @@ In the store::
     hive.json                            facts about the whole hive
     suffixes-<hash>.dat                  its public suffix list
     alive/<drone>                        a heartbeat counter of a drone that cannot reach Redis
+    commands/<number>-<hash>             a lasting command (control/hive.py)
+    commands/<number>-<hash>.txt         what scrapy purge has excluded
     shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
 
 A checkpoint is written after all of its objects. The newest checkpoint is the one with the highest
@@ -52,6 +54,7 @@ from webcrawl.hive.store.checkpoint_files import (
 from webcrawl.hive.store.download import Download
 from webcrawl.hive.store.upload import HOSTS, SupersededError, Upload, live_files
 from webcrawl.storage.atomic import restrict, sync_path
+from webcrawl.storage.numbered import NumberedObjects
 from webcrawl.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
@@ -71,7 +74,7 @@ _decode = json_decoder(dict[str, Any])
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a hive that never change.
+    """Facts about a hive. Only ``settings`` ever change.
 
     shards: HIVE_SHARDS.
     politeness_key: POLITENESS_KEY.
@@ -79,6 +82,8 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     suffixes: the name of the object with the public suffix list; ``enter`` fills it in.
     seed: the hash seed of all jobs of the hive (hash_seed.py); 0 if an earlier version created it
         (before 2026-11-24).
+    settings: those of the drone that joined last (compared_settings.py); {} if an earlier version
+        wrote them (before 2026-11-29).
     """
 
     format: int = FORMAT
@@ -87,6 +92,7 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     born: str = ""
     suffixes: str = ""
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    settings: dict[str, str] = {}
 
 
 _as_facts, _as_published = converter(HiveFacts), converter(Published)
@@ -132,6 +138,10 @@ class CheckpointStore:
                 restrict(path)
         return stored_facts
 
+    def replace_facts(self, facts: HiveFacts) -> None:
+        """Replace the facts about the hive, which must come from ``enter`` except settings."""
+        self._objects.write(_HIVE, sealed(facts))
+
     def _read_facts(self) -> HiveFacts | None:
         """Read the facts about the hive, or return None if the store is empty."""
         try:
@@ -167,6 +177,12 @@ class CheckpointStore:
     def end_beats(self, drone: str) -> None:
         """Delete the heartbeat of *drone*, which has ended or can reach Redis again."""
         self._objects.delete([f"alive/{drone}"])
+
+    @property
+    def commands(self) -> NumberedObjects:
+        """The lasting commands to the hive, and with the suffix ".txt" what was purged from it."""
+        self._check_not_empty()
+        return NumberedObjects(self._objects, "commands", wall_time)
 
     # --- publishing
 

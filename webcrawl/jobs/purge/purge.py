@@ -15,8 +15,11 @@ import msgspec
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, PURGED, OutcomeLine
-from webcrawl.errors import FatalError
-from webcrawl.hive.launch.job_directories import jobdirs_of
+from webcrawl.errors import FatalError, ObjectStoreError
+from webcrawl.hive.configuration import store_at
+from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
+from webcrawl.hive.membership.report import DRONES
+from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.hosts.politeness.exclusions import PURGED_RULES, purge_rules
 from webcrawl.hosts.records.database import FORGET_HOSTS
 from webcrawl.jobs.inspect.info_log import outcome_lines
@@ -63,19 +66,21 @@ def purge(
     dry_run: bool,
     at: float,
     on_progress: Callable[[int], None],
-) -> tuple[Counter[str], set[str]]:
+) -> tuple[Counter[str], set[str], str]:
     """Remove the pages that the rules in *text* cover from the stopped job or hive in *path*.
 
-    Returns how many pages, records, rows and lines were removed, and the names of the WARC files
-    that the crawl has written but that are not there. With *dry_run* nothing is removed, only
-    counted. *at* is the time for the logs, in epoch seconds. *on_progress* is called with the
-    number of files read. Raises FatalError for a line that is not a rule, or if the crawl is
-    running, was killed and not resumed, or has a file that is damaged or cannot be changed. The
-    same command then continues. If the crawl was killed, the pages are already excluded.
+    Returns how many pages, records, rows and lines were removed, the names of the WARC files that
+    the crawl has written but that are not there, and why HIVE_STORE cannot be used. With *dry_run*
+    nothing is removed, only counted. *at* is the time for the logs, in epoch seconds. *on_progress*
+    is called with the number of files read. Raises FatalError for a line that is not a rule, or if
+    the crawl is running, was killed and not resumed, or has a file that is damaged or cannot be
+    changed. The same command then continues. If the crawl was killed, the pages are already
+    excluded.
     """
     jobdirs = jobdirs_of(path)
     counts: Counter[str] = Counter()
     missing: set[str] = set()
+    store_error = ""
     changed = [] if dry_run else jobdirs
     log = LineLog(path=jobdirs[0] / PURGE_LOG, max_bytes=sys.maxsize)
 
@@ -104,6 +109,8 @@ def purge(
                 old = excluded.read_text("utf-8") if excluded.exists() else ""
                 lines = dict.fromkeys(filter(None, f"{old}\n{text}".split("\n")))
                 write_atomic(excluded, ("\n".join(lines) + "\n").encode())
+                if is_of_hive(path):
+                    store_error = _exclude_in_store(path, settings, text)
             # Drones may share a directory.
             found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
             pages = {line.form for jobdir in jobdirs for line in _documents(jobdir, covers)}
@@ -128,7 +135,22 @@ def purge(
         raise
     except (OSError, ValueError, sqlite3.Error) as error:
         raise FatalError(f"{place}: {error}. Fix that and run the same command again.") from error
-    return counts, missing
+    return counts, missing, store_error
+
+
+def _exclude_in_store(path: Path, settings: BaseSettings, text: str) -> str:
+    """Write the rules *text* to the HIVE_STORE of the hive in *path*; return why that fails, or "".
+
+    Drones elsewhere read them there.
+    """
+    folder = path.absolute().parent
+    hive = folder.parent if folder.name == DRONES else path
+    try:
+        store = CheckpointStore(url=store_at(hive, settings))
+        store.commands.add(text, text.encode(), suffix=".txt")
+    except ObjectStoreError as error:
+        return str(error)
+    return ""
 
 
 def _files_of(

@@ -1,0 +1,64 @@
+"""Numbered objects of a folder in an object store: of those with one key, the highest counts.
+
+Their names are ``<number>-<hash of the key>``, with a suffix or without. Numbers rise by the clock,
+in microseconds, and are higher than all that are there. So writers need no lock.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from xxhash import xxh3_64_hexdigest
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from webcrawl.clock import TimeSource
+    from webcrawl.storage.object_store import ObjectStore
+
+_NAME = re.compile(r"([0-9]{1,16})-[0-9a-f]{16}(\.[a-z]+)?")
+# The limit for one object.
+_MAX_BYTES = 1 << 28
+
+
+class NumberedObjects:
+    """The numbered objects in *folder* of *objects*; *clock* returns epoch seconds."""
+
+    def __init__(self, objects: ObjectStore, folder: str, clock: TimeSource) -> None:
+        self._objects = objects
+        self._folder = folder
+        self._clock = clock
+
+    def read_new(self, known: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the objects whose names are not in *known*, by name, in the order of numbers."""
+        names = sorted(self._names().keys() - known, key=number_of)
+        return {name: self._objects.read(f"{self._folder}/{name}", 0, _MAX_BYTES) for name in names}
+
+    def add(self, key: str, data: bytes, *, number: int = 0, suffix: str = "") -> str:
+        """Write *data* unless there is a newer object for *key*, and return the object's name.
+
+        Older objects for *key* are deleted. Without a *number*, the new one gets the highest.
+        """
+        numbers = self._names()
+        number = number or max(
+            [round(self._clock() * 1e6), *(other + 1 for other in numbers.values())]
+        )
+        end = f"-{xxh3_64_hexdigest(key.encode())}{suffix}"
+        same = {name: other for name, other in numbers.items() if name.endswith(end)}
+        name = f"{number}{end}"
+        if max(same.values(), default=0) < number:
+            self._objects.write(f"{self._folder}/{name}", data)
+        older = [name for name, other in same.items() if other < number]
+        self._objects.delete(f"{self._folder}/{name}" for name in older)
+        return name
+
+    def _names(self) -> dict[str, int]:
+        """Return the names of all numbered objects, with their numbers."""
+        names = filter(_NAME.fullmatch, self._objects.names(self._folder))
+        return {name: number_of(name) for name in names}
+
+
+def number_of(name: str) -> int:
+    """Return the number in the *name* of a numbered object."""
+    return int(name.partition("-")[0])
