@@ -131,7 +131,7 @@ def passes_of(
             discovered_at=wall_time(),
             request=number,
         )
-        shards.requeue(entry, ahead=True)
+        shards.requeue(entry)
         return ""
 
     def audience_of(url: str, page_url: str) -> str:

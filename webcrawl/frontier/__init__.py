@@ -27,9 +27,10 @@ The life of a URL
 Entries travel through every queue as bytes (``entry.encode``). A URL is *unknown* (never pushed),
 *waiting* (in the front end or the back end), *leased*, *finished* or *parked*. A parked URL waits
 next to the queues, for a reason such as a budget or a trap, until a pass over the parked URLs lets
-it into the front end. While a host has a back-end queue it is *ready*, *held* (domain_share.py),
-*snoozed* or *in process*; otherwise the frontier only remembers when its rest ends. Hosts with
-the same address may share a clock, which they claim for each contact (shared.py).
+it into the front end. A subresource of a page that is rendered skips the front end, and waits next
+to the pages of its host (subresources.py). While a host has a back-end queue it is *ready*, *held*
+(domain_share.py), *snoozed* or *in process*; otherwise the frontier only remembers when its rest
+ends. Hosts with the same address may share a clock, which they claim for each contact (shared.py).
 Release and finish are separate: a host is released after the download, a URL is finished after it
 was processed, and the host may be acquired again in between.
 
@@ -57,7 +58,8 @@ Invariants
    stay on disk, in the front end or in the overflow of that host's queue.
 6. Memory is bounded: up to 512 entries per level and 48 per back-end queue, a fixed number of
    rests of hosts without a queue (the others are in the rest store), and the leases. It does not
-   grow with the number of waiting URLs or hosts.
+   grow with the number of waiting URLs or hosts. Subresources take up to 32 entries for each host
+   and domain that asks; the renderer limits how many pages ask.
 
 On disk
 =======
@@ -84,6 +86,7 @@ snapshot
 entries admitted since, or parked      the snapshot: they are where they were, and are
 after being handed out                 checked again
 requeued entries                       the done log, which stores them in full
+subresources that wait                 the renderer, which asks for them again
 leased, unfinished entries             the snapshot or the caller; they are handed out again
 finished entries that reappear         the done log: entries with its keys are skipped
 ends of contacts that were cut off     assumptions: the host rests as if the contact had lasted

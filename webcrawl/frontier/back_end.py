@@ -22,10 +22,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
-from webcrawl.frontier.entry import decode, encode, host_of
+from webcrawl.frontier.entry import SUBRESOURCE, decode, encode, host_of
 from webcrawl.frontier.host_parts import host_of_key, keys_of_other_divisions, politeness_key
 from webcrawl.frontier.overflow import Overflows
+from webcrawl.frontier.subresources import Subresources
 from webcrawl.frontier.tails import Tails
+from webcrawl.urls import host_of as host_of_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -106,6 +108,8 @@ class BackEnd:
         self._ready: deque[BackQueue] = deque()
         # The number decides between equal times, so that queues are never compared.
         self._snoozed: list[tuple[float, int, BackQueue]] = []
+        # Queues to which subresources were added. Some may have none any more.
+        self._with_subresources: set[BackQueue] = set()
         self._order = itertools.count()
         self.overflows = Overflows(path=path)
         self._snapshots = QueueSnapshots()
@@ -152,6 +156,29 @@ class BackEnd:
         """
         queue = self._table.get(host)
         return queue is not None and queue.is_far and not queue.is_origin_far
+
+    def has_pages(self, host: str) -> bool:
+        """Return whether other URLs of *host* than subresources wait in its queue."""
+        queue = self._table.get(host)
+        return queue is not None and queue.has_pages
+
+    @property
+    def has_near_pages(self) -> bool:
+        """Return whether pages of a host in the heap wait that is not far off.
+
+        O(hosts with subresources), unless most hosts have none.
+        """
+        queues = self._with_subresources
+        if not queues or self.near > len(queues):
+            return self.near > 0
+        queues -= {queue for queue in queues if not queue.subresources}
+        is_snoozed = QueueState.SNOOZED
+        without_pages = [
+            queue
+            for queue in queues
+            if queue.state is is_snoozed and not (queue.is_far or queue.has_pages)
+        ]
+        return self.near > len(without_pages)
 
     def resize(self, max_queues: int) -> None:
         """Allow at most *max_queues* queues, or as many as there are now if that is more."""
@@ -217,9 +244,29 @@ class BackEnd:
         return politeness_key(entry.host, entry.url, self._parts_of(entry.host))
 
     def push_front(self, entry: Entry) -> None:
-        """Put *entry*, which was handed out and comes back, at the head of its host's queue."""
-        self._queue_for(entry).items.insert(0, encode(entry))
+        """Put *entry*, which was handed out and comes back, at the head of its host's queue.
+
+        A subresource comes back to the head of its own queue.
+        """
+        if entry.kind == SUBRESOURCE:
+            self.push_subresource(entry, ahead=True)
+            return
+        queue = self._queue_for(entry)
+        queue.items.insert(0, encode(entry))
         self.size += 1
+        if queue.subresources is not None:
+            queue.subresources.is_turn_given = False
+
+    def push_subresource(self, entry: Entry, *, ahead: bool = False) -> None:
+        """Add the subresource *entry* to those of its host; see ``Subresources.push``."""
+        queue = self._queue_for(entry)
+        if queue.subresources is None:
+            queue.subresources = Subresources(host_of_url(entry.url), self.overflows)
+        queue.subresources.push(entry, ahead=ahead)
+        self._with_subresources.add(queue)
+        self.size += 1
+        if ahead:
+            queue.subresources.is_turn_given = False
 
     def _queue_for(self, entry: Entry) -> BackQueue:
         """Return the queue for the politeness key of *entry*; the caller adds the entry to it.
@@ -376,8 +423,11 @@ class BackEnd:
             return False
 
         if politeness_key(host, entry.url, parts) != queue.host:
-            self._queue_for(entry).push(encode(entry), self._new_overflow)
-            self.size += 1
+            if entry.kind == SUBRESOURCE:
+                self.push_subresource(entry)
+            else:
+                self._queue_for(entry).push(encode(entry), self._new_overflow)
+                self.size += 1
             if queue:
                 # The queue goes to the end of the line: its other entries may have to move, too.
                 self._ready.rotate(-1)
@@ -386,8 +436,7 @@ class BackEnd:
 
         until = self._other_keys_until(host, parts, now)
         if until > now:
-            queue.items.insert(0, encode(entry))
-            self.size += 1
+            self.push_front(entry)
             self._ready.popleft()
             queue.ready_at = until
             self._line_up(queue, now, since=now)

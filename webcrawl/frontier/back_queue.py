@@ -9,6 +9,7 @@ Most hosts have a handful of URLs waiting, so a queue is a short list. The few h
 own, which also keeps only its head and tail in memory. In such a queue, visits of URLs that were
 finished before have a second DiskFifo, so that neither kind has to wait until the other is used up.
 URLs that must be fetched after all others, because their port may be closed, have a third one.
+Subresources wait in queues of their own (subresources.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from webcrawl.frontier.domain_share import Domain
+    from webcrawl.frontier.subresources import Subresources
     from webcrawl.storage.fifo import DiskFifo
 
 # Entries kept in the list. Together with the head and tail of the overflow (overflow.py), a host
@@ -58,6 +60,7 @@ class BackQueue:
         "overflow",
         "ready_at",
         "state",
+        "subresources",
         "visits",
     )
 
@@ -86,13 +89,21 @@ class BackQueue:
         self.overflow: DiskFifo | None = None
         self.visits: DiskFifo | None = None
         self.last: DiskFifo | None = None
+        self.subresources: Subresources | None = None
         # Whether the next entry is to come from ``visits``.
         self.is_visit_next = False
 
     def __len__(self) -> int:
-        return len(self.items) + sum(map(len, self.fifos()))
+        return len(self.items) + sum(map(len, self.fifos())) + len(self.subresources or ())
 
     def __bool__(self) -> bool:
+        # As many contacts ask this, it does without a call of has_pages.
+        pages = self.items or self.overflow or self.visits or self.last
+        return bool(pages or self.subresources)
+
+    @property
+    def has_pages(self) -> bool:
+        """Return whether entries other than subresources wait."""
         return bool(self.items or self.overflow or self.visits or self.last)
 
     @property
@@ -120,7 +131,15 @@ class BackQueue:
             self.overflow.push(data)
 
     def pop(self) -> bytes:
-        """Remove and return the oldest entry. Visits on disk alternate with the other entries."""
+        """Remove and return the oldest entry. Visits on disk alternate with the other entries.
+
+        Subresources get some of the turns.
+        """
+        if self.subresources is not None:
+            self.subresources.is_turn_given = True
+            data = self.subresources.pop(may_wait=self.has_pages)
+            if data is not None:
+                return data
         if self.visits is not None:
             if self.is_visit_next or not (self.items or self.overflow):
                 self.is_visit_next = False
@@ -133,6 +152,8 @@ class BackQueue:
 
     def take_drained(self) -> DiskFifo | None:
         """Detach and return one of the queues on disk that is now empty; None if there is none."""
+        if self.overflow is None and self.visits is None and self.last is None:
+            return None
         for name in ("overflow", "visits", "last"):
             fifo: DiskFifo | None = getattr(self, name)
             if fifo is not None and not fifo:

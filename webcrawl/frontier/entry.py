@@ -103,17 +103,17 @@ def key(entry: Entry) -> int:
 
     Two entries of one URL have different keys if their *attempts*, *extra* or *history* differ, or
     if one of them is not a page of the crawl. So a finished GET does not hide a waiting POST, a
-    robots.txt or a subresource does not hide a page, and a visit does not hide the next one. Nor do
-    two subresources with one URL hide each other.
+    robots.txt does not hide a page, and a visit does not hide the next one. The key of all
+    subresources is 0, which hides nothing: their renderer knows which of them are finished.
     """
+    if entry.kind == SUBRESOURCE:
+        return 0
     seed = seed_in_use()
     digest = xxhash.xxh3_64_intdigest(entry.url.encode(), seed + entry.attempts & _SEED_MASK)
     if entry.extra:
         digest ^= xxhash.xxh3_64_intdigest(entry.extra, seed ^ 1)
     if entry.history:
         digest ^= xxhash.xxh3_64_intdigest(entry.history, seed ^ 3)
-    if entry.kind in NO_URLS or entry.kind == SUBRESOURCE:
-        digest ^= xxhash.xxh3_64_intdigest(
-            entry.via.encode(), (seed ^ 2) + entry.request & _SEED_MASK
-        )
+    if entry.kind in NO_URLS:
+        digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), seed ^ 2)
     return digest

@@ -31,8 +31,8 @@ class FinishedKeys:
         self.counts = FrontierCounts()
 
     def add_all(self, keys: Iterable[int]) -> None:
-        """Add *keys*; each of them hides one more entry."""
-        for finished_key in keys:
+        """Add *keys*; each of them hides one more entry, but 0 hides none."""
+        for finished_key in filter(None, keys):
             self._keys[finished_key] += 1
             self.size += 1
 

@@ -13,7 +13,7 @@ import msgspec
 
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import NOTHING, Contact, Distrust, Due, Finish, Release, Requeue
-from webcrawl.frontier.entry import decode, encode, is_visit, key
+from webcrawl.frontier.entry import SUBRESOURCE, decode, encode, is_visit, key
 from webcrawl.frontier.parts import FrontierParts
 from webcrawl.frontier.snapshot import FRESH_DAYS
 from webcrawl.frontier.supply import Supply, supply_of
@@ -174,11 +174,16 @@ class Frontier:
         With *ahead* it becomes the next entry of its host, at least until a restart. *is_retry*
         means that it replaces the entry of a lease that is finished next. If the machine goes down,
         it is lost together with that finish. *ended* is the outcome with which its URL had ended;
-        that outcome is no longer counted.
+        that outcome is no longer counted. A subresource is not journaled: after a restart, the
+        caller requeues those that are still needed.
         """
+        self._counts.requeued += 1
+        if entry.kind == SUBRESOURCE:
+            self._back.push_subresource(entry)
+            self.on_change()
+            return
         data = encode(entry)
         self._log.write(Requeue(data, is_retry=is_retry))
-        self._counts.requeued += 1
         if ended:
             self._counts.reopened(ended)
         if ahead:
@@ -341,6 +346,8 @@ class Frontier:
 
         self._counts.contacted(is_contact)
         self._shared.release(host, rest=shared_rest)
+        if is_contact and queue.subresources is not None:
+            queue.subresources.note_contact()
         self._back.end(queue, now + rest, now, is_far=is_far)
         self._leases.end_contact(host)
         self.on_change()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from webcrawl.frontier.entry import SUBRESOURCE
+
 if TYPE_CHECKING:
     from webcrawl.frontier.back_end import BackEnd
     from webcrawl.frontier.front_end import FrontEnd
@@ -18,12 +20,12 @@ class Supply(enum.IntEnum):
     """How soon the frontier has a URL to fetch.
 
     A host is far off if it fails (even on one origin only), asks for a long rest, or is slow. No
-    worker waits for it.
+    worker waits for it. Neither do budgets of pages wait until its subresources are fetched.
     """
 
     NOW = 0
     SOON = 1  # all hosts rest or are in process, and some of them are not far off
-    LATER = 2  # all hosts with URLs that wait or are being fetched are far off
+    LATER = 2  # all hosts with pages that wait or are being fetched are far off
     NONE = 3  # nothing waits, nothing is being fetched
 
 
@@ -41,6 +43,10 @@ def supply_of(
 
     # Hosts in process since earlier are far off: a long contact is followed by a long rest.
     recent_leases = leases.since(now - _RECENT_SHARE * soon)
-    if back.near or not all(back.is_far(lease.key) for lease in recent_leases):
+    if back.has_near_pages or not all(
+        back.is_far(lease.key)
+        or (lease.entry.kind == SUBRESOURCE and not back.has_pages(lease.key))
+        for lease in recent_leases
+    ):
         return Supply.SOON
     return Supply.LATER if back.size or leases else Supply.NONE

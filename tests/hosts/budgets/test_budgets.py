@@ -8,7 +8,7 @@ from records_rig import PatientExecutor, opened
 from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Entry, Supply
+from webcrawl.frontier import SUBRESOURCE, Entry, Supply
 from webcrawl.hosts.budgets.depths import DepthOrder
 from webcrawl.hosts.budgets.quotas import Quota, budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationBudget, ReputationGate
@@ -223,6 +223,17 @@ def test_a_url_that_another_gate_stops_frees_its_place(gate):
     gate.release_more()
     gate.let_out(url("a.test"))  # of an earlier round
     assert let_in(gate, "a.test") == 4
+
+
+def test_subresources_do_not_use_the_budget_of_their_domain(gate, records):
+    ledger, _ = budgets(records)
+    part = msgspec.structs.replace(url("www.a.test"), kind=SUBRESOURCE)
+    for _ in range(3):
+        ledger.note_start(part)
+    ledger.put_back(part)
+    counter = records.domains.find("a.test")
+    assert (counter.pages, counter.parts) == (2, 2)
+    assert let_in(gate, "www.a.test") == let_in(gate, "www.b.test")
 
 
 def test_unproven_origins_do_not_use_their_domains_budget(gate):

@@ -15,6 +15,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import whole
+from webcrawl.frontier import SUBRESOURCE
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
@@ -70,6 +71,8 @@ class Ledger:
         domain = registered_domain(host)
         counter = self._records.domains.find(domain)
         counter.pages += pages
+        if entry.kind == SUBRESOURCE:
+            counter.parts += pages
         counter.received += size_bytes
         self._records.domains.put(domain, counter)
 

@@ -166,7 +166,8 @@ class ReputationGate(Gate):
         """
         if is_unproven:
             return counter.unproven if self._is_valid(counter) else 0
-        return max(counter.admitted, counter.pages) if self._is_valid(counter) else counter.pages
+        fetched = counter.pages - counter.parts
+        return max(counter.admitted, fetched) if self._is_valid(counter) else fetched
 
     def _is_valid(self, counter: HostCounter) -> bool:
         """Return whether the admitted URLs in *counter* still count."""

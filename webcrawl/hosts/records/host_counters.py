@@ -72,6 +72,8 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
     received: total size of their bodies, in bytes.
     admitted: number of URLs admitted since the round *round* (hosts/budgets/reputation.py).
     unproven: the same for URLs of origins that may never respond.
+    parts: those of *pages* that were subresources of rendered pages.
+    requested: number of subresources of any host that pages of the domain have requested.
     linking: the list of linking domains or, if it has 32 bytes, the bitmap.
 
     Fields are only added at the end, with a default.
@@ -83,6 +85,8 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
     round: int = 0
     linking: bytes = b""
     unproven: int = 0
+    parts: int = 0
+    requested: int = 0
 
     @property
     def in_degree(self) -> int:

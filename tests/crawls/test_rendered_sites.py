@@ -1,0 +1,77 @@
+"""What rendered pages ask of other sites, by the record of the servers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from asking_engine import page_that_fetches
+from linked_site import Answer, crawl, served
+
+VICTIM, EVIL, GOOD = "www.victim.test", "evil.test", "good.test"
+SETTINGS = {
+    "RENDER": "all",
+    "RENDER_SHARE": 0.99,
+    "RENDER_ENGINE": "asking_engine:AskingEngine",
+    "POLITENESS_MIN_DELAY": 0.02,
+    "POLITENESS_JITTER": 0,
+}
+_PORT = "{port}"
+
+
+def site(host, pages):
+    """The site *host*: a front page that links to *pages*, bodies by path."""
+    links = "".join(f'<a href="{path}">x</a>' for path in pages)
+    bodies = {"/": f"<title>{host}</title>{links}", **pages}
+    return {host + path: Answer(body.encode()) for path, body in bodies.items()}
+
+
+def asking(host, paths):
+    """A page that fetches *paths* of *host*."""
+    return page_that_fetches(f"http://{host}:{_PORT}{path}" for path in paths)
+
+
+def crawled(pages, jobdir, *hosts, **settings):
+    """Crawl *pages* to the end; return what was asked for, in order, and the stats."""
+
+    async def main():
+        async with served(pages) as sites:
+            stats = await crawl(sites, jobdir, *hosts, **SETTINGS | settings)
+            return sites, stats
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("engine", "base_pages"),
+    [
+        (SETTINGS["RENDER_ENGINE"], 1000),
+        (SETTINGS["RENDER_ENGINE"], 4),
+        pytest.param("chromium", 4, marks=pytest.mark.long),
+    ],
+)
+def test_rendered_pages_cost_another_site_no_more_than_links(jobdir, engine, base_pages):
+    own = {f"/own/{number}": f"<p>page {number}" for number in range(200)}
+    evil = {
+        f"/{page}": asking(VICTIM, ["/shared", *(f"/{page}/{number}" for number in range(255))])
+        for page in range(12)
+    }
+    sites, _ = crawled(
+        site(VICTIM, own) | site(EVIL, evil),
+        jobdir,
+        EVIL,
+        VICTIM,
+        RENDER_ENGINE=engine,
+        REPUTATION_BASE_PAGES=base_pages,
+    )
+    asked = [name.removeprefix(VICTIM) for name in sites.pages_asked if name.startswith(VICTIM)]
+    assert {*own} <= {*asked}
+    assert asked.count("/shared") == 1
+    foreign = [name not in {*own, "/"} for name in asked]
+    # The links of the front page are found once it is rendered.
+    first = asked.index("/own/0")
+    last = max(place for place, is_foreign in enumerate(foreign) if not is_foreign)
+    counted = foreign[first : last + 1]
+    assert counted.count(True) >= 40
+    # Between two rounds of the domain's budget, no page may be fetched for a moment.
+    assert counted.count(True) <= len(counted) / 4 + (1 if base_pages == 1000 else 20)
