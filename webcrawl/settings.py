@@ -288,7 +288,8 @@ RENDER = "0"
 RENDER_ENGINE = "chromium"
 # Seconds that a page waits for scripts and data. Then it is rendered with what there is.
 RENDER_WAIT_SECS = 3600.0
-# Largest share of the contacts that rendering may take with auto.
+# Largest share of the requests that may be for scripts and data, for each registered domain; with
+# auto, for the whole crawl, too.
 RENDER_SHARE = 0.2
 # Engines that run at the same time; 0: half as many as the machine has cores.
 RENDER_PROCESSES = 0

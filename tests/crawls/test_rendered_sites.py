@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import warm
 from asking_engine import page_that_fetches
 from linked_site import Answer, crawl, served
 
@@ -51,12 +52,12 @@ def crawled(pages, jobdir, *hosts, **settings):
     ],
 )
 def test_rendered_pages_cost_another_site_no_more_than_links(jobdir, engine, base_pages):
-    own = {f"/own/{number}": f"<p>page {number}" for number in range(200)}
+    own = {f"/own/{number}": f"<p>page {number}" for number in range(120)}
     evil = {
         f"/{page}": asking(VICTIM, ["/shared", *(f"/{page}/{number}" for number in range(255))])
-        for page in range(12)
+        for page in range(4)
     }
-    sites, _ = crawled(
+    sites, stats = crawled(
         site(VICTIM, own) | site(EVIL, evil),
         jobdir,
         EVIL,
@@ -67,11 +68,15 @@ def test_rendered_pages_cost_another_site_no_more_than_links(jobdir, engine, bas
     asked = [name.removeprefix(VICTIM) for name in sites.pages_asked if name.startswith(VICTIM)]
     assert {*own} <= {*asked}
     assert asked.count("/shared") == 1
+    assert stats["render/outcome/over_page_limit"] == 4 * 256 - 3 - (4 * 64)
+    said = warm.scrapy("why", jobdir, f"http://{EVIL}:{sites.port}/3").stdout
+    assert "over_page_limit" in said
     foreign = [name not in {*own, "/"} for name in asked]
+    assert foreign.count(True) == 4 * 64
     # The links of the front page are found once it is rendered.
     first = asked.index("/own/0")
     last = max(place for place, is_foreign in enumerate(foreign) if not is_foreign)
     counted = foreign[first : last + 1]
-    assert counted.count(True) >= 40
+    assert counted.count(True) >= 25
     # Between two rounds of the domain's budget, no page may be fetched for a moment.
     assert counted.count(True) <= len(counted) / 4 + (1 if base_pages == 1000 else 20)

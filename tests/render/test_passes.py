@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from records_rig import PatientExecutor, opened
 from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawl.rendering import RenderChoice, RenderSettings
+from webcrawl.crawl.links.url_rules import redirect_filters_of
+from webcrawl.crawl.rendering import RenderChoice, RenderSettings, SubresourceRequests
 from webcrawl.frontier import Entry, key
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.items import Page
 from webcrawl.render.candidates import Outline, outline_of
 from webcrawl.render.engine import Answer, Rendering, Subresource
 from webcrawl.render.passes import Passes, RenderGate
-from webcrawl.render.store import RenderStore
+from webcrawl.render.store import FILE, RenderStore, stored_answers
+from webcrawl.urls import host_of
 
 PAGE = Entry("http://a.test/", "a.test")
 SCRIPT = "http://a.test/app.js"
@@ -49,14 +54,30 @@ def work(passes):
 RESUMED = {"finished": ()}
 
 
+def requests_to(queue, path):
+    """What passes request is appended to *queue*, and counted in records at *path*."""
+    settings = Settings()
+    settings.setmodule("webcrawl.settings")
+    records = opened(path, PatientExecutor())
+    ranks = SimpleNamespace(rank=lambda host: 0)
+    shard = SimpleNamespace(hosts=SimpleNamespace(records=records), ranks=ranks)
+    return SubresourceRequests(
+        filters=redirect_filters_of(settings, schemes=frozenset({"http"})),
+        rules=SimpleNamespace(key_of=host_of),
+        shards=SimpleNamespace(of=lambda url: shard, requeue=queue.append),
+    )
+
+
 class Rig:
     def __init__(self, path, clock, *renderings, finished=None):
-        self.requested, self.counted, self.numbers = [], [], {}
+        self.entries, self.counted = [], []
+        self.requests = requests_to(self.entries, path.with_name("hosts"))
         self.passes = Passes(
             store=RenderStore(path=path),
             workers=[Recorded(*renderings)],
             answer_of=lambda data: Answer(200, [], data),
-            submit=self.submit,
+            submit=self.requests.submit,
+            on_end=self.requests.end,
             audience_of=lambda url, page: "",
             verdicts=None,
             wait_secs=100.0,
@@ -69,10 +90,22 @@ class Rig:
         if finished is None:
             self.passes.keep(PAGE, b"<p>as fetched")
 
-    def submit(self, url, number, page_url):
-        self.requested.append(url)
-        self.numbers[url] = number
-        return ""
+    @property
+    def requested(self):
+        return [entry.url for entry in self.entries]
+
+    @property
+    def numbers(self):
+        return {entry.url: entry.request for entry in self.entries}
+
+    @property
+    def records(self):
+        return self.requests.shards.of("").hosts.records
+
+    def close(self):
+        self.passes.close()
+        self.records._executor.run()
+        self.records.close()
 
     def end(self, url, outcome, answer):
         """The request for *url* ends."""
@@ -97,7 +130,7 @@ def rig(tmp_path, clock):
 
     yield begun
     for one in rigs:
-        one.passes.close()
+        one.close()
 
 
 def lacking(*urls):
@@ -146,6 +179,20 @@ def test_pages_that_an_answer_is_not_for_ask_again(rig):
     rig.end(SCRIPT, "private_address", None)
     rig.work()
     assert rig.passes.rendered(other).html == "<p>other"
+
+
+def test_a_page_asks_other_domains_for_64_urls_and_its_own_for_more(rig):
+    own = [f"http://www.a.test/{number}" for number in range(70)]
+    foreign = [f"http://www.b.test/{number}" for number in range(80)]
+    rig = rig(lacking(*foreign, *own), Rendering("settled", "<p>whole"))
+    rig.work()
+    assert rig.requested == [*foreign[:64], *own]
+    assert rig.counted.count("render/outcome/over_page_limit") == 16
+    # Another page may ask for the others.
+    look_up = stored_answers(str(rig.passes.store.path / FILE))
+    asked = Subresource(foreign[70], "script")
+    assert look_up(PAGE.url)(asked) == "over_page_limit"
+    assert look_up("http://c.test/")(asked) is None
 
 
 def test_the_fourth_pass_is_the_last(rig):
@@ -214,10 +261,14 @@ def choice(rig, tmp_path):
         settings.setdict({"HOSTS_POLICY_FILE": tmp_path / "hosts.toml", **given})
         rules = HostRules.from_settings(settings)
         rules.open()
-        passes = rig(lacking(*(f"http://a.test/{number}.js" for number in range(150)))).passes
-        stats = StatsCollector(get_crawler())
-        options = RenderSettings.from_settings(settings)
-        return RenderChoice(settings=options, rules=rules, passes=passes, stats=stats)
+        made = rig(lacking(*(f"http://a.test/{number}.js" for number in range(150))))
+        return RenderChoice(
+            settings=RenderSettings.from_settings(settings),
+            rules=rules,
+            passes=made.passes,
+            requests=made.requests,
+            stats=StatsCollector(get_crawler()),
+        )
 
     return make
 
@@ -231,16 +282,56 @@ def shape(choice, url="http://a.test/", body=SHELL):
     return choice.shape_of(page)
 
 
-def test_scripts_and_data_take_at_most_their_share_of_the_requests(choice):
-    choice = choice(RENDER="auto", RENDER_SHARE=0.2)
-    assert shape(choice)
+@pytest.mark.parametrize("mode", ["auto", "all"])
+def test_scripts_and_data_take_at_most_their_share_of_the_requests_of_a_domain(choice, mode):
+    choice = choice(RENDER=mode, RENDER_SHARE=0.2)
+    assert shape(choice) is not None
     work(choice.passes)
-    assert choice.passes.requests == 150  # 100 are free
+    counter = _counter(choice, "a.test")
+    assert (counter.requested, choice.requests.sent) == (150, 150)  # 100 are free
+    choice.stats.set_value("contacts", 1000)
+    counter.pages = 249
+    for url in ("http://a.test/", "http://www.a.test/"):
+        assert shape(choice, url) is None
+    assert choice.stats.get_value("render/skipped") == 2
+    assert shape(choice, "http://b.test/") is not None
+    counter.pages = 250
+    assert shape(choice) is not None
+
+
+def test_with_auto_a_domain_has_only_its_share_once_the_crawl_is_over_its_own(choice):
+    choice = choice(RENDER="auto", RENDER_SHARE=0.2)
+    choice.requests.sent = 150
+    counter = _counter(choice, "b.test")
+    counter.requested, counter.pages = 10, 50
     choice.stats.set_value("contacts", 249)
-    assert shape(choice) is None
-    assert choice.stats.get_value("render/skipped") == 1
+    assert shape(choice, "http://b.test/")
+    counter.requested = 11
+    assert shape(choice, "http://b.test/") is None
     choice.stats.set_value("contacts", 250)
-    assert shape(choice)
+    assert shape(choice, "http://b.test/")
+
+
+def _counter(choice, domain):
+    return choice.requests.shards.of("").hosts.records.domains.find(domain)
+
+
+def test_each_domain_that_waits_has_an_entry_and_no_other_has_two(rig):
+    rig = rig(*[lacking(DATA)] * 5, Rendering("settled", "<p>"))
+    for url in ("http://a.test/2", "http://b.test/1", "http://www.b.test/2", "http://c.test/"):
+        rig.passes.keep(Entry(url, url.split("/")[2]), b"<p>")
+    rig.work()
+    rig.work()
+    pages = ["http://a.test/", "http://b.test/1", "http://c.test/"]
+    assert [(entry.url, entry.via) for entry in rig.entries] == [(DATA, page) for page in pages]
+    assert rig.requests.sent == 1
+    assert {rig.records.domains.find(f"{one}.test").requested for one in "bc"} == {0}
+    rig.passes.resume()
+    assert len(rig.entries) == 3
+    again = requests_to(rig.entries, rig.passes.store.path.with_name("again"))
+    rig.passes._submit = again.submit
+    rig.passes.resume()  # as another process does
+    assert [entry.via for entry in rig.entries[3:]] == pages
 
 
 @pytest.mark.parametrize(

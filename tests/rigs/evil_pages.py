@@ -222,6 +222,17 @@ EVIL_PAGES = [
         counts={"GET victim/own.js": 1},
     ),
     EvilPage(
+        "asks another site for more than a page may",
+        {
+            "evil/": _page(
+                "for (let n = 0; n < 256; n++) fetch('{victim}/' + n).catch(() => 0)",
+                "{victim}/page",
+            ),
+            "victim/page": "<p>a page",
+        },
+        counts={"GET victim/[0-9]": 64, "GET victim/page": 1},
+    ),
+    EvilPage(
         "data by time",
         {
             "evil/": _page(

@@ -41,7 +41,12 @@ from webcrawl.crawl.links.refused_log import RefusedLog
 from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.crawl.process import Process, ProcessHooks
-from webcrawl.crawl.rendering import RenderChoice, RenderSettings, passes_of
+from webcrawl.crawl.rendering import (
+    RenderChoice,
+    RenderSettings,
+    SubresourceRequests,
+    passes_of,
+)
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
@@ -211,18 +216,19 @@ class ProcessBuilder:
         self.shards = Shards(number=number, remote=remote)
         options = RenderSettings.from_settings(settings)
         if options.mode != "0":
-            self._rendering = passes_of(
-                settings,
-                options,
-                jobdir=self._jobdir,
-                shards=self.shards,
+            requests = SubresourceRequests(
+                filters=redirect_filters_of(settings, schemes=followed_schemes(settings)),
                 rules=self._rules,
-                count=self._count,
+                shards=self.shards,
+            )
+            self._rendering = passes_of(
+                settings, options, jobdir=self._jobdir, requests=requests, count=self._count
             )
             self._render_choice = RenderChoice(
                 settings=options,
                 rules=self._rules.hosts,
                 passes=self._rendering,
+                requests=requests,
                 stats=crawler.stats,
             )
         for shard_number in held:

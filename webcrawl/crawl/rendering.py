@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Self
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import flag, number, share, whole
 from webcrawl.crawl.lease.stored_exchange import stored_answer
-from webcrawl.crawl.links.url_rules import redirect_filters_of
 from webcrawl.errors import FatalError
 from webcrawl.frontier import SUBRESOURCE, Entry
-from webcrawl.net.guard import followed_schemes
 from webcrawl.render.candidates import Verdicts, outline_of
 from webcrawl.render.passes import RENDERING, Passes
 from webcrawl.render.store import FILE, RenderStore
 from webcrawl.render.worker import RenderOrder, RenderWorker
 from webcrawl.urls import host_of, normalize
 from webcrawl.urls.extraction.html import HTML_TYPES
-from webcrawl.urls.registered_domain import is_same_site
+from webcrawl.urls.registered_domain import domain_of, is_same_site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +31,10 @@ if TYPE_CHECKING:
     from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.records import HostRecords
     from webcrawl.items import Page
+    from webcrawl.urls.filters.chain import FilterChain
 
 _MODES = ("0", "auto", "all")
-# Subresources that are requested before RENDER_SHARE applies.
+# Subresources that a domain, or all of them together, may request before RENDER_SHARE applies.
 _FREE_REQUESTS = 100
 
 
@@ -71,6 +70,65 @@ class RenderSettings:
         )
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
+class SubresourceRequests:
+    """Requests for subresources that wait in the frontier.
+
+    There is an entry for each registered domain whose pages wait for the answer. So no domain waits
+    until it is the turn of another one. The first entry that is handed out gets the answer.
+    """
+
+    filters: FilterChain
+    rules: ContactRules
+    shards: Shards
+    #: Number of requests that this process has sent.
+    sent: int = 0
+    # By number: the domains that have an entry.
+    _domains: dict[int, set[str]] = dataclasses.field(default_factory=dict, init=False)
+
+    def submit(self, url: str, number: int, page_url: str) -> str:
+        """Send the request *number* for the page *page_url*; return "", or why that is refused."""
+        url = normalize(url) or ""
+        refusal = self.filters.refusal(url, 0) if url else "scheme"
+        if refusal is not None:
+            return refusal
+
+        domain = domain_of(page_url)
+        domains = self._domains.setdefault(number, set())
+        if domain in domains:
+            return ""
+        if not domains:
+            self.sent += 1
+            counters = self.shards.of(page_url).hosts.records.domains
+            counter = counters.find(domain)
+            counter.requested += 1
+            counters.put(domain, counter)
+        domains.add(domain)
+
+        host = self.rules.key_of(url)
+        entry = Entry(
+            url,
+            host,
+            rank=self.shards.of(url).ranks.rank(host),
+            via=page_url,
+            kind=SUBRESOURCE,
+            discovered_at=wall_time(),
+            request=number,
+        )
+        self.shards.requeue(entry)
+        return ""
+
+    def end(self, number: int) -> None:
+        """Forget the request *number*, which was answered or refused."""
+        self._domains.pop(number, None)
+
+    def excess(self, page_url: str, share: float) -> float:
+        """Return by how many requests the domain of *page_url* exceeds its *share*."""
+        counters = self.shards.of(page_url).hosts.records.domains
+        counter = counters.find(domain_of(page_url))
+        return counter.requested - share * counter.pages
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RenderChoice:
     """Decides which pages are rendered, from the settings, *rules* and the pages."""
@@ -78,6 +136,7 @@ class RenderChoice:
     settings: RenderSettings
     rules: HostRules
     passes: Passes
+    requests: SubresourceRequests
     stats: StatsCollector
 
     def shape_of(self, page: Page) -> int | None:
@@ -87,14 +146,17 @@ class RenderChoice:
         if not is_html or mode == "0" or self.rules.lets_pass(RENDERING, page.url):
             return None
 
-        shape, is_full = 0, self.passes.is_full
+        shape = 0
+        excess = self.requests.excess(page.url, self.settings.share)
+        is_full = self.passes.is_full or excess > _FREE_REQUESTS
         if mode == "auto":
             outline = outline_of(page.body)
             if not outline.is_candidate:
                 return None
             shape = outline.shape
             allowed = _FREE_REQUESTS + self.settings.share * self.stats.get_value("contacts", 0)
-            is_full |= self.passes.requests > allowed
+            # A domain keeps its share of its own requests, whatever others have used.
+            is_full |= excess > 0 and self.requests.sent > allowed
         if is_full:
             self.stats.inc_value("render/skipped")
             return None
@@ -106,33 +168,14 @@ def passes_of(
     options: RenderSettings,
     *,
     jobdir: Path,
-    shards: Shards,
-    rules: ContactRules,
+    requests: SubresourceRequests,
     count: Callable[[str], None],
 ) -> Passes:
     """Build the renderer of a crawl in *jobdir*; *count* counts a stat. Raises FatalError."""
-    filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
+    shards = requests.shards
+    rules = requests.rules
     path = jobdir / "rendering"
     has_cookies = flag(settings, "COOKIES_ENABLED")
-
-    def submit(url: str, number: int, page_url: str) -> str:
-        """Send the request *number* for the page *page_url*; return "", or why that is refused."""
-        url = normalize(url) or ""
-        refusal = filters.refusal(url, 0) if url else "scheme"
-        if refusal is not None:
-            return refusal
-        host = rules.key_of(url)
-        entry = Entry(
-            url,
-            host,
-            rank=shards.of(url).ranks.rank(host),
-            via=page_url,
-            kind=SUBRESOURCE,
-            discovered_at=wall_time(),
-            request=number,
-        )
-        shards.requeue(entry)
-        return ""
 
     def audience_of(url: str, page_url: str) -> str:
         """Return whether *page_url* gets *url* with the credentials of its host, "" without any."""
@@ -151,7 +194,8 @@ def passes_of(
             for worker in range(options.processes)
         ],
         answer_of=stored_answer,
-        submit=submit,
+        submit=requests.submit,
+        on_end=requests.end,
         audience_of=audience_of,
         verdicts=Verdicts(records_of=records_of, clock=wall_time),
         wait_secs=options.wait_secs,

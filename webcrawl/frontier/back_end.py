@@ -164,9 +164,9 @@ class BackEnd:
 
     @property
     def has_near_pages(self) -> bool:
-        """Return whether pages of a host in the heap wait that is not far off.
+        """Return whether pages wait for the rest of a host that is not far off.
 
-        O(hosts with subresources), unless most hosts have none.
+        Takes time proportional to the hosts with subresources, but none if most hosts have none.
         """
         queues = self._with_subresources
         if not queues or self.near > len(queues):

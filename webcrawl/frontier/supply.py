@@ -20,7 +20,8 @@ class Supply(enum.IntEnum):
     """How soon the frontier has a URL to fetch.
 
     A host is far off if it fails (even on one origin only), asks for a long rest, or is slow. No
-    worker waits for it. Neither do budgets of pages wait until its subresources are fetched.
+    worker waits for it. A host of which only subresources wait counts as far off, too, so that
+    budgets of pages do not wait for these.
     """
 
     NOW = 0

@@ -29,6 +29,7 @@ from webcrawl.render.candidates import SAMPLES, outline_of
 from webcrawl.render.engine import Pass
 from webcrawl.render.subresources import PRIVATE_ADDRESS, redirected
 from webcrawl.urls import host_of
+from webcrawl.urls.registered_domain import domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +50,8 @@ _FAILURES = 2
 _DENIALS = frozenset({"robots_denied", "http_401", "http_403"})
 # Maximum number of waiting pages, and of subresources that one page may request.
 _PAGES, _NEEDS = 10_000, 256
+# Maximum number of requests to other registered domains for one page. A restart counts anew.
+_FOREIGN_NEEDS = 64
 # Seconds between two passes over the parked URLs.
 _GATE_SECS = 0.25
 
@@ -56,6 +59,7 @@ _GATE_SECS = 0.25
 class _Waiting(msgspec.Struct, gc=False):
     """A page in the store. ``pending`` has the numbers of the requests that it waits for.
 
+    ``foreign`` is the number of requests to other registered domains that were sent for it.
     ``shape`` is that of a candidate, 0 for a page that is rendered in any case.
     """
 
@@ -64,6 +68,7 @@ class _Waiting(msgspec.Struct, gc=False):
     shape: int = 0
     passes: int = 0
     failures: int = 0
+    foreign: int = 0
     pending: set[int] = msgspec.field(default_factory=set)
     is_running: bool = False
     is_ready: bool = False
@@ -75,10 +80,10 @@ class Passes:
 
     *answer_of* returns the stored response in an exchange. *submit* is called with the URL of a
     missing subresource, the number of its request and the URL of the page: it requests the
-    subresource, or returns why that is impossible. *audience_of* is called with both URLs; pages
+    subresource, or returns why that is impossible. *on_end* is called with the numbers of requests
+    that have ended. *audience_of* is called with both URLs; pages
     for which it returns the same get the same answer. *wait_secs* bounds how long a page waits;
-    *clock* returns epoch seconds. *count* counts a stat. The attribute requests has the number of
-    subresources requested by this process.
+    *clock* returns epoch seconds. *count* counts a stat.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class Passes:
         workers: Sequence[RenderWorker],
         answer_of: Callable[[bytes], Answer],
         submit: Callable[[str, int, str], str],
+        on_end: Callable[[int], object],
         audience_of: Callable[[str, str], str],
         verdicts: Verdicts,
         wait_secs: float,
@@ -98,6 +104,7 @@ class Passes:
         self._workers = workers
         self._answer_of = answer_of
         self._submit = submit
+        self._on_end = on_end
         self._audience_of = audience_of
         self._verdicts = verdicts
         self._wait_secs = wait_secs
@@ -109,7 +116,6 @@ class Passes:
         # By host and shape: the sample that is being rendered, and the pages that wait for it.
         self._samples: dict[tuple[str, int], str] = {}
         self._held: dict[tuple[str, int], list[str]] = {}
-        self.requests = 0
         # Pages with the times at which they stop waiting, in order.
         self._deadlines: deque[tuple[float, str]] = deque()
         self._idle: SimpleQueue[RenderWorker] = SimpleQueue()
@@ -218,6 +224,7 @@ class Passes:
         sent = self.store.pending_request(number)
         if sent is None:
             return
+        self._on_end(number)
         location = None
         if answer is None:
             others = self.store.refuse(number, outcome, is_shared=outcome != PRIVATE_ADDRESS)
@@ -247,10 +254,14 @@ class Passes:
         for subresource in subresources[: max(room, 0)]:
             audience = self._audience_of(subresource.url, page_url)
             need = self.store.need(page_url, subresource, audience)
+            is_foreign = need.is_new and domain_of(subresource.url) != domain_of(page_url)
+            page.foreign += is_foreign
             refusal = ""
-            if need.is_new:
+            if is_foreign and page.foreign > _FOREIGN_NEEDS:
+                refusal = "over_page_limit"
+                self._count("render/outcome/over_page_limit")
+            elif need.must_wait:
                 refusal = self._submit(subresource.url, need.number, page_url)
-                self.requests += 1
             if refusal:
                 self.store.refuse(need.number, refusal, is_shared=False)
             elif need.must_wait:

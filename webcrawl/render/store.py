@@ -276,10 +276,13 @@ class RenderStore:
         return {number for (number,) in rows}
 
     def pending(self) -> list[tuple[int, str]]:
-        """Return the requests to be sent, each with a page that needs it; "" if none does."""
+        """Return the requests to be sent, with each page that needs it, or "" if none does.
+
+        Those of the oldest pages are the first.
+        """
         return self._rows(
-            "SELECT id, coalesce((SELECT page FROM needs WHERE request = id), '')"
-            " FROM requests WHERE is_pending"
+            "SELECT id, coalesce(needs.page, '') FROM requests LEFT JOIN needs ON request = id"
+            " LEFT JOIN pages ON url = needs.page WHERE is_pending ORDER BY since, id"
         )
 
     def pages_needing(self, number: int) -> list[str]:

@@ -127,6 +127,11 @@ def site_of(host: str) -> str:
     return current_list().below(host, private=True)
 
 
+def domain_of(url: str) -> str:
+    """Return the registered domain of the normalized URL *url*."""
+    return registered_domain(host_of(url))
+
+
 def is_same_site(url: str, other: str) -> bool:
     """Return whether the normalized URLs *url* and *other* have the same scheme and site."""
     is_same_scheme = url.partition(":")[0] == other.partition(":")[0]

@@ -137,14 +137,20 @@ class Dispatcher:
         """Return whether *entry* is still needed.
 
         False if the side download is over, if a newer robots redirect has replaced this one or this
-        one cannot be followed (``note_unverified``), or if no page waits for the subresource.
+        one cannot be followed (``note_unverified``), or if the subresource was fetched, or is being
+        fetched, for another entry.
         """
         if entry.kind == ASIDE:
             return entry.via in self.side_downloads
         rendering = self.services.rendering
         if entry.kind == SUBRESOURCE:
             sent = rendering.store.pending_request(entry.request) if rendering else None
-            return sent is not None and sent.url == entry.url
+            fetches = self.completion.under_way.values()
+            is_sent = any(
+                fetch.lease.entry.request == entry.request and not fetch.robots_url
+                for fetch in fetches
+            )
+            return sent is not None and sent.url == entry.url and not is_sent
         if entry.kind != ROBOTS_REDIRECT:
             return True
         if self.services.rules.hosts.policies.rules.withholds(entry.via):
