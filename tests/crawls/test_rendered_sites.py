@@ -47,8 +47,8 @@ def crawled(pages, jobdir, *hosts, **settings):
     ("engine", "base_pages"),
     [
         (SETTINGS["RENDER_ENGINE"], 1000),
-        (SETTINGS["RENDER_ENGINE"], 4),
-        pytest.param("chromium", 4, marks=pytest.mark.long),
+        (SETTINGS["RENDER_ENGINE"], 10),
+        pytest.param("chromium", 10, marks=pytest.mark.long),
     ],
 )
 def test_rendered_pages_cost_another_site_no_more_than_links(jobdir, engine, base_pages):
@@ -78,5 +78,5 @@ def test_rendered_pages_cost_another_site_no_more_than_links(jobdir, engine, bas
     last = max(place for place, is_foreign in enumerate(foreign) if not is_foreign)
     counted = foreign[first : last + 1]
     assert counted.count(True) >= 25
-    # Between two rounds of the domain's budget, no page may be fetched for a moment.
+    # Between two rounds of the domain's budget of pages, no page may be fetched for a moment.
     assert counted.count(True) <= len(counted) / 4 + (1 if base_pages == 1000 else 20)

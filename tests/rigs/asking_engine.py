@@ -16,7 +16,7 @@ def page_that_fetches(urls):
 
 
 class AskingEngine:
-    warning = ""
+    warning = "This engine of a test has no network of its own."
 
     def start(self):
         pass

@@ -15,7 +15,7 @@ _SCRIPT = re.compile(r'<script[^>]* src="([^"]+/([a-z-]+?)(?:-\d+)?\.js[^"]*)"')
 class ScriptedEngine:
     """Pages of the kind ``hostile`` crash it, the others are shown."""
 
-    warning = ""
+    warning = "This engine of a test has no network of its own."
 
     def start(self):
         pass
