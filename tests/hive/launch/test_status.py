@@ -42,7 +42,6 @@ def report(pages, *, idle=False, diagnosis="", called=""):
     figures = DroneFigures(
         name=called, pages=pages, given_up=12, rate=402.4, waiting=123_456, in_process=7,
         unsent=12_000, lag=0.4,
-        kept=10, sent=5, spared=pages, received=4_800, batches=100,
         diagnosis=diagnosis,
     )  # fmt: skip
     return Report(figures=figures, idle=idle)
@@ -77,10 +76,7 @@ def shown_of(server, drones, clock):
 
 
 QUEEN = [
-    (
-        "one-1-a      40    1,234    402        12     123k           7    12 kB   0.4 s"
-        "      99%    100%     48"
-    ),
+    "one-1-a      40    1,234    402        12     123k           7    12 kB   0.4 s",
     "  queen, politeness: 3 hosts rest",
 ]
 
@@ -93,20 +89,11 @@ async def test_each_drone_has_a_line_and_all_have_one(server):
     head, *rows = table("web", status)
     assert re.fullmatch(r"hive web  0:00:0\d  64 shards, 4 of them without a drone", head)
     assert rows == [
-        (
-            "         shards    pages     /s  given up  waiting  in process  to send     lag"
-            "  leaving  cached  batch"
-        ),
+        "         shards    pages     /s  given up  waiting  in process  to send     lag",
         *QUEEN,
-        (
-            "two-2-b      20       99    402        12     123k           7    12 kB   0.4 s"
-            "      91%     95%     48"
-        ),
+        "two-2-b      20       99    402        12     123k           7    12 kB   0.4 s",
         "  waiting",
-        (
-            "all          60    1,333    805        24     246k          14    24 kB   0.4 s"
-            "      99%     99%     48"
-        ),
+        "all          60    1,333    805        24     246k          14    24 kB   0.4 s",
     ]
 
 
@@ -242,8 +229,6 @@ def test_a_gauge_reads_a_crawl(clock):
         stats=SimpleNamespace(get_stats=lambda: stats),
         clock=clock,
     )
-    parts |= {"hive/links/kept": 5, "hive/links/sent": 4, "hive/links/spared": 3}
-    parts |= {"hive/links/received": 2, "hive/batches/received": 1}
     parts |= {"crawl/outcome/http_200": 1_000, "crawl/outcome/timeout": 3, "outcome/http_200": 1}
     assert gauge.read(unsent=0, lag=0).rate == 0
     for _ in range(20):
@@ -253,6 +238,5 @@ def test_a_gauge_reads_a_crawl(clock):
         found = gauge.read(unsent=7, lag=0.5)
     assert found == DroneFigures(
         name="drone 3", pages=2_000, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
-        lag=0.5, kept=5, sent=4, spared=3, received=2, batches=1,
-        diagnosis="waiting for hosts: 9 hosts rest",
+        lag=0.5, diagnosis="waiting for hosts: 9 hosts rest",
     )  # fmt: skip

@@ -35,15 +35,9 @@ _COLUMNS = {
     "in process": 12,
     "to send": 9,
     "lag": 8,
-    "leaving": 9,
-    "cached": 8,
-    "batch": 7,
 }
 # The figures that are added up in the last row.
-_SUMMED = (
-    *("pages", "given_up", "rate", "waiting", "in_process", "unsent"),
-    *("kept", "sent", "spared", "received", "batches"),
-)
+_SUMMED = ("pages", "given_up", "rate", "waiting", "in_process", "unsent")
 # How long to wait for Redis.
 _PATIENCE_SECS = 4.0
 _POLL_SECS = 0.3
@@ -133,7 +127,6 @@ def _rows_of(drone: DroneStatus, width: int) -> Iterator[str]:
             f"{figures.in_process:,}",
             f"{figures.unsent / 1000:,.0f} kB" if figures.unsent else "0",
             f"{figures.lag:.1f} s",
-            *_link_cells(figures),
         ]
     cells = zip_longest(values, _COLUMNS.values(), fillvalue="")
     metrics = f"metrics at {figures.metrics}" if figures and figures.metrics else ""
@@ -141,14 +134,6 @@ def _rows_of(drone: DroneStatus, width: int) -> Iterator[str]:
     yield row.rstrip()
     if note := ", ".join(filter(None, ("queen" if drone.is_queen else "", drone.note, metrics))):
         yield f"  {note}"
-
-
-def _link_cells(figures: DroneFigures) -> Iterator[str]:
-    """Yield the share of links to other shards, the cached share of these, and links per batch."""
-    leaving = figures.sent + figures.spared
-    yield f"{leaving / max(1, figures.kept + leaving):.0%}"
-    yield f"{figures.spared / max(1, leaving):.0%}"
-    yield f"{figures.received / max(1, figures.batches):,.0f}"
 
 
 async def look(client: RedisClient, keys: Keys) -> HiveStatus:

@@ -60,13 +60,6 @@ class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
     #: Bytes in the outboxes that are not sent yet; seconds that the last message spent in Redis.
     unsent: Count = 0
     lag: Seconds = 0.0
-    #: Links to the shard of their page, sent to other shards, and not sent because of the cache.
-    kept: Count = 0
-    sent: Count = 0
-    spared: Count = 0
-    #: Links received from other shards, and the number of batches with them.
-    received: Count = 0
-    batches: Count = 0
     #: What limits the drone, in words.
     diagnosis: str = ""
     #: In which settings the hive differed from this drone when it joined, in words.
@@ -174,11 +167,6 @@ class Gauge:
             in_process=activity.in_process,
             unsent=unsent,
             lag=lag,
-            **{
-                name: int(stats.get(f"hive/links/{name}", 0))
-                for name in ("kept", "sent", "spared", "received")
-            },
-            batches=int(stats.get("hive/batches/received", 0)),
             diagnosis=self.health.diagnosis().brief,
             differs=differs,
         )
