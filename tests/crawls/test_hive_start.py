@@ -12,7 +12,7 @@ from local_hive import Hive
 from patience import LIMIT_SECS
 from redis_proxy import Cut
 from redis_server import RedisServer
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.hive.launch.crawl_stats import stats_of
 
@@ -111,6 +111,13 @@ def test_at_its_first_start_a_crawl_ends_with_a_code_for_what_is_wrong(tmp_path,
     command = crawl_of_urls(tmp_path, "http://a.test/", REDIS_URL=url)
     output = finish([*command, "-s", given], code=code)
     assert "webcrawl: Redis at REDIS_URL does not a" in output  # answer, or accept pages
+
+
+@each("url", "redis+sentinel://127.0.0.1:1/hive/0", "redis+cluster://127.0.0.1:1")
+def test_where_redis_can_fail_over_the_store_must_create_objects_only_once(tmp_path, url):
+    given = {"HIVE": NAME, "REDIS_URL": url, "HIVE_STORE": "memory://store"}
+    output = finish(crawl_of_urls(tmp_path, "http://a.test/", **given), code=2)
+    assert "webcrawl: With Redis Sentinel or Redis Cluster, HIVE_STORE must be a direct" in output
 
 
 @pytest.mark.parametrize("wrong", ["password", "policy", "type"])

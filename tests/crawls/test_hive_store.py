@@ -59,7 +59,7 @@ def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(hive, store, n
     shutil.rmtree(store, ignore_errors=True)
     store.touch()
     hive.redis.kill()
-    wait_until(lambda: all("cannot be reached either" in one.said for one in hive.living))
+    wait_until(lambda: all("HIVE_STORE cannot be reached" in one.said for one in hive.living))
     hive.redis.start()
     wait_until(lambda: all("may have lost are resent" in drone.said for drone in hive.living))
     # A publication that was under way may have made it again.

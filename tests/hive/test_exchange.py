@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import secrets
+import time
 from collections import Counter
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -25,6 +26,7 @@ from webcrawl.hive.membership.membership import Membership, Owner
 from webcrawl.hive.membership.report import Report
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
+from webcrawl.hive.store.upload import SupersededError
 
 LEASE_SECS = 1.5 * SLOWNESS
 
@@ -177,6 +179,74 @@ async def test_shards_that_are_not_published_with_a_checkpoint_are_told(tmp_path
     assert "0 shards uploaded to HIVE_STORE; the others follow with the next" in caplog.text
 
 
+async def test_of_two_masters_drones_only_one_has_a_shard(tmp_path, redis_of):
+    given = {"lease_secs": LEASE_SECS, "shards": 1, "needs_claims": True}
+    async with (
+        drone(tmp_path, redis_of("one").url, **given) as a,
+        drone(tmp_path, redis_of("two").url, **given) as b,
+    ):
+
+        def renew(one):
+            one.parts.holding.record_tokens(one.parts.store.beat(one.parts.name))
+            if lost := one.parts.holding.superseded:
+                one.exchange.abandon(lost)
+
+        async def works(one, other):
+            """For a lease and a half, in which *other* is silent if it is None."""
+            for _ in range(15):
+                await asyncio.sleep(0.1 * LEASE_SECS)
+                if other is not None:
+                    renew(other)
+                renew(one)
+                beat = await one.membership.beat(Report())
+                one.parts.holding.record_renewal(beat.began, had_lease=beat.had_lease)
+                await one.exchange.work(beat)
+
+        await a.work()
+        assert ([*a.shards], a.waits) == ([0], [0.0])
+        await works(b, a)
+        assert ([*a.shards], [*b.shards]) == ([0], [])
+        await works(b, None)
+        assert [*b.shards] == [0]
+        assert 0 < b.waits[0] <= LEASE_SECS
+        await works(a, b)
+        assert ([*a.shards], [*b.shards]) == ([], [0])
+        await works(a, None)
+        renew(b)
+        assert ([*a.shards], [*b.shards]) == ([0], [])
+
+
+async def test_a_claim_that_is_older_than_one_in_the_store_is_given_up(tmp_path, server):
+    async with drone(tmp_path, server.url, shards=1, needs_claims=True) as a:
+        ahead = round((time.time() + 1000) * 1_000_000)
+        a.parts.store.claim({0: ahead}, "b")
+        await a.work()
+        assert [*a.shards] == [*a.parts.holding.leases] == []
+        [owner] = (await a.membership.look()).owners.values()
+        assert owner.drone == ""
+        # The next claim is newer than all that a reading has shown.
+        a.parts.holding.record_tokens(a.parts.store.beat(a.parts.name))
+        await a.work()
+        assert a.parts.holding.leases == {0: ahead + 1}
+
+
+async def test_a_newer_checkpoint_of_another_drone_ends_the_shard(tmp_path, server, monkeypatch):
+    def publish(_, path, *, token, **__):
+        raise SupersededError("Not published", token + 7)
+
+    monkeypatch.setattr(CheckpointStore, "publish", publish)
+    async with drone(tmp_path, server.url, shards=1) as a:
+        await a.work()
+        [token] = a.parts.holding.leases.values()
+        await Publication(a.parts).publish()
+        assert a.parts.holding.superseded == {0}
+        a.exchange.abandon({0})
+        a.parts.holding.valid_until = math.inf  # as after the next heartbeat
+        await a.work()
+        assert a.parts.holding.leases[0] > token + 7
+        assert a.parts.holding.superseded == set()
+
+
 async def adopted_by_a(directory, url, *, is_paused):
     """The shards that a drone adopts, which is paused or not while it brings the only one."""
     brings, goes_on = asyncio.Event(), asyncio.Event()
@@ -204,7 +274,7 @@ async def adopted_by_a(directory, url, *, is_paused):
 
 
 @asynccontextmanager
-async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
+async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **options):
     """One of the hive *name*, with so many shards if it is the first: they are all its share."""
     client, keys = client_of(Settings({"REDIS_URL": url})), Keys(name)
     drone = secrets.token_hex(4)
@@ -213,9 +283,11 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     store.enter(HiveFacts(shards=shards, politeness_key="host"), "")
     held = {}
     trusted = []
+    waits = []
 
-    def adopt(shard, **_):
+    def adopt(shard, *, rival_secs, **_):
         held[shard.number] = shard
+        waits.append(rival_secs)
         trusted.append(shard.trusts_log)
         (directory / drone / "shards" / f"{shard.number:02d}" / "CURRENT").touch()
 
@@ -234,7 +306,9 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
     parts = SimpleNamespace(
         name=drone,
         settings=SimpleNamespace(lease_secs=lease_secs),
-        holding=Holding(lease_secs=lease_secs, valid_until=math.inf, is_redis_complete=True),
+        holding=Holding(
+            lease_secs=lease_secs, valid_until=math.inf, is_redis_complete=True, **options
+        ),
         client=client,
         membership=membership,
         store=store,
@@ -282,6 +356,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0):
             exchange=exchange,
             shards=held,
             trusted=trusted,
+            waits=waits,
         )
     finally:
         await close(client)

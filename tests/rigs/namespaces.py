@@ -71,6 +71,17 @@ class Cables:
         for end in ends:
             _run(end % "del")
 
+    @contextlib.contextmanager
+    def apart(self, machine, *others):
+        """Within, what *machine* and *others* send to each other is lost."""
+        pairs = [pair for other in others for pair in ((machine, other), (other, machine))]
+        rules = [f"from {self.address(a)} to {self.address(b)} blackhole" for a, b in pairs]
+        for rule in rules:
+            _run(f"ip rule add {rule}")
+        yield
+        for rule in rules:
+            _run(f"ip rule del {rule}")
+
     def _made(self, ends, machine):
         name = _name(machine)
         try:
@@ -82,6 +93,7 @@ class Cables:
         values = {"all/route_localnet": 1, "default/route_localnet": 1, "all/rp_filter": 0}
         for key, value in values.items():
             _run(f"ip netns exec {name} sysctl -qw net/ipv4/conf/{key}={value}")
+        _run(f"ip netns exec {name} sysctl -qw net/ipv4/ip_forward=1")
         return name
 
     def _connect(self, name, machine):
@@ -91,7 +103,8 @@ class Cables:
         _run(f"ip -n {self._hub} link set {hub} up")
         _run(f"ip -n {name} address add {self.address(machine)}/24 dev hub")
         _run(f"ip -n {name} link set hub up")
-        _run(f"ip -n {name} route add 127.0.0.0/8 via {own}")
+        for reached in ("127.0.0.0/8", "10.60.0.0/16"):
+            _run(f"ip -n {name} route add {reached} via {own}")
 
 
 def _gateway(machine):

@@ -41,7 +41,10 @@ def free_port():
 
 
 class RedisServer:
-    """A Redis server in *directory*, which is made. *more*: arguments of ``redis-server``."""
+    """A Redis server in *directory*, which is made. *more*: arguments of ``redis-server``.
+
+    It listens on *host*, an address of the machine on which the words *within* run a command.
+    """
 
     def __init__(
         self,
@@ -52,6 +55,8 @@ class RedisServer:
         appendonly=False,
         cluster=False,
         replica_of=None,
+        host="127.0.0.1",
+        within=(),
         more=(),
     ):
         self.directory = directory
@@ -59,8 +64,10 @@ class RedisServer:
         assert len(os.fsencode(self.socket)) <= _SOCKET_PATH_BYTES, self.socket
         self.port = free_port() if port or cluster or replica_of else 0
         self.password = password
+        self.host = host
+        self._within = within
         self._cluster = cluster
-        self._options = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", ""]
+        self._options = ["--bind", host, "--port", str(self.port), "--save", ""]
         self._options += ["--unixsocket", str(self.socket), "--protected-mode", "no"]
         self._options += ["--appendonly", "yes" if appendonly else "no"]
         self._options += ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]
@@ -69,7 +76,7 @@ class RedisServer:
         if cluster:
             self._options += ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]
         if replica_of is not None:
-            self._options += ["--replicaof", "127.0.0.1", str(replica_of.port)]
+            self._options += ["--replicaof", replica_of.host, str(replica_of.port)]
         self._options += more
         self._process = None
 
@@ -115,7 +122,8 @@ class RedisServer:
         """Start it, with the data that is there, and wait until it answers."""
         assert self._process is None, "it runs"
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._process = _started(server_program(), self._options, self.directory)
+        command = [*self._within, str(server_program()), *self._options]
+        self._process = _started(command, self.directory)
         with self.client() as client:
             _wait(self._process, self.directory, lambda: self._is_ready(client))
 
@@ -152,16 +160,19 @@ class RedisServer:
 class Sentinel:
     """A sentinel that watches *server* (started with *port*) and its replicas as "hive".
 
-    It takes a server for down after half a second of silence, and a replica's part is to go on.
+    It takes a server for down after half a second of silence, and a replica's part is to go on, as
+    soon as *quorum* sentinels agree. It listens on *host*, as `RedisServer` does.
     """
 
-    def __init__(self, directory, server):
+    def __init__(self, directory, server, *, host="127.0.0.1", within=(), quorum=1):
         self._directory = directory
+        self._within = within
+        self.host = host
         self.port = free_port()
-        self.url = f"redis+sentinel://127.0.0.1:{self.port}/hive/0"
+        self.url = f"redis+sentinel://{host}:{self.port}/hive/0"
         self._config = (
-            f"port {self.port}\nbind 127.0.0.1\n"
-            f"sentinel monitor hive 127.0.0.1 {server.port} 1\n"
+            f"port {self.port}\nbind {host}\nprotected-mode no\n"
+            f"sentinel monitor hive {server.host} {server.port} {quorum}\n"
             + f"sentinel auth-pass hive {server.password}\n" * bool(server.password)
             + f"sentinel down-after-milliseconds hive {500 * SLOWNESS:.0f}\n"
             + f"sentinel failover-timeout hive {2000 * SLOWNESS:.0f}\n"
@@ -172,8 +183,9 @@ class Sentinel:
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._directory / "sentinel.conf"
         config.write_text(self._config)
-        self._process = _started(server_program(), [str(config), "--sentinel"], self._directory)
-        self._client = redis.Redis(port=self.port, decode_responses=True, retry=ONCE)
+        command = [*self._within, str(server_program()), str(config), "--sentinel"]
+        self._process = _started(command, self._directory)
+        self._client = redis.Redis(self.host, self.port, decode_responses=True, retry=ONCE)
         self._wait(self._client.ping)
         return self
 
@@ -185,6 +197,15 @@ class Sentinel:
     def wait_for_replicas(self, count):
         """Until it watches so many, and they are up to date."""
         self._wait(lambda: self._count_of_replicas() == count)
+
+    def wait_for_sentinels(self, count):
+        """Until it knows so many others."""
+        self._wait(lambda: len(self._client.sentinel_sentinels("hive")) == count)
+
+    def watch(self, server):
+        """From now on *server*, as if it had taken the place of the one before."""
+        self._client.sentinel_remove("hive")
+        self._client.sentinel_monitor("hive", server.host, server.port, 1)
 
     def wait_for_master(self, server):
         """Until it says that *server* is the one to write to."""
@@ -198,12 +219,11 @@ class Sentinel:
         _wait(self._process, self._directory, is_ready)
 
 
-def _started(binary, arguments, directory):
+def _started(command, directory):
     with (directory / "redis.log").open("ab") as log:
         return subprocess.Popen(
-            [str(binary), *arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            cwd=directory,
-        )  # fmt: skip
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=directory
+        )
 
 
 def _wait(process, directory, is_ready):

@@ -27,6 +27,7 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from webcrawl.commands import (
     AddOption,
@@ -137,14 +138,21 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
 def _status(opts: Options, settings: Settings) -> int:
     """Print the state of a hive: as recorded in its Redis or, while that is away, in JOBDIR."""
     import asyncio
+    from dataclasses import replace
 
     from webcrawl.crawl.job.ports import ports_of
-    from webcrawl.hive.launch.status import local_status, look, table
+    from webcrawl.hive.launch.status import HiveStatus, local_status, look, table
     from webcrawl.hive.membership.asking import ask_hive, hive_name
+    from webcrawl.hive.membership.connection import replica_warning
 
-    name = hive_name(settings)
+    name, lease_secs = hive_name(settings), number(settings, "HIVE_LEASE_SECS", at_least=1)
+
+    async def ask(client: Any, keys: Any) -> HiveStatus:
+        status = await look(client, keys)
+        return replace(status, warning=await replica_warning(client, lease_secs))
+
     try:
-        status = asyncio.run(ask_hive(name, settings, look))
+        status = asyncio.run(ask_hive(name, settings, ask))
     except UnreachableError:
         status = local_status(Path(settings["JOBDIR"]))
         if not status.drones:

@@ -86,13 +86,20 @@ class JobState:
         for shard in self.shards:
             self.open_shard(shard, states[shard.name])
 
-    def open_shard(self, shard: Shard, state: StateDirectory, *, forgets: bool = False) -> None:
+    def open_shard(
+        self,
+        shard: Shard,
+        state: StateDirectory,
+        *,
+        forgets: bool = False,
+        rival_secs: float = 0.0,
+    ) -> None:
         """Open *shard* from *state*, and register its host records for kept checkpoints.
 
-        *forgets* as in ``Shard.open``, which also says what is raised.
+        *forgets* and *rival_secs* as in ``Shard.open``, which also says what is raised.
         """
         job = self.resources.job
-        shard.open(state, forgets=forgets or job.kept.is_copy)
+        shard.open(state, forgets=forgets or job.kept.is_copy, rival_secs=rival_secs)
         job.kept.copied[shard.name] = shard.hosts.records.database.copy_to
 
     def close(self, on_error: Callable[[Exception], None]) -> None:

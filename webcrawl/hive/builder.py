@@ -20,7 +20,13 @@ from webcrawl.hive.bus.sender import Sender, stream_bytes
 from webcrawl.hive.bus.splitter import HostSplitter
 from webcrawl.hive.configuration import check_hive_settings, store_url
 from webcrawl.hive.drone import Drone
-from webcrawl.hive.membership.connection import RedisClient, check, client_of, close
+from webcrawl.hive.membership.connection import (
+    RedisClient,
+    can_fail_over,
+    check,
+    client_of,
+    close,
+)
 from webcrawl.hive.membership.holding import Holding
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.lease_keeper import LeaseKeeper
@@ -53,7 +59,15 @@ def drone_of(crawler: Crawler) -> Drone:
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
 
-    holding = Holding(lease_secs=hive_settings.lease_secs)
+    store = CheckpointStore(url=store_url(settings))
+    needs_claims = can_fail_over(client)
+    if needs_claims and not store.has_exclusive_claims:
+        raise FatalError(
+            "With Redis Sentinel or Redis Cluster, HIVE_STORE must be a directory, or an S3 or "
+            "Google URL that s3fs or gcsfs opens, because other clients cannot create an object "
+            "only if it does not exist yet: change HIVE_STORE, or set REDIS_URL to a single server."
+        )
+    holding = Holding(lease_secs=hive_settings.lease_secs, needs_claims=needs_claims)
     fence = Fence(holding.is_valid, hive_settings.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
     splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
@@ -93,7 +107,6 @@ def drone_of(crawler: Crawler) -> Drone:
     def membership_with(client: RedisClient) -> Membership:
         return Membership(client=client, keys=keys, drone=name, lease_secs=hive_settings.lease_secs)
 
-    store = CheckpointStore(url=store_url(settings))
     # The lease keeper has its own connection, because it uses its own event loop.
     keeper_client = client_of(settings)
     drone = Drone(

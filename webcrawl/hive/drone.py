@@ -8,7 +8,9 @@ Invariants:
 
 * a host is contacted (net/fence.py), a checkpoint published and a position acknowledged only while
   the leases are valid: until HIVE_LEASE_SECS after the *beginning* of the last renewal
-  (lease_keeper.py), in Redis, or in the store while Redis cannot be reached;
+  (lease_keeper.py), in Redis, or in the store while Redis cannot be reached. If Redis can fail
+  over, they are also valid only until HIVE_LEASE_SECS after the beginning of the last reading of
+  the store in which no shard had a newer claim, and a new claim waits for that time to pass;
 * a shard is taken from a drone only when its lease has ended in Redis and its heartbeats in the
   store, if there are any, have not changed for that long;
 * a lost shard is not written to any more: its next holder continues from its last published
@@ -43,6 +45,7 @@ from webcrawl.hive.membership.connection import (
     fatal_error_of,
     is_cancelled,
     reason_of,
+    replica_warning,
     trouble_of,
 )
 from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
@@ -226,6 +229,8 @@ class Drone:
         try:  # before the drone has a lease that could expire meanwhile
             await check(hive.client)
             await check_for_leases(hive.client, hive.settings.lease_secs)
+            if warning := await replica_warning(hive.client, hive.settings.lease_secs):
+                logger.warning("%s", warning)
             state = await hive.membership.enter(hive.settings.shards, secs=TIMEOUT_SECS)
             return state, await hive.membership.look(secs=TIMEOUT_SECS)
         except UNREACHABLE as error:
@@ -287,7 +292,7 @@ class Drone:
         except UNREACHABLE as error:
             message = "The hive must wait until this drone's leases expire: %s"
             logger.warning(message, reason_of(error))
-        if not self._holding.is_redis_up:
+        if self._holding.needs_claims or not self._holding.is_redis_up:
             await self._leave_store()
         await close(self._hive.client)
 
@@ -329,6 +334,8 @@ class Drone:
     async def _beat_once(self) -> None:
         """Send one heartbeat, and follow what the answer says about leases and orders."""
         hive, holding = self._hive, self._holding
+        if lost := holding.superseded:
+            self._exchange.abandon(lost)
         try:
             beat = await hive.keeper.beat(self._report())
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
@@ -370,7 +377,8 @@ class Drone:
         if not holding.is_redis_up:
             holding.is_redis_up = True
             logger.info("Redis can be reached again")
-            await self._leave_store()
+            if not holding.needs_claims:
+                await self._leave_store()
         self._apply_state(beat.state)
         self._has_beaten.set()
 

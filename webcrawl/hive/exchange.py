@@ -102,24 +102,33 @@ class ShardExchange:
         *unrecorded* has the tokens of leases that Redis has for this drone but the drone does not.
         """
         owners = await self._free_shards(beat)
+        owners |= {number: Owner(token, self._hive.name) for number, token in unrecorded.items()}
+        owners = await self._omit_living(owners)
         additional = sorted(owners.keys() - unrecorded)[
             : max(beat.state.share // _SHARE_FRACTION, _MIN_SHARDS)
         ]
-        owners |= {number: Owner(token, self._hive.name) for number, token in unrecorded.items()}
-        wanted = [*sorted(unrecorded), *additional]
+        wanted = [*sorted(owners.keys() & unrecorded), *additional]
         chosen = [number for number in wanted if self._retry_at.get(number, 0.0) <= now()][:limit]
         if not chosen:
             return
 
         with_requests = {*filter(self._has_requests, map(int, shard_names(self._hive.job.path)))}
-        claimed = await self._hive.membership.claim({number: owners[number] for number in chosen})
+        claimed = await self._hive.membership.claim(
+            {number: owners[number] for number in chosen},
+            max(self._holding.newest.values(), default=0),
+        )
+        last_claims = await self._claim_in_store(claimed)
+        claimed = {number: claimed[number] for number in last_claims}
         leases = self._holding.leases
         # Fetching a shard may take minutes. From now on, heartbeats show whether it was lost.
         leases |= claimed
 
         fetching = [
             self._fetch_checkpoint(
-                number, token, owners[number].token, acknowledged=beat.acknowledged.get(number)
+                number,
+                token,
+                max(owners[number].token, last_claims[number]),
+                acknowledged=beat.acknowledged.get(number),
             )
             for number, token in claimed.items()
         ]
@@ -141,7 +150,13 @@ class ShardExchange:
             elif isinstance(outcome, BaseException):
                 raise outcome
             elif not self._process.stop.is_ending:
-                self._adopt(number, forgets=bool(outcome), trusts_log=trusts_logs)
+                self._adopt(
+                    number,
+                    forgets=bool(outcome),
+                    trusts_log=trusts_logs,
+                    # The drone that claimed it before reads of the new claim within a lease.
+                    rival_secs=self._lease_secs if last_claims[number] else 0.0,
+                )
                 await asyncio.sleep(0)
         self._process.checkpoints.start()
 
@@ -176,13 +191,37 @@ class ShardExchange:
             free = {
                 number: owner for number, owner in free.items() if owner.drone in ("", own_name)
             }
+        return free
 
-        # The other drones may still send heartbeats to the store.
-        suspects = {owner.drone for owner in free.values()} - {"", own_name}
+    async def _omit_living(self, owners: dict[int, Owner]) -> dict[int, Owner]:
+        """Return *owners* without the drones that still send heartbeats to the store."""
+        store = self._hive.store
+        holders = {number: owner.drone for number, owner in owners.items()}
+        for number, token in self._holding.newest.items():
+            if number in owners and owners[number].token < token:  # Redis does not know this claim
+                holders[number] = await asyncio.to_thread(store.claimant, number, token)
+        suspects = {*holders.values()} - {"", self._hive.name}
         if not suspects:
-            return free
-        living = self._alive_in_store(await asyncio.to_thread(self._hive.store.alive, suspects))
-        return {number: owner for number, owner in free.items() if owner.drone not in living}
+            return owners
+        living = self._alive_in_store(await asyncio.to_thread(store.alive, suspects))
+        return {number: owner for number, owner in owners.items() if holders[number] not in living}
+
+    async def _claim_in_store(self, claimed: Mapping[int, int]) -> dict[int, int]:
+        """Claim in the store, if needed, the shards that were *claimed* in Redis.
+
+        Returns those that may be held, each with the token of its last claim in the store, or 0.
+        The others are released in Redis.
+        """
+        if not self._holding.needs_claims:
+            return dict.fromkeys(claimed, 0)
+        last_claims = await asyncio.to_thread(self._hive.store.claim, claimed, self._hive.name)
+        if lost := {n: token for n, token in claimed.items() if n not in last_claims}:
+            logger.warning(
+                "Other drones have claimed the shards %s through another master of Redis",
+                ", ".join(map(str, sorted(lost))),
+            )
+            await self._hive.membership.release(lost)
+        return last_claims
 
     def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
         """Return the owners that the newest checkpoints of the shards *numbers* name. Blocks."""
@@ -250,11 +289,12 @@ class ShardExchange:
         """Return whether the outbox of shard *number* may hold Requests from other shards."""
         return Outbox(path=self._directory(number) / "outbox").has_requests
 
-    def _adopt(self, number: int, *, forgets: bool, trusts_log: bool) -> None:
+    def _adopt(self, number: int, *, forgets: bool, trusts_log: bool, rival_secs: float) -> None:
         """Open shard *number*, which was fetched into its directory. Blocks for about 10 ms.
 
         forgets: whether hosts may have been contacted after its checkpoint.
         trusts_log: whether pages in its log of finished pages count as finished.
+        rival_secs: for how long another drone may still contact the hosts.
         """
         process, holding, path = self._process, self._holding, self._directory(number)
         shard = self._hive.shard_of(number)
@@ -268,7 +308,7 @@ class ShardExchange:
         shard.trusts_log = trusts_log
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
-        self._hive.lifecycle.adopt(shard, forgets=forgets)
+        self._hive.lifecycle.adopt(shard, forgets=forgets, rival_secs=rival_secs)
         self._publication.published_pages[number] = pages_of(shard)
         if inbox.knows_all_seeds:
             shard.note_all_seeds_known()

@@ -104,8 +104,10 @@ class Publication:
                     is_valid=holding.is_valid,
                 )
             except SupersededError as error:
-                # Another drone has the shard, so the leases in Redis must be confirmed again.
+                # Another drone has the shard, so the leases in Redis must be confirmed again. The
+                # shard ends here with the next heartbeat.
                 holding.revoke()
+                holding.record_tokens({number: error.token})
                 logger.warning("%s", error)
                 return
             except (OSError, CorruptRecordError) as error:

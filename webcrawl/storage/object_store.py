@@ -13,9 +13,10 @@ object that refers to others is therefore written last.
 
 ``create`` lets the first caller win. In a directory it uses link(2), at a URL
 ``pipe_file(mode="create")``, which s3fs and gcsfs turn into conditional requests (If-None-Match,
-ifGenerationMatch). Clients without such requests, such as obstore, check for the object and then
-write it. Two processes may then both believe that they were first, so start a hive on such a store
-with one drone.
+ifGenerationMatch). Other clients, such as obstore, check for the object and then write it. Two
+processes may then both believe that they were first, so start a hive on such a store with one
+drone. ``has_exclusive_creation`` tells the two kinds apart by the client's package, because fsspec
+does not: obstore accepts the mode and ignores it.
 
 All calls block, so make them in threads. They raise ObjectStoreError and, if documented,
 FileNotFoundError.
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _LOCAL = {"file", "local"}
+# The packages whose clients create an object only if it does not exist.
+_EXCLUSIVE = {"s3fs", "gcsfs"}
 _MAX_REASON = 200
 _MAX_NAME = 255
 # When files are moved out of a directory, this file in it says where they are.
@@ -95,6 +98,12 @@ class ObjectStore:
             with self._translating_errors():
                 self._fs, self._root = fsspec.url_to_fs(url, **(options or {}))
         self._upload_options = _MULTIPART_OPTIONS if scheme in {"s3", "s3a"} else {}
+
+    @property
+    def has_exclusive_creation(self) -> bool:
+        """Return whether of two processes that ``create`` the same object only one succeeds."""
+        package = type(self._fs).__module__.partition(".")[0]
+        return self.directory is not None or package in _EXCLUSIVE
 
     def write(self, name: str, data: bytes) -> None:
         """Store *data* as the object *name*, replacing any existing object."""

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import warm
 from crawling import printed, refusal
+from redis_server import Sentinel
 from scrapy.settings import Settings
 from text_tables import cases
 
@@ -240,3 +241,17 @@ def test_a_gauge_reads_a_crawl(clock):
         name="drone 3", pages=2_000, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
         lag=0.5, diagnosis="waiting for hosts: 9 hosts rest",
     )  # fmt: skip
+
+
+def test_status_names_a_master_that_writes_without_replicas(redis_of):
+    master = redis_of("one", port=True)
+    sentinel = redis_of("watch", kind=Sentinel, server=master)
+
+    async def begin():
+        async with connected(master) as client:
+            await Membership(client=client, keys=KEYS, drone="a", lease_secs=10).enter(4)
+
+    asyncio.run(begin())
+    done = warm.scrapy("hive", "status", "-s", f"REDIS_URL={sentinel.url}", "-s", "HIVE=web")
+    assert done.returncode == 0
+    assert "set min-replicas-to-write 1 and min-replicas-max-lag 3" in done.stdout

@@ -1,7 +1,9 @@
 """Clients of Redis by REDIS_URL: each kind of server, and what is said of one that is not there."""
 
+import asyncio
+
 import pytest
-from patience import SLOWNESS
+from patience import LIMIT_SECS, SLOWNESS
 from redis.asyncio import Redis
 from redis_proxy import RedisProxy
 from redis_server import Sentinel, by_tls, free_port
@@ -16,6 +18,7 @@ from webcrawl.hive.membership.connection import (
     check_for_leases,
     client_of,
     close,
+    replica_warning,
 )
 
 
@@ -196,3 +199,49 @@ async def test_an_unknown_parameter_is_one_sentence():
 
 def test_without_a_url_it_is_the_local_server():
     assert isinstance(client_of(Settings()), Redis)
+
+
+async def test_a_drone_refused_for_lack_of_replicas_asks_the_sentinels_again(redis_of):
+    demands = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
+    one = redis_of("one", port=True, more=demands)
+    two = redis_of("two", replica_of=one)
+    three = redis_of("three", port=True)
+    sentinel = redis_of("watch", kind=Sentinel, server=one)
+    client = client_of(Settings({"REDIS_URL": sentinel.url}))
+    sentinel.wait_for_replicas(1)
+    await client.set("a", 1)
+    two.kill()
+    async with asyncio.timeout(LIMIT_SECS):
+        with pytest.raises(UNREACHABLE, match="NOREPLICAS"):  # noqa: PT012  # it takes a second
+            while True:
+                await client.set("a", 2)
+                await asyncio.sleep(0.05)
+    sentinel.watch(three)
+    await client.set("a", 3)
+    with three.client() as other:
+        assert other.get("a") == "3"
+    await close(client)
+
+
+@cases(
+    "more lease_secs warning",
+    """
+        ()                                          | 10 | accepts writes when it is cut off
+        ("--min-replicas-to-write", "1")            | 10 | accepts writes for 10 s after it is cut
+        ("--min-replicas-to-write", "1")            | 20 | None
+        ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3") | 6  | None
+        ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3") | 4  | max-lag 2 on each
+        ("--min-replicas-to-write", "1", "--rename-command", "CONFIG", "") | 10 | cannot be read
+        ("--rename-command", "CONFIG", "")          | 10 | accepts writes when it is cut off
+    """,
+)
+async def test_a_master_that_writes_without_replicas_is_named(redis_of, more, lease_secs, warning):
+    server = redis_of("one", port=True, more=more)
+    sentinel = redis_of("watch", kind=Sentinel, server=server)
+    said = []
+    for url in (server.tcp_url, sentinel.url):
+        client = client_of(Settings({"REDIS_URL": url}))
+        said.append(await replica_warning(client, lease_secs))
+        await close(client)
+    assert said[0] == ""
+    assert warning in said[1] if warning else said[1] == ""

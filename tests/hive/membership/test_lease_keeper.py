@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from patience import LIMIT_SECS, SLOWNESS
 from scrapy.settings import Settings
+from text_tables import each
 
 from webcrawl.clock import now
 from webcrawl.hive.membership.connection import UNREACHABLE, client_of
@@ -22,11 +23,11 @@ KEYS = Keys("kept")
 
 
 @asynccontextmanager
-async def kept(server, *, in_store=lambda: None):
+async def kept(server, *, in_store=dict, **options):
     """A keeper, after a beat by which two shards are its drone's, and their holding."""
     client = client_of(Settings({"REDIS_URL": server.url}))
     membership = Membership(client=client, keys=KEYS, drone="a", lease_secs=LEASE_SECS)
-    holding = Holding(lease_secs=LEASE_SECS, leases={0: 1, 1: 2})
+    holding = Holding(lease_secs=LEASE_SECS, leases={0: 1, 1: 2}, **options)
     failures = []
     keeper = LeaseKeeper(
         client=client,
@@ -37,7 +38,7 @@ async def kept(server, *, in_store=lambda: None):
     )
     keeper.start()
     holding.confirm((await keeper.beat(Report())).began, "old")
-    assert holding.is_valid()
+    assert holding.is_valid() is not holding.needs_claims
     yield keeper, holding
     await keeper.stop()
     assert not failures
@@ -106,6 +107,7 @@ async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, cap
     def beat_in_store():
         if not has_store:
             raise OSError("no store")
+        return {}
 
     async with kept(server, in_store=beat_in_store) as (keeper, holding):
         server.pause()
@@ -116,7 +118,7 @@ async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, cap
         has_store = False
         await told(
             caplog,
-            r"has expired \(Redis cannot be reached: .*; HIVE_STORE cannot either: no store\)",
+            r"has expired \(Redis cannot be reached: .*; HIVE_STORE cannot be reached: no store\)",
         )
         assert not holding.is_valid()
         server.resume()
@@ -134,3 +136,46 @@ async def test_a_lapsed_lease_is_confirmed_by_a_new_redis_a_lease_later(server, 
             assert lapses or holding.is_valid()
             await asyncio.sleep(0.1)
         assert (now() - since >= LEASE_SECS) is lapses
+
+
+async def test_behind_sentinels_a_lease_lasts_as_long_as_the_last_reading_of_claims(server, caplog):
+    claims = {0: 1, 1: 2}
+    readings = []
+
+    def in_store():
+        if claims is None:
+            raise OSError("no store")
+        readings.append(now())
+        return {**claims}
+
+    async with kept(server, in_store=in_store, needs_claims=True) as (keeper, holding):
+        await until(holding.is_valid)
+        assert holding.valid_until <= readings[-1] + LEASE_SECS
+        claims = None
+        await told(
+            caplog, r"The lease on 2 shards has expired \(HIVE_STORE cannot be reached: no s"
+        )
+        assert now() >= readings[-1] + LEASE_SECS - 0.001
+        holding.confirm((await keeper.beat(Report())).began, "old")
+        assert not holding.is_valid()  # Redis says yes
+        claims = {0: 1, 1: 2}
+        await until(holding.is_valid)
+
+
+@each("claims superseded", ({0: 1, 1: 3}, {1}), ({0: 1}, set()), ({}, set()))
+async def test_a_reading_without_all_claims_of_the_drone_extends_no_lease(
+    server, claims, superseded
+):
+    async with kept(server, in_store=lambda: claims, needs_claims=True) as (_, holding):
+        await until(lambda: holding.newest == claims)
+        assert holding.superseded == superseded
+        assert not holding.is_valid()
+        for number in superseded:
+            del holding.leases[number]
+            await until(holding.is_valid)
+
+
+async def until(is_so):
+    async with asyncio.timeout(LIMIT_SECS):
+        while not is_so():  # noqa: ASYNC110  # it changes in a thread
+            await asyncio.sleep(0.02)

@@ -298,20 +298,23 @@ class Shard:
         for search in filter(None, (self.hosts.robots, self.hosts.tdm)):
             search.robots.resize(size=even_share(_RULES), max_bytes=even_share(_RULES_BYTES))
 
-    def open(self, state: StateDirectory, *, forgets: bool = False) -> None:
+    def open(
+        self, state: StateDirectory, *, forgets: bool = False, rival_secs: float = 0.0
+    ) -> None:
         """Open all parts from the saved *state*, and attach them to it. Blocks.
 
-        *forgets* tells that the records of the last contacts may be missing. Raises
-        CorruptRecordError, NewerFormatError and OSError, and FatalError if a rules file is invalid
-        or a setting such as POLITENESS_KEY differs from the saved one; then nothing stays open.
+        *forgets* tells that the records of the last contacts may be missing, and *rival_secs* for
+        how long another process may still contact the hosts. Raises CorruptRecordError,
+        NewerFormatError and OSError, and FatalError if a rules file is invalid or a setting such as
+        POLITENESS_KEY differs from the saved one; then nothing stays open.
         """
         try:
-            self._open(state, forgets=forgets)
+            self._open(state, forgets=forgets, rival_secs=rival_secs)
         except BaseException:
             self.close(lambda _: None)
             raise
 
-    def _open(self, state: StateDirectory, *, forgets: bool) -> None:
+    def _open(self, state: StateDirectory, *, forgets: bool, rival_secs: float) -> None:
         """Check that *state* belongs to a crawl with these settings, then do as ``open`` says."""
         if state.resumed and state.facts.get("seed", 0) != seed_in_use():
             raise FatalError(
@@ -345,7 +348,9 @@ class Shard:
             trust_done=self.trusts_log and not state.rebooted,
             on_done=self._commit_again,
             # Contacts lost in a power failure happened before the machine booted.
-            unlogged_until=self.clock() if forgets else self.clock.offset * state.rebooted,
+            unlogged_until=self.clock() + rival_secs
+            if forgets or rival_secs
+            else self.clock.offset * state.rebooted,
         )
 
         for name, part in self.parts.items():

@@ -56,13 +56,17 @@ class DroneStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HiveStatus:
-    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone."""
+    """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone.
+
+    *warning* says what is wrong with its Redis, or is "".
+    """
 
     secs: float
     shards: int
     orphans: int
     drones: Sequence[DroneStatus]
     note: str = ""
+    warning: str = ""
 
 
 def status_of(beat: Beat) -> HiveStatus:
@@ -109,6 +113,7 @@ def table(name: str, status: HiveStatus) -> list[str]:
     width = max(len(drone.name) for drone in drones)
     return [
         headline,
+        *filter(None, [status.warning]),
         " " * width + "".join(f"{name:>{wide}}" for name, wide in _COLUMNS.items()),
         *(line for drone in drones for line in _rows_of(drone, width)),
     ]

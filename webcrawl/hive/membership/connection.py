@@ -30,7 +30,11 @@ from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
+from redis.asyncio.sentinel import (
+    MasterNotFoundError,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+)
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
@@ -38,6 +42,7 @@ from redis.exceptions import (
     NoPermissionError,
     RedisClusterException,
     RedisError,
+    ResponseError,
 )
 
 from webcrawl.clock import now
@@ -184,8 +189,8 @@ async def servers(client: Any) -> str:
 async def close(client: RedisClient) -> None:
     """Close the *client* and all its connections."""
     await client.aclose()
-    if isinstance(client, Redis) and isinstance(client.connection_pool, SentinelConnectionPool):
-        await client.connection_pool.sentinel_manager.aclose()
+    if (pool := _sentinel_pool(client)) is not None:
+        await pool.sentinel_manager.aclose()
 
 
 def is_cancelled() -> bool:
@@ -195,6 +200,44 @@ def is_cancelled() -> bool:
     """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def can_fail_over(client: RedisClient) -> bool:
+    """Return whether another server may take the place of one that *client* uses."""
+    return isinstance(client, RedisCluster) or _sentinel_pool(client) is not None
+
+
+def _sentinel_pool(client: RedisClient) -> SentinelConnectionPool | None:
+    pool = getattr(client, "connection_pool", None)
+    return pool if isinstance(pool, SentinelConnectionPool) else None
+
+
+async def replica_warning(client: RedisClient, lease_secs: float) -> str:
+    """Return what is wrong with the replicas that a master behind sentinels needs for a write.
+
+    Without its replicas it must soon refuse writes, because another master may have taken its
+    place. Returns "" if all is well. Raises one of UNREACHABLE.
+    """
+    if _sentinel_pool(client) is None:
+        return ""
+    max_lag = max(1, int(lease_secs / 2))
+    # These fields are there only if the master needs replicas.
+    if "min_slaves_good_slaves" not in await client.execute_command("INFO", "replication"):
+        return (
+            "The Redis master accepts writes when it is cut off from its replicas: set "
+            f"min-replicas-to-write 1 and min-replicas-max-lag {min(3, max_lag)} on each server."
+        )
+    try:
+        values = await client.execute_command("CONFIG GET", "min-replicas-max-lag")
+    except ResponseError as error:  # managed services refuse it
+        return f"min-replicas-max-lag should be at most {max_lag}, but cannot be read: {error}."
+    lag = int(values["min-replicas-max-lag"])
+    if lag <= max_lag:
+        return ""
+    return (
+        f"The Redis master accepts writes for {lag} s after it is cut off from its replicas: "
+        f"set min-replicas-max-lag {min(3, max_lag)} on each server."
+    )
 
 
 class BackOff:
@@ -254,9 +297,29 @@ def client_at(url: str, **params: Any) -> RedisClient:
             **server_params,
             **url_params,
         )
-        master: Redis = sentinels.master_for(service)
+        is_secure = "ssl" in url_params
+        connection_class = _SecureMasterConnection if is_secure else _MasterConnection
+        master: Redis = sentinels.master_for(service, connection_class=connection_class)
         return master
     raise ValueError("see docs/reference/settings.md for the forms of the URL")
+
+
+class _MasterConnection(SentinelManagedConnection):
+    """Connection to a master, which is looked up again if it lacks the replicas for writes."""
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        """Return the next response; disconnect after NOREPLICAS, as redis-py after READONLY."""
+        try:
+            return await super().read_response(*args, **options)
+        except ResponseError as error:
+            if "NOREPLICAS" not in str(error):
+                raise
+            await self.disconnect()
+            raise ConnectionError(str(error)) from error
+
+
+class _SecureMasterConnection(_MasterConnection, SSLConnection):
+    """The same over TLS."""
 
 
 def _address(text: str, default_port: int) -> tuple[str, int]:

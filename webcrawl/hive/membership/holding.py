@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from webcrawl.clock import now
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from webcrawl.hive.bus.inbox import Inbox
     from webcrawl.hive.bus.outbox import Outbox
 
@@ -26,6 +28,8 @@ class Holding:
     expired_at: when the leases last expired before they became valid again.
     is_redis_up: whether Redis answered the last heartbeat.
     is_redis_complete: whether Redis has never lost data of this hive.
+    needs_claims: whether shards are also claimed in HIVE_STORE, because Redis can fail over.
+    newest: the newest token of each shard, as far as the store has shown it.
 
     The methods and ``valid_until`` may be used in any thread.
     """
@@ -38,6 +42,8 @@ class Holding:
     expired_at: float = 0.0
     is_redis_up: bool = True
     is_redis_complete: bool = False
+    needs_claims: bool = False
+    newest: dict[int, int] = dataclasses.field(default_factory=dict)
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     # Since when the drone's lease has been in Redis without a break, and until when it is certain
     # to be there.
@@ -48,6 +54,8 @@ class Holding:
     # The incarnation of Redis at the last heartbeat, and since when its shards are trusted.
     _incarnation: str = ""
     _trusted_since: float = -math.inf
+    # Until when no other drone can hold the shards according to the claims in the store.
+    _claimed_until: float = 0.0
 
     def is_valid(self) -> bool:
         """Return whether the leases are valid, so that no other drone can hold the shards."""
@@ -60,6 +68,30 @@ class Holding:
         If the leases of other drones expire then, the cause is not a delay of this process.
         """
         return self._renewed_since + self.lease_secs < now() < self._renewed_until
+
+    @property
+    def superseded(self) -> set[int]:
+        """The held shards that have a newer token in the store."""
+        leases = self.leases.items()
+        return {number for number, token in leases if self.newest.get(number, 0) > token}
+
+    def record_tokens(self, tokens: Mapping[int, int]) -> None:
+        """Record that the store has *tokens* of shards."""
+        for number, token in tokens.items():
+            self.newest[number] = max(token, self.newest.get(number, 0))
+
+    def record_claims(
+        self, started_at: float, leases: Mapping[int, int], claims: Mapping[int, int]
+    ) -> None:
+        """Record the newest *claims* in the store, read by a call that began at *started_at*.
+
+        Unless they are those of all *leases* held then, they do not extend the leases.
+        """
+        self.record_tokens(claims)
+        with self._lock:
+            if leases.items() <= claims.items():
+                self._claimed_until = started_at + self.lease_secs
+                self._extend()
 
     def record_renewal(self, started_at: float, *, had_lease: bool) -> None:
         """Record that the lease was renewed in Redis, by a call that began at *started_at*.
@@ -109,7 +141,11 @@ class Holding:
         if self._renewed_since <= self._confirmed_at:
             if not self.is_valid():
                 self.expired_at = self.valid_until
-            self.valid_until = max(self.valid_until, self._renewed_until)
+            self.valid_until = max(self.valid_until, self._end_of(self._renewed_until))
+
+    def _end_of(self, valid_until: float) -> float:
+        """Return when leases end that Redis or a heartbeat in the store renewed *valid_until*."""
+        return min(valid_until, self._claimed_until) if self.needs_claims else valid_until
 
     def record_store_renewal(self, started_at: float) -> None:
         """Record a heartbeat in HIVE_STORE that began at *started_at*.
@@ -118,4 +154,4 @@ class Holding:
         """
         with self._lock:
             if self.is_valid():
-                self.valid_until = started_at + self.lease_secs
+                self.valid_until = self._end_of(started_at + self.lease_secs)

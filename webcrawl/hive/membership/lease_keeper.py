@@ -6,6 +6,10 @@ drone's lease between them. While Redis cannot be reached, it writes heartbeats 
 process that hangs does lose its shards: if its loop has not turned for three times HIVE_LEASE_SECS,
 the lease is no longer renewed.
 
+If Redis can fail over, a drone may be connected to a master that was replaced. So each renewal also
+writes a heartbeat to HIVE_STORE, from which other masters' drones see that this one is alive, and
+reads the claims there. No lease is longer than the last reading allows.
+
 A renewal does not check which shards the drone holds. It only extends leases on shards that a
 heartbeat has confirmed while the drone's lease was in Redis without a break. Then no other drone
 could have claimed one of them (``holding.Holding``).
@@ -24,7 +28,7 @@ from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, close,
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from webcrawl.hive.membership.holding import Holding
     from webcrawl.hive.membership.membership import Beat, Membership
@@ -43,12 +47,13 @@ class LeaseKeeper:
     """Renews the lease of one drone and sends its heartbeats, in a thread.
 
     Only *membership* uses *client*. *holding* is the drone's. *beat_in_store* writes a heartbeat to
-    HIVE_STORE; it blocks and may raise OSError. *fail* is called with unexpected exceptions.
+    HIVE_STORE and returns the newest claims there; it blocks and may raise OSError. *fail* is
+    called with unexpected exceptions.
     """
 
     client: RedisClient
     membership: Membership
-    beat_in_store: Callable[[], None]
+    beat_in_store: Callable[[], Mapping[int, int]]
     holding: Holding
     fail: Callable[[Exception], object]
     _thread: threading.Thread | None = None
@@ -124,29 +129,33 @@ class LeaseKeeper:
         try:
             had_lease = await self.membership.renew()
         except UNREACHABLE as error:
-            await self._renew_in_store(reason_of(error))
+            self._failure = f"Redis cannot be reached: {reason_of(error)}"
+            if self.holding.is_valid() or self.holding.needs_claims:
+                await self._renew_in_store(is_redis_up=False)
             return
         self._failure = "" if had_lease else "Redis has lost it"
         if had_lease:
             self.holding.record_renewal(started_at, had_lease=True)
+        if self.holding.needs_claims:
+            await self._renew_in_store(is_redis_up=True)
 
-    async def _renew_in_store(self, reason: str) -> None:
-        """Write a heartbeat to HIVE_STORE, because Redis cannot be reached for the reason *reason*.
+    async def _renew_in_store(self, *, is_redis_up: bool) -> None:
+        """Write a heartbeat to HIVE_STORE, and read the claims there.
 
-        The leases stay valid as long as no heartbeat is late. After a late one, other drones may
-        hold the shards, so only Redis can make the leases valid again.
+        While Redis is away, the leases stay valid as long as no heartbeat is late. After a late
+        one, other drones may hold the shards, so only Redis can make the leases valid again.
         """
-        started_at = now()
-        if not self.holding.is_valid():
-            return
-        self._failure = f"Redis cannot be reached: {reason}"
+        leases, started_at = {**self.holding.leases}, now()
         try:
-            await asyncio.to_thread(self.beat_in_store)
+            claims = await asyncio.to_thread(self.beat_in_store)
         except OSError as error:
-            self._failure += f"; HIVE_STORE cannot either: {error}"
-            logger.warning("HIVE_STORE cannot be reached either: %s", error)
+            failure = f"HIVE_STORE cannot be reached: {error}"
+            logger.warning("%s", failure)
+            self._failure = "; ".join(filter(None, (self._failure, failure)))
             return
-        self.holding.record_store_renewal(started_at)
+        self.holding.record_claims(started_at, leases, claims)
+        if not is_redis_up:
+            self.holding.record_store_renewal(started_at)
 
     def _log_expiry(self) -> None:
         """Log once that the leases have expired, and why."""
@@ -156,8 +165,8 @@ class LeaseKeeper:
         if expired_at > 0 and self._logged_expiry != expired_at:
             self._logged_expiry = expired_at
             logger.warning(
-                "The lease on %s has expired (%s): their hosts are not contacted until Redis "
-                "confirms that this drone still holds them",
+                "The lease on %s has expired (%s): their hosts are not contacted until it is "
+                "certain that this drone still holds them",
                 counted(len(holding.leases), "shard"),
                 self._failure or "Redis or HIVE_STORE answered too late",
             )

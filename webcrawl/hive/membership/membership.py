@@ -158,19 +158,19 @@ return accepted
 
 # Claims shards that still have the given owner, if that owner no longer has a lease.
 _CLAIM_SCRIPT = _SET_OWNER + """
-local leases = ARGV[3]
+local leases, newest = ARGV[3], ARGV[4]
 local claimed = {}
 if redis.call('HEXISTS', state, 'born') == 0 or redis.call('EXISTS', lease) == 0 then
   return claimed
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-for i = 4, #ARGV, 3 do
+for i = 5, #ARGV, 3 do
   local shard, token, drone = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local held = redis.call('HGET', shards, shard)
   local is_free = drone == '' or drone == me or redis.call('EXISTS', leases .. drone) == 0
   if not held or (held == token .. ' ' .. drone and is_free) then
-    token = string.format('%.0f', math.max(tonumber(token) + 1, now))
+    token = string.format('%.0f', math.max(tonumber(token) + 1, newest + 1, now))
     set_owner(shard, token .. ' ' .. me)
     table.insert(claimed, shard)
     table.insert(claimed, token)
@@ -362,17 +362,17 @@ class Membership:
         accepted = await self._set_owners(_REGISTER_SCRIPT, *chain(*leases.items()))
         return {number: leases[number] for number in map(int, accepted)}
 
-    async def claim(self, wanted: Mapping[int, Owner]) -> dict[int, int]:
+    async def claim(self, wanted: Mapping[int, Owner], newest: int = 0) -> dict[int, int]:
         """Claim the shards in *wanted*, and return the claimed ones with their new tokens.
 
         *wanted* has the last known owner of each shard. A shard can be claimed if it still has that
         owner, and the owner released it, has no lease any more, or is this drone, which then gets a
         new token. For a shard that Redis does not know, the owner has the token of its newest
-        checkpoint, or 0. A drone without a lease cannot claim any shard. A claim whose answer was
-        lost shows in the leases of the next heartbeat.
+        checkpoint, or 0. The new tokens are larger than *newest*. A drone without a lease cannot
+        claim any shard. A claim whose answer was lost shows in the leases of the next heartbeat.
         """
         arguments = [argument for shard, owner in wanted.items() for argument in (shard, *owner)]
-        claimed = await self._set_owners(_CLAIM_SCRIPT, self._keys.leases, *arguments)
+        claimed = await self._set_owners(_CLAIM_SCRIPT, self._keys.leases, newest, *arguments)
         return {int(shard): int(token) for shard, token in _decode_hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int]) -> None:

@@ -7,6 +7,7 @@ In the store::
     alive/<drone>                        a heartbeat counter of a drone that cannot reach Redis
     commands/<number>-<hash>             a lasting command (control/hive.py)
     commands/<number>-<hash>.txt         what scrapy purge has excluded
+    claims/<shard>-<token>               the drone that has claimed it, where Redis can fail over
     shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
 
 A checkpoint is written after all of its objects. The newest checkpoint is the one with the highest
@@ -19,6 +20,10 @@ token, and of these the one with the highest sequence. Objects never change. Two
 So a drone that has lost its lease without knowing it cannot hide or damage a checkpoint of the next
 holder, no matter how long and at which step it was suspended.
 
+If Redis can fail over, two masters may give the same shard to two drones. Then shards are also
+claimed here. The first drone to create a claim has made it. A claim is deleted only when there is a
+newer one, so the newest one always tells who may hold the shard. One listing shows all claims.
+
 Each publication uploads what is new: bytes appended to files, new files, and the changes of host
 records since they were last copied, or sometimes another copy of them. The last two checkpoints
 stay, so a fetch has the time between two checkpoints. If an object is deleted meanwhile, the fetch
@@ -28,6 +33,7 @@ used again. So the store is at most about twice as large as the shards.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from contextlib import suppress
@@ -58,7 +64,7 @@ from webcrawl.storage.numbered import NumberedObjects
 from webcrawl.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from webcrawl.hosts.records.database import Database
@@ -69,6 +75,8 @@ _MAX_TRIES = 10
 # Size limit of a JSON file: a shard has thousands of files, with a few hundred bytes of JSON each.
 _MAX_JSON = 1 << 28
 _HIVE = "hive.json"
+_CLAIMS = "claims"
+_CLAIM = re.compile(r"(\d+)-(\d+)")
 _Decoded = TypeVar("_Decoded")
 _decode = json_decoder(dict[str, Any])
 
@@ -161,10 +169,16 @@ class CheckpointStore:
             raise self._objects.damaged(name, "checksum mismatch")
         return data.decode("utf-8")
 
-    def beat(self, drone: str) -> None:
-        """Write a heartbeat of *drone*, so that other drones see it without Redis."""
+    # --- heartbeats and claims
+
+    def beat(self, drone: str) -> dict[int, int]:
+        """Write a heartbeat of *drone*, so that other drones see it without Redis.
+
+        Returns the token of the newest claim of each shard.
+        """
         self._check_not_empty()
         self._objects.write(f"alive/{drone}", b"%d" % next(self._beat_numbers))
+        return dict(self._claims())
 
     def alive(self, drones: Iterable[str]) -> dict[str, str]:
         """Return the heartbeat counter of each of *drones* that has written one."""
@@ -183,6 +197,43 @@ class CheckpointStore:
         """The lasting commands to the hive, and with the suffix ".txt" what was purged from it."""
         self._check_not_empty()
         return NumberedObjects(self._objects, "commands", wall_time)
+
+    @property
+    def has_exclusive_claims(self) -> bool:
+        """Return whether of two drones that make the same claim only one succeeds."""
+        return self._objects.has_exclusive_creation
+
+    def claim(self, leases: Mapping[int, int], drone: str) -> dict[int, int]:
+        """Claim *leases*, shards with their tokens, for *drone*, and delete older claims.
+
+        Returns the shards that were claimed, each with the token of the claim before, or 0. The
+        others have a newer claim, or another drone has made the same one.
+        """
+        for claim in leases.items():
+            self._objects.create(_claim_name(*claim), drone.encode())
+        claims = self._claims()
+        self._check_not_empty()
+        newest = dict(claims)
+        claimed = {
+            shard: token
+            for shard, token in leases.items()
+            if newest.get(shard) == token and self.claimant(shard, token) == drone
+        }
+        older = [claim for claim in claims if claim[1] < claimed.get(claim[0], 0)]
+        self._objects.delete(_claim_name(*claim) for claim in older)
+        before = dict(older)
+        return {shard: before.get(shard, 0) for shard in claimed}
+
+    def claimant(self, shard: int, token: int) -> str:
+        """Return the drone that has claimed *shard* under *token*; "" if there is none."""
+        with suppress(FileNotFoundError):
+            return self._objects.read(_claim_name(shard, token)).decode("ascii", "replace")
+        return ""
+
+    def _claims(self) -> list[tuple[int, int]]:
+        """Return the shard and token of each claim, sorted."""
+        matches = map(_CLAIM.fullmatch, self._objects.names(_CLAIMS))
+        return sorted((int(match[1]), int(match[2])) for match in matches if match)
 
     # --- publishing
 
@@ -220,8 +271,9 @@ class CheckpointStore:
         state = live_files(directory)
         key = (token, state.sequence)
         if existing and existing[-1] > key:
+            newer = existing[-1][0]
             raise SupersededError(
-                f"Not published: shard {shard} has a newer checkpoint, of token {existing[-1][0]}"
+                f"Not published: shard {shard} has a newer checkpoint, of token {newer}", newer
             )
 
         upload = Upload(
@@ -471,6 +523,11 @@ def _inode(directory: Path) -> int:
         return directory.stat().st_ino
     except FileNotFoundError:
         return 0
+
+
+def _claim_name(shard: int, token: int) -> str:
+    """Return the name of the object that claims *shard* under *token*."""
+    return f"{_CLAIMS}/{shard}-{token}"
 
 
 def _suffixes_name(data: bytes) -> str:

@@ -56,7 +56,14 @@ _MAX_PIECES = 64
 
 
 class SupersededError(Exception):
-    """Raised if a drone that publishes a shard no longer holds it; nothing was published."""
+    """Raised if a drone that publishes a shard no longer holds it; nothing was published.
+
+    *token* is that of a newer checkpoint, or 0 if none is known.
+    """
+
+    def __init__(self, message: str, token: int = 0) -> None:
+        super().__init__(message)
+        self.token = token
 
 
 class ShardFiles(NamedTuple):
