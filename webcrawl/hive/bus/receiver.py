@@ -142,8 +142,9 @@ class Receiver:
     async def _take_in(self, number: int, inbox: Inbox, cursor: str, entries: _Entries) -> None:
         """Pass *entries* to *inbox*, as long as its shard is held and its cursor is unchanged."""
         for start in range(0, len(entries), _SLICE_ENTRIES):
-            # The shard may have been given up, or a thread may be closing it.
-            if self.inboxes.get(number) is not inbox or inbox.cursor != cursor:
+            # The shard may have been given up, or closed with the crawl, or a thread may be at it.
+            is_held = self.inboxes.get(number) is inbox and inbox.is_open
+            if not is_held or inbox.cursor != cursor:
                 return
             batch = [
                 (stream_id.decode(), fields.get(b"b", b""))
