@@ -144,7 +144,8 @@ class HiveControl:
         try:
             await self._read_commands(missed=missed)
         except UNREACHABLE:
-            is_complete, self._store_due_at = False, 0.0
+            is_complete = False
+            self._store_due_at = 0.0
         return is_complete
 
     async def _read_store(self) -> None:

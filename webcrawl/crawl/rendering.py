@@ -155,7 +155,7 @@ class RenderChoice:
                 return None
             shape = outline.shape
             allowed = _FREE_REQUESTS + self.settings.share * self.stats.get_value("contacts", 0)
-            # A domain keeps its share of its own requests, whatever others have used.
+            # The share of a domain does not depend on what others have used.
             is_full |= excess > 0 and self.requests.sent > allowed
         if is_full:
             self.stats.inc_value("render/skipped")

@@ -196,7 +196,8 @@ class Drone:
 
         Raises FatalError if settings differ that a living drone must share.
         """
-        hive, own = self._hive, self._hive.compared
+        hive = self._hive
+        own = self._hive.compared
         if facts.settings == own:
             return
         if facts.born != self._known_born:  # Redis does not know all drones yet

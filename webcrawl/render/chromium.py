@@ -200,7 +200,8 @@ class Chromium:
         self._process: subprocess.Popen[bytes] | None = None
         self._isolation: Isolation | None = None
         self.connection: Connection
-        self.tab = self.warning = ""
+        self.tab = ""
+        self.warning = ""
         #: Parameter that names the browser context of the tab.
         self.context: dict[str, Any]
         #: Process whose descendants Chromium's are.
@@ -520,7 +521,8 @@ class _Run:
         self, url: str, kind: str, request: dict[str, Any], frame: str | None
     ) -> Answer | str | None:
         """Return the answer to a request or the reason to refuse it, None if it is missing."""
-        method, headers = request["method"], request["headers"]
+        method = request["method"]
+        headers = request["headers"]
         if kind == "Document" and url == self._url and not self._is_given:
             self._is_given = True
             return msgspec.structs.replace(self._page.answer, status=200)  # others show no page

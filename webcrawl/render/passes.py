@@ -50,7 +50,7 @@ _FAILURES = 2
 _DENIALS = frozenset({"robots_denied", "http_401", "http_403"})
 # Maximum number of waiting pages, and of subresources that one page may request.
 _PAGES, _NEEDS = 10_000, 256
-# Maximum number of requests to other registered domains for one page. A restart counts anew.
+# Maximum number of requests to other registered domains for one page, since the last restart.
 _FOREIGN_NEEDS = 64
 # Seconds between two passes over the parked URLs.
 _GATE_SECS = 0.25

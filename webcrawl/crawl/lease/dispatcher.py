@@ -164,7 +164,8 @@ class Dispatcher:
         *address* is that of the host, "" behind a proxy. Behind which one is known when it has
         answered: then the store decides.
         """
-        rendering, addresses = self.services.rendering, lease.shard.hosts.addresses
+        rendering = self.services.rendering
+        addresses = lease.shard.hosts.addresses
         page_place = rendering.store.place_of(lease.entry.via) if rendering else ""
         if not address or addresses is None:
             return page_place != "public"

@@ -145,7 +145,8 @@ class LeaseKeeper:
         While Redis is away, the leases stay valid as long as no heartbeat is late. After a late
         one, other drones may hold the shards, so only Redis can make the leases valid again.
         """
-        leases, started_at = {**self.holding.leases}, now()
+        leases = {**self.holding.leases}
+        started_at = now()
         try:
             claims = await asyncio.to_thread(self.beat_in_store)
         except OSError as error:
