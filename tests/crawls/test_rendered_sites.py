@@ -83,3 +83,14 @@ def test_rendered_pages_cost_another_site_no_more_than_links(jobdir, engine, bas
     assert counted.count(True) >= 25
     # Between two rounds of the domain's budget of pages, no page may be fetched for a moment.
     assert counted.count(True) <= len(counted) / 4 + (1 if base_pages == 1000 else 20)
+
+
+def test_pages_that_wait_for_rendering_may_be_fetched_by_scripts(jobdir):
+    """Applications fetch the pages that they link to."""
+    evil = {f"/{page}": asking(EVIL, ["/0", "/1"]) + f"{page}" for page in range(2)}
+    good = {f"/{page}": asking(EVIL, ["/0"]) + f"{page}" for page in range(5)}
+    sites, stats = crawled(site(GOOD, good) | site(EVIL, evil), jobdir, EVIL, GOOD)
+    asked = Counter(sites.pages_asked)
+    assert {asked.pop(f"{EVIL}/{page}") for page in range(2)} == {2}
+    assert {*asked.values()} == {1}
+    assert stats["render/rendered"] == stats["render/pages"] == 9

@@ -64,6 +64,16 @@ def batch(*hosts):
     return [encode(entry(host, n)) for n, host in enumerate(hosts)]
 
 
+def test_a_command_that_lets_urls_pass_a_gate_lets_subresources_pass_it(rig):
+    def lets_pass(gate, entry):
+        return gate == "full" and entry.host == "a.test"
+
+    gates = [HostGate("full", "a.test", "b.test"), HostGate("slow", "c.test")]
+    admission = Admission(frontier=rig.frontier, gates=gates, lets_pass=lets_pass)
+    refusals = [admission.refusal(entry(f"{name}.test")) for name in "abcd"]
+    assert refusals == ["", "full", "slow", ""]
+
+
 def urls(rig):
     return [found.url for found in rig.drain()]
 

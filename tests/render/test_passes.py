@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 from records_rig import PatientExecutor, opened
 from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
@@ -95,10 +97,6 @@ class Rig:
         return [entry.url for entry in self.entries]
 
     @property
-    def numbers(self):
-        return {entry.url: entry.request for entry in self.entries}
-
-    @property
     def records(self):
         return self.requests.shards.of("").hosts.records
 
@@ -107,9 +105,14 @@ class Rig:
         self.records._executor.run()
         self.records.close()
 
-    def end(self, url, outcome, answer):
-        """The request for *url* ends."""
-        self.passes.end_subresource(self.numbers[url], outcome, answer)
+    def end(self, url, outcome, answer, via=None):
+        """The request for *url* ends in the turn of the page *via*, or of the last that asked."""
+        asked = [one for one in self.entries if one.url == url and via in {None, one.via}]
+        self.passes.end_subresource(asked[-1].request, asked[-1].via, outcome, answer)
+
+    def look_up(self, page, subresource):
+        """What an engine finds in a pass over *page*."""
+        return stored_answers(str(self.passes.store.path / FILE))(page)(subresource)
 
     def work(self):
         work(self.passes)
@@ -150,7 +153,7 @@ def test_a_page_waits_for_what_it_lacks_and_for_the_targets_of_redirects(rig):
     rig.work()
     assert (rig.html, gate.holds(PAGE)) == ("<p>whole", False)
     rig.passes.forget(PAGE)
-    assert not rig.passes.has(PAGE.url)
+    assert not rig.passes.has(PAGE)
 
 
 def test_no_more_pages_are_rendered_than_counted_in_any_run(rig):
@@ -158,7 +161,7 @@ def test_no_more_pages_are_rendered_than_counted_in_any_run(rig):
     for renderings, given in (([lacking(SCRIPT)], {}), ([whole], RESUMED), ([], RESUMED)):
         run = rig(*renderings, **given)
         run.work()
-        run.passes.end_subresource(1, "http_200", Answer(200, [], b"x"))
+        run.passes.end_subresource(1, PAGE.url, "http_200", Answer(200, [], b"x"))
         assert run.counted.count("render/rendered") <= run.counted.count("render/pages")
         run.passes.close()
     assert run.counted == []
@@ -189,10 +192,122 @@ def test_a_page_asks_other_domains_for_64_urls_and_its_own_for_more(rig):
     assert rig.requested == [*foreign[:64], *own]
     assert rig.counted.count("render/outcome/over_page_limit") == 16
     # Another page may ask for the others.
-    look_up = stored_answers(str(rig.passes.store.path / FILE))
     asked = Subresource(foreign[70], "script")
-    assert look_up(PAGE.url)(asked) == "over_page_limit"
-    assert look_up("http://c.test/")(asked) is None
+    assert rig.look_up(PAGE.url, asked) == "over_page_limit"
+    assert rig.look_up("http://c.test/", asked) is None
+
+
+def test_requests_for_the_url_of_a_waiting_page_leave_the_page_in_the_store(rig):
+    rig = rig(lacking(PAGE.url), Rendering("settled", "<p>whole"), Rendering("settled", "<p>new"))
+    rig.work()
+    rig.end(PAGE.url, "http_200", Answer(200, [], b"x"))
+    for other in (rig.entries[0], replace(PAGE, extra=b"a Request of a spider")):
+        assert not rig.passes.has(other)  # it passes no gates because of the page
+        rig.passes.forget(other)
+    rig.work()
+    assert rig.html == "<p>whole"
+    again = replace(PAGE, attempts=1)
+    rig.passes.keep(again, b"<p>fetched again")
+    assert (rig.passes.has_ready, rig.passes.awaits(again)) == (False, True)
+    rig.work()
+    assert (rig.html, rig.passes.rendered(again).html) == (None, "<p>new")
+
+
+EVIL = Entry("http://evil.test/", "evil.test")
+
+
+@pytest.mark.parametrize("outcome", ["private_address", "over_budget"])
+def test_a_page_of_another_site_that_is_refused_denies_nothing(rig, outcome):
+    whole = Rendering("settled", "<p>whole")
+    rig = rig(lacking(SCRIPT), lacking(SCRIPT), Rendering("settled", "<p>evil"), whole)
+    rig.passes.keep(EVIL, b"<p>")
+    rig.work()
+    rig.work()
+    rig.end(SCRIPT, outcome, None, via=EVIL.url)
+    asked = Subresource(SCRIPT, "script")
+    assert (rig.look_up(EVIL.url, asked), rig.look_up(PAGE.url, asked)) == (outcome, None)
+    rig.work()
+    assert rig.passes.rendered(EVIL).html == "<p>evil"
+    # The page still waits, and its entry has kept its place.
+    assert [one.via for one in rig.entries] == [PAGE.url, EVIL.url]
+    assert {one.request for one in rig.entries} == {1}
+    assert _requested(rig, "a.test", "evil.test") == [1, 0]
+    rig.end(SCRIPT, "http_200", Answer(200, [], b"x"), via=PAGE.url)
+    rig.work()
+    assert rig.html == "<p>whole"
+
+
+def _requested(rig, *domains):
+    """The numbers of requests that count as those of *domains*."""
+    return [rig.records.domains.find(domain).requested for domain in domains]
+
+
+def test_an_entry_that_was_dropped_is_submitted_again_if_the_answer_is_for_another_page(rig):
+    rig = rig(lacking(SCRIPT), lacking(SCRIPT), Rendering("settled", "<p>evil"))
+    rig.passes.keep(EVIL, b"<p>")
+    rig.work()
+    rig.work()
+    rig.passes.on_end(1, PAGE.url)  # the answer for the other page was being stored
+    rig.end(SCRIPT, "http_200", Answer(200, [("Cache-Control", "private")], b"x"), via=EVIL.url)
+    assert [one.via for one in rig.entries] == [PAGE.url, EVIL.url, PAGE.url]
+    assert rig.look_up(PAGE.url, Subresource(SCRIPT, "script")) is None
+
+
+def test_a_request_that_was_answered_with_one_of_another_origin_may_be_sent_later(rig, clock):
+    origins = ["http://a.test", "http://b.test"]
+    module = Subresource("http://cdn.test/app.js", "script")
+    lacking_module = [
+        Rendering("settled", "<p>", missing=[replace(module, origin=origin)]) for origin in origins
+    ]
+    whole = Rendering("settled", "<p>whole")
+    rig = rig(*lacking_module, whole, whole, lacking_module[1])
+    rig.passes.keep(Entry("http://b.test/1", "b.test"), b"<p>")
+    rig.work()
+    rig.work()
+    assert [one.request for one in rig.entries] == [1, 2]
+    headers = [("Access-Control-Allow-Origin", "*"), ("Cache-Control", "max-age=60")]
+    rig.end(module.url, "http_200", Answer(200, headers, b"x"), via=PAGE.url)
+    rig.work()
+    rig.work()
+    assert rig.html == "<p>whole"
+    clock.advance(2 * time.time())  # the answer is stale
+    rig.passes.keep(Entry("http://b.test/2", "b.test"), b"<p>")
+    rig.work()
+    assert [one.via for one in rig.entries[2:]] == ["http://b.test/2"]
+
+
+def test_a_restart_refuses_other_pages_nothing(rig):
+    first = rig(lacking(SCRIPT), lacking(DATA))
+    first.work()
+    first.passes.forget(PAGE)
+    first.passes.keep(EVIL, b"<p>")
+    first.work()
+    first.passes.close()
+    second = rig(Rendering("settled", "<p>evil"), **RESUMED)
+    second.requests.filters = SimpleNamespace(refusal=lambda url, depth: "excluded")
+    second.passes.resume()
+    assert second.entries == []
+    second.work()
+    assert second.passes.rendered(EVIL).html == "<p>evil"
+    second.passes.keep(PAGE, b"<p>")
+    for url in (SCRIPT, DATA):
+        assert second.look_up(PAGE.url, Subresource(url, "script")) is None
+    assert second.look_up(EVIL.url, Subresource(DATA, "script")) == "excluded"
+
+
+@pytest.mark.parametrize(
+    ("headers", "asks"), [([("Location", "/x")], 2), ([("Cache-Control", "private")], 1)]
+)
+def test_nothing_is_sent_for_a_page_after_its_last_pass(rig, clock, headers, asks):
+    rig = rig(lacking(SCRIPT), *[lacking(SCRIPT)] * 2)
+    rig.work()
+    clock.advance(100)
+    rig.work()
+    assert rig.html == "<p>part"
+    rig.passes.keep(EVIL, b"<p>")
+    rig.work()
+    rig.end(SCRIPT, "http_302", Answer(302, headers, b""), via=EVIL.url)
+    assert [one.via for one in rig.entries] == [PAGE.url] + asks * [EVIL.url]
 
 
 def test_the_fourth_pass_is_the_last(rig):

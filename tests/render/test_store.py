@@ -73,7 +73,7 @@ def test_what_differs_is_requested_by_itself(store, other, is_same):
     keep(store, ONE, OTHER)
     number, _ = need(store, ONE)
     assert (need(store, OTHER, asked(**other))[0] == number) == is_same
-    store.answer(number, answer())
+    store.answer(number, answer(), ONE)
     assert (found(store, OTHER, asked(**other)) == "1") == is_same
 
 
@@ -116,7 +116,7 @@ def test_answers_are_shared_as_long_as_they_are_fresh(store, status, headers, is
     assert need(store, OTHER) == (number, (True, False))
     store.forget(OTHER)
     keep(store, OTHER)
-    assert store.answer(number, answer(status=status, **headers)) == []
+    assert store.answer(number, answer(status=status, **headers), ONE) == number
     assert found(store, ONE) == "1"  # it was fetched for this page
     assert (found(store, OTHER) == "1") == is_shared
     assert need(store, OTHER) == (number, (not is_shared, not is_shared))
@@ -135,14 +135,16 @@ def test_an_answer_that_is_not_shared_serves_only_the_page_it_was_requested_for(
     keep(store, ONE, OTHER)
     number, _ = need(store, ONE)
     need(store, OTHER)
-    assert store.answer(number, answer(**headers)) == [OTHER]
+    assert store.answer(number, answer(**headers), ONE) != number
     assert (found(store, ONE), look_up(store, OTHER)) == ("1", None)
-    other_number, todo = need(store, OTHER)
-    assert todo == (True, True)
-    assert store.answer(other_number, answer(b"2", **headers)) == []
+    # The other page waits for the same request as before.
+    assert (store.pending_of(ONE), store.pending_of(OTHER)) == (set(), {number})
+    assert need(store, OTHER) == (number, (True, False))
+    assert store.answer(number, answer(b"2", **headers), OTHER) == number
     assert (found(store, ONE), found(store, OTHER)) == ("1", "2")
     store.forget(OTHER)
     assert look_up(store, OTHER) is None
+    assert store.pending() == []
 
 
 @cases(
@@ -160,7 +162,7 @@ def test_an_answer_that_is_not_shared_serves_only_the_page_it_was_requested_for(
 def test_origins_share_what_is_for_all_of_them(store, headers, asked_by, same, other):
     keep(store, ONE, OTHER)
     number, _ = need(store, ONE, asked(origin=asked_by))
-    store.answer(number, Answer(200, [*headers.items()], b"1"))
+    store.answer(number, Answer(200, [*headers.items()], b"1"), ONE)
     for origin, expected in ((asked_by, same), ("http://c.test", other)):
         text = found(store, OTHER, asked(origin=origin))
         assert text == (expected and str(expected))
@@ -182,7 +184,7 @@ def test_pages_of_other_origins_that_wait_get_what_is_for_all(store, headers, st
     number, _ = need(store, ONE, asked(origin="http://a.test"))
     other_number, todo = need(store, OTHER, asked(origin="http://b.test"))
     assert (number != other_number, todo) == (True, (True, True))
-    store.answer(number, Answer(status, [*headers.items()], b"1"))
+    store.answer(number, Answer(status, [*headers.items()], b"1"), ONE)
     if others:
         assert found(store, OTHER, asked(origin="http://b.test")) == "1"
     assert (store.pending_request(other_number) is None) == bool(others)
@@ -194,8 +196,8 @@ def test_an_audience_gets_its_own_answer(store):
     own, _ = need(store, ONE, audience="own")
     foreign, todo = need(store, OTHER, audience="foreign")
     assert (own != foreign, todo) == (True, (True, True))
-    store.answer(own, answer(b"secret", **STAR))
-    store.answer(foreign, answer(b"public", **STAR))
+    store.answer(own, answer(b"secret", **STAR), ONE)
+    store.answer(foreign, answer(b"public", **STAR), ONE)
     assert (found(store, ONE), found(store, OTHER)) == ("secret", "public")
     third = "http://a.test/3"
     keep(store, third)
@@ -217,7 +219,7 @@ def test_a_preflight_is_kept_as_long_as_it_says(store, secs, is_kept):
     preflight = asked(origin="http://b.test", method="OPTIONS")
     headers = {"Access_Control_Max_Age": secs} if secs else {}
     number, _ = need(store, ONE, preflight)
-    store.answer(number, answer(b"", 204, Cache_Control="no-store", **headers))
+    store.answer(number, answer(b"", 204, Cache_Control="no-store", **headers), ONE)
     assert (look_up(store, OTHER, preflight) is not None) == is_kept
     later = "http://c.test/"
     store.keep(later, b"c", time.time() + 7300, 0, b"exchange")
@@ -249,7 +251,7 @@ def test_a_page_of_a_public_host_gets_nothing_from_a_private_address(
     keep(store, OTHER)
     store.keep(ONE, b"", 1.0, 0, b"exchange", place=page_place)
     number, _ = need(store, ONE)
-    store.answer(number, Answer(200, [], b"1", place))
+    store.answer(number, Answer(200, [], b"1", place), ONE)
     assert found(store, ONE) == ("1" if is_given else "private_address")
 
 
@@ -269,18 +271,18 @@ def test_a_page_of_a_public_host_gets_nothing_from_a_private_address(
 def test_a_resource_policy_keeps_answers_from_pages(store, policy, page, origin, text):
     keep(store, page)
     number, _ = need(store, page, asked(origin=origin))
-    store.answer(number, answer(Cross_Origin_Resource_Policy=policy))
+    store.answer(number, answer(Cross_Origin_Resource_Policy=policy), ONE)
     assert found(store, page, asked(origin=origin)) == str(text)
 
 
 def test_a_stale_answer_is_asked_for_and_may_be_used_again(store):
     keep(store, ONE, OTHER)
     first, _ = need(store, ONE)
-    store.answer(first, answer(ETag='"x"', X_Kept="1", Cache_Control="no-cache"))
+    store.answer(first, answer(ETag='"x"', X_Kept="1", Cache_Control="no-cache"), ONE)
     number, todo = need(store, OTHER)
     assert todo == (True, True)
     assert store.head_of(number) == ("GET", {"accept": "*/*", "If-None-Match": '"x"'})
-    store.answer(number, answer(b"", 304, Cache_Control="max-age=60"))
+    store.answer(number, answer(b"", 304, Cache_Control="max-age=60"), ONE)
     keep(store, "http://c.test/")
     for page in (OTHER, "http://c.test/"):
         assert look_up(store, page) == answer(ETag='"x"', X_Kept="1", Cache_Control="max-age=60")
@@ -290,13 +292,13 @@ def test_a_page_keeps_what_it_used_while_others_ask_again(store):
     keep(store, ONE)
     number, _ = need(store, ONE)
     waiting, _ = need(store, ONE, asked("http://a.test/app.js?of=one"))
-    store.answer(number, answer(Cache_Control="no-cache"))
+    store.answer(number, answer(Cache_Control="no-cache"), ONE)
     keep(store, OTHER)
     assert look_up(store, OTHER) is None
     assert need(store, OTHER)[1] == (True, True)
     assert found(store, ONE) == "1"
     assert look_up(store, OTHER) is None
-    store.answer(number, answer(b"2", Cache_Control="max-age=1"))
+    store.answer(number, answer(b"2", Cache_Control="max-age=1"), ONE)
     assert found(store, OTHER) == found(store, ONE) == "2"
     # It was fresh when this page was fetched.
     store.keep("http://c.test/", b"c", time.time() + 0.5, 0, b"exchange")
@@ -319,9 +321,24 @@ def test_a_refusal_for_one_page_is_not_for_others(store):
     keep(store, ONE, OTHER)
     number, _ = need(store, ONE)
     need(store, OTHER)
-    assert store.refuse(number, "over_budget", is_shared=False) == [OTHER]
-    assert (look_up(store, ONE), look_up(store, OTHER)) == ("over_budget", None)
-    assert need(store, OTHER)[1] == (True, True)
+    assert store.refuse(number, "over_budget", OTHER) != number
+    assert (look_up(store, ONE), look_up(store, OTHER)) == (None, "over_budget")
+    assert store.pending() == [(number, ONE)]
+    # For a page that does not wait any more, nothing changes.
+    assert store.refuse(number, "over_budget", OTHER) != number
+    assert store.pending() == [(number, ONE)]
+    assert store.refuse(number, "over_budget", ONE) == number
+    assert (look_up(store, ONE), store.pending()) == ("over_budget", [])
+
+
+def test_a_page_keeps_an_older_answer_when_another_one_gets_its_own(store):
+    keep(store, ONE, OTHER)
+    number, _ = need(store, ONE)
+    store.answer(number, answer(Cache_Control="no-cache"), ONE)
+    assert need(store, OTHER) == (number, (True, True))
+    store.answer(number, answer(b"2", Cache_Control="private"), OTHER)
+    assert (found(store, ONE), found(store, OTHER)) == ("1", "2")
+    assert store.pending_request(number) is None
 
 
 def test_the_oldest_answers_that_no_page_needs_make_room(store):
@@ -329,10 +346,10 @@ def test_the_oldest_answers_that_no_page_needs_make_room(store):
     urls = [asked(f"http://a.test/{number}.js") for number in range(4)]
     for url in urls:
         number, _ = need(store, ONE if url == urls[0] else "http://gone.test/", url)
-        store.answer(number, answer(b"x" * 300))
+        store.answer(number, answer(b"x" * 300), ONE)
         store.forget("http://gone.test/")
     number, _ = need(store, ONE)
-    store.answer(number, answer(b"x" * 300))
+    store.answer(number, answer(b"x" * 300), ONE)
     kept = [url for url in urls if look_up(store, ONE, url) is not None]
     assert kept == [urls[0], urls[3]]
 

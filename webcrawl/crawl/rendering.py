@@ -118,9 +118,12 @@ class SubresourceRequests:
         self.shards.requeue(entry)
         return ""
 
-    def end(self, number: int) -> None:
-        """Forget the request *number*, which was answered or refused."""
-        self._domains.pop(number, None)
+    def end(self, number: int, page_url: str) -> None:
+        """Forget the request *number*, or only its entry for the domain of *page_url* if given."""
+        if page_url:
+            self._domains.get(number, set()).discard(domain_of(page_url))
+        else:
+            self._domains.pop(number, None)
 
     def excess(self, page_url: str, share: float) -> float:
         """Return by how many requests the domain of *page_url* exceeds its *share*."""

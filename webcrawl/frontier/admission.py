@@ -95,7 +95,7 @@ class Admission:
         *,
         frontier: Frontier,
         gates: Sequence[Gate],
-        lets_pass: Callable[[str, str], bool] = lambda _gate, _url: False,
+        lets_pass: Callable[[str, Entry], bool] = lambda _gate, _entry: False,
     ) -> None:
         """Create the admission of URLs to *frontier* through *gates*.
 
@@ -139,7 +139,7 @@ class Admission:
             entry = decode(data)
             gates = self._gates_of_visits if entry.history else self._gates
             for gate in gates:
-                if gate.holds(entry) and not self._lets_pass(gate.name, entry.url):
+                if gate.holds(entry) and not self._lets_pass(gate.name, entry):
                     held.setdefault(gate.name, []).append(data)
                     break
             else:
@@ -152,14 +152,17 @@ class Admission:
         """Return the name of the gate that stops *entry*, about to be fetched; "" if none does."""
         gates = self._gates_of_visits if entry.history else self._gates
         for gate in gates:
-            if gate.stops(entry) and not self._lets_pass(gate.name, entry.url):
+            if gate.stops(entry) and not self._lets_pass(gate.name, entry):
                 self.let_out(entry)
                 return gate.name
         return ""
 
     def refusal(self, entry: Entry) -> str:
         """Return the name of the gate that stops *entry*, which was not admitted; "" if none."""
-        return next((gate.name for gate in self._gates if gate.stops(entry)), "")
+        for gate in self._gates:
+            if gate.stops(entry) and not self._lets_pass(gate.name, entry):
+                return gate.name
+        return ""
 
     def let_out(self, entry: Entry) -> None:
         """Tell all gates that *entry*, which was admitted, is parked."""

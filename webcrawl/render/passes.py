@@ -48,6 +48,8 @@ _PASSES = 4
 _FAILURES = 2
 # Outcomes of subresources without which other pages of the site show no more, either.
 _DENIALS = frozenset({"robots_denied", "http_401", "http_403"})
+# Outcomes that say nothing about the requests of other pages, or of later ones.
+_OF_PAGES = frozenset({PRIVATE_ADDRESS, "over_budget"})
 # Maximum number of waiting pages, and of subresources that one page may request.
 _PAGES, _NEEDS = 10_000, 256
 # Maximum number of requests to other registered domains for one page, since the last restart.
@@ -81,8 +83,9 @@ class Passes:
     *answer_of* returns the stored response in an exchange. *submit* is called with the URL of a
     missing subresource, the number of its request and the URL of the page: it requests the
     subresource, or returns why that is impossible. *on_end* is called with the numbers of requests
-    that have ended. *audience_of* is called with both URLs; pages
-    for which it returns the same get the same answer. *wait_secs* bounds how long a page waits;
+    that have ended, and "", or with the number and a page if only the entry that was submitted for
+    the domain of this page is gone. *audience_of* is called with both URLs; pages for which it
+    returns the same get the same answer. *wait_secs* bounds how long a page waits;
     *clock* returns epoch seconds. *count* counts a stat.
     """
 
@@ -93,7 +96,7 @@ class Passes:
         workers: Sequence[RenderWorker],
         answer_of: Callable[[bytes], Answer],
         submit: Callable[[str, int, str], str],
-        on_end: Callable[[int], object],
+        on_end: Callable[[int, str], object],
         audience_of: Callable[[str, str], str],
         verdicts: Verdicts,
         wait_secs: float,
@@ -104,7 +107,7 @@ class Passes:
         self._workers = workers
         self._answer_of = answer_of
         self._submit = submit
-        self._on_end = on_end
+        self.on_end = on_end
         self._audience_of = audience_of
         self._verdicts = verdicts
         self._wait_secs = wait_secs
@@ -151,10 +154,8 @@ class Passes:
 
     def resume(self) -> None:
         """Submit the subresources again that an earlier process was waiting for."""
-        for number, page in self.store.pending():
-            sent = self.store.pending_request(number)
-            if sent is not None and (not page or self._submit(sent.url, number, page)):
-                self.end_subresource(number, "not_needed", None)
+        for number, page_url in self.store.pending():
+            self._submit_again(number, page_url)
 
     def close(self) -> None:
         """End the engines and close the store. Passes that are under way are made again."""
@@ -180,7 +181,7 @@ class Passes:
         A candidate with a *shape* is only rendered if pages of this shape gain by it.
         """
         now = self._clock()
-        self.forget(entry)
+        self._delete(entry.url)
         self.store.keep(entry.url, key(entry).to_bytes(8, "big"), now, shape, exchange, place=place)
         self._check(entry.url, self._add(entry.url, key(entry), now, shape))
         self._count("render/pages")
@@ -190,9 +191,9 @@ class Passes:
         self._deadlines.append((since + self._wait_secs, url))
         return page
 
-    def has(self, url: str) -> bool:
-        """Return whether the page *url* is in the store."""
-        return url in self._pages
+    def has(self, entry: Entry) -> bool:
+        """Return whether the page of *entry* is in the store."""
+        return self._find(entry) is not None
 
     def _find(self, entry: Entry) -> _Waiting | None:
         page = self._pages.get(entry.url)
@@ -209,44 +210,64 @@ class Passes:
         return self.store.page(entry.url) if page is not None and page.is_ready else None
 
     def forget(self, entry: Entry) -> None:
-        """Delete the page of *entry*, which is finished, if it is there."""
-        page = self._pages.pop(entry.url, None)
+        """Delete the page of *entry*, which is finished, if it is there.
+
+        Other entries of the same URL, such as subresources, leave the page where it is.
+        """
+        if self.has(entry):
+            self._delete(entry.url)
+
+    def _delete(self, url: str) -> None:
+        page = self._pages.pop(url, None)
         if page is not None:
             self._ready -= page.is_ready
-            self._due.pop(entry.url, None)
-            self.store.forget(entry.url)
-            self._end_sample(entry.url, page.shape)
+            self._due.pop(url, None)
+            self.store.forget(url)
+            self._end_sample(url, page.shape)
 
     # --- subresources
 
-    def end_subresource(self, number: int, outcome: str, answer: Answer | None) -> None:
-        """Store the *answer* to the request *number*, or *outcome* as why there is none."""
+    def end_subresource(
+        self, number: int, page_url: str, outcome: str, answer: Answer | None
+    ) -> None:
+        """Store the *answer* to the request *number*, or *outcome* as why there is none.
+
+        *page_url* is the page in whose turn it was sent or refused. If only this page may have the
+        answer, or only this page is refused, the others wait for another one.
+        """
         sent = self.store.pending_request(number)
         if sent is None:
             return
-        self._on_end(number)
         location = None
         if answer is None:
-            others = self.store.refuse(number, outcome, is_shared=outcome != PRIVATE_ADDRESS)
+            ended = self.store.refuse(number, outcome, page_url if outcome in _OF_PAGES else "")
         else:
-            others = self.store.answer(number, answer)
+            ended = self.store.answer(number, answer, page_url)
             if answer.status in REDIRECTS:
                 location = next((v for n, v in answer.headers if n.lower() == "location"), None)
-        for page_url in others:
-            page = self._pages.get(page_url)
-            if page is not None:
-                page.pending &= self.store.pending_of(page_url)
-                self._need(page_url, page, [sent])
-                self._check(page_url, page)
-        for page_url in self.store.pages_needing(number):
-            page = self._pages.get(page_url)
-            if page is not None:
-                page.pending &= self.store.pending_of(page_url)
+        target = redirected(sent, location) if location else None
+        for needing in self.store.pages_needing(ended, answered=True):
+            page = self._pages.get(needing)
+            if page is not None and not page.is_ready:
+                page.pending &= self.store.pending_of(needing)
                 page.is_denied |= outcome in _DENIALS
-                target = redirected(sent, location) if location else None
                 if target is not None:
-                    self._need(page_url, page, [target])
-                self._check(page_url, page)
+                    self._need(needing, page, [target])
+                self._check(needing, page)
+        waiting = self.store.pages_needing(number, answered=False)
+        self.on_end(number, page_url if waiting else "")
+        for one in waiting:
+            self._submit_again(number, one)
+
+    def _submit_again(self, number: int, page_url: str) -> None:
+        """Submit the request *number* for the page *page_url*, which waits for it."""
+        sent = self.store.pending_request(number)
+        refusal = self._submit(sent.url, number, page_url) if sent is not None else ""
+        if refusal:
+            self.store.refuse(number, refusal, page_url)
+            page = self._pages[page_url]
+            page.pending.discard(number)
+            self._check(page_url, page)
 
     def _need(self, page_url: str, page: _Waiting, subresources: list[Subresource]) -> None:
         """Request those of *subresources* that are not stored yet; *page* waits for them."""
@@ -261,9 +282,11 @@ class Passes:
                 refusal = "over_page_limit"
                 self._count("render/outcome/over_page_limit")
             elif need.must_wait:
+                if need.is_new:  # it may have been answered together with one of another origin
+                    self.on_end(need.number, "")
                 refusal = self._submit(subresource.url, need.number, page_url)
             if refusal:
-                self.store.refuse(need.number, refusal, is_shared=False)
+                self.store.refuse(need.number, refusal, page_url)
             elif need.must_wait:
                 page.pending.add(need.number)
 

@@ -11,7 +11,7 @@ Pages share an answer if their requests have the same method, normalized URL, ow
 They need the same Origin, too, unless the answer is for all origins: the other fields that Vary may
 name are the same in all requests of the crawl. The *audience* of a request tells apart what was
 requested with and without the credentials of a host policy. A row with an *owner* serves only this
-page.
+page. Other pages that waited for the same answer keep their row, and its entries in the frontier.
 
 An answer is shared as long as it is fresh (net/freshness.py). Then its ETag or Last-Modified is
 used to ask whether it has changed. An answer that never was fresh serves the pages that wait for
@@ -61,7 +61,7 @@ CREATE TABLE IF NOT EXISTS needs (page TEXT, request INTEGER, answered INTEGER,
     PRIMARY KEY (page, request)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS needs_by_request ON needs (request);
 CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, origin TEXT,
-    audience TEXT, owner TEXT DEFAULT '', page TEXT, sent BLOB, is_pending INTEGER DEFAULT 0,
+    audience TEXT, owner TEXT DEFAULT '', sent BLOB, is_pending INTEGER DEFAULT 0,
     refused TEXT, status INTEGER, headers BLOB, body BLOB, size INTEGER DEFAULT 0, stored_at REAL,
     fresh_until REAL DEFAULT 0, is_for_all INTEGER DEFAULT 0, place TEXT);
 CREATE INDEX IF NOT EXISTS requests_by_name ON requests (name);
@@ -216,6 +216,8 @@ class RenderStore:
             "UPDATE pages SET passes = ?, failures = ?, html = ?, refused = ? WHERE url = ?",
             (passes, failures, html, msgspec.msgpack.encode(refused), url),
         )
+        if html is not None:
+            self._run("DELETE FROM needs WHERE page = ? AND NOT answered", (url,))
 
     def forget(self, url: str) -> None:
         """Delete the page *url*, if it is there, and what only it could use."""
@@ -241,7 +243,7 @@ class RenderStore:
         )
         is_new = not usable and self.pending_request(number) is None
         if is_new:
-            self._run("UPDATE requests SET is_pending = 1, page = ? WHERE id = ?", (page, number))
+            self._run("UPDATE requests SET is_pending = 1 WHERE id = ?", [number])
         return Need(number, not usable, is_new)
 
     def _find_or_add(self, key: dict[str, str], subresource: Subresource) -> int:
@@ -276,19 +278,19 @@ class RenderStore:
         return {number for (number,) in rows}
 
     def pending(self) -> list[tuple[int, str]]:
-        """Return the requests to be sent, with each page that needs it, or "" if none does.
+        """Return the requests to be sent, with each page that waits for them.
 
         Those of the oldest pages are the first.
         """
         return self._rows(
-            "SELECT id, coalesce(needs.page, '') FROM requests LEFT JOIN needs ON request = id"
-            " LEFT JOIN pages ON url = needs.page WHERE is_pending ORDER BY since, id"
+            "SELECT id, needs.page FROM requests JOIN needs ON request = id"
+            " JOIN pages ON url = needs.page WHERE is_pending AND NOT answered ORDER BY since, id"
         )
 
-    def pages_needing(self, number: int) -> list[str]:
-        """Return the pages that have asked for the request *number*."""
-        rows = self._rows("SELECT page FROM needs WHERE request = ?", (number,))
-        return [page for (page,) in rows]
+    def pages_needing(self, number: int, *, answered: bool) -> list[str]:
+        """Return the pages with an answer to the request *number*, or those that wait for it."""
+        query = "SELECT page FROM needs WHERE request = ? AND answered = ?"
+        return [page for (page,) in self._rows(query, (number, answered))]
 
     def head_of(self, number: int) -> tuple[str, dict[str, str]]:
         """Return method and header fields with which the pending request *number* is sent.
@@ -309,10 +311,11 @@ class RenderStore:
         rows = self._rows(query, (number,))
         return Answer(rows[0][0], _decode_headers(rows[0][1]), rows[0][2]) if rows else None
 
-    def answer(self, number: int, answer: Answer) -> list[str]:
-        """Store *answer* to the pending request *number*.
+    def answer(self, number: int, answer: Answer, page: str) -> int:
+        """Store *answer* to the pending request *number*, which was sent for *page*.
 
-        Returns the pages that have to ask again, as it is not for them.
+        If it must not be shared, only this page gets it, and the others still wait. Returns the
+        number under which it is stored.
         """
         if answer.status == 304:  # not modified
             stored = self._stored(number)
@@ -324,9 +327,9 @@ class RenderStore:
         now, sent = wall_time(), self.pending_request(number)
         is_preflight = sent is not None and sent.method == "OPTIONS"
         freshness = freshness_of(answer.status, answer.headers, now, is_preflight=is_preflight)
-        others = self._end(
+        ended = self._end(
             number,
-            is_shared=freshness.is_shared,
+            "" if freshness.is_shared else page,
             refused=None,
             status=answer.status,
             headers=msgspec.msgpack.encode(answer.headers),
@@ -338,9 +341,9 @@ class RenderStore:
             is_for_all=freshness.is_for_all,
         )
         if freshness.until and freshness.is_for_all and not 300 <= answer.status < 400:
-            self._answer_other_origins(number)
+            self._answer_other_origins(ended)
         self._evict()
-        return others
+        return ended
 
     def _answer_other_origins(self, number: int) -> None:
         """Give the answer to the request *number* to pages that wait for it with other origins."""
@@ -353,41 +356,51 @@ class RenderStore:
             self._run(f"{change} WHERE request = ? AND NOT answered", (number, other))
             self._run("UPDATE requests SET is_pending = 0 WHERE id = ?", (other,))
 
-    def refuse(self, number: int, reason: str, *, is_shared: bool = True) -> list[str]:
+    def refuse(self, number: int, reason: str, page: str = "") -> int:
         """Record that the pending request *number* gets no answer, for *reason*.
 
-        Not *is_shared* means that the reason lies in the page for which it was to be sent. Returns
-        the pages that have to ask again.
+        If the reason lies in a *page*, only this page is refused, and the others still wait.
+        Returns the number under which it is stored.
         """
-        fresh_until = wall_time() + _REFUSED_SECS
         return self._end(
             number,
-            is_shared=is_shared,
+            page,
             refused=reason,
-            status=None,
             body=None,
             size=0,
-            fresh_until=fresh_until,
+            fresh_until=wall_time() + _REFUSED_SECS,
         )
 
-    def _end(self, number: int, *, is_shared: bool, **columns: Any) -> list[str]:
-        others: list[Any] = []
-        if not is_shared:
-            self._run("UPDATE requests SET owner = page WHERE id = ?", (number,))
-            others = self._rows(
-                "DELETE FROM needs WHERE request = ? AND page !="
-                " (SELECT owner FROM requests WHERE id = request) RETURNING page",
+    def _end(self, number: int, owner: str, **columns: Any) -> int:
+        """Set *columns* of the request *number*, or of its copy for *owner* if others need it.
+
+        Otherwise a page of another site could end the request, or change its place in the queues.
+        """
+        ended = number
+        if owner and self._rows(
+            "SELECT 1 FROM needs WHERE request = ? AND page != ?", (number, owner)
+        ):
+            ended = self._rows(
+                "INSERT INTO requests (name, origin, audience, sent, is_pending)"
+                " SELECT name, origin, audience, sent, 1 FROM requests WHERE id = ? RETURNING id",
                 (number,),
+            )[0][0]
+            self._run(
+                "UPDATE needs SET request = ? WHERE request = ? AND page = ?",
+                (ended, number, owner),
             )
-        rows = self._rows("SELECT size FROM requests WHERE id = ?", (number,))
+        rows = self._rows("SELECT size FROM requests WHERE id = ?", (ended,))
         self._size += columns["size"] - rows[0][0]
+        columns["owner"] = owner
         sets = ", ".join(f"{column} = ?" for column in columns)
         self._run(
             f"UPDATE requests SET is_pending = 0, {sets} WHERE id = ?",  # noqa: S608  # constants
-            (*columns.values(), number),
+            (*columns.values(), ended),
         )
-        self._run("UPDATE needs SET answered = 1 WHERE request = ?", (number,))
-        return [page for (page,) in others]
+        self._run("UPDATE needs SET answered = 1 WHERE request = ?", (ended,))
+        if not self.pages_needing(number, answered=False):
+            self._run("UPDATE requests SET is_pending = 0 WHERE id = ?", (number,))
+        return ended
 
     def _evict(self) -> None:
         """Delete answers until the rest fit: the oldest, but first those that no page needs."""

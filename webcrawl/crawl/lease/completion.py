@@ -270,15 +270,16 @@ class Completion:
         fetch: the contact, if there was one.
         robots_line: the line of robots.txt that denied the URL, if one did.
         """
-        shard = lease.shard
+        shard, entry = lease.shard, lease.entry
+        rendering = self._rendering if entry.kind == SUBRESOURCE else None
         match way:
             case Way.FINISH:
                 visit = self._visit(shard, lease.entry, why, fetch)
                 if fetch is None or fetch.response is None:
                     self._return_budget(lease, fetch)
                 self._log_outcome(lease, why, visit, fetch, robots_line)
-                if lease.entry.kind == SUBRESOURCE and self._rendering is not None:
-                    self._rendering.end_subresource(lease.entry.request, why, _answer_in(fetch))
+                if rendering is not None:
+                    rendering.end_subresource(entry.request, entry.via, why, _answer_in(fetch))
                 self._finish(lease, fetch, why, visit)
             case Way.RETRY:
                 if next_entry is None:
@@ -295,6 +296,8 @@ class Completion:
                 shard.frontier.park_leased(lease, why)
             case Way.DROP:
                 shard.frontier.finish(lease)
+                if rendering is not None:
+                    rendering.on_end(entry.request, entry.via)
         if self._rendering is not None and way in {Way.FINISH, Way.RETRY, Way.DROP}:
             self._rendering.forget(lease.entry)
 

@@ -205,7 +205,7 @@ class Shard:
         frontier: Frontier,
         tables: ShardTables,
         hosts: HostServices,
-        is_fetched: Callable[[str], bool] | None,
+        is_fetched: Callable[[Entry], bool] | None,
     ) -> None:
         """Build the shard; *is_fetched* returns whether a URL was fetched and waits to be rendered.
 
@@ -501,12 +501,12 @@ class Shard:
 
 
 def _lets_pass(
-    rules: HostRules, is_fetched: Callable[[str], bool] | None, gate: str, url: str
+    rules: HostRules, is_fetched: Callable[[Entry], bool] | None, gate: str, entry: Entry
 ) -> bool:
-    """Return whether *url* passes *gate*: by a command, or because it was fetched already."""
-    if rules.lets_pass(gate, url):
+    """Return whether *entry* passes *gate*: by a command, or because it was fetched already."""
+    if rules.lets_pass(gate, entry.url):
         return True
-    return is_fetched is not None and gate != RENDERING and is_fetched(url)
+    return is_fetched is not None and gate != RENDERING and is_fetched(entry)
 
 
 def encode_note(content: int) -> bytes:
