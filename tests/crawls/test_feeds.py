@@ -168,6 +168,18 @@ def test_a_resumed_job_does_not_mix_what_is_in_a_feed(tmp_path, form, fields, ha
         assert set(urls_in(path, "csv")) == set(warc_urls(web.job / "warc"))
 
 
+def test_a_job_without_a_feed_appends_to_the_file_of_another_tool(tmp_path):
+    """Its next run has no reason to remove anything."""
+    path = tmp_path / "items.jsonl"
+    with simulated(tmp_path, hosts=3, max_pages=4) as web:
+        finish([*web.command(), "-s", "CLOSESPIDER_ITEMCOUNT=1"])
+        path.write_bytes(b'{"url": "http://a.test/"}\n{"url": "http://b.test/"}')
+        before = path.read_bytes()
+        finish([*web.command(), "-o", str(path)])
+    assert path.read_bytes().startswith(before)
+    assert path.stat().st_size > len(before)
+
+
 def test_a_job_of_an_earlier_version_keeps_what_it_exported(tmp_path):
     """It has no record of its feeds, and in a file the beginning of an item."""
     with simulated(tmp_path, hosts=12, mean_pages=4.0, max_pages=8) as web:

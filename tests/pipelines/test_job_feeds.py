@@ -351,18 +351,46 @@ async def test_a_checkpoint_has_the_items_before_it_on_the_disk(start, tmp_path,
     power.close()
 
 
-async def test_the_crawl_ends_when_the_disk_of_a_feed_is_full(start, tmp_path, caplog):
+@each("length", 9, 99_999)
+async def test_the_crawl_ends_when_the_disk_of_a_feed_is_full(start, tmp_path, caplog, length):
+    """Also if the item is larger than the buffer of its file. Nothing follows the cut item."""
     path = tmp_path / "a.jsonl"
+    item = {"url": "http://b.test/", "text": "a" * length}
     run = start({str(path): {"format": "jsonl"}}, is_resumed=False)
     await run.export(ITEMS[0])
     with file_size_limit(path.stat().st_size + 9):
-        await run.export(ITEMS[1])
+        await run.export(item)
     (error,) = run.errors
     assert str(error).startswith(f"The feed {path} cannot be written (")
     assert caplog.text == ""
+    if length > 8192:
+        await run.export(ITEMS[2])
     run = start({str(path): {"format": "jsonl"}}, is_resumed=True)
-    await run.export(ITEMS[1])
-    assert items_in(path, "jsonlines") == ITEMS[:2]
+    await run.export(item)
+    assert items_in(path, "jsonlines") == [ITEMS[0], item]
+
+
+@each("length", 9, 99_999)
+@each("name", "a-%(time)s.json", "%(batch_id)d.jsonl")
+async def test_the_crawl_ends_when_the_disk_of_any_local_feed_is_full(start, caplog, name, length):
+    run = start({name: {"format": name.rpartition(".")[2]}}, is_resumed=False)
+    with file_size_limit(5):
+        await run.export({"text": "a" * length})
+    (error,) = run.errors
+    assert str(error).startswith(f"The feed {run.exporter.slots[0].uri} cannot be written (")
+    assert caplog.text == ""
+    for slot in run.exporter.slots:
+        slot.file.raw.close()
+
+
+@each("name", "place/a-%(time)s.json", "place/%(batch_id)d.jsonl")
+async def test_the_crawl_ends_when_a_feed_cannot_be_opened(start, tmp_path, caplog, name):
+    run = start({name: {"format": name.rpartition(".")[2]}}, is_resumed=False)
+    (tmp_path / "place").touch()
+    await run.export(ITEMS[0])
+    (error,) = run.errors
+    assert str(error).startswith(f"The feed {run.exporter.slots[0].uri} cannot be written (")
+    assert caplog.text == ""
 
 
 async def test_processes_of_a_hive_do_not_share_a_file(start, tmp_path):
@@ -506,3 +534,25 @@ async def test_no_row_of_an_earlier_version_is_lost(start, tmp_path, rows, cut):
     assert path.read_bytes() == rows.encode()
     await run.export(ITEMS[0])
     assert path.read_bytes().startswith(rows.encode())
+
+
+@cases(
+    "name content",
+    r"""
+        a.csv     | "url,text\n1,5\" wide\n2,b\n"
+        a.csv     | "url,text"
+        a.jsonl   | "{\"url\": \"http://a.test/\"}"
+        a.pickle  | "text"
+        a.marshal | "text"
+    """,
+)
+async def test_nothing_of_a_file_without_an_item_of_an_earlier_version_is_lost(
+    start, tmp_path, name, content
+):
+    """A job without a record may have had no feed: another tool has written the file."""
+    path = tmp_path / name
+    path.write_bytes(content.encode())
+    feeds = {name: {"format": name.rpartition(".")[2]}}
+    for _ in range(2):
+        start({name: dict(feeds[name])}, is_resumed=True)
+        assert path.read_bytes() == content.encode()

@@ -29,7 +29,7 @@ from webcrawl.crawl.lease.leases import Leases
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.frontier import Supply
-from webcrawl.pipelines.job_feeds import JobFeeds
+from webcrawl.pipelines.job_feeds import JobFeeds, note_no_feeds
 from webcrawl.rights.purposes import purpose_of
 from webcrawl.signals import JOB_IS_VOID
 
@@ -198,6 +198,8 @@ class Process:
             suffix = "" if self.shards.remote is None else f"-{job.path.name}"
             feeds = JobFeeds(exporter, job.path, suffix, self.stop.fail)
             feeds.open(is_resumed=job.own.resumed)
+        elif self._temporary is None and not job.own.resumed:
+            note_no_feeds(job.path)
         self.parts.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)
         services.outcome_log.open()
         services.reading.open()

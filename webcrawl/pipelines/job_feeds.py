@@ -26,7 +26,7 @@ from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 import msgspec
@@ -43,6 +43,7 @@ from webcrawl.storage.atomic import sync_path, write_atomic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from scrapy import Spider
     from scrapy.extensions.feedexport import FeedExporter
 
 logger = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class JobFeeds:
         OSError and UndecodableError because of the job directory.
         """
         exporter = self._exporter
-        # A job of an earlier version has no record: it may have begun all feeds.
+        # A job of an earlier version and a copy have no record: they may have begun all feeds.
         has_record = self._path.exists()
         if is_resumed and has_record:
             # An earlier version recorded the names as they were written.
@@ -133,7 +134,7 @@ class JobFeeds:
                 path = Path(feed.file or name)
                 if "%(" not in str(path):
                     start = feed.end if feed.file else MOST
-                    feed.end = remove_incomplete_item(path, start, skip_item)
+                    feed.end = remove_incomplete_item(path, start, skip_item, is_own=has_record)
                     if feed.end and not options.get("overwrite") and issubclass(cls, CsvExporter):
                         kwargs = options["item_export_kwargs"]
                         cls(
@@ -147,9 +148,21 @@ class JobFeeds:
 
         self._save()
         connect = exporter.crawler.signals.connect
+        exporter.crawler.signals.disconnect(exporter.item_scraped, signal=signals.item_scraped)
+        connect(self._export, signal=signals.item_scraped, weak=False)
         connect(self._flush, signal=signals.spider_opened, weak=False)
         connect(self._flush, signal=signals.item_scraped, weak=False)
         connect(self._sync, signal=checkpoint, weak=False)
+
+    def _export(self, item: object, spider: Spider) -> None:
+        """Have the exporter write *item*, and end the crawl if it cannot."""
+        try:
+            self._exporter.item_scraped(item, spider)
+        except OSError as error:
+            # An item that follows would continue the line of one that was cut off.
+            disconnect = self._exporter.crawler.signals.disconnect
+            disconnect(self._export, signal=signals.item_scraped, weak=False)
+            self._fail_because(error, *[slot.uri for slot in self._exporter.slots])
 
     def _flush(self) -> None:
         """Write buffered items to their files, so that they outlive this process.
@@ -159,16 +172,18 @@ class JobFeeds:
         """
         # A slot whose batch has just been completed is no longer among those of the exporter.
         for slot in dict.fromkeys([*self._slots, *self._exporter.slots]):
+            if not isinstance(slot.storage, FileFeedStorage):
+                continue
             feed = self._feeds.get(slot.uri_template)
+            path = slot.storage.path
             file = slot.file
             overwrites = slot.feed_options.get("overwrite")
-            if feed is None or (overwrites and file is None and not feed.file):
-                continue
-            path = cast("FileFeedStorage", slot.storage).path
             try:
                 if file is not None and not file.closed:
-                    self._unsynced.add(path)
                     file.flush()
+                    self._unsynced.update({path} if feed else ())
+                if feed is None or (overwrites and file is None and not feed.file):
+                    continue
                 if feed.file != path:
                     _sync_files(self._unsynced)  # the last file of the feed
                     keeps = not overwrites and Path(path).exists()
@@ -176,8 +191,13 @@ class JobFeeds:
                     feed.end = Path(path).stat().st_size if keeps else 0
                     self._save()
             except OSError as error:
-                self._fail(RemoteStoreError(f"The feed {path} cannot be written ({error})"))
+                self._fail_because(error, path)
         self._slots = self._exporter.slots
+
+    def _fail_because(self, error: OSError, *uris: str) -> None:
+        """End the crawl because of *error*, raised by one of the feeds *uris*."""
+        feeds = masked_url(" or ".join(uris))
+        self._fail(RemoteStoreError(f"The feed {feeds} cannot be written ({error})"))
 
     async def _sync(self) -> None:
         """fsync the items that were written since the last checkpoint."""
@@ -187,6 +207,11 @@ class JobFeeds:
 
     def _save(self) -> None:
         write_atomic(self._path, msgspec.json.encode(self._feeds))
+
+
+def note_no_feeds(jobdir: Path) -> None:
+    """Record that the new job in *jobdir* has begun no feed."""
+    write_atomic(jobdir / FILE, b"{}")
 
 
 def _file_of(uri: str) -> str:
@@ -233,23 +258,29 @@ def _skipper(exporter: type, options: Mapping[str, Any]) -> Callable[[IO[bytes]]
     return next((skip for base, skip in _SKIPPERS.items() if issubclass(exporter, base)), None)
 
 
-def remove_incomplete_item(path: Path, start: int, skip_item: Callable[[IO[bytes]], object]) -> int:
+def remove_incomplete_item(
+    path: Path, start: int, skip_item: Callable[[IO[bytes]], object], *, is_own: bool
+) -> int:
     """Remove an incomplete item from the end of the file *path*; return where the last one ends.
 
     An item begins at *start*, and *skip_item* reads one. Blocks. Nothing is removed from a file
-    that does not consist of items. Raises FatalError if the file could not be written, even if it
+    that does not consist of items or, unless *is_own*, does not have a complete item: another
+    program may have written it. Raises FatalError if the file could not be written, even if it
     does not exist yet: its items would be lost.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists()
         with path.open("ab+") as file:
-            end = file.seek(min(start, path.stat().st_size))
+            size = path.stat().st_size
+            end = file.seek(min(start, size))
             with suppress(EOFError, StopIteration, TypeError, ValueError):
                 while True:
                     skip_item(file)
                     end = file.tell()
-            if file.tell() == path.stat().st_size:
+            if end == start and not is_own:
+                end = size
+            if file.tell() == size:
                 file.truncate(end)
         sync_path(path)
         if is_new:
