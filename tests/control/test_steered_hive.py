@@ -85,7 +85,7 @@ def test_a_command_names_the_owner_of_shards_that_is_cut_off_from_redis(tmp_path
     values = {"hosts": 30, "mean_pages": 80, "max_pages": 200, "seed_share": 1.0}
     with (
         simulated(tmp_path, **values) as web,
-        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.5, HIVE_LEASE_SECS=10) as hive,
+        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.5, lease_secs=5) as hive,
     ):
         first, second = hive.join(2)
         wait_until(lambda: hive.shards_of(first) and hive.shards_of(second))
@@ -128,5 +128,8 @@ def test_a_command_names_the_owner_of_shards_that_is_cut_off_from_redis(tmp_path
         done = warm.scrapy("hive", "stop", *at)
         said = f"{first.name} (without a lease: killed, or cut off)\n"
         assert (done.returncode, done.stderr) == (1, f"hive: still running after 1 s: {said}")
+        code, said = said_of(f"-s HIVE_STORE={tmp_path / 'store'} exclude other.test")
+        assert code == 2, said
+        assert said.endswith(f"reaches its Redis; it has shards of {first.name}.\n")
         first.proxy.mend()
         wait_until(lambda: hive.is_over)

@@ -100,7 +100,7 @@ def command(web, directory, *urls, **settings):
 
 
 async def run(line):
-    options = {"stderr": subprocess.STDOUT, "env": os.environ, "timeout": 120}
+    options = {"stderr": subprocess.STDOUT, "env": os.environ}
     done = await asyncio.to_thread(warm.run, line, **options)
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -81,6 +81,8 @@ def test_a_drone_with_another_purpose_name_or_lease_is_refused_until_all_drones_
             told = refusal_of(hive, **given)
             assert f"webcrawl: The hive {NAME} runs with {said}" in told
             assert ": keep the old value, or stop all drones to change it.\n" in told
+        # A drone that was refused would refuse others for a lease, if it left one.
+        assert set(status_of(hive, first)) == {first.name, second.name}
         for drone in (first, second):
             hive.leave(drone)
         assert all("search" in agent for agent in agents(web, 0))
@@ -169,7 +171,10 @@ def test_a_drone_that_joins_elsewhere_contacts_no_host_that_was_purged_or_exclud
         assert "checkpoints in HIVE_STORE" in done.stdout
         words = ["exclude", excluded, "-s", f"REDIS_URL={first.proxy.url}"]
         done = warm.scrapy("control", *at, *words)
-        assert done.stdout == f"exclude {excluded}: written for drones that read the store\n"
+        assert done.stdout == (
+            f"exclude {excluded}: written for drones that read the store; "
+            f"No drone of the hive {NAME} is running and reaches its Redis.\n"
+        )
         assert done.returncode == 2
 
         joined_at = time.time()

@@ -120,18 +120,22 @@ def test_where_redis_can_fail_over_the_store_must_create_objects_only_once(tmp_p
     assert "webcrawl: With Redis Sentinel or Redis Cluster, HIVE_STORE must be a direct" in output
 
 
-@pytest.mark.parametrize("wrong", ["password", "policy", "type"])
+@pytest.mark.parametrize("wrong", ["password", "sentinels", "policy", "type"])
 def test_what_waiting_does_not_mend_ends_with_2_however_often_a_drone_has_started(tmp_path, wrong):
     more = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"] * (wrong == "policy")
-    password = "secret" * (wrong == "password")
-    with RedisServer(tmp_path / "redis", password=password, more=more) as server:
+    password = "secret" * (wrong in {"password", "sentinels"})
+    options = {"password": password, "more": more, "port": wrong == "sentinels"}
+    with RedisServer(tmp_path / "redis", **options) as server:
         url = server.url.replace(":secret", ":wrong")
+        if wrong == "sentinels":  # they ask for a password, as any server of Redis can
+            url = f"redis+sentinel://127.0.0.1:{server.port}/hive/0"
         command = crawl_of_urls(tmp_path, "http://a.test/", HIVE=NAME, REDIS_URL=url)
         if wrong == "type":
             with server.client() as client:
                 client.set(SHARDS, "a string")
         said = {
-            "password": "Redis refuses the user or password in REDIS_URL",
+            "password": "Redis refuses the user or password in REDIS_URL or REDIS_PARAMS: ",
+            "sentinels": "Redis refuses the user or password in REDIS_URL or REDIS_PARAMS: No mas",
             "policy": "so it deletes leases and links",
             "type": "A Redis key of the hive has a value of another type",
         }[wrong]

@@ -21,7 +21,7 @@ def build(queue, job, *seeds):
 def offline(command, min_hosts=1):
     """Crawl what is in the queue; what is printed."""
     arguments = ["-a", "offline=1", "-a", f"min_hosts={min_hosts}"]
-    return finish([*command, *arguments], timeout=240)
+    return finish([*command, *arguments])
 
 
 async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_path):

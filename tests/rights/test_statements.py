@@ -50,6 +50,7 @@ HEADS = table("""
     | meta robots: noai
     <!-- a -- b --><script>if (a<b) "</p>"</script ><meta name="me" content="noai">
     | meta robots: noai
+    <meta name=author content=O'Brien><meta name=robots content=noai></head>' | meta robots: noai
     <template><p></template><meta name="robots" content="noai"> | meta robots: noai
     <script>"<meta name=robots content=noai>"</script>      |
     <script>"<body>"</script><meta name="me" content="noai"> | meta robots: noai

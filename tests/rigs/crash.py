@@ -25,7 +25,6 @@ def die_between_lines(action, start, out):
     run = warm.run(
         [sys.executable, __file__, action, start, out],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-        timeout=300,
     )
     assert run.returncode == 0, run.stderr
     return sorted(out.iterdir())

@@ -240,8 +240,9 @@ async def send_to_hive(
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_ANSWER_SECS)
     beat = await membership.look()
     if not beat.alive:
+        owners = f"; it has shards of {', '.join(sorted(beat.members))}" if beat.members else ""
         raise UnreachableError(
-            f"No drone of the hive {keys.name} is running and reaches its Redis."
+            f"No drone of the hive {keys.name} is running and reaches its Redis{owners}."
         )
 
     entry = msgspec.json.encode(named(request))

@@ -71,24 +71,33 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     answers: list[CommandAnswer] = []
     try:
         answers = asyncio.run(ask_hive(hive_name(settings), settings, ask))
-    except UnreachableError:
+    except UnreachableError as error:
         if command.state_key:
             with suppress(StoreAwayError):
-                answers = [_write_to_store(settings, request, command.fill(command.state_key))]
+                answers = [
+                    _write_to_store(
+                        settings, request, command.fill(command.state_key), reason=str(error)
+                    )
+                ]
         if not answers:
             raise
     return answers
 
 
-def _write_to_store(settings: Settings, request: Request, state_key: str) -> CommandAnswer:
+def _write_to_store(
+    settings: Settings, request: Request, state_key: str, *, reason: str
+) -> CommandAnswer:
     """Write the lasting command *request* to HIVE_STORE, and return an answer that says so.
+
+    *reason* says why the drones were not asked.
 
     Raises StoreAwayError if there is no hive in the store.
     """
     store = CheckpointStore(url=store_at(Path(settings["JOBDIR"]), settings))
     store.commands.add(state_key, msgspec.json.encode(named(request)))
     command = Change(request.name, request.arguments, at=0.0, n=0).command
-    return CommandAnswer(f"{command}: written for drones that read the store", refused=True)
+    said = f"{command}: written for drones that read the store; {reason}"
+    return CommandAnswer(said, refused=True)
 
 
 def visit(

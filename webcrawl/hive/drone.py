@@ -287,7 +287,7 @@ class Drone:
         membership = self._hive.membership
         await self._hive.keeper.stop()
         try:
-            if self._beat is not None:
+            if self._known_born:  # it may have a lease, even without an answer to a heartbeat
                 await membership.release(self._holding.leases)
                 await membership.leave()
         except UNREACHABLE as error:

@@ -46,7 +46,7 @@ _TAG = re.compile(
     rb"<(?:!--[^-]*+(?:-(?!->)[^-]*+)*+"
     rb"|(script|style|title|noframes|template|noscript)\b[^<]*+(?:<(?!/\1)[^<]*+)*+"
     rb"|(meta|link|base|basefont|bgsound|html|head)(?=[\s/>])"
-    rb"((?:[^>\"']++|\"[^\"]*+\"?+|'[^']*+'?+)*+)"
+    rb"((?:[^>=]++|=\s*+(?:\"[^\"]*+\"?+|'[^']*+'?+)?+)*+)"
     rb"|(/(?:head|body|html|br)\b|[a-z]))",
     re.IGNORECASE,
 )

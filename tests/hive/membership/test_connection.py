@@ -39,7 +39,7 @@ async def test_a_server_on_a_port_with_a_password(redis_of):
     with server.client() as client:
         assert {*client.info("keyspace")} == {"db3"}
     url = f"redis://:wrong@127.0.0.1:{server.port}"
-    with pytest.raises(FatalError, match="Redis refuses the user or password in REDIS_URL: "):
+    with pytest.raises(FatalError, match="Redis refuses the user or password in REDIS_URL or "):
         await talked(REDIS_URL=url)
     with server.client() as client:
         client.execute_command("ACL", "SETUSER", "left", "off", ">geheim")

@@ -155,8 +155,13 @@ def fatal_error_of(error: Exception) -> FatalError:
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)
-    if any(isinstance(cause, AuthenticationError | NoPermissionError) for cause in causes):
-        return FatalError(f"Redis refuses the user or password in REDIS_URL: {reason}.")
+    # redis-py gives the errors of sentinels only as text.
+    if "AuthenticationError" in str(error) or any(
+        isinstance(cause, AuthenticationError | NoPermissionError) for cause in causes
+    ):
+        return FatalError(
+            f"Redis refuses the user or password in REDIS_URL or REDIS_PARAMS: {reason}."
+        )
     if "WRONGTYPE" in reason:
         return FatalError(f"{trouble_of(error)}.")
     is_unknown = any(getattr(cause, "errno", 0) == socket.EAI_NONAME for cause in causes)
