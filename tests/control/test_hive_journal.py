@@ -3,24 +3,30 @@
 import asyncio
 import contextlib
 import json
+import threading
 from types import SimpleNamespace
 
 import msgspec
 import pytest
+from patience import SLOWNESS
 from process_rig import close as close_process
 from process_rig import process_in
 from published_shard import FACTS
+from redis.exceptions import RedisError
 from redis_server import RedisServer
 
 from webcrawl.control import hive as hive_module
 from webcrawl.control.control import Control
 from webcrawl.control.hive import HiveControl, send_to_hive
 from webcrawl.crawl.job.control_journal import Change, Journal, Request, encode, in_force
+from webcrawl.errors import UnreachableError
 from webcrawl.hive.membership.connection import client_of, close
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import Report
 from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.storage.numbered import number_of
+from webcrawl.storage.object_store import ObjectStore
 
 KEYS = Keys("t")
 # A number of the year 2100, and one as webcrawl had it before, by a clock that was right.
@@ -28,8 +34,9 @@ NUMBERS = ["4102444800000000", "1795391642000-3"]
 
 
 async def until(holds):
-    while not holds():  # noqa: ASYNC110  # of drones that know nothing of the test
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(20 * SLOWNESS):
+        while not holds():  # noqa: ASYNC110  # of drones that know nothing of the test
+            await asyncio.sleep(0.01)
 
 
 class Hive:
@@ -70,42 +77,82 @@ class Hive:
         process.open(awaits_seeds=False, on_merged=lambda: None)
         control = Control(process, command_line="scrapy control")
         await control.open()
-        settings = process.parts.services.crawler.settings
-        of_hive = HiveControl(settings, name=name, control=control, pauses=process.pauses)
-        self._drones[name] = process, control, of_hive
-        await self._enter(name)
-        of_hive.open()
+        client = client_of(process.parts.services.crawler.settings)
+        commands = HiveControl(
+            client=client, keys=KEYS, store=self.store, name=name, control=control
+        )
+        await self.enter(name)
+        reading = asyncio.ensure_future(commands.run())
+        self._drones[name] = process, control, reading, client
         if awaits_commands:
             await until(lambda: "hive_commands" not in process.pauses.names)
 
-    async def _enter(self, name):
+    async def enter(self, name):
+        """The drone *name* is alive."""
         membership = Membership(client=self._client, keys=KEYS, drone=name, lease_secs=600)
         await membership.enter(1)
         await membership.beat(Report())
 
     async def leave(self, name):
-        process, control, of_hive = self._drones.pop(name)
-        await of_hive.close()
+        process, control, reading, client = self._drones.pop(name)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await close(client)
         control.close()
         close_process(process)
+        await self.end_lease(name)
+
+    async def end_lease(self, name):
         await self._client.delete(KEYS.lease(name))
 
     async def lose(self):
         """Redis has lost all its data; the drones enter it again."""
         await self._client.flushall()
         for name in self._drones:
-            await self._enter(name)
+            await self.enter(name)
 
     async def send(self, name):
         request = Request(name, {}, origin="a test")
         answers = await send_to_hive(self._client, KEYS, request=request, source=None)
         return [answer.said for answer in answers]
 
+    async def answer_to(self, number, name):
+        """What the drone *name* answers to the command *number*."""
+        key = KEYS.answers(number)
+        async with asyncio.timeout(20 * SLOWNESS):
+            while True:
+                with contextlib.suppress(OSError, RedisError):  # it is starting
+                    if answer := await self._client.hget(key, name):
+                        return json.loads(answer)["said"]
+                await asyncio.sleep(0.01)
+
+    @contextlib.contextmanager
+    def hanging_store(self):
+        """The store does not answer, like NFS without its server; yields whether a call waits."""
+        answers = threading.Event()
+        waiting = []
+
+        def hanging(method):
+            def call(*arguments, **options):
+                waiting.append(method)
+                answers.wait()
+                return method(*arguments, **options)
+
+            return call
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("names", "read", "write"):
+                patch.setattr(ObjectStore, name, hanging(getattr(ObjectStore, name)))
+            try:
+                yield lambda: bool(waiting)
+            finally:
+                answers.set()
+
     async def is_stored(self, key):
         """Returns once the store has the last command for *key*."""
 
         def names():
-            return {json.loads(one)["name"] for one in self.store.commands.read_new(set()).values()}
+            return {json.loads(one)["name"] for one in self.store.commands.read({}).values()}
 
         await until(lambda: key in names())
 
@@ -116,6 +163,9 @@ class Hive:
     def is_excluded(self, name, host, url=""):
         rules = self._drones[name][0].parts.services.rules.hosts
         return rules.excluded_by(host, url) is not None
+
+    def said_of(self, name):
+        return " ".join(self._drones[name][0].pauses.sentences)
 
     def pauses(self, name):
         return self._drones[name][0].pauses.names
@@ -135,13 +185,14 @@ class Hive:
             if states[-1] == states[-2]:
                 break
         assert states[-1] == states[-2], "they write on and on"
-        held = {name for name, (_, control, _) in self._drones.items() if control.journal.in_force}
+        held = {name for name, (_, control, *_) in self._drones.items() if control.journal.in_force}
         assert held == {*paused}
 
 
 @pytest.fixture
 def hive_at(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(hive_module, "_READ_EVERY_SECS", 0.02)
+    monkeypatch.setattr(hive_module, "_MAX_RETRY_SECS", 0.05)
     monkeypatch.setattr(hive_module, "_ANSWER_SECS", 2.0)
     CheckpointStore(url=str(tmp_path / "t.store")).enter(FACTS, "")
     with contextlib.ExitStack() as stack:
@@ -192,7 +243,7 @@ async def test_commands_count_in_a_redis_whose_clock_is_behind(hive_at, number):
         await hive.settle("a", "b", "c")
 
 
-async def test_a_command_to_an_emptied_redis_waits_for_the_drones(hive_at, monkeypatch):
+async def test_a_command_to_an_emptied_redis_is_sent_again_with_a_higher_number(hive_at):
     async with hive_at as hive:
         hive.has_journal("a", hive="4102444800000000")
         await hive.join("a")
@@ -252,3 +303,91 @@ async def test_a_store_that_is_away_pauses_a_drone_that_enters_and_no_other(hive
         (tmp_path / "away").rename(tmp_path / "t.store")
         await until(lambda: not hive.pauses("b"))
         await hive.is_stored("resume")
+
+
+async def test_a_store_that_hangs_stops_no_commands_in_redis(hive_at):
+    async with hive_at as hive:
+        await hive.join("a")
+        with hive.hanging_store() as hangs:
+            assert await hive.send("pause") == ["pause: in force"]  # so the store is due
+            await until(hangs)
+            assert await hive.send("resume") == ["resume: in force"]
+            await hive.join("b", awaits_commands=False)
+            # It answers, although it cannot know yet what it has missed.
+            assert len(await hive.send("state")) == 2
+            assert hive.pauses("b") == ["hive_commands"]
+            assert "HIVE_STORE has not answered yet" in hive.said_of("b")
+        await until(lambda: not hive.pauses("b"))
+        await hive.is_stored("resume")
+
+
+async def test_no_call_to_the_store_blocks_the_loop(hive_at, monkeypatch, tmp_path):
+    threads = set()
+
+    def noting(method):
+        def call(*arguments, **options):
+            threads.add(threading.current_thread())
+            return method(*arguments, **options)
+
+        return call
+
+    async with hive_at as hive:
+        for name in ("names", "read", "write"):
+            monkeypatch.setattr(ObjectStore, name, noting(getattr(ObjectStore, name)))
+        await hive.join("a")
+        assert await hive.send("pause") == ["pause: in force"]
+        await until(lambda: [*(tmp_path / "t.store/commands").glob("*-*")])
+        assert threads
+        assert threading.main_thread() not in threads
+
+
+async def test_a_drone_answers_a_command_that_it_finds_in_the_store_first(hive_at):
+    async with hive_at as hive:
+        await hive.join("a")
+        hive.server.kill()
+        entry = msgspec.json.encode(Request("pause", {}, origin="a test"))
+        name = hive.store.commands.add("pause", entry)  # by a drone that was faster
+        await hive.has("a", ["pause"])
+        hive.server.start()
+        assert await hive.answer_to(number_of(name), "a") == "pause: in force"
+
+
+async def test_commands_that_an_older_backup_of_the_store_lacks_are_added_again(hive_at, tmp_path):
+    async with hive_at as hive:
+        await hive.join("a")
+        assert await hive.send("pause") == ["pause: in force"]
+        await hive.is_stored("pause")
+        for path in (tmp_path / "t.store/commands").iterdir():
+            path.unlink()
+        hive.server.kill()  # so the store is read soon
+        await hive.is_stored("pause")
+        hive.server.start()
+
+
+async def test_a_purge_that_cannot_be_read_is_named_and_holds_up_no_command(hive_at, caplog):
+    async with hive_at as hive:
+        name = hive.store.commands.add("x", b"\xff\n", suffix=".txt")
+        entry = msgspec.json.encode(Request("pause", {}, origin="a test"))
+        hive.store.commands.add("pause", entry)
+        hive.store.commands.add("y", b"purged.test\n", suffix=".txt")
+        await hive.join("a", awaits_commands=False)
+        await hive.has("a", ["pause"])
+        assert hive.is_excluded("a", "purged.test")
+        assert "hive_commands" in hive.pauses("a")
+        await until(lambda: f"commands/{name} in HIVE_STORE: " in hive.said_of("a"))
+        assert caplog.text.count(name) == 1
+        hive.store.commands._objects.delete([f"commands/{name}"])
+        hive.server.kill()  # so the store is read soon
+        await asyncio.sleep(0.1)
+        hive.server.start()
+        await until(lambda: "hive_commands" not in hive.pauses("a"))
+
+
+async def test_a_command_that_all_drones_leave_unanswered_is_not_sent(hive_at):
+    async with hive_at as hive:
+        await hive.enter("a")
+        sending = asyncio.ensure_future(hive.send("pause"))
+        await asyncio.sleep(0.3)
+        await hive.end_lease("a")
+        with pytest.raises(UnreachableError, match="No drone of the hive t is running"):
+            await sending

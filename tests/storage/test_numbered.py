@@ -21,17 +21,17 @@ def test_the_highest_number_of_a_key_stays_and_new_numbers_are_higher(objects, c
     second = notes.add("b", b"2")
     assert number_of(second) == number_of(first) + 1
     third = notes.add("a", b"3")
-    assert notes.read_new(set()) == {second: b"2", third: b"3"}
-    assert notes.read_new({second}) == {third: b"3"}
+    assert notes.read({}) == {second: b"2", third: b"3"}
+    assert notes.read({second: b"known"}) == {second: b"known", third: b"3"}
     # One that another process has numbered, and one that comes too late.
     notes.add("b", b"4", number=number_of(second) + 9_000_000)
     notes.add("a", b"0", number=7)
-    assert [*notes.read_new(set()).values()] == [b"3", b"4"]
+    assert [*notes.read({}).values()] == [b"3", b"4"]
 
 
 def test_other_files_and_other_kinds_are_left_alone(objects, clock):
     notes = NumberedObjects(objects, "commands", clock)
-    assert notes.read_new(set()) == {}
+    assert notes.read({}) == {}
     for name in (
         "x",
         "1-2",
@@ -40,4 +40,4 @@ def test_other_files_and_other_kinds_are_left_alone(objects, clock):
     ):
         objects.write(f"commands/{name}", b"x")
     command, purge = notes.add("a", b"1"), notes.add("a", b"2", suffix=".txt")
-    assert notes.read_new(set()) == {command: b"1", purge: b"2"}
+    assert notes.read({}) == {command: b"1", purge: b"2"}

@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MAX_IN_FORCE = 1000
-
 
 class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Answer to a command.
 
     *said* is a sentence. *n* is the command's number in the journal, or 0 if it changes nothing. In
-    a hive, *drone* names the drone that answers, and *refused* says whether it refused. Only the
-    command ``state`` sets the other fields; *parked* has the number of parked URLs by reason.
+    a hive, *drone* names the drone that answers, and *refused* says whether it refused. If a later
+    command overrides this one, *n* is the number of the later one in the hive. Only the command
+    ``state`` sets the other fields; *parked* has the number of parked URLs by reason.
     """
 
     said: str
@@ -52,7 +51,7 @@ class Control:
     """
 
     def __init__(self, process: Process, *, command_line: str) -> None:
-        self._process = process
+        self.process = process
         self._steering = Steering(process)
         self._command_line = command_line
         self._reported = process.health.reported
@@ -85,7 +84,7 @@ class Control:
 
         self._reported.append(self)
         self._redoing = asyncio.ensure_future(self._redo([*journal.pending.values()]))
-        files = self._process.parts.state.rules_files
+        files = self.process.parts.state.rules_files
         for prefix, file in files.items():
             if prefix.startswith("blocklists/"):
                 continue  # one setting with many files: each is read by itself
@@ -117,8 +116,8 @@ class Control:
 
     def exclude_purged(self, texts: list[str]) -> None:
         """Exclude what ``scrapy purge`` has removed elsewhere; *texts* are all of its rules."""
-        hosts = self._process.parts.services.rules.hosts
-        hosts.open_purged(self._process.job.path, texts)
+        hosts = self.process.parts.services.rules.hosts
+        hosts.open_purged(self.process.job.path, texts)
 
     async def run(self, request: Request, *, hive: str = "") -> CommandAnswer:
         """Carry out *request* and return the answer; the effect is durable when this returns.
@@ -130,9 +129,9 @@ class Control:
             return self._state()
         if isinstance(command, Visit):
             for entry in command.entries:
-                self._process.intake.visit(decode(entry))
+                self.process.intake.visit(decode(entry))
             return CommandAnswer("visited")
-        if self._process.stop.is_ending:
+        if self.process.stop.is_ending:
             raise CommandError("The crawl is ending; send the command to the next run.")
 
         async with self._decision_lock:
@@ -150,7 +149,7 @@ class Control:
 
         result = "in force" if change.state_key else await self._carry_out(command, change)
         if command.outcome and not hive:
-            retry_command = f"scrapy frontier {self._process.job.path} --retry {command.outcome}"
+            retry_command = f"scrapy frontier {self.process.job.path} --retry {command.outcome}"
             result += f"; to fetch those given up this way, stop the crawl and run {retry_command}"
         return CommandAnswer(f"{change.command}: {result}", change.n)
 
@@ -159,15 +158,10 @@ class Control:
 
         Raises CommandError if the command is refused.
         """
-        in_force = self.journal.in_force
-        if change.ends and change.state_key not in in_force:
+        if change.ends and change.state_key not in self.journal.in_force:
             if change.hive:  # a drone that missed the end still has it in force
                 await self._write(change)
             raise CommandError(f"{change.command}: nothing to end; state shows what is in force.")
-        is_new = not change.ends and change.state_key and change.state_key not in in_force
-        if is_new and len(in_force) >= _MAX_IN_FORCE:
-            raise CommandError(f"{_MAX_IN_FORCE:,} commands are in force: use rules files instead.")
-
         try:
             command.check(self._steering)
         except FatalError as error:
@@ -183,16 +177,16 @@ class Control:
         The answer is journaled only after a checkpoint has saved the effect. Raises CommandError.
         """
         try:
-            result = await command.execute(self._process)
+            result = await command.execute(self.process)
         except (CommandError, FatalError) as error:
-            if not self._process.stop.is_ending:  # otherwise the next process may succeed
+            if not self.process.stop.is_ending:  # otherwise the next process may succeed
                 await self._write(Change(at=round(wall_time(), 3), n=change.n, answer=f"{error}"))
             raise CommandError(str(error)) from error
         except OSError as error:
-            self._process.stop.fail(error)
+            self.process.stop.fail(error)
             raise CommandError(f"The disk cannot be written: {error}.") from error
 
-        process = self._process
+        process = self.process
         if command.redo_if_unanswered and (
             process.stop.is_ending or not await process.checkpoints.make_another()
         ):
@@ -206,12 +200,12 @@ class Control:
             try:
                 await asyncio.to_thread(self.journal.append, line)
             except OSError as error:
-                self._process.stop.fail(error)
+                self.process.stop.fail(error)
                 raise CommandError(f"The command cannot be journaled: {error}.") from error
 
     def _state(self) -> CommandAnswer:
         """Answer the command ``state``."""
-        health, changes = self._process.health, [*self.journal.in_force.values()]
+        health, changes = self.process.health, [*self.journal.in_force.values()]
         lines = [
             health.state().in_words(),
             str(health.diagnosis()),

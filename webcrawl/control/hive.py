@@ -2,19 +2,20 @@
 
 The journal is a Redis hash of the commands by number. Each number is larger than all earlier ones:
 it is the time in microseconds, or one more than the highest number. Each drone carries out the
-commands in the order of their numbers and writes them to its own journal. A drone that joins later,
-or returns, carries out only the lasting commands among those it missed: one-time commands were
-meant for the drones that were running then.
+commands in the order of their numbers and writes them to its own journal. A drone that joins later
+carries out only the lasting commands among those it missed: one-time commands were meant for the
+drones that were running then.
 
 Lasting commands, and what ``scrapy purge`` excludes, are also in HIVE_STORE under such numbers, for
 drones that enter the hive or are cut off from Redis. Each drone reads them then, and every minute,
-and adds those of its own journal that are missing there. So what Redis loses is not lost.
+and adds those of its own journal that are missing there. So what Redis or the store loses is not
+lost. The store is read by a thread, so a store that hangs does not delay commands in Redis.
 
 Of several commands that change the same thing, the one with the highest number counts, even if it
 ends the change. Drones remember it. So a drone that was away cannot bring back a change that was
-ended. An emptied Redis assigns no numbers
-until a drone has restored the highest one, because its clock may be behind. Answers are kept in
-separate hashes for an hour.
+ended. The numbers of an emptied Redis may be too low, because its clock may be behind. Then the
+drones answer with the number that overrides the command, and it is sent again with a higher one.
+Answers are kept in separate hashes for an hour.
 
 ``seeds`` pushes to the hive's list of live seeds, and ``stop`` tells all drones to stop.
 """
@@ -25,8 +26,8 @@ import asyncio
 import getpass
 import logging
 import socket
+import threading
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,134 +38,106 @@ from webcrawl.configuration.decoding import json_decoder
 from webcrawl.control.control import CommandAnswer, Control
 from webcrawl.control.table import Seeds, Stop, parse
 from webcrawl.crawl.job.control_journal import Request, decode_request
-from webcrawl.errors import FatalError, UnreachableError
-from webcrawl.hive.configuration import store_url
+from webcrawl.errors import UnreachableError
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
-    BackOff,
-    client_of,
-    close,
     is_cancelled,
+    reason_of,
+    trouble_of,
 )
-from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
-from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.hosts.politeness.exclusions import purge_rules
 from webcrawl.storage.numbered import number_of
 
 if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
     from webcrawl.hive.bus.live_seeds import SeedSource
-    from webcrawl.hosts.politeness.pauses import Pauses
+    from webcrawl.hive.membership.keys import Keys
+    from webcrawl.hive.store.store import CheckpointStore
 
 _PAUSE = "hive_commands"
 _READ_EVERY_SECS = 1.0
 _READ_STORE_EVERY_SECS = 60.0
+# The longest pause between two looks at the store while Redis or the store cannot be read.
+_MAX_RETRY_SECS = 5.0
 _POLL_SECS = 0.1
 _ANSWERS_SECS = 3600
 # How long to wait for answers of drones; Redis must answer within a quarter of this.
 _ANSWER_SECS = 15.0
-# Appends an entry and returns its number; nil while the highest number is not known.
+# Appends an entry and returns its number, which is at least the second argument.
 _APPEND = """
-local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or '')
-if not highest then
-  return false
-end
+local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or 0)
 local time = redis.call('TIME')
-local number = string.format('%.0f', math.max(highest + 1, time[1] * 1000000 + time[2]))
+local number = math.max(highest + 1, time[1] * 1000000 + time[2], ARGV[2])
+number = string.format('%.0f', number)
 redis.call('HSET', KEYS[1], 'highest', number, number, ARGV[1])
 return number
 """
-# Restores the highest number.
-_RESTORE = """
-local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or '') or 0
-redis.call('HSET', KEYS[1], 'highest', string.format('%.0f', math.max(highest, ARGV[1])))
-"""
 _MAX_DIGITS = 16
-_OVERRIDDEN = CommandAnswer("A later command overrides this one: send it again.", refused=True)
 _decode_answer = json_decoder(CommandAnswer)
 logger = logging.getLogger(__name__)
 
 
 class HiveControl:
-    """Reads the commands to a hive, and passes them to the *control* of its drone *name*."""
+    """Reads the commands to a hive, and passes them to the *control* of its drone *name*.
+
+    The crawl is paused until the commands that the drone has missed are applied.
+    """
 
     def __init__(
-        self, settings: BaseSettings, *, name: str, control: Control, pauses: Pauses
+        self, *, client: Any, keys: Keys, store: CheckpointStore, name: str, control: Control
     ) -> None:
-        self._client: Any = client_of(settings)
-        self._keys = Keys(settings["HIVE"])
+        self._client = client
+        self._keys = keys
+        self._store = store
         self._name = name
         self._control = control
-        self._pauses = pauses
-        # Numbers of the journal's entries that were handled.
-        self._handled: set[int] = set()
-        self._store = CheckpointStore(url=store_url(settings))
-        # Names of the commands that the store has, the texts of its purges, and when to look again.
-        self._stored: set[str] = set()
-        self._purged: list[str] = []
-        self._store_due_at = 0.0
-        self._reading: asyncio.Task[None] | None = None
+        self._pauses = control.process.pauses
+        self._pauses.hold(_PAUSE, "Commands to the hive have not been read yet.")
+        # Numbers of the commands that were handled, and the answers that are not in Redis yet.
+        self._handled = {*self._lasting_entries()}
+        self._answers: dict[int, CommandAnswer] = {}
+        self._has_read_redis = False
+        # What the thread has found in the store, by name, and why that may be incomplete.
+        self._stored: dict[str, bytes] = {}
+        self._store_trouble = "HIVE_STORE has not answered yet"
+        self._purged: dict[str, str] = {}
+        self._purge_trouble = ""
+        self._redis_trouble = ""
+        # Set when the thread should read the store now.
+        self._store_due = threading.Event()
+        self._is_closed = False
 
-    def open(self) -> None:
-        """Start reading commands. The crawl is paused until those that were missed are applied."""
-        message = "Commands to the hive cannot be read from Redis or HIVE_STORE yet."
-        self._pauses.hold(_PAUSE, message)
-        self._reading = asyncio.ensure_future(self._keep_reading())
-
-    async def close(self) -> None:
-        """Stop reading commands."""
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
-        await close(self._client)
-
-    async def _keep_reading(self) -> None:
-        """Read new commands every second until cancelled."""
-        back_off = BackOff()
-        while not is_cancelled():
-            if await self._read(missed=_PAUSE in self._pauses.names):
-                self._pauses.lift(_PAUSE)
-                back_off.reset()
-                await asyncio.sleep(_READ_EVERY_SECS)
-            else:
-                await back_off.wait()
-
-    async def _read(self, *, missed: bool) -> bool:
-        """Handle new commands in the store, if it is due, and in Redis; *missed* as in ``_handle``.
-
-        Returns whether both could be read. While Redis cannot be, the store is always due.
-        """
-        is_complete = True
+    async def run(self) -> None:
+        """Read and handle commands until cancelled."""
+        # A thread of its own, because a store that hangs would block one of the loop's threads.
+        threading.Thread(target=self._keep_reading_store, name="commands", daemon=True).start()
         try:
-            if now() >= self._store_due_at:
-                await self._read_store()
-        except (ValueError, *UNREACHABLE):  # or a damaged object
-            is_complete = False
-        try:
-            await self._read_commands(missed=missed)
-        except UNREACHABLE:
-            is_complete = False
-            self._store_due_at = 0.0
-        return is_complete
+            secs = _POLL_SECS
+            while not is_cancelled():
+                await self._read()
+                await asyncio.sleep(secs)
+                secs = min(2 * secs, _READ_EVERY_SECS)
+        finally:
+            self._is_closed = True
+            self._store_due.set()
 
-    async def _read_store(self) -> None:
-        """Handle the commands in the store that the drone has missed, and add those it lacks."""
-        found = await asyncio.to_thread(lambda: self._store.commands.read_new(self._stored))
-        if purged := [data.decode() for name, data in found.items() if name.endswith(".txt")]:
-            self._purged += purged
-            self._control.exclude_purged(self._purged)
-        for name, data in found.items():
-            if not name.endswith(".txt") and number_of(name) not in self._handled:
-                self._handled.add(number_of(name))
-                await self._handle(number_of(name), data, missed=True)
-
-        self._stored |= found.keys()
-        entries = self._lasting_entries()
-        for number in entries.keys() - {*map(number_of, self._stored)}:
-            add = partial(self._store.commands.add, *entries[number], number=number)
-            self._stored.add(await asyncio.to_thread(add))
-        self._store_due_at = now() + _READ_STORE_EVERY_SECS
+    def _keep_reading_store(self) -> None:
+        """Read the store, and add this drone's commands that it lacks, until closed."""
+        secs = _POLL_SECS
+        while not self._is_closed:
+            self._store_due.clear()
+            try:
+                commands = self._store.commands
+                self._stored = commands.read(self._stored)
+                entries = self._lasting_entries()
+                for number in entries.keys() - {*map(number_of, self._stored)}:
+                    commands.add(*entries[number], number=number)
+                self._store_trouble = ""
+            except Exception as error:  # noqa: BLE001  # it is shown, and may go away
+                self._store_trouble = reason_of(error)
+            is_in_trouble = self._store_trouble or self._redis_trouble
+            self._store_due.wait(secs if is_in_trouble else _READ_STORE_EVERY_SECS)
+            secs = min(2 * secs, _MAX_RETRY_SECS)
 
     def _lasting_entries(self) -> dict[int, tuple[str, bytes]]:
         """Return the last change of each key in this drone's journal: its key and its entry."""
@@ -175,40 +148,87 @@ class HiveControl:
                 entries[change.order] = key, msgspec.json.encode(request)
         return entries
 
-    async def _read_commands(self, *, missed: bool) -> None:
-        """Handle the commands in Redis that were not handled yet; *missed* as in ``_handle``."""
-        fields = await self._client.execute_command("HGETALL", self._keys.commands)
-        entries = {_number(field): entry for field, entry in fields.items() if _number(field)}
-        self._handled |= self._lasting_entries().keys()
-        highest_known = max(self._handled, default=1)
-        if highest_known > _number(fields.get(b"highest", b"")):
-            key = self._keys.commands
-            await self._client.execute_command("EVAL", _RESTORE, 1, key, highest_known)
+    async def _read(self) -> None:
+        """Handle the new commands in Redis and in the store, and answer them in Redis."""
+        trouble = self._store_trouble  # read before what it is about
+        stored = self._stored
+        trouble = self._exclude_purged(stored) or trouble
+        sent: dict[int, bytes] = {}
+        try:
+            fields = await self._client.execute_command("HGETALL", self._keys.commands)
+            sent = {_number(field): entry for field, entry in fields.items() if _number(field)}
+            self._redis_trouble = ""
+        except UNREACHABLE as error:
+            if not self._redis_trouble:
+                self._store_due.set()
+            self._redis_trouble = trouble_of(error)
+
+        entries = sent | {
+            number_of(name): entry for name, entry in stored.items() if not name.endswith(".txt")
+        }
         for number in sorted(entries.keys() - self._handled):
             self._handled.add(number)
-            answer = await self._handle(number, entries[number], missed=missed)
+            is_missed = number not in sent or not self._has_read_redis
+            answer = await self._handle(number, entries[number], is_missed=is_missed)
             if answer is not None:
-                self._store_due_at = 0.0
-                key = self._keys.answers(number)
-                data = msgspec.json.encode(answer)
-                await self._client.execute_command("HSET", key, self._name, data)
-                await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
+                self._answers[number] = answer
+                self._store_due.set()
 
-    async def _handle(self, number: int, data: bytes, *, missed: bool) -> CommandAnswer | None:
+        if trouble := trouble or self._redis_trouble:
+            if _PAUSE in self._pauses.names:
+                self._pauses.hold(_PAUSE, f"Commands to the hive cannot be read yet: {trouble}.")
+        else:
+            self._pauses.lift(_PAUSE)
+        if not self._redis_trouble:
+            self._has_read_redis = True
+            with suppress(*UNREACHABLE):
+                await self._send_answers()
+
+    def _exclude_purged(self, stored: dict[str, bytes]) -> str:
+        """Exclude what was purged according to *stored*; say which object cannot be used."""
+        trouble = ""
+        purged_before = len(self._purged)
+        for name, data in stored.items():
+            if name.endswith(".txt") and name not in self._purged:
+                try:
+                    text = data.decode()
+                    purge_rules(text)
+                    self._purged[name] = text
+                except ValueError as error:
+                    trouble = f"commands/{name} in HIVE_STORE: {error}"
+        if trouble and trouble != self._purge_trouble:
+            logger.warning("What was purged cannot be excluded: %s", trouble)
+        self._purge_trouble = trouble
+        if len(self._purged) > purged_before:
+            self._control.exclude_purged([*self._purged.values()])
+        return trouble
+
+    async def _send_answers(self) -> None:
+        """Write the answers to Redis. Raises one of UNREACHABLE."""
+        for number, answer in [*self._answers.items()]:
+            key = self._keys.answers(number)
+            await self._client.execute_command("HSET", key, self._name, msgspec.json.encode(answer))
+            await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
+            del self._answers[number]
+
+    async def _handle(self, number: int, data: bytes, *, is_missed: bool) -> CommandAnswer | None:
         """Carry out the command *number*, encoded in *data*, and return the answer.
 
-        With *missed* the drone was away when it was sent: it is skipped if it is a one-time command
-        or overridden by a later one.
+        A command that *is_missed* was sent while the drone was away: it is skipped if it is a
+        one-time command or overridden by a later one. The answer to a command that is overridden
+        has the number of the later one.
         """
         try:
             request = decode_request(data)
             command = parse(request.name, request.arguments)
             last_change = self._control.journal.last.get(command.fill(command.state_key))
-            is_overridden = last_change is not None and number <= last_change.order
-            if missed and (is_overridden or not command.state_key):
+            last_number = last_change.order if last_change else 0
+            is_overridden = number <= last_number
+            if is_missed and (is_overridden or not command.state_key):
                 return None
             if is_overridden:
-                return _OVERRIDDEN
+                said = "A later command overrides this one: send it again."
+                return CommandAnswer(said, last_number, refused=True)
             return await self._control.run(request, hive=str(number))
         except ValueError as error:  # CommandError, UndecodableError
             self._control.refused += 1
@@ -234,16 +254,15 @@ async def send_to_hive(
 
     A drone that does not answer, for example because it is cut off from Redis, gets an answer that
     says so. *client* is connected to the hive's Redis. Seeds are pushed to *source*. Raises
-    FatalError, or one of UNREACHABLE.
+    UnreachableError if no drone is running, or one of UNREACHABLE.
     """
     command = parse(request.name, request.arguments)
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_ANSWER_SECS)
     beat = await membership.look()
+    no_drone = f"No drone of the hive {keys.name} is running and reaches its Redis"
     if not beat.alive:
         owners = f"; it has shards of {', '.join(sorted(beat.members))}" if beat.members else ""
-        raise UnreachableError(
-            f"No drone of the hive {keys.name} is running and reaches its Redis{owners}."
-        )
+        raise UnreachableError(f"{no_drone}{owners}.")
 
     entry = msgspec.json.encode(named(request))
     if isinstance(command, Seeds):
@@ -256,16 +275,11 @@ async def send_to_hive(
             said += f", except those that do not answer: {', '.join(sorted(cut_off))}"
         return [CommandAnswer(said, refused=bool(cut_off))]
 
-    deadline = now() + _ANSWER_SECS
-    while not (number := await client.execute_command("EVAL", _APPEND, 1, keys.commands, entry)):
-        if now() > deadline:
-            raise FatalError(
-                f"Redis was emptied, and no drone of the hive {keys.name} has restored the "
-                "commands yet: send this command again later."
-            )
-        await asyncio.sleep(_POLL_SECS)
-    number = int(number)
+    async def append(lowest: int) -> int:
+        return int(await client.execute_command("EVAL", _APPEND, 1, keys.commands, entry, lowest))
 
+    deadline = now() + _ANSWER_SECS
+    number = await append(0)
     answers: dict[str, CommandAnswer] = {}
     names = {name: report and report.figures.name for name, report in beat.reports.items()}
     silent = beat.members
@@ -275,10 +289,15 @@ async def send_to_hive(
         for name, data in fields.items():
             with suppress(ValueError):
                 answers[name.decode()] = _decode_answer(data)
+        if later := max((answer.n for answer in answers.values() if answer.refused), default=0):
+            number = await append(later + 1)
+            answers = {}
         latest = await membership.look()
         silent = beat.members & latest.members - answers.keys()
     if not command.state_key:
         await client.execute_command("HDEL", keys.commands, number)
+    if not (silent or answers):  # all drones have ended
+        raise UnreachableError(f"{no_drone}.")
 
     missing = CommandAnswer(
         "has not answered; a lasting command will take effect when it is back or reads HIVE_STORE",

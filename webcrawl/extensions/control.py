@@ -16,8 +16,6 @@ from webcrawl.scheduler import process_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from webcrawl.control.hive import HiveControl
-
 logger = logging.getLogger(__name__)
 
 
@@ -26,7 +24,6 @@ class TakesCommands:
 
     control: Control | None = None
     _socket: ControlSocket | None = None
-    _hive: HiveControl | None = None
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -52,13 +49,19 @@ class TakesCommands:
         try:
             await self.control.open()
             if hive:
-                from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # Redis is optional
+                # Redis is optional
+                from webcrawl.control.hive import HiveControl  # noqa: PLC0415
+                from webcrawl.hive.membership.keys import Keys  # noqa: PLC0415
 
-                name = cast("Any", self._crawler.engine.scheduler).drone.name
-                self._hive = HiveControl(
-                    self._crawler.settings, name=name, control=self.control, pauses=process.pauses
+                drone = cast("Any", self._crawler.engine.scheduler).drone
+                commands = HiveControl(
+                    client=drone.parts.client,
+                    keys=Keys(hive),
+                    store=drone.parts.store,
+                    name=drone.name,
+                    control=self.control,
                 )
-                self._hive.open()
+                drone.run(commands.run())
                 return
         except Exception as error:  # noqa: BLE001  # Scrapy would continue without the commands in force
             process.stop.fail(error)
@@ -71,8 +74,6 @@ class TakesCommands:
             logger.warning("scrapy control cannot reach this crawl: %s", error)
 
     async def spider_closed(self) -> None:
-        if self._hive is not None:
-            await self._hive.close()
         if self._socket is not None:
             self._socket.close()
         if self.control is not None:

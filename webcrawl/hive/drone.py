@@ -88,6 +88,8 @@ class Drone:
 
     def __init__(self, parts: DroneParts) -> None:
         self._hive = parts
+        #: Its parts.
+        self.parts = parts
         #: Its name in the hive.
         self.name = parts.name
         self.process = parts.process
@@ -122,7 +124,7 @@ class Drone:
 
     def begin(self) -> None:
         """Join the hive. Called once the process is open; it does not hold any shard yet."""
-        self._run(self._join())
+        self.run(self._join())
 
     async def _join(self) -> None:
         """Join the hive, or create it, and start this drone's tasks.
@@ -147,8 +149,8 @@ class Drone:
         self._known_born = state.born
         self._followed_checkpoint = state.checkpoint
         hive.keeper.start()
-        self._run(self._keep_beating())
-        self._run(self._keep_fence())
+        self.run(self._keep_beating())
+        self.run(self._keep_fence())
 
         def enter_store() -> tuple[HiveFacts, str]:
             facts = HiveFacts(
@@ -186,10 +188,10 @@ class Drone:
         use_list(SuffixList(suffixes))
         job.use_hash_seed(facts.seed)
         record_drone(job.path, hive.name)
-        self._run(hive.sender.run())
-        self._run(hive.receiver.run())
-        self._run(hive.live_seeds.run())
-        self._run(self._exchange_shards())
+        self.run(hive.sender.run())
+        self.run(hive.receiver.run())
+        self.run(hive.live_seeds.run())
+        self.run(self._exchange_shards())
 
     async def _compare_settings(self, facts: HiveFacts) -> None:
         """Compare this drone's settings with those in *facts*, and make them those of the hive.
@@ -262,8 +264,8 @@ class Drone:
         """Whether this drone cannot join the hive yet because HIVE_STORE is away."""
         return _STORE_PAUSE in self.process.pauses.names
 
-    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run *coroutine* as a task next to the crawl. If it fails, the crawl ends."""
+    def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run *coroutine* as a task until the drone is closed. If it fails, the crawl ends."""
         task = asyncio.ensure_future(coroutine)
         task.add_done_callback(self._on_task_end)
         self._tasks.append(task)
@@ -429,7 +431,7 @@ class Drone:
         if not self._holding.is_redis_up or beat is None:
             self.process.checkpoints.start()
         elif beat.is_queen:
-            self._run(self._publish_orders(checkpoint=beat.state.checkpoint + 1))
+            self.run(self._publish_orders(checkpoint=beat.state.checkpoint + 1))
 
     # --- orders
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xxhash import xxh3_64_hexdigest
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Mapping
 
     from webcrawl.clock import TimeSource
     from webcrawl.storage.object_store import ObjectStore
@@ -30,10 +30,13 @@ class NumberedObjects:
         self._folder = folder
         self._clock = clock
 
-    def read_new(self, known: AbstractSet[str]) -> dict[str, bytes]:
-        """Return the objects whose names are not in *known*, by name, in the order of numbers."""
-        names = sorted(self._names().keys() - known, key=number_of)
-        return {name: self._objects.read(f"{self._folder}/{name}", 0, _MAX_BYTES) for name in names}
+    def read(self, known: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return all objects by name, in the order of numbers; those in *known* are not read."""
+        names = sorted(self._names(), key=number_of)
+        return {
+            name: known.get(name) or self._objects.read(f"{self._folder}/{name}", 0, _MAX_BYTES)
+            for name in names
+        }
 
     def add(self, key: str, data: bytes, *, number: int = 0, suffix: str = "") -> str:
         """Write *data* unless there is a newer object for *key*, and return the object's name.
