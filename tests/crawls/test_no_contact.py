@@ -184,6 +184,18 @@ async def test_seeds_refused_by_a_setting_wait_for_another_one(tmp_path, setting
         assert where.pages == ["0", "1"]
 
 
+async def test_corrected_seeds_on_standard_input_are_read(tmp_path):
+    async with place(tmp_path, denies_hosts) as where:
+        line = where.command(1)
+        line[line.index("-a") + 1] = "seeds=-"
+        done = await asyncio.to_thread(warm.run, line, input="http://n0.invalid/\n")
+        assert done.returncode == 2, done.stderr
+        where.answer = works
+        done = await asyncio.to_thread(warm.run, line, input="".join(where.urls(1)))
+        assert done.returncode == 0, done.stderr
+        assert where.pages == ["0"]
+
+
 async def test_given_up_seeds_can_be_put_back_before_the_next_run(tmp_path):
     async with place(tmp_path, denies_hosts) as where:
         await asyncio.to_thread(finish, where.command(2), code=2)

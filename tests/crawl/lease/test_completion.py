@@ -85,6 +85,25 @@ def test_urls_of_an_origin_that_is_given_up_return_what_they_took(new_desk):
     assert sorted(gate.returned) == ["http://a.test/0", "http://a.test/1"]
 
 
+def test_a_url_of_an_origin_that_is_given_up_leaves_the_url_space_once(new_desk):
+    desk = new_desk(POLITENESS_MAX_FAILURES=2, FRONTIER_RETRY_TIMES=1, URL_SPACE_BASE_URLS=4)
+    space = desk.hosts.budgets.traps.space
+    for number in range(4):
+        space.let_in(entry("a.test", number))
+    desk.urls(2)
+    for _ in range(2):
+        desk.answer(ConnectionLostError("x"))
+        desk.wait(120)
+    for _ in range(2):
+        assert desk.next() is None
+    assert desk.outcomes == {"host_failing": 2}
+    found = 0
+    while not space.holds(entry("a.test", found)):
+        space.let_in(entry("a.test", found))
+        found += 1
+    assert found == 2
+
+
 def test_urls_that_fail_while_their_origin_is_not_given_up_return_nothing(new_desk):
     gate = Returns()
     desk = new_desk(parts=budgets(gate), FRONTIER_RETRY_TIMES=0)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import pty
 import random
 import re
 import subprocess
@@ -410,6 +411,22 @@ class TestStandardInput:
             assert [seed.url for seed in reader.read(1)] == ["http://a.example/"]
             stdin |= {"snapshot": reader.snapshot(), "stdin": b"other.example"}
         assert urls_of("-", **stdin) == ["http://b.example/"]
+
+    def test_other_input_replaces_that_of_a_crawl_that_starts_over(self):
+        first = {"stdin": b"a.exmaple\n"}
+        assert urls_of("-", **first) == ["http://a.exmaple/"]
+        assert urls_of("-", stdin=b"a.example\n") == ["http://a.example/"]
+        assert urls_of("-") == ["http://a.example/"]
+
+    def test_nothing_is_read_from_a_terminal_if_there_are_saved_seeds(self, tmp_path, write):
+        write(b"a.example\n", SPOOL_NAME)
+        ours, theirs = pty.openpty()
+        with os.fdopen(theirs, "rb", buffering=0) as terminal:
+            reader = SeedReader(sources=["-"], spool_dir=tmp_path, stdin=terminal)
+            reader.open(None)
+            assert [seed.url for seed in reader.read(9)] == ["http://a.example/"]
+            reader.close()
+        os.close(ours)
 
     def test_input_killed_while_it_was_saved_is_not_taken_for_whole(self, write, tmp_path):
         write(b"a.exam", f"{SPOOL_NAME}.tmp")

@@ -19,7 +19,7 @@ import duckdb
 import pytest
 import warc_checks
 import warm
-from crawling import damage_in, refusal, simulated, url_of_hit
+from crawling import damage_in, kill, refusal, simulated, url_of_hit, wait_until
 from published_shard import FACTS
 from text_tables import cases, each
 
@@ -403,6 +403,20 @@ def test_an_address_without_pages_stands_for_no_name(purged, address):
     assert run.stdout.splitlines()[1] == (
         f"{address} stands for URLs with this address, not for names that lead to it"
     )
+
+
+def test_a_killed_crawl_without_files_is_refused(tmp_path):
+    """Its next run would have the texts of pages again, from the log of its host records."""
+    with simulated(tmp_path, hosts=3) as web:
+        crawl = web.start(ITEM_PIPELINES="{}")
+        with RecordsReader(path=web.job / "shards/00/hosts") as reader:
+            wait_until(reader.has_log)
+        kill(crawl)
+        for words in ([], ["--dry-run"]):
+            said = refusal("purge", web.job, "--host", "a.test", *words)
+            assert "records.sqlite is not complete. Stop the crawl" in said
+        web.crawl(ITEM_PIPELINES="{}")
+    assert warm.scrapy("purge", web.job, "--host", "a.test").returncode == 1
 
 
 def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):

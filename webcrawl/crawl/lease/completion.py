@@ -312,8 +312,10 @@ class Completion:
             return
         if entry.attempts or (fetch is not None and fetch.is_for_page):
             hosts.budgets.ledger.return_page(entry)
-        if entry.kind not in {*NO_URLS, SUBRESOURCE}:
-            lease.shard.admission.let_out(entry)
+        if entry.kind not in {*NO_URLS, SUBRESOURCE} and not entry.history:
+            for gate in hosts.budgets.gates:
+                if gate is not hosts.budgets.traps.space:  # which counts each end itself
+                    gate.let_out(entry)
 
     def _visit(self, shard: Shard, entry: Entry, outcome: str, fetch: Fetch | None = None) -> Visit:
         """Return the result of this visit of *entry*, and when the next visit is due."""

@@ -88,7 +88,7 @@ class SeedReader:
     def open(self, snapshot: bytes | None) -> None:
         """Find all sources, and continue from *snapshot*; None starts at the beginning.
 
-        Blocks until standard input was saved to its end, unless an earlier run of this job saved
+        Blocks until standard input was saved to its end, unless an earlier run of this job has read
         it, and until the first seed was found. Raises SeedsError if a source that is not finished
         cannot be read, or if no source has a seed. May be called again with another snapshot.
         """
@@ -220,7 +220,9 @@ class SeedReader:
         if name == STDIN:
             key = STDIN
             cursor = saved.get(key)
-            path = self._spool if cursor is not None and cursor.done else self._save_stdin()
+            path = self._spool
+            if cursor is None or not (cursor.done or path.exists()):
+                self._save_stdin()
         else:
             path = Path(name).absolute()
             key = str(path)
@@ -244,19 +246,24 @@ class SeedReader:
         new_cursor.damage = damage_of(path)
         return LineReader(name, path, new_cursor)
 
-    def _save_stdin(self) -> Path:
-        """Save standard input to a file and return its path, unless an earlier run has saved it."""
-        if self._spool.exists():
-            logger.info("seeds: standard input was saved by an earlier run in %s", self._spool)
-            return self._spool
+    def _save_stdin(self) -> None:
+        """Save standard input to a file, unless it is empty and an earlier run has saved it.
+
+        A terminal counts as empty, because it would wait for someone to type.
+        """
+        is_saved = self._spool.exists()
         try:
+            start = b"" if is_saved and self._stdin.isatty() else self._stdin.read(1)
+            if is_saved and not start:
+                logger.info("seeds: standard input was saved by an earlier run in %s", self._spool)
+                return
             self._spool.parent.mkdir(parents=True, exist_ok=True)
             with replacing(self._spool) as aside, aside.open("wb") as file:
+                file.write(start)
                 shutil.copyfileobj(self._stdin, file)
         except (OSError, ValueError) as error:
             why = _reason(error)
             raise SeedsError(f"Cannot save standard input to {self._spool}: {why}.") from error
-        return self._spool
 
     def _check_has_seeds(self) -> None:
         """Raise SeedsError unless some source has a seed. Cursors do not move."""

@@ -103,6 +103,13 @@ class RecordsReader:
         """Return the last encoded pause of *host* that the frontier has stored, or None."""
         return self._read(RESTS, host)
 
+    def has_log(self) -> bool:
+        """Return whether the crawl was killed, and its next run has to merge the log."""
+        if self._connection is None:
+            return False
+        with self._converted_errors():
+            return any(log_of(self._connection, self._file))
+
     def damaged(self) -> Iterator[str]:
         """Read the whole file, and yield a message for each piece of damage.
 

@@ -21,7 +21,8 @@ from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
 from webcrawl.hive.membership.report import DRONES
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.hosts.politeness.exclusions import PURGED_RULES, purge_rules
-from webcrawl.hosts.records.database import FORGET_HOSTS
+from webcrawl.hosts.records.database import FILE, FORGET_HOSTS
+from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.jobs.purge import files
 from webcrawl.pipelines.search_index import LOG
@@ -160,10 +161,14 @@ def _files_of(
 
     Raises FatalError if one of them is not complete.
     """
+    logs = []
+    for directory in jobdir.glob("shards/*/hosts"):
+        with RecordsReader(path=directory) as reader:
+            logs += [directory / FILE] * reader.has_log()
     for pattern, (work, _) in _FILES.items():
         folder, names = pattern.split("/", 1)
         directory = Path(settings[f"{folder.upper()}_DIR"] or jobdir / folder)
-        logs = [log for log in directory.glob(LOG) if log.stat().st_size > HEADER_SIZE]
+        logs += [log for log in directory.glob(LOG) if log.stat().st_size > HEADER_SIZE]
         for path in [*directory.rglob("*.open"), *logs]:
             raise FatalError(
                 f"{path} is not complete. Stop the crawl; if it was killed, run its command again "
