@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import secrets
+import shutil
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from patience import SLOWNESS
+from patience import LIMIT_SECS, SLOWNESS
 from published_shard import Living
 from scrapy.settings import Settings
 
@@ -186,21 +187,14 @@ async def test_of_two_masters_drones_only_one_has_a_shard(tmp_path, redis_of):
         drone(tmp_path, redis_of("two").url, **given) as b,
     ):
 
-        def renew(one):
-            one.parts.holding.record_tokens(one.parts.store.beat(one.parts.name))
-            if lost := one.parts.holding.superseded:
-                one.exchange.abandon(lost)
-
         async def works(one, other):
             """For a lease and a half, in which *other* is silent if it is None."""
             for _ in range(15):
                 await asyncio.sleep(0.1 * LEASE_SECS)
                 if other is not None:
-                    renew(other)
-                renew(one)
-                beat = await one.membership.beat(Report())
-                one.parts.holding.record_renewal(beat.began, had_lease=beat.had_lease)
-                await one.exchange.work(beat)
+                    other.renew()
+                one.renew()
+                await one.beat()
 
         await a.work()
         assert ([*a.shards], a.waits) == ([0], [0.0])
@@ -212,7 +206,7 @@ async def test_of_two_masters_drones_only_one_has_a_shard(tmp_path, redis_of):
         await works(a, b)
         assert ([*a.shards], [*b.shards]) == ([], [0])
         await works(a, None)
-        renew(b)
+        b.renew()
         assert ([*a.shards], [*b.shards]) == ([0], [])
 
 
@@ -225,7 +219,7 @@ async def test_a_claim_that_is_older_than_one_in_the_store_is_given_up(tmp_path,
         [owner] = (await a.membership.look()).owners.values()
         assert owner.drone == ""
         # The next claim is newer than all that a reading has shown.
-        a.parts.holding.record_tokens(a.parts.store.beat(a.parts.name))
+        a.renew()
         await a.work()
         assert a.parts.holding.leases == {0: ahead + 1}
 
@@ -245,6 +239,103 @@ async def test_a_newer_checkpoint_of_another_drone_ends_the_shard(tmp_path, serv
         await a.work()
         assert a.parts.holding.leases[0] > token + 7
         assert a.parts.holding.superseded == set()
+
+
+async def test_a_shard_whose_claim_was_lost_is_contacted_a_lease_after_the_next_claim(
+    tmp_path, server
+):
+    given = {"lease_secs": LEASE_SECS, "needs_claims": True}
+    async with (
+        drone(tmp_path, server.url, shards=1, **given) as a,
+        drone(tmp_path, server.url, **given) as b,
+    ):
+        await a.work()
+        await a.membership.leave()
+        shutil.rmtree(tmp_path / "store-hive/claims")
+        async with asyncio.timeout(LIMIT_SECS):
+            while not b.shards:
+                await b.beat()
+                await asyncio.sleep(0.1 * LEASE_SECS)
+        assert (a.waits, b.waits) == ([0.0], [LEASE_SECS])
+
+
+async def test_a_claim_that_its_living_drone_does_not_register_is_given_up_after_a_lease(
+    tmp_path, server
+):
+    """It made the claim through a master that was replaced, and was killed."""
+    given = {"lease_secs": LEASE_SECS, "needs_claims": True}
+    async with (
+        drone(tmp_path, server.url, shards=1, **given) as a,
+        drone(tmp_path, server.url, **given) as b,
+    ):
+        a.parts.store.claim({0: 7}, b.parts.name)
+        for adopted in ([], [0]):
+            for _ in range(8):
+                a.renew()
+                b.renew()
+                await b.membership.beat(Report())
+                await a.beat()
+                await asyncio.sleep(0.1 * LEASE_SECS)
+            assert [*a.shards] == adopted
+        assert a.waits == [LEASE_SECS]
+
+
+async def test_claims_that_are_read_while_holders_are_looked_up_disturb_nothing(
+    tmp_path, server, monkeypatch
+):
+    async with drone(tmp_path, server.url, shards=2, needs_claims=True) as a:
+        holding, claimant = a.parts.holding, CheckpointStore.claimant
+
+        def read_meanwhile(store, number, token):
+            holding.record_tokens({len(holding.newest) + 10: 1})  # as the lease keeper's thread
+            return claimant(store, number, token)
+
+        monkeypatch.setattr(CheckpointStore, "claimant", read_meanwhile)
+        a.parts.store.claim({0: 7, 1: 8}, "b")
+        a.renew()
+        await a.work()
+        assert sorted(a.shards) == [0, 1]
+
+
+async def test_a_drone_that_lost_a_claim_leaves_the_shard_to_the_winner(
+    tmp_path, server, monkeypatch, caplog
+):
+    claim, tries = CheckpointStore.claim, []
+
+    def claim_second(store, leases, name):
+        tries.append(leases)
+        if len(tries) == 1:
+            claim(store, {number: token + 1 for number, token in leases.items()}, "b")
+        return claim(store, leases, name)
+
+    monkeypatch.setattr(CheckpointStore, "claim", claim_second)
+    async with drone(tmp_path, server.url, shards=1, needs_claims=True) as a:
+        a.parts.store.beat("b", {})
+        for _ in range(3):
+            await a.work()
+        assert [*a.shards] == []
+        assert len(tries) == caplog.text.count("Other drones have claimed the shards 0 thr") == 1
+
+
+async def test_a_shard_with_a_newer_checkpoint_is_left_to_the_drone_that_made_it(tmp_path, server):
+    """It is cut off from Redis, which has lost its claim."""
+    async with drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=1) as a:
+        await a.work()
+        [token] = a.parts.holding.leases.values()
+        other = Living(tmp_path / "other")
+        other.save(a.parts.store, token=token + 5, drone="c")
+        other.end()
+        # As after the upload of the next checkpoint.
+        a.parts.holding.record_tokens({0: token + 5})
+        a.exchange.abandon(a.parts.holding.superseded)
+        for _ in range(15):
+            a.parts.store.beat("c", {})
+            await a.work()
+            assert [*a.shards] == []
+            await asyncio.sleep(0.1 * LEASE_SECS)
+        await asyncio.sleep(LEASE_SECS)
+        await a.work()
+        assert a.parts.holding.leases[0] > token + 5
 
 
 async def adopted_by_a(directory, url, *, is_paused):
@@ -347,9 +438,23 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
     async def work():
         await exchange.work(await membership.beat(Report()))
 
+    async def beat():
+        beat = await membership.beat(Report())
+        parts.holding.record_renewal(beat.began, had_lease=beat.had_lease)
+        await exchange.work(beat)
+
+    def renew():
+        """Renew the lease in the store, as the lease keeper, and heed what is read there."""
+        leases = {**parts.holding.leases}
+        parts.holding.record_claims(now(), leases, store.beat(drone, leases))
+        if lost := parts.holding.superseded:
+            exchange.abandon(lost)
+
     try:
         yield SimpleNamespace(
             work=work,
+            beat=beat,
+            renew=renew,
             parts=parts,
             keys=keys,
             membership=membership,

@@ -53,9 +53,10 @@ class ShardExchange:
         self._holding = parts.holding
         self._lease_secs = parts.settings.lease_secs
         self._publication = publication
-        # Heartbeat counters that drones write to the store, and when each last changed.
+        # Heartbeats that drones write to the store, and when each last changed.
         self._store_beats: dict[str, tuple[str, float]] = {}
-        # Shards that Redis does not know, by (``born``, number), and since when.
+        # Shards that Redis does not know, or of which the store has a newer token, by (``born``,
+        # number), and since when.
         self._unregistered_since: dict[tuple[str, int], float] = {}
         # When to try again to fetch shards that could not be fetched.
         self._retry_at: dict[int, float] = {}
@@ -103,7 +104,7 @@ class ShardExchange:
         """
         owners = await self._free_shards(beat)
         owners |= {number: Owner(token, self._hive.name) for number, token in unrecorded.items()}
-        owners = await self._omit_living(owners)
+        owners = await self._omit_living(owners, beat)
         additional = sorted(owners.keys() - unrecorded)[
             : max(beat.state.share // _SHARE_FRACTION, _MIN_SHARDS)
         ]
@@ -119,6 +120,7 @@ class ShardExchange:
         )
         last_claims = await self._claim_in_store(claimed)
         claimed = {number: claimed[number] for number in last_claims}
+        last_tokens = {n: max(owners[n].token, token) for n, token in last_claims.items()}
         leases = self._holding.leases
         # Fetching a shard may take minutes. From now on, heartbeats show whether it was lost.
         leases |= claimed
@@ -127,7 +129,7 @@ class ShardExchange:
             self._fetch_checkpoint(
                 number,
                 token,
-                max(owners[number].token, last_claims[number]),
+                last_tokens[number],
                 acknowledged=beat.acknowledged.get(number),
             )
             for number, token in claimed.items()
@@ -150,12 +152,14 @@ class ShardExchange:
             elif isinstance(outcome, BaseException):
                 raise outcome
             elif not self._process.stop.is_ending:
+                # The drone that held it before reads of the new claim within a lease. Its own claim
+                # may have been lost.
+                has_rival = self._holding.needs_claims and last_tokens[number] > 0
                 self._adopt(
                     number,
                     forgets=bool(outcome),
                     trusts_log=trusts_logs,
-                    # The drone that claimed it before reads of the new claim within a lease.
-                    rival_secs=self._lease_secs if last_claims[number] else 0.0,
+                    rival_secs=self._lease_secs if has_rival else 0.0,
                 )
                 await asyncio.sleep(0)
         self._process.checkpoints.start()
@@ -166,24 +170,21 @@ class ShardExchange:
         if not self._holding.is_redis_complete and beat.now < state.born_at + self._lease_secs:
             return {}  # living drones have not registered their shards yet
         owners = {number: beat.owners.get(number, Owner(0, "")) for number in range(state.shards)}
-        unregistered = owners.keys() - beat.owners.keys()
-        if unregistered and not self._holding.is_redis_complete:
+        unknown = owners.keys() - beat.owners.keys()
+        if unknown and not self._holding.is_redis_complete:
             # Drones that Redis does not know may be alive but cut off from it.
-            owners |= await asyncio.to_thread(self._last_owners, unregistered)
+            owners |= await asyncio.to_thread(self._last_owners, unknown)
 
-        keys = [(state.born, number) for number in unregistered]
+        newest = self._holding.newest
+        stale = {number for number, owner in owners.items() if owner.token < newest.get(number, 0)}
+        keys = [(state.born, number) for number in unknown | stale]
         self._unregistered_since = {key: self._unregistered_since.get(key, now()) for key in keys}
 
         # A shard that no drone has registered for the time of a lease is not held. Neither is one
         # that only a drone without a lease held, or only the previous process of this drone.
         own_name, own_leases = self._hive.name, self._holding.leases
         departed = {owner.drone for owner in owners.values()} - beat.alive | {own_name}
-        lease_start = now() - self._lease_secs
-        unheld = {
-            number
-            for number in owners
-            if self._unregistered_since.get((state.born, number), lease_start) < lease_start
-        }
+        unheld = {number for number in unknown if self._is_overdue(beat, number)}
         unheld |= {number for number, owner in owners.items() if owner.drone in departed}
         free = {number: owners[number] for number in unheld - own_leases.keys()}
         # While its own lease is not steady, a drone cannot tell that the leases of others expired.
@@ -193,18 +194,46 @@ class ShardExchange:
             }
         return free
 
-    async def _omit_living(self, owners: dict[int, Owner]) -> dict[int, Owner]:
-        """Return *owners* without the drones that still send heartbeats to the store."""
-        store = self._hive.store
-        holders = {number: owner.drone for number, owner in owners.items()}
-        for number, token in self._holding.newest.items():
-            if number in owners and owners[number].token < token:  # Redis does not know this claim
-                holders[number] = await asyncio.to_thread(store.claimant, number, token)
+    def _is_overdue(self, beat: Beat, number: int) -> bool:
+        """Return whether no drone has registered shard *number* in Redis for the time of a lease.
+
+        Drones that have a lease in Redis register all that they hold.
+        """
+        since = self._unregistered_since.get((beat.state.born, number), now())
+        return since < now() - self._lease_secs
+
+    async def _omit_living(self, owners: dict[int, Owner], beat: Beat) -> dict[int, Owner]:
+        """Return *owners* without the drones that still send heartbeats to the store.
+
+        If shards are also claimed there, all living drones do, so a shard counts as given up if its
+        holder has a lease in Redis and does not register it. If it has it after all, its claim is
+        no longer the newest one, and the new holder waits until it has stopped.
+        """
+        holders = await asyncio.to_thread(self._holders, owners)
         suspects = {*holders.values()} - {"", self._hive.name}
-        if not suspects:
-            return owners
-        living = self._alive_in_store(await asyncio.to_thread(store.alive, suspects))
-        return {number: owner for number, owner in owners.items() if holders[number] not in living}
+        living = self._alive_in_store(await asyncio.to_thread(self._hive.store.alive, suspects))
+        registering = beat.alive if self._holding.needs_claims else frozenset()
+        return {
+            number: owner
+            for number, owner in owners.items()
+            if holders[number] not in living
+            or (holders[number] in registering and self._is_overdue(beat, number))
+        }
+
+    def _holders(self, owners: Mapping[int, Owner]) -> dict[int, str]:
+        """Return the last holder of each shard in *owners*. Blocks.
+
+        The store knows it if it has a newer token of the shard than Redis.
+        """
+        holders = {number: owner.drone for number, owner in owners.items()}
+        for number, owner in owners.items():
+            token = self._holding.newest.get(number, 0)
+            if owner.token < token:
+                holders[number] = (
+                    self._hive.store.claimant(number, token)
+                    or self._last_owners([number]).get(number, owner).drone
+                )
+        return holders
 
     async def _claim_in_store(self, claimed: Mapping[int, int]) -> dict[int, int]:
         """Claim in the store, if needed, the shards that were *claimed* in Redis.
@@ -214,12 +243,14 @@ class ShardExchange:
         """
         if not self._holding.needs_claims:
             return dict.fromkeys(claimed, 0)
-        last_claims = await asyncio.to_thread(self._hive.store.claim, claimed, self._hive.name)
+        store = self._hive.store
+        last_claims = await asyncio.to_thread(store.claim, claimed, self._hive.name)
         if lost := {n: token for n, token in claimed.items() if n not in last_claims}:
             logger.warning(
                 "Other drones have claimed the shards %s through another master of Redis",
                 ", ".join(map(str, sorted(lost))),
             )
+            self._holding.record_tokens(await asyncio.to_thread(store.claims))
             await self._hive.membership.release(lost)
         return last_claims
 
@@ -232,16 +263,14 @@ class ShardExchange:
             if checkpoint is not None
         }
 
-    def _alive_in_store(self, counters: Mapping[str, str]) -> set[str]:
-        """Return the drones whose *counters* in the store changed within the time of a lease."""
+    def _alive_in_store(self, beats: Mapping[str, str]) -> set[str]:
+        """Return the drones whose *beats* in the store changed within the time of a lease."""
         checked_at = now()
-        for drone, counter in counters.items():
-            if drone not in self._store_beats or self._store_beats[drone][0] != counter:
-                self._store_beats[drone] = counter, checked_at
+        for drone, beat in beats.items():
+            if drone not in self._store_beats or self._store_beats[drone][0] != beat:
+                self._store_beats[drone] = beat, checked_at
         return {
-            drone
-            for drone in counters
-            if checked_at - self._store_beats[drone][1] < self._lease_secs
+            drone for drone in beats if checked_at - self._store_beats[drone][1] < self._lease_secs
         }
 
     async def _fetch_checkpoint(

@@ -4,9 +4,11 @@ import asyncio
 import re
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from patience import LIMIT_SECS, SLOWNESS
+from published_shard import FACTS, LIST
 from scrapy.settings import Settings
 from text_tables import each
 
@@ -17,6 +19,7 @@ from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.lease_keeper import LeaseKeeper
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.report import Report
+from webcrawl.hive.store.store import CheckpointStore
 
 LEASE_SECS = 2.0 * SLOWNESS
 KEYS = Keys("kept")
@@ -104,7 +107,7 @@ async def test_an_expiry_that_ends_before_the_next_renewal_is_logged(server, cap
 async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, caplog):
     has_store = True
 
-    def beat_in_store():
+    def beat_in_store(_):
         if not has_store:
             raise OSError("no store")
         return {}
@@ -142,7 +145,7 @@ async def test_behind_sentinels_a_lease_lasts_as_long_as_the_last_reading_of_cla
     claims = {0: 1, 1: 2}
     readings = []
 
-    def in_store():
+    def in_store(_):
         if claims is None:
             raise OSError("no store")
         readings.append(now())
@@ -162,17 +165,39 @@ async def test_behind_sentinels_a_lease_lasts_as_long_as_the_last_reading_of_cla
         await until(holding.is_valid)
 
 
-@each("claims superseded", ({0: 1, 1: 3}, {1}), ({0: 1}, set()), ({}, set()))
-async def test_a_reading_without_all_claims_of_the_drone_extends_no_lease(
-    server, claims, superseded
-):
-    async with kept(server, in_store=lambda: claims, needs_claims=True) as (_, holding):
-        await until(lambda: holding.newest == claims)
-        assert holding.superseded == superseded
+async def test_a_newer_claim_ends_its_shard_and_extends_no_lease(server):
+    async with kept(server, in_store=lambda _: {0: 1, 1: 3}, needs_claims=True) as (_, holding):
+        await until(lambda: holding.superseded)
+        assert holding.superseded == {1}
         assert not holding.is_valid()
-        for number in superseded:
-            del holding.leases[number]
-            await until(holding.is_valid)
+        del holding.leases[1]
+        await until(holding.is_valid)
+
+
+@each("lost is_restored", ("*", False), ("1-*", False), ("*", True))
+async def test_lost_claims_are_made_again_and_count_a_lease_later(
+    server, tmp_path, caplog, lost, is_restored
+):
+    """Until then, another drone whose claim was lost may rely on a reading from before."""
+    store = CheckpointStore(url=str(tmp_path))
+    store.enter(FACTS, LIST)
+    claims = {0: 1, 1: 2}
+    store.claim(claims, "a")
+    async with kept(server, in_store=partial(store.beat, "a"), needs_claims=True) as (_, holding):
+        await until(holding.is_valid)
+        lost_at = now()
+        for path in (tmp_path / "claims").glob(lost):
+            path.unlink()
+        if is_restored:  # from a backup with an older claim
+            (tmp_path / "claims/1-1").write_text("b")
+        await until(lambda: not holding.is_valid())
+        await told(caplog, r"has expired \(HIVE_STORE has lost its claims, which are made again\)")
+        await until(holding.is_valid)
+        assert now() >= lost_at + LEASE_SECS
+        assert store.claims() == claims
+        assert [store.claimant(*claim) for claim in claims.items()] == ["a", "a"]
+        assert holding.leases == claims
+        assert holding.superseded == set()
 
 
 async def until(is_so):

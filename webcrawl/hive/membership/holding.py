@@ -56,6 +56,9 @@ class Holding:
     _trusted_since: float = -math.inf
     # Until when no other drone can hold the shards according to the claims in the store.
     _claimed_until: float = 0.0
+    # From when on readings of the claims count. A drone whose claim was lost, too, has noticed it
+    # by then, because it may contact hosts only for the time of a lease after its last reading.
+    _claims_trusted_since: float = -math.inf
 
     def is_valid(self) -> bool:
         """Return whether the leases are valid, so that no other drone can hold the shards."""
@@ -70,6 +73,11 @@ class Holding:
         return self._renewed_since + self.lease_secs < now() < self._renewed_until
 
     @property
+    def trusts_claims(self) -> bool:
+        """Whether all claims of this drone were in the store at the last readings."""
+        return now() >= self._claims_trusted_since
+
+    @property
     def superseded(self) -> set[int]:
         """The held shards that have a newer token in the store."""
         leases = self.leases.items()
@@ -77,21 +85,28 @@ class Holding:
 
     def record_tokens(self, tokens: Mapping[int, int]) -> None:
         """Record that the store has *tokens* of shards."""
-        for number, token in tokens.items():
-            self.newest[number] = max(token, self.newest.get(number, 0))
+        with self._lock:
+            for number, token in tokens.items():
+                self.newest[number] = max(token, self.newest.get(number, 0))
 
     def record_claims(
         self, started_at: float, leases: Mapping[int, int], claims: Mapping[int, int]
     ) -> None:
         """Record the newest *claims* in the store, read by a call that began at *started_at*.
 
-        Unless they are those of all *leases* held then, they do not extend the leases.
+        Unless they are those of all *leases* held then, they do not extend the leases. If the store
+        has lost one, it is made again, and readings count only a lease time after they have all.
         """
         self.record_tokens(claims)
         with self._lock:
-            if leases.items() <= claims.items():
-                self._claimed_until = started_at + self.lease_secs
-                self._extend()
+            if any(claims.get(number, 0) < token for number, token in leases.items()):
+                self._claims_trusted_since = math.inf
+            elif leases.items() <= claims.items():
+                end = started_at + self.lease_secs
+                self._claims_trusted_since = min(self._claims_trusted_since, end)
+                if started_at >= self._claims_trusted_since:
+                    self._claimed_until = end
+                    self._extend()
 
     def record_renewal(self, started_at: float, *, had_lease: bool) -> None:
         """Record that the lease was renewed in Redis, by a call that began at *started_at*.

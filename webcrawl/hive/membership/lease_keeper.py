@@ -46,14 +46,15 @@ _MAX_HANG_LEASES = 3
 class LeaseKeeper:
     """Renews the lease of one drone and sends its heartbeats, in a thread.
 
-    Only *membership* uses *client*. *holding* is the drone's. *beat_in_store* writes a heartbeat to
-    HIVE_STORE and returns the newest claims there; it blocks and may raise OSError. *fail* is
-    called with unexpected exceptions.
+    Only *membership* uses *client*. *holding* is the drone's. *fail* is called with unexpected
+    exceptions. *beat_in_store* writes a heartbeat to HIVE_STORE, returns the newest claims there,
+    and makes those of its argument again that are missing, shards with their tokens. It blocks and
+    may raise OSError.
     """
 
     client: RedisClient
     membership: Membership
-    beat_in_store: Callable[[], Mapping[int, int]]
+    beat_in_store: Callable[[Mapping[int, int]], Mapping[int, int]]
     holding: Holding
     fail: Callable[[Exception], object]
     _thread: threading.Thread | None = None
@@ -145,16 +146,18 @@ class LeaseKeeper:
         While Redis is away, the leases stay valid as long as no heartbeat is late. After a late
         one, other drones may hold the shards, so only Redis can make the leases valid again.
         """
-        leases = {**self.holding.leases}
+        leases = {**self.holding.leases} if self.holding.needs_claims else {}
         started_at = now()
         try:
-            claims = await asyncio.to_thread(self.beat_in_store)
+            claims = await asyncio.to_thread(self.beat_in_store, leases)
         except OSError as error:
             failure = f"HIVE_STORE cannot be reached: {error}"
             logger.warning("%s", failure)
             self._failure = "; ".join(filter(None, (self._failure, failure)))
             return
         self.holding.record_claims(started_at, leases, claims)
+        if not self.holding.trusts_claims:
+            self._failure = "HIVE_STORE has lost its claims, which are made again"
         if not is_redis_up:
             self.holding.record_store_renewal(started_at)
 

@@ -4,7 +4,7 @@ In the store::
 
     hive.json                            facts about the whole hive
     suffixes-<hash>.dat                  its public suffix list
-    alive/<drone>                        a heartbeat counter of a drone that cannot reach Redis
+    alive/<drone>                        the last heartbeat of a drone that cannot reach Redis
     commands/<number>-<hash>             a lasting command (control/hive.py)
     commands/<number>-<hash>.txt         what scrapy purge has excluded
     claims/<shard>-<token>               the drone that has claimed it, where Redis can fail over
@@ -37,7 +37,7 @@ import re
 import shutil
 from collections import Counter
 from contextlib import suppress
-from itertools import count, takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
@@ -72,6 +72,8 @@ if TYPE_CHECKING:
 _PACK_BYTES = 16 << 20
 # How many times to try a fetch, if objects are deleted meanwhile.
 _MAX_TRIES = 10
+# How many missing claims are made again with a heartbeat, which must not take long.
+_MAX_REPEATED_CLAIMS = 8
 # Size limit of a JSON file: a shard has thousands of files, with a few hundred bytes of JSON each.
 _MAX_JSON = 1 << 28
 _HIVE = "hive.json"
@@ -117,7 +119,6 @@ class CheckpointStore:
     def __init__(self, *, url: str, pack_bytes: int = _PACK_BYTES) -> None:
         self._objects = ObjectStore(url)
         self._pack_bytes = pack_bytes
-        self._beat_numbers = count(1)
 
     # --- the hive
 
@@ -171,22 +172,25 @@ class CheckpointStore:
 
     # --- heartbeats and claims
 
-    def beat(self, drone: str) -> dict[int, int]:
+    def beat(self, drone: str, leases: Mapping[int, int]) -> dict[int, int]:
         """Write a heartbeat of *drone*, so that other drones see it without Redis.
 
-        Returns the token of the newest claim of each shard.
+        Returns the token of the newest claim of each shard. Those of *leases*, shards of the drone
+        with their tokens, that the store has lost are then made again, a few at a time.
         """
         self._check_not_empty()
-        self._objects.write(f"alive/{drone}", b"%d" % next(self._beat_numbers))
-        return dict(self._claims())
+        # The time, and not a count: it is never the last one of an earlier process.
+        self._objects.write(f"alive/{drone}", b"%f" % wall_time())
+        claims = self.claims()
+        lost = (claim for claim in leases.items() if claims.get(claim[0], 0) < claim[1])
+        for claim in islice(lost, _MAX_REPEATED_CLAIMS):
+            self._objects.create(_claim_name(*claim), drone.encode())
+        return claims
 
     def alive(self, drones: Iterable[str]) -> dict[str, str]:
-        """Return the heartbeat counter of each of *drones* that has written one."""
-        counters = {}
-        for drone in drones:
-            with suppress(FileNotFoundError):
-                counters[drone] = self._objects.read(f"alive/{drone}").decode("ascii", "replace")
-        return counters
+        """Return the last heartbeat of each of *drones* that has written one."""
+        beats = {drone: self._text(f"alive/{drone}") for drone in drones}
+        return {drone: beat for drone, beat in beats.items() if beat}
 
     def end_beats(self, drone: str) -> None:
         """Delete the heartbeat of *drone*, which has ended or can reach Redis again."""
@@ -224,10 +228,18 @@ class CheckpointStore:
         before = dict(older)
         return {shard: before.get(shard, 0) for shard in claimed}
 
+    def claims(self) -> dict[int, int]:
+        """Return the token of the newest claim of each shard."""
+        return dict(self._claims())
+
     def claimant(self, shard: int, token: int) -> str:
         """Return the drone that has claimed *shard* under *token*; "" if there is none."""
+        return self._text(_claim_name(shard, token))
+
+    def _text(self, name: str) -> str:
+        """Return the content of the small object *name*; "" if it does not exist."""
         with suppress(FileNotFoundError):
-            return self._objects.read(_claim_name(shard, token)).decode("ascii", "replace")
+            return self._objects.read(name).decode("ascii", "replace")
         return ""
 
     def _claims(self) -> list[tuple[int, int]]:
