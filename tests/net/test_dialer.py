@@ -14,9 +14,11 @@ from text_tables import each
 
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.frontier import SUBRESOURCE, Entry
 from webcrawl.net.contact import open_streams
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
+from webcrawl.net.http.request import ADDED, NOTHING_ADDED, additions
 from webcrawl.net.outcomes import ForbiddenAddressError, outcome_of
 
 __all__ = ["each_loop"]
@@ -95,20 +97,19 @@ async def test_a_proxy_is_connected_to_whatever_address_is_bound():
         assert proxy.connections == 1
 
 
-def test_the_downloader_hands_the_address_of_each_contact_down():
-    """A download that a middleware of another begins is bound to none."""
+def _contacts(see, *contacts, added=NOTHING_ADDED):
+    """What *see* returns while each of *contacts* is downloaded: its address, kind and meta."""
     seen = []
 
     async def connect(request):
-        seen.append(BOUND_ADDRESS.get())
+        seen.append(see())
         return Response(request.url)
 
     async def scenario():
         nothing = {"http": None, "https": None}
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
         rates = SimpleNamespace(received=lambda _: None)
-        hosts = SimpleNamespace(added_for=lambda url, page_url: None)
-        rules = SimpleNamespace(hosts=hosts, rates=rates)
+        rules = SimpleNamespace(hosts=SimpleNamespace(added_for=lambda url: added), rates=rates)
         parts = SimpleNamespace(
             hooks=SimpleNamespace(fence=None), services=SimpleNamespace(rules=rules)
         )
@@ -116,14 +117,29 @@ def test_the_downloader_hands_the_address_of_each_contact_down():
         crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(process=process))
         downloader = MercatorDownloader(crawler)
         downloader.handlers = SimpleNamespace(download_request_async=connect)
-        for address in ("8.8.8.8", ""):
-            lease = SimpleNamespace(entry=SimpleNamespace(url="http://a.test/", via="", kind="a"))
+        for address, kind, meta in contacts:
+            lease = SimpleNamespace(entry=Entry("http://a.test/", "a.test", kind=kind))
             fetch = Fetch(lease=lease, release=lambda _: None, address=address)
-            await downloader._download(fetch.bind(Request("http://a.test/")))
+            await downloader._download(fetch.bind(Request("http://a.test/", meta=meta)))
 
+    asyncio.run(scenario())
+    return seen
+
+
+def test_the_downloader_hands_the_address_of_each_contact_down():
+    """A download that a middleware of another begins is bound to none."""
     with bound_to("9.9.9.9"):
-        asyncio.run(scenario())
+        seen = _contacts(BOUND_ADDRESS.get, ("8.8.8.8", "a", {}), ("", "a", {}))
     assert seen == ["8.8.8.8", ""]
+
+
+def test_scripts_get_header_fields_only_if_no_page_of_another_site_waits_for_them():
+    added = additions({"Authorization": "Bearer x"}, {}, "http://127.0.0.1:1")
+    metas = [("a", {}), (SUBRESOURCE, {"dont_merge_cookies": False})]
+    metas += [(SUBRESOURCE, {"dont_merge_cookies": True}), (SUBRESOURCE, {})]
+    seen = _contacts(ADDED.get, *[("", kind, meta) for kind, meta in metas], added=added)
+    assert [bool(one.headers) for one in seen] == [True, True, False, False]
+    assert {one.proxy for one in seen} == {added.proxy}
 
 
 # --- the guard, from the server's side

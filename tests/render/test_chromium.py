@@ -111,6 +111,7 @@ TIMES = "[Date.now(), +new Date, +new Date(), performance.timeOrigin, performanc
 SENDS = f"""<script>
 var send = (from, list) => fetch('/' + from + '?' + list);
 send('page', {TIMES}); send('random', [Math.random(), Math.random()]);
+send('called', Date());
 const source = "postMessage([{TIMES}, Math.random()])";
 new Worker(URL.createObjectURL(new Blob([source]))).onmessage = e => send('worker', e.data);
 setTimeout(() => send('late', [Date.now(), Math.round(performance.now())]), 1000);
@@ -131,7 +132,8 @@ def test_each_pass_of_a_page_asks_for_the_same_urls(engine):
     assert first == again
     assert first["page"] == first["worker"][:5] == [str(at)] * 4 + ["0"]
     assert first["late"] == [str(at + 1000), "1000"]
-    assert first["frame"][0].startswith("Tue%20Nov%2014%202023%2022:13:20")
+    for name in ("frame", "called"):
+        assert first[name][0].startswith("Tue%20Nov%2014%202023%2022:13:20")
     assert len({*first["random"], *other["random"]}) == 4
 
 

@@ -310,6 +310,29 @@ def test_nothing_is_sent_for_a_page_after_its_last_pass(rig, clock, headers, ask
     assert [one.via for one in rig.entries] == [PAGE.url] + asks * [EVIL.url]
 
 
+def test_a_page_gets_256_urls_and_the_rest_are_refused(rig):
+    own = [f"http://a.test/{number}" for number in range(250)]
+    foreign = [f"http://b.test/{number}" for number in range(80)]
+    rig = rig(lacking(*foreign, *own), Rendering("settled", "<p>whole"))
+    rig.work()
+    asked = foreign[:64] + own[:192]
+    assert rig.requested == asked
+    for url in foreign + own:
+        expected = None if url in asked else "over_page_limit"
+        assert rig.look_up(PAGE.url, Subresource(url, "script")) == expected
+    # A redirect is one more.
+    rig.end(own[0], "http_302", Answer(302, [("Location", "/moved")], b""))
+    assert rig.requested == asked
+    moved = Subresource("http://a.test/moved", "script")
+    assert rig.look_up(PAGE.url, moved) == "over_page_limit"
+    # Another page has its own limit.
+    other = Entry("http://a.test/other", "a.test")
+    rig.passes._workers[0].renderings.insert(0, lacking(own[200]))
+    rig.passes.keep(other, b"<p>")
+    rig.work()
+    assert rig.requested == [*asked, own[200]]
+
+
 def test_the_fourth_pass_is_the_last(rig):
     rig = rig(*(lacking(f"{SCRIPT}?{number}") for number in range(4)))
     for number in range(3):

@@ -25,7 +25,6 @@ from webcrawl.net.guard import plain_address
 from webcrawl.net.http.request import NOTHING_ADDED
 from webcrawl.urls import host_of
 from webcrawl.urls.host import domain_among
-from webcrawl.urls.registered_domain import is_same_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -195,16 +194,10 @@ class HostRules:
         """Return the number of parts into which *host* is divided; 1 if it is undivided."""
         return self.host_policy(host).parallel
 
-    def added_for(self, url: str, page_url: str = "") -> Additions:
-        """Return the header fields and the proxy that the operator adds to requests for *url*.
-
-        Fields are not added if a page of another site, *page_url*, asks.
-        """
+    def added_for(self, url: str) -> Additions:
+        """Return the header fields and the proxy that the operator adds to requests for *url*."""
         tables = self.policies.rules.added
-        added = tables.get(self.table_of(host_of(url)), NOTHING_ADDED) if tables else NOTHING_ADDED
-        if page_url and added.headers and not is_same_site(url, page_url):
-            return added.without_headers()
-        return added
+        return tables.get(self.table_of(host_of(url)), NOTHING_ADDED) if tables else NOTHING_ADDED
 
 
 def _outcome_of(name: str) -> str:

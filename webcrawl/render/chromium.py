@@ -109,8 +109,9 @@ _STEADY = """
   const elapsed = () => now() - begin - (now() - begin) %% 100, time = () => start + elapsed();
   const construct = (_, values, target) =>
     Reflect.construct(Real, values.length ? values : [time()], target);
+  const apply = () => String(new Real(time()));
   Real.now = time;
-  self.Date = Real.prototype.constructor = new Proxy(Real, {construct});
+  self.Date = Real.prototype.constructor = new Proxy(Real, {construct, apply});
   Performance.prototype.now = elapsed;
   Object.defineProperty(Performance.prototype, "timeOrigin", {get: () => start});
 })(%d, %d);

@@ -27,7 +27,7 @@ from webcrawl.frontier.admission import Gate
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.render.candidates import SAMPLES, outline_of
 from webcrawl.render.engine import Pass
-from webcrawl.render.subresources import PRIVATE_ADDRESS, redirected
+from webcrawl.render.subresources import OVER_PAGE_LIMIT, PRIVATE_ADDRESS, redirected
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of
 
@@ -272,22 +272,25 @@ class Passes:
     def _need(self, page_url: str, page: _Waiting, subresources: list[Subresource]) -> None:
         """Request those of *subresources* that are not stored yet; *page* waits for them."""
         room = _NEEDS - self.store.count_needs(page_url)
-        for subresource in subresources[: max(room, 0)]:
+        for subresource in subresources:
             audience = self._audience_of(subresource.url, page_url)
             need = self.store.need(page_url, subresource, audience)
             is_foreign = need.is_new and domain_of(subresource.url) != domain_of(page_url)
             page.foreign += is_foreign
+            is_over = room <= 0 or (is_foreign and page.foreign > _FOREIGN_NEEDS)
             refusal = ""
-            if is_foreign and page.foreign > _FOREIGN_NEEDS:
-                refusal = "over_page_limit"
-                self._count("render/outcome/over_page_limit")
+            if need.is_new and is_over:
+                refusal = OVER_PAGE_LIMIT
+                self._count(f"render/outcome/{OVER_PAGE_LIMIT}")
             elif need.must_wait:
                 if need.is_new:  # it may have been answered together with one of another origin
                     self.on_end(need.number, "")
                 refusal = self._submit(subresource.url, need.number, page_url)
             if refusal:
                 self.store.refuse(need.number, refusal, page_url)
-            elif need.must_wait:
+                continue
+            room -= 1
+            if need.must_wait:
                 page.pending.add(need.number)
 
     # --- passes

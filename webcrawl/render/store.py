@@ -37,7 +37,12 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.net.freshness import fields_of, freshness_of
 from webcrawl.render.engine import Answer, Subresource
-from webcrawl.render.subresources import PRIVATE_ADDRESS, is_withheld, may_give
+from webcrawl.render.subresources import (
+    OVER_PAGE_LIMIT,
+    PRIVATE_ADDRESS,
+    is_withheld,
+    may_give,
+)
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
@@ -263,9 +268,12 @@ class RenderStore:
         return int(rows[0][0])
 
     def count_needs(self, page: str) -> int:
-        """Return how many subresources *page* has asked for."""
-        (row,) = self._rows("SELECT count(*) FROM needs WHERE page = ?", (page,))
-        return int(row[0])
+        """Return for how many subresources *page* has asked, without those over its limit."""
+        query = (
+            "SELECT 1 FROM needs JOIN requests ON request = id"
+            " WHERE needs.page = ? AND refused IS NOT ?"
+        )
+        return len(self._rows(query, (page, OVER_PAGE_LIMIT)))
 
     def pending_request(self, number: int) -> Subresource | None:
         """Return the request *number*, with a normalized URL, if it is to be sent."""
@@ -305,6 +313,10 @@ class RenderStore:
         validators = {names[name]: value for name, value in known.items() if name in names}
         origin = {"Origin": sent.origin} if sent.origin else {}
         return sent.method, {**dict(sent.fields), **origin, **validators}
+
+    def audience_of(self, number: int) -> str:
+        """Return which pages get the answer to the request *number*, as ``need`` was given it."""
+        return str(self._rows("SELECT audience FROM requests WHERE id = ?", (number,))[0][0])
 
     def _stored(self, number: int) -> Answer | None:
         query = "SELECT status, headers, body FROM requests WHERE id = ? AND body IS NOT NULL"

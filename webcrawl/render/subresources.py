@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Why a page does not get an answer that ``may_give`` denies.
 PRIVATE_ADDRESS = "private_address"
+#: Why a page does not get more than a page may ask for.
+OVER_PAGE_LIMIT = "over_page_limit"
 # Fields that say who the crawl is, change what an answer is, or are no part of a script's request.
 _NOT_SENT = re.compile(
     r"user-agent|from|authorization|cookie|range|if-.*|signature.*|proxy-.*|sec-.*|forwarded"

@@ -7,8 +7,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from crawling import ROOT
 from frontier_rig import entry
 from lease_rig import Desk, budgets, page, put_back
+from text_tables import each
 
 from webcrawl.crawl.links.reading import ReadingWatch
 from webcrawl.frontier import Entry
@@ -16,6 +18,7 @@ from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.robots.lookup import RobotsStatus
 from webcrawl.net.dns.resolver import NameNotFoundError
 from webcrawl.net.outcomes import ConnectRefusedError, HostNotFoundError
+from webcrawl.render.engine import Subresource
 from webcrawl.scheduler import MercatorScheduler
 from webcrawl.urls import host_of
 
@@ -326,3 +329,55 @@ def test_urls_that_are_hard_to_judge_do_not_hold_the_reactor(obedient):
     while len(obedient.frontier):
         MercatorScheduler.next_request(scheduler)
     assert obedient.outcomes == {"robots_denied": 64}
+
+
+RENDERING = {"RENDER": "all", "RENDER_ENGINE": "asking_engine:AskingEngine"}
+SCRIPT = "http://a.test/app.js"
+
+
+@pytest.fixture
+def rendering_desk(new_desk, monkeypatch):
+    """A desk at which pages of a.test and b.test wait to be rendered, and their Passes."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
+    desk = new_desk(**RENDERING)
+    passes = desk.process.parts.services.rendering
+    for host in ("a.test", "b.test"):
+        passes.keep(Entry(f"http://{host}/", host), b"", place="private")
+    yield desk, passes
+    passes.close()
+
+
+def _needed(desk, passes, host, audience=""):
+    """A page of *host* needs the script."""
+    need = passes.store.need(f"http://{host}/", Subresource(SCRIPT, "script"), audience)
+    assert passes._submit(SCRIPT, need.number, f"http://{host}/") == ""
+    return need.number
+
+
+@each("audience is_withheld", ("", True), ("foreign", True), ("own", False))
+def test_what_is_sent_for_pages_of_other_sites_too_has_no_credentials(
+    rendering_desk, audience, is_withheld
+):
+    """They may have been added while the request waited."""
+    desk, passes = rendering_desk
+    _needed(desk, passes, "a.test", audience)
+    request = desk.next()
+    assert request.url == SCRIPT
+    assert request.meta["dont_merge_cookies"] == is_withheld
+
+
+def test_a_script_that_only_another_page_gets_is_sent_again(rendering_desk):
+    desk, passes = rendering_desk
+    number = _needed(desk, passes, "a.test")
+    request = desk.next()
+    assert _needed(desk, passes, "b.test") == number
+
+    def meanwhile(_):
+        desk.wait(3)
+        assert desk.next() is None
+
+    desk.end(request, page(200, b"x", Cache_Control="private"), during=meanwhile)
+    assert passes.store.pending_of("http://a.test/") == set()
+    assert passes.store.pending_of("http://b.test/") == {number}
+    desk.wait(3)
+    assert desk.next().url == SCRIPT

@@ -20,7 +20,6 @@ from webcrawl.render.subresources import PRIVATE_ADDRESS, may_give
 from webcrawl.revisit.history import history_of
 from webcrawl.revisit.validators import conditional_headers
 from webcrawl.urls import host_of, origin_of
-from webcrawl.urls.registered_domain import is_same_site
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -280,10 +279,12 @@ class Dispatcher:
         Request may have an errback that waits for the result.
         """
         history = history_of(lease.entry)
-        method = "GET"
+        method, audience = "GET", ""
         headers: dict[str, str] = {}
         if self.services.rendering is not None and lease.entry.kind == SUBRESOURCE:
-            method, headers = self.services.rendering.store.head_of(lease.entry.request)
+            store, number = self.services.rendering.store, lease.entry.request
+            method, headers = store.head_of(number)
+            audience = store.audience_of(number)
         if history is not None:
             headers = conditional_headers(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers, method)
@@ -292,8 +293,8 @@ class Dispatcher:
             return None
 
         if lease.entry.kind == SUBRESOURCE:
-            is_own = is_same_site(lease.entry.url, lease.entry.via)
-            request.meta["dont_merge_cookies"] = not is_own
+            # Decided when the first page needed it: those of other sites may wait for it since.
+            request.meta["dont_merge_cookies"] = audience != "own"
         if not refusal:
             lease.shard.hosts.budgets.ledger.note_start(lease.entry)
         fetch = self.completion.begin(

@@ -201,9 +201,11 @@ class MercatorDownloader:
         FENCE.set(self._process.parts.hooks.fence)
         pass_fence()
         BOUND_ADDRESS.set(fetch.address)
-        entry = fetch.lease.entry
-        page_url = entry.via if entry.kind == SUBRESOURCE and not fetch.robots_url else ""
-        ADDED.set(self._process.parts.services.rules.hosts.added_for(fetch.url, page_url))
+        added = self._process.parts.services.rules.hosts.added_for(fetch.url)
+        is_subresource = fetch.lease.entry.kind == SUBRESOURCE and not fetch.robots_url
+        if is_subresource and request.meta.get("dont_merge_cookies", True):
+            added = added.without_headers()
+        ADDED.set(added)
         RECEIVED.set(self._process.parts.services.rules.rates.received)
 
         fetch.begin_download()
