@@ -48,7 +48,7 @@ def work(passes):
     """Make all passes that are due."""
     passes.work()
     while passes._running:
-        passes._running[0][1].result()
+        next(iter(passes._running)).result()
         passes.work()
 
 

@@ -281,7 +281,7 @@ def test_a_stale_answer_is_asked_for_and_may_be_used_again(store):
     store.answer(first, answer(ETag='"x"', X_Kept="1", Cache_Control="no-cache"), ONE)
     number, todo = need(store, OTHER)
     assert todo == (True, True)
-    assert store.head_of(number) == ("GET", {"accept": "*/*", "If-None-Match": '"x"'})
+    assert store.head_of(number) == ("GET", {"accept": "*/*", "If-None-Match": '"x"'}, "")
     store.answer(number, answer(b"", 304, Cache_Control="max-age=60"), ONE)
     keep(store, "http://c.test/")
     for page in (OTHER, "http://c.test/"):
@@ -368,7 +368,7 @@ def test_a_restart_finds_pages_and_what_they_wait_for_and_a_reboot_nothing(store
     assert (second.html, store.pending_of(ONE)) == (None, {number})
     assert (store.pending(), store.pending_request(number)) == ([(number, ONE)], sent)
     expected = {"accept": "*/*", "x-own": "1", "Origin": "http://a.test"}
-    assert store.head_of(number) == ("GET", expected)
+    assert store.head_of(number) == ("GET", expected, "")
     store.close()
     store.open(forgets=True)
     assert [*store.pages()] == store.pending() == []

@@ -15,7 +15,7 @@ URL = "http://b.test/data"
 
 def sent(url=URL, **headers):
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return subresource_of(url, "xhr", names, is_preflight=False)
+    return subresource_of(url, "xhr", names)
 
 
 @each(

@@ -31,8 +31,11 @@ _RULES = (
     (40, 4),  # a shell
     (150, 2),  # a shell with a long text for browsers without scripts
 )
-# Elements whose content is not shown.
-_UNREAD = (b"script", b"style", b"noscript", b"template")
+# Elements whose content is not shown, without their end tags. Possessive, so that each is linear.
+_UNREAD = [
+    re.compile(rb"<%b[^<]*+(?:<(?!/%b)[^<]*+)*+" % (name, name))
+    for name in (b"script", b"style", b"noscript", b"template")
+]
 _SOURCE = re.compile(rb"""<script\s[^<>]*?\bsrc\s*=\s*["']?([^"'\s<>?#]+)""")
 _HREF = re.compile(rb"""<a\s[^<>]*?\bhref\s*=\s*["']?([^"'\s<>#]+)""")
 _TRACKING = re.compile(rb"[?&;](?:utm_\w+|gclid|fbclid|sid|sessionid)=[^&;]*")
@@ -65,23 +68,12 @@ def outline_of(html: bytes) -> Outline:
     html = html[:_MAX_BYTES].lower()
     sources = [_DIGITS.sub(b"0", source) for source in _SOURCE.findall(html)]
     scripts = html.count(b"<script")
-    for name in _UNREAD:
-        html = b" ".join(_outside(html, b"<" + name, b"</" + name))
+    for pattern in _UNREAD:
+        html = pattern.sub(b" ", html)
     links = {_TRACKING.sub(b"", link) for link in _HREF.findall(html)}
     words = len(_TAG.sub(b" ", html).split())
     shape = xxhash.xxh32_intdigest(b"\n".join(sorted(sources))) or 1
     return Outline(words, len(links), scripts, shape)
-
-
-def _outside(html: bytes, begin: bytes, end: bytes) -> list[bytes]:
-    """Return the parts of *html* that are not between *begin* and *end*. Linear."""
-    parts, at = [], 0
-    while (start := html.find(begin, at)) >= 0:
-        parts.append(html[at:start])
-        at = html.find(end, start)
-        if at < 0:
-            return parts
-    return [*parts, html[at:]]
 
 
 class Verdicts:

@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag
 from zlib import crc32
 
@@ -42,8 +42,6 @@ from webcrawl.render.subresources import subresource_of
 
 if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
-
-T = TypeVar("T")
 
 # The first two lines keep the network away where namespaces do not.
 _FLAGS = """
@@ -117,10 +115,13 @@ _STEADY = """
 })(%d, %d);
 """
 # Runs in the page's own world, before its scripts, and reports attempts that `Fetch` does not see.
-# A page can evade this, but gains nothing by it, because it has no network.
+# A page can evade this, but gains nothing by it, because it has no network. The first *allowed*
+# calls of what is wrapped work. They are reported, too, unless *silent*. Thousands of workers would
+# keep the browser busy beyond the bounds. A frame with an opaque origin can make the page go
+# elsewhere without an event that the page gets. Observers of scrolling are called in animation
+# frames.
 _REPORTER = """
 (report => {
-  // The first *allowed* calls work. They are reported, too, unless *silent*.
   const wrap = (name, allowed, silent) => {
     const Real = self[name];
     const construct = (_, values, target) => {
@@ -134,11 +135,10 @@ _REPORTER = """
   };
   wrap("WebSocket", Infinity); wrap("WebTransport", Infinity);
   wrap("RTCPeerConnection", 0); wrap("webkitRTCPeerConnection", 0); wrap("SharedWorker", 0);
-  wrap("Worker", 16, true);  // thousands would keep the browser busy beyond the bounds
+  wrap("Worker", 16, true);
   Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
-  // Such a frame can make the page go elsewhere without an event that the page gets.
   if (self !== top && origin === "null") { report("opaque-frame"); stop(); }
-  if (self === top) {  // frames, in which observers of scrolling are called
+  if (self === top) {
     const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
     frame();
   }
@@ -378,9 +378,11 @@ class _Run:
         return None
 
     def _grant_time(self) -> None:
-        budget = 1000 * self._page.bounds.virtual_secs
-        policy = "pauseIfNetworkFetchesPending"
-        self._send("Emulation.setVirtualTimePolicy", policy=policy, budget=budget)
+        self._send(
+            "Emulation.setVirtualTimePolicy",
+            policy="pauseIfNetworkFetchesPending",
+            budget=1000 * self._page.bounds.virtual_secs,
+        )
 
     def _bound_passed(self) -> Ending | None:
         """Record the CPU time and memory of the engine; return the bound that it exceeds."""
@@ -442,8 +444,11 @@ class _Run:
         context = self._engine.context
         cookies = self._call_browser("Storage.getCookies", **context)
         found = self._call_browser("Target.getTargets").get("targetInfos", [])
-        here = [one for one in found if one.items() >= context.items()]
-        targets = [one["targetId"] for one in here if one["type"] != "browser_ui"]  # not of pages
+        targets = [
+            one["targetId"]
+            for one in found
+            if one.items() >= context.items() and one["type"] != "browser_ui"  # not of pages
+        ]
         return cookies == {"cookies": []} and targets == [self._engine.tab]
 
     def _on_event(self, event: Message) -> None:
@@ -504,11 +509,14 @@ class _Run:
             kind = "Script"  # of a worker; hints and icons have that header
         answer = self._find(url, kind, request, params.get("frameId"))
         if isinstance(answer, Answer):
-            kept = [field for field in answer.headers if _SENT.fullmatch("\0".join(field))]
             respond(
                 "Fetch.fulfillRequest",
                 responseCode=answer.status,
-                responseHeaders=[{"name": name, "value": value} for name, value in kept],
+                responseHeaders=[
+                    {"name": name, "value": value}
+                    for name, value in answer.headers
+                    if _SENT.fullmatch(f"{name}\0{value}")
+                ],
                 body=base64.b64encode(answer.body).decode("ascii"),
             )
             return
@@ -531,13 +539,12 @@ class _Run:
             return "navigation" if method == "GET" else f"navigation by {method}"
         if kind not in _KINDS:
             return _REFUSED.get(kind, kind.lower())
-        is_preflight = "Access-Control-Request-Method" in headers
         method = headers.get("Access-Control-Request-Method", method)
         if method != "GET":
             return f"method {method}"
         if len(url) > _MAX_URL:
             return "too long"
-        subresource = subresource_of(url, _KINDS[kind], headers, is_preflight=is_preflight)
+        subresource = subresource_of(url, _KINDS[kind], headers)
         return subresource if isinstance(subresource, str) else self._look_up(subresource)
 
     def _look_up(self, subresource: Subresource) -> Answer | str | None:
@@ -559,6 +566,6 @@ class _Run:
     def _refuse(self, url: str, reason: str) -> None:
         self._note(self._refused, (url[:_MAX_URL], reason))
 
-    def _note(self, where: dict[T, None], what: T) -> None:
+    def _note(self, where: dict[Any, None], what: object) -> None:
         if len(where) < _MAX_NAMED and self._is_given and not self._is_over:
             where[what] = None

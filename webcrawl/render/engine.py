@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol
 
 import msgspec
 
 from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
 
 #: Why a request was made. An engine cannot tell modules from other scripts.
-Kind: TypeAlias = Literal["script", "fetch", "xhr", "style"]
+Kind = Literal["script", "fetch", "xhr", "style"]
 #: How a pass ended: the page had nothing left to do, or one of the bounds, or the engine failed.
-Ending: TypeAlias = Literal["settled", "cpu", "memory", "wall", "nodes", "crashed"]
+Ending = Literal["settled", "cpu", "memory", "wall", "nodes", "crashed"]
 
 
 class EngineError(Exception):
@@ -47,7 +47,7 @@ class Subresource(msgspec.Struct, frozen=True):
 
 #: Looks up a subresource in the store. A str is the reason why the page does not get it, such as
 #: "robots.txt". None means that it is missing, but may be fetched.
-LookUp: TypeAlias = Callable[[Subresource], "Answer | str | None"]
+LookUp = Callable[[Subresource], "Answer | str | None"]
 
 
 class Bounds(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ import select
 import socket
 from contextlib import ExitStack, suppress
 
-from webcrawl.render.engine import Answer, Bounds, Engine, Pass, Subresource
+from webcrawl.render.engine import Answer, Engine, Pass, Subresource
 from webcrawl.render.isolation import packets_of
 
 # Browsers trust this host without TLS, so it may have a service worker. Nothing is sent there.
@@ -108,8 +108,8 @@ def reached_by(engine: Engine) -> list[str]:
                 return Answer(200, _SCRIPT, (_WORKER % (query, query)).encode())
             return None
 
-        html = (_PAGE % (_ATTEMPTS, json.dumps(ports))).encode()
-        engine.render(Pass(_SITE, Answer(200, _HTML, html), bounds=Bounds()), stored)
+        html = _PAGE % (_ATTEMPTS, json.dumps(ports))
+        engine.render(Pass(_SITE, Answer(200, _HTML, html.encode())), stored)
         look(_WAIT_SECS)
     packets = 0 if engine.warning else packets_of(engine.pid)
     return [name for name in _NAMES if name in reached] + [f"{packets} packets"] * bool(packets)

@@ -28,6 +28,7 @@ cd "$own"
 ulimit -c 0; ulimit -f 409600; ulimit -d 2000000
 exec "$@" 3<&0 4>&1 </dev/null >&2
 """
+# In a user namespace, mounts cannot be made read-only, but there the files belong to nobody.
 _ENTER = f"""
 set -eu
 own=/own program=$1
@@ -43,7 +44,7 @@ for path in /usr /bin /sbin /lib /lib32 /lib64 /etc/alternatives /etc/chromium.d
   elif [ -d "$path" ]; then
     mkdir -p ".$path"
     mount --rbind "$path" ".$path"
-    mount -o remount,bind,ro ".$path" || true  # in a user namespace its owner is nobody anyway
+    mount -o remount,bind,ro ".$path" || true
   elif [ -e "$path" ]; then touch ".$path"; mount --bind "$path" ".$path"
   fi
 done

@@ -27,7 +27,7 @@ from webcrawl.frontier.admission import Gate
 from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.render.candidates import SAMPLES, outline_of
 from webcrawl.render.engine import Pass
-from webcrawl.render.subresources import OVER_PAGE_LIMIT, PRIVATE_ADDRESS, redirected
+from webcrawl.render.subresources import PRIVATE_ADDRESS, redirected
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of
 
@@ -48,12 +48,11 @@ _PASSES = 4
 _FAILURES = 2
 # Outcomes of subresources without which other pages of the site show no more, either.
 _DENIALS = frozenset({"robots_denied", "http_401", "http_403"})
-# Outcomes that say nothing about the requests of other pages, or of later ones.
-_OF_PAGES = frozenset({PRIVATE_ADDRESS, "over_budget"})
-# Maximum number of waiting pages, and of subresources that one page may request.
-_PAGES, _NEEDS = 10_000, 256
-# Maximum number of requests to other registered domains for one page, since the last restart.
-_FOREIGN_NEEDS = 64
+# Maximum number of waiting pages.
+_PAGES = 10_000
+# Maximum number of subresources that one page may request since the last restart, and of requests
+# to other registered domains for it.
+_NEEDS, _FOREIGN_NEEDS = 256, 64
 # Seconds between two passes over the parked URLs.
 _GATE_SECS = 0.25
 
@@ -61,7 +60,8 @@ _GATE_SECS = 0.25
 class _Waiting(msgspec.Struct, gc=False):
     """A page in the store. ``pending`` has the numbers of the requests that it waits for.
 
-    ``foreign`` is the number of requests to other registered domains that were sent for it.
+    ``asked`` is the number of subresources that it may have, and ``foreign`` that of the requests
+    to other registered domains that were sent for it.
     ``shape`` is that of a candidate, 0 for a page that is rendered in any case.
     """
 
@@ -70,6 +70,7 @@ class _Waiting(msgspec.Struct, gc=False):
     shape: int = 0
     passes: int = 0
     failures: int = 0
+    asked: int = 0
     foreign: int = 0
     pending: set[int] = msgspec.field(default_factory=set)
     is_running: bool = False
@@ -124,7 +125,7 @@ class Passes:
         self._idle: SimpleQueue[RenderWorker] = SimpleQueue()
         for worker in workers:
             self._idle.put(worker)
-        self._running: list[tuple[str, Future[Rendering]]] = []
+        self._running: dict[Future[Rendering], str] = {}
         self._threads: ThreadPoolExecutor | None = None
 
     def open(self, *, forgets: bool, was_finished: Callable[[str, int], bool]) -> str:
@@ -238,14 +239,16 @@ class Passes:
         sent = self.store.pending_request(number)
         if sent is None:
             return
-        location = None
+        target = None
         if answer is None:
-            ended = self.store.refuse(number, outcome, page_url if outcome in _OF_PAGES else "")
+            # Other outcomes would be the same in the turns of other pages.
+            owner = page_url if outcome in {PRIVATE_ADDRESS, "over_budget"} else ""
+            ended = self.store.refuse(number, outcome, owner)
         else:
             ended = self.store.answer(number, answer, page_url)
-            if answer.status in REDIRECTS:
-                location = next((v for n, v in answer.headers if n.lower() == "location"), None)
-        target = redirected(sent, location) if location else None
+            location = next((v for n, v in answer.headers if n.lower() == "location"), "")
+            if location and answer.status in REDIRECTS:
+                target = redirected(sent, location)
         for needing in self.store.pages_needing(ended, answered=True):
             page = self._pages.get(needing)
             if page is not None and not page.is_ready:
@@ -262,7 +265,7 @@ class Passes:
     def _submit_again(self, number: int, page_url: str) -> None:
         """Submit the request *number* for the page *page_url*, which waits for it."""
         sent = self.store.pending_request(number)
-        refusal = self._submit(sent.url, number, page_url) if sent is not None else ""
+        refusal = self._submit(sent.url, number, page_url) if sent else ""
         if refusal:
             self.store.refuse(number, refusal, page_url)
             page = self._pages[page_url]
@@ -271,17 +274,16 @@ class Passes:
 
     def _need(self, page_url: str, page: _Waiting, subresources: list[Subresource]) -> None:
         """Request those of *subresources* that are not stored yet; *page* waits for them."""
-        room = _NEEDS - self.store.count_needs(page_url)
         for subresource in subresources:
             audience = self._audience_of(subresource.url, page_url)
             need = self.store.need(page_url, subresource, audience)
             is_foreign = need.is_new and domain_of(subresource.url) != domain_of(page_url)
             page.foreign += is_foreign
-            is_over = room <= 0 or (is_foreign and page.foreign > _FOREIGN_NEEDS)
+            is_over = page.asked >= _NEEDS or (is_foreign and page.foreign > _FOREIGN_NEEDS)
             refusal = ""
             if need.is_new and is_over:
-                refusal = OVER_PAGE_LIMIT
-                self._count(f"render/outcome/{OVER_PAGE_LIMIT}")
+                refusal = "over_page_limit"
+                self._count("render/outcome/over_page_limit")
             elif need.must_wait:
                 if need.is_new:  # it may have been answered together with one of another origin
                     self.on_end(need.number, "")
@@ -289,7 +291,7 @@ class Passes:
             if refusal:
                 self.store.refuse(need.number, refusal, page_url)
                 continue
-            room -= 1
+            page.asked += 1
             if need.must_wait:
                 page.pending.add(need.number)
 
@@ -309,7 +311,7 @@ class Passes:
         if gained:
             return True
         if tried >= SAMPLES:
-            self.store.end_pass(url, passes=page.passes, failures=0, html="", refused=[])
+            self.store.end_pass(url, page.passes, 0, "", [])
             self._make_ready(page)
             self._count("render/spared")
             return False
@@ -343,10 +345,8 @@ class Passes:
 
     def work(self) -> None:
         """Collect the results of passes, and begin those that are due. Raises OSError."""
-        for ended in [one for one in self._running if one[1].done()]:
-            self._running.remove(ended)
-            url, future = ended
-            self._end_pass(url, future.result())
+        for future in [one for one in self._running if one.done()]:
+            self._end_pass(self._running.pop(future), future.result())
 
         now = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
@@ -367,7 +367,7 @@ class Passes:
         self._pages[url].is_running = True
         page = self.store.page(url)
         order = Pass(url, self._answer_of(page.exchange), fetched_at=page.since)
-        self._running.append((url, self._threads.submit(self._render, order)))
+        self._running[self._threads.submit(self._render, order)] = url
 
     def _render(self, order: Pass) -> Rendering:
         worker = self._idle.get()
@@ -391,18 +391,17 @@ class Passes:
         is_late = self._clock() >= page.since + self._wait_secs
         is_last = page.passes >= _PASSES or page.failures >= _FAILURES or is_late
         missing = rendering.missing
-        if not is_last and missing:
+        if not is_last:
             self._need(url, page, missing)
         is_last |= not (missing or failed)
-        refused = rendering.refused
         if is_last:
-            refused = [*refused, *((subresource.url, "missing") for subresource in missing)]
+            rendering.refused += [(one.url, "missing") for one in missing]
         self.store.end_pass(
             url,
-            passes=page.passes,
-            failures=page.failures,
-            html=rendering.html if is_last else None,
-            refused=refused,
+            page.passes,
+            page.failures,
+            rendering.html if is_last else None,
+            rendering.refused,
         )
         if is_last:
             self._make_ready(page)

@@ -37,12 +37,7 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.net.freshness import fields_of, freshness_of
 from webcrawl.render.engine import Answer, Subresource
-from webcrawl.render.subresources import (
-    OVER_PAGE_LIMIT,
-    PRIVATE_ADDRESS,
-    is_withheld,
-    may_give,
-)
+from webcrawl.render.subresources import PRIVATE_ADDRESS, is_withheld, may_give
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
@@ -80,8 +75,7 @@ _PLACE = "SELECT place FROM pages WHERE url = :page"
 _FOR_PAGE = f"SELECT refused, status, headers, body, place, ({_PLACE}){_USABLE}"
 _USABLE_ID = f"SELECT id{_USABLE}"
 
-_decode_headers = msgpack_decoder(list[tuple[str, str]])
-_decode_refused = msgpack_decoder(list[tuple[str, str]])
+_decode_pairs = msgpack_decoder(list[tuple[str, str]])
 _decode_sent = msgpack_decoder(Subresource)
 
 
@@ -104,7 +98,7 @@ class SavedPage(NamedTuple):
     @property
     def refusals(self) -> list[tuple[str, str]]:
         """Return the URLs that the last pass did not get, with the reasons."""
-        return _decode_refused(self.refused) if self.refused else []
+        return _decode_pairs(self.refused) if self.refused else []
 
 
 _COLUMNS = "SELECT url, key, since, shape, passes, failures, html, refused"
@@ -142,7 +136,7 @@ def stored_answers(path: str) -> Callable[[str], LookUp]:
             return str(refused)
         if not may_give(place, page_place):
             return PRIVATE_ADDRESS
-        answer = Answer(status, _decode_headers(headers), body)
+        answer = Answer(status, _decode_pairs(headers), body)
         policy = fields_of(answer.headers).get("cross-origin-resource-policy", "")
         return "CORP" if is_withheld(subresource, policy, page) else answer
 
@@ -193,7 +187,7 @@ class RenderStore:
     ) -> None:
         """Store the *exchange* of the page *url*; it replaces an older one."""
         self.forget(url)
-        self._run(
+        self._rows(
             "INSERT INTO pages (url, key, since, shape, exchange, place) VALUES (?, ?, ?, ?, ?, ?)",
             (url, key, since, shape, exchange, place),
         )
@@ -210,25 +204,24 @@ class RenderStore:
     def end_pass(
         self,
         url: str,
-        *,
         passes: int,
         failures: int,
         html: str | None,
         refused: list[tuple[str, str]],
     ) -> None:
         """Record a pass. *html* is the result of the last one; None if the page still waits."""
-        self._run(
+        self._rows(
             "UPDATE pages SET passes = ?, failures = ?, html = ?, refused = ? WHERE url = ?",
             (passes, failures, html, msgspec.msgpack.encode(refused), url),
         )
         if html is not None:
-            self._run("DELETE FROM needs WHERE page = ? AND NOT answered", (url,))
+            self._rows("DELETE FROM needs WHERE page = ? AND NOT answered", [url])
 
     def forget(self, url: str) -> None:
         """Delete the page *url*, if it is there, and what only it could use."""
         self._delete("owner = ?", url)
-        self._run("DELETE FROM needs WHERE page = ?", (url,))
-        self._run("DELETE FROM pages WHERE url = ?", (url,))
+        self._rows("DELETE FROM needs WHERE page = ?", [url])
+        self._rows("DELETE FROM pages WHERE url = ?", [url])
 
     # --- subresources
 
@@ -241,14 +234,14 @@ class RenderStore:
         key = _key(subresource, page, audience)
         usable = self._rows(_USABLE_ID, key)
         number = usable[0][0] if usable else self._find_or_add(key, subresource)
-        self._run(
+        self._rows(
             "INSERT INTO needs VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET answered = excluded.answered",
             (page, number, bool(usable)),
         )
         is_new = not usable and self.pending_request(number) is None
         if is_new:
-            self._run("UPDATE requests SET is_pending = 1 WHERE id = ?", [number])
+            self._rows("UPDATE requests SET is_pending = 1 WHERE id = ?", [number])
         return Need(number, not usable, is_new)
 
     def _find_or_add(self, key: dict[str, str], subresource: Subresource) -> int:
@@ -267,22 +260,14 @@ class RenderStore:
             )
         return int(rows[0][0])
 
-    def count_needs(self, page: str) -> int:
-        """Return for how many subresources *page* has asked, without those over its limit."""
-        query = (
-            "SELECT 1 FROM needs JOIN requests ON request = id"
-            " WHERE needs.page = ? AND refused IS NOT ?"
-        )
-        return len(self._rows(query, (page, OVER_PAGE_LIMIT)))
-
     def pending_request(self, number: int) -> Subresource | None:
         """Return the request *number*, with a normalized URL, if it is to be sent."""
-        rows = self._rows("SELECT sent FROM requests WHERE id = ? AND is_pending", (number,))
+        rows = self._rows("SELECT sent FROM requests WHERE id = ? AND is_pending", [number])
         return _decode_sent(rows[0][0]) if rows else None
 
     def pending_of(self, page: str) -> set[int]:
         """Return the numbers of the requests that *page* waits for."""
-        rows = self._rows("SELECT request FROM needs WHERE page = ? AND NOT answered", (page,))
+        rows = self._rows("SELECT request FROM needs WHERE page = ? AND NOT answered", [page])
         return {number for (number,) in rows}
 
     def pending(self) -> list[tuple[int, str]]:
@@ -300,10 +285,10 @@ class RenderStore:
         query = "SELECT page FROM needs WHERE request = ? AND answered = ?"
         return [page for (page,) in self._rows(query, (number, answered))]
 
-    def head_of(self, number: int) -> tuple[str, dict[str, str]]:
-        """Return method and header fields with which the pending request *number* is sent.
+    def head_of(self, number: int) -> tuple[str, dict[str, str], str]:
+        """Return method, header fields and audience of the pending request *number*.
 
-        They ask whether the stored answer, if there is one, has changed.
+        The fields ask whether the stored answer, if there is one, has changed.
         """
         sent = self.pending_request(number)
         assert sent is not None
@@ -312,16 +297,13 @@ class RenderStore:
         names = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
         validators = {names[name]: value for name, value in known.items() if name in names}
         origin = {"Origin": sent.origin} if sent.origin else {}
-        return sent.method, {**dict(sent.fields), **origin, **validators}
-
-    def audience_of(self, number: int) -> str:
-        """Return which pages get the answer to the request *number*, as ``need`` was given it."""
-        return str(self._rows("SELECT audience FROM requests WHERE id = ?", (number,))[0][0])
+        rows = self._rows("SELECT audience FROM requests WHERE id = ?", [number])
+        return sent.method, {**dict(sent.fields), **origin, **validators}, rows[0][0]
 
     def _stored(self, number: int) -> Answer | None:
         query = "SELECT status, headers, body FROM requests WHERE id = ? AND body IS NOT NULL"
-        rows = self._rows(query, (number,))
-        return Answer(rows[0][0], _decode_headers(rows[0][1]), rows[0][2]) if rows else None
+        rows = self._rows(query, [number])
+        return Answer(rows[0][0], _decode_pairs(rows[0][1]), rows[0][2]) if rows else None
 
     def answer(self, number: int, answer: Answer, page: str) -> int:
         """Store *answer* to the pending request *number*, which was sent for *page*.
@@ -359,14 +341,19 @@ class RenderStore:
 
     def _answer_other_origins(self, number: int) -> None:
         """Give the answer to the request *number* to pages that wait for it with other origins."""
-        query = (
-            "SELECT other.id FROM requests other JOIN requests USING (name, audience, owner)"
-            " WHERE requests.id = ? AND other.is_pending"
+        others = (
+            "(SELECT other.id FROM requests other JOIN requests USING (name, audience, owner)"
+            " WHERE requests.id = ?1 AND other.is_pending)"
         )
-        change = "UPDATE OR REPLACE needs SET request = ?, answered = 1"
-        for (other,) in self._rows(query, (number,)):
-            self._run(f"{change} WHERE request = ? AND NOT answered", (number, other))
-            self._run("UPDATE requests SET is_pending = 0 WHERE id = ?", (other,))
+        self._rows(
+            f"UPDATE OR REPLACE needs SET request = ?1, answered = 1 WHERE request IN {others}"  # noqa: S608  # constants
+            " AND NOT answered",
+            [number],
+        )
+        self._rows(
+            f"UPDATE requests SET is_pending = 0 WHERE id IN {others}",  # noqa: S608  # constants
+            [number],
+        )
 
     def refuse(self, number: int, reason: str, page: str = "") -> int:
         """Record that the pending request *number* gets no answer, for *reason*.
@@ -374,14 +361,8 @@ class RenderStore:
         If the reason lies in a *page*, only this page is refused, and the others still wait.
         Returns the number under which it is stored.
         """
-        return self._end(
-            number,
-            page,
-            refused=reason,
-            body=None,
-            size=0,
-            fresh_until=wall_time() + _REFUSED_SECS,
-        )
+        until = wall_time() + _REFUSED_SECS
+        return self._end(number, page, refused=reason, body=None, size=0, fresh_until=until)
 
     def _end(self, number: int, owner: str, **columns: Any) -> int:
         """Set *columns* of the request *number*, or of its copy for *owner* if others need it.
@@ -395,23 +376,23 @@ class RenderStore:
             ended = self._rows(
                 "INSERT INTO requests (name, origin, audience, sent, is_pending)"
                 " SELECT name, origin, audience, sent, 1 FROM requests WHERE id = ? RETURNING id",
-                (number,),
+                [number],
             )[0][0]
-            self._run(
+            self._rows(
                 "UPDATE needs SET request = ? WHERE request = ? AND page = ?",
                 (ended, number, owner),
             )
-        rows = self._rows("SELECT size FROM requests WHERE id = ?", (ended,))
+        rows = self._rows("SELECT size FROM requests WHERE id = ?", [ended])
         self._size += columns["size"] - rows[0][0]
         columns["owner"] = owner
         sets = ", ".join(f"{column} = ?" for column in columns)
-        self._run(
+        self._rows(
             f"UPDATE requests SET is_pending = 0, {sets} WHERE id = ?",  # noqa: S608  # constants
             (*columns.values(), ended),
         )
-        self._run("UPDATE needs SET answered = 1 WHERE request = ?", (ended,))
+        self._rows("UPDATE needs SET answered = 1 WHERE request = ?", [ended])
         if not self.pages_needing(number, answered=False):
-            self._run("UPDATE requests SET is_pending = 0 WHERE id = ?", (number,))
+            self._rows("UPDATE requests SET is_pending = 0 WHERE id = ?", [number])
         return ended
 
     def _evict(self) -> None:
@@ -419,19 +400,16 @@ class RenderStore:
         while self._size > self._max_bytes:
             rows = self._rows(
                 "SELECT id FROM requests WHERE NOT is_pending AND size > 0 ORDER BY"
-                " EXISTS (SELECT 1 FROM needs WHERE request = id), stored_at LIMIT 50"
+                " EXISTS (SELECT 1 FROM needs WHERE request = id), stored_at LIMIT 1"
             )
             if not rows:
                 return
-            for (number,) in rows:
-                self._delete("id = ?", number)
-                if self._size <= self._max_bytes:
-                    return
+            self._delete("id = ?", rows[0][0])
 
     def _delete(self, condition: str, value: Any) -> None:
         """Delete the requests for which *condition* holds."""
         query = f"DELETE FROM requests WHERE {condition} RETURNING size"  # noqa: S608  # constants
-        self._size -= sum(size for (size,) in self._rows(query, (value,)))
+        self._size -= sum(size for (size,) in self._rows(query, [value]))
 
     # --- SQLite
 
@@ -439,9 +417,6 @@ class RenderStore:
         with self._errors():
             assert self._database is not None
             return self._database.execute(query, values).fetchall()
-
-    def _run(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> None:
-        self._rows(query, values)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

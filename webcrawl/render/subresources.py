@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Why a page does not get an answer that ``may_give`` denies.
 PRIVATE_ADDRESS = "private_address"
-#: Why a page does not get more than a page may ask for.
-OVER_PAGE_LIMIT = "over_page_limit"
 # Fields that say who the crawl is, change what an answer is, or are no part of a script's request.
 _NOT_SENT = re.compile(
     r"user-agent|from|authorization|cookie|range|if-.*|signature.*|proxy-.*|sec-.*|forwarded"
@@ -30,18 +28,20 @@ _NOT_SENT = re.compile(
 _MAX_FIELDS, _MAX_BYTES = 16, 4096
 
 
-def subresource_of(
-    url: str, kind: Kind, headers: Mapping[str, str], *, is_preflight: bool
-) -> Subresource | str:
+def subresource_of(url: str, kind: Kind, headers: Mapping[str, str]) -> Subresource | str:
     """Return the request of Chromium with *headers* as it is sent, or why it is not sent."""
-    fields = sorted((name.lower(), value) for name, value in headers.items())
-    fields = [field for field in fields if not _NOT_SENT.fullmatch(field[0])]
+    fields = sorted(
+        (name.lower(), value)
+        for name, value in headers.items()
+        if not _NOT_SENT.fullmatch(name.lower())
+    )
     own = sum(name != "accept" for name, _ in fields)
     if own > _MAX_FIELDS or sum(map(len, map("".join, fields))) > _MAX_BYTES:
         return "too many header fields"
     origin = headers.get("Origin", "")
     if origin == origin_of(url):  # Chromium names it for modules
         origin = ""
+    is_preflight = "Access-Control-Request-Method" in headers
     return Subresource(url, kind, origin, tuple(fields), "OPTIONS" if is_preflight else "GET")
 
 

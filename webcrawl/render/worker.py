@@ -10,10 +10,9 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from importlib import import_module
 from multiprocessing.connection import Connection as Pipes
 from multiprocessing.connection import Pipe
-from typing import Any
+from pkgutil import resolve_name
 
 import msgspec
 
@@ -127,18 +126,12 @@ def _started(engine: Chromium, *, check: bool) -> str:
     return ""
 
 
-def _named(path: str) -> Any:
-    """Import the object at *path*, which is ``module:name``."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
-
-
 def serve(pipe: Pipes) -> None:
     """Answer the messages of *pipe* until it is closed."""
     order = _decode_order(pipe.recv_bytes())
     # The class of another engine is named like the store.
-    engine = _named(order.path)() if ":" in order.path else Chromium(order.path, clock=now)
-    stored = _named(order.store)(order.argument)
+    engine = resolve_name(order.path)() if ":" in order.path else Chromium(order.path, clock=now)
+    stored = resolve_name(order.store)(order.argument)
     try:
         error = _started(engine, check=order.check)
         pipe.send_bytes(msgspec.msgpack.encode(RenderReady(engine.warning, error)))

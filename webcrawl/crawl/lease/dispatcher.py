@@ -282,9 +282,8 @@ class Dispatcher:
         method, audience = "GET", ""
         headers: dict[str, str] = {}
         if self.services.rendering is not None and lease.entry.kind == SUBRESOURCE:
-            store, number = self.services.rendering.store, lease.entry.request
-            method, headers = store.head_of(number)
-            audience = store.audience_of(number)
+            store = self.services.rendering.store
+            method, headers, audience = store.head_of(lease.entry.request)
         if history is not None:
             headers = conditional_headers(lease.entry, history, lease.shard.hosts.records)
         request = self.requests.for_entry(lease.entry, headers, method)
