@@ -338,6 +338,36 @@ EVIL_PAGES = [
         public=("evil", "other"),
     ),
     EvilPage(
+        "denies a script to a page that may have it",
+        {
+            "evil/": _page("document.write('<script src={victim}/app.js><\\/script>')"),
+            "victim/page": "<body><script src=/app.js></script>",
+            "victim/app.js": lambda *_: (_SCRIPT, _RAN % "own"),
+        },
+        never="evil/ran",
+        counts={"GET victim/app.js": 1, r"GET victim/ran\?own": 1},
+        public=("evil",),
+        seeds=("evil/", "victim/page"),
+    ),
+    EvilPage(
+        "fetches pages that wait to be rendered",
+        {
+            "evil/": _page(
+                "fetch(location.href); fetch('/two'); fetch('{victim}/page', {mode: 'no-cors'})",
+                "/two",
+            ),
+            "evil/two": _page("fetch('/'); fetch('{victim}/page', {mode: 'no-cors'})"),
+            "victim/page": _page(_RAN % "page"),
+        },
+        counts={
+            "GET evil/;": 2,
+            "GET evil/two;": 2,
+            "GET victim/page;": 2,
+            r"GET victim/ran\?page": 1,
+        },
+        seeds=("evil/", "victim/page"),
+    ),
+    EvilPage(
         "reaches what is behind a proxy",
         {"evil/": _page(_read("{victim}/admin")), "victim/admin": _echo},
         never="GET victim/|leak",
