@@ -199,7 +199,7 @@ def test_what_is_no_command_changes_nothing(web, begin):
                 reply = connection.recv(1000)
             except (BrokenPipeError, ConnectionResetError):
                 continue
-            assert b'"error":' in reply, reply
+            assert b'"refused":true' in reply, reply
     assert not (web.job / "logs/control.jsonl").exists()
 
 

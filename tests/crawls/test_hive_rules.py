@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import time
+from pathlib import Path
 
 import warm
 from crawling import USER_AGENT, access_log, simulated, wait_until
@@ -191,3 +192,17 @@ def test_a_drone_that_joins_elsewhere_contacts_no_host_that_was_purged_or_exclud
         hits = [(hit.host, hit.start) for hit in access_log(web.log)]
         assert {host for host, start in hits if start > joined_at} & {purged, excluded} == set()
         assert {host for host, start in hits if start > excluded_at} & {third} == set()
+
+
+def test_a_drone_that_can_no_longer_read_commands_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
+    with (
+        simulated(tmp_path, **SLOW) as web,
+        HiveCrawl(web, tmp_path, SCHEDULER="deaf_drone.DeafScheduler") as hive,
+    ):
+        (drone,) = hive.join()
+        at = ["-s", f"HIVE={NAME}", "-s", f"REDIS_URL={drone.proxy.url}"]
+        assert warm.scrapy("control", *at, "pause").returncode == 2
+        assert drone.process.wait(LIMIT_SECS) > 0
+        assert "a fault in webcrawl" in drone.said
+        hive.drones.remove(drone)

@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Answer to a command.
 
-    *said* is a sentence. *n* is the command's number in the journal, or 0 if it changes nothing. In
-    a hive, *drone* names the drone that answers, and *refused* says whether it refused. If a later
-    command overrides this one, *n* is the number of the later one in the hive. Only the command
-    ``state`` sets the other fields; *parked* has the number of parked URLs by reason.
+    *said* is a sentence. *n* is the command's number in the journal, or 0 if it changes nothing.
+    *refused* says whether the command was refused. In a hive, *drone* names the drone that answers.
+    If a later command overrides this one, *n* is the number of the later one in the hive. Only the
+    command ``state`` sets the other fields; *parked* has the number of parked URLs by reason.
     """
 
     said: str
@@ -113,11 +113,6 @@ class Control:
         request = Request("reload", {"setting": setting}, origin="a change of the file")
         with suppress(CommandError):  # already logged; the next change of the file is read, too
             await self.run(request)
-
-    def exclude_purged(self, texts: list[str]) -> None:
-        """Exclude what ``scrapy purge`` has removed elsewhere; *texts* are all of its rules."""
-        hosts = self.process.parts.services.rules.hosts
-        hosts.open_purged(self.process.job.path, texts)
 
     async def run(self, request: Request, *, hive: str = "") -> CommandAnswer:
         """Carry out *request* and return the answer; the effect is durable when this returns.

@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import logging
+import re
 import socket
 import threading
 from contextlib import suppress
@@ -72,7 +73,8 @@ number = string.format('%.0f', number)
 redis.call('HSET', KEYS[1], 'highest', number, number, ARGV[1])
 return number
 """
-_MAX_DIGITS = 16
+# The names of entries; other fields of the hash are ignored.
+_NUMBER = re.compile(rb"[1-9][0-9]{0,15}")
 _decode_answer = json_decoder(CommandAnswer)
 logger = logging.getLogger(__name__)
 
@@ -141,12 +143,16 @@ class HiveControl:
 
     def _lasting_entries(self) -> dict[int, tuple[str, bytes]]:
         """Return the last change of each key in this drone's journal: its key and its entry."""
-        entries = {}
-        for key, change in self._control.journal.last.items():
-            request = Request(change.name, change.arguments, change.reason, origin=change.origin)
-            if change.order:
-                entries[change.order] = key, msgspec.json.encode(request)
-        return entries
+        return {
+            change.order: (
+                key,
+                msgspec.json.encode(
+                    Request(change.name, change.arguments, change.reason, origin=change.origin)
+                ),
+            )
+            for key, change in self._control.journal.last.items()
+            if change.order
+        }
 
     async def _read(self) -> None:
         """Handle the new commands in Redis and in the store, and answer them in Redis."""
@@ -156,7 +162,7 @@ class HiveControl:
         sent: dict[int, bytes] = {}
         try:
             fields = await self._client.execute_command("HGETALL", self._keys.commands)
-            sent = {_number(field): entry for field, entry in fields.items() if _number(field)}
+            sent = {int(field): fields[field] for field in filter(_NUMBER.fullmatch, fields)}
             self._redis_trouble = ""
         except UNREACHABLE as error:
             if not self._redis_trouble:
@@ -200,7 +206,9 @@ class HiveControl:
             logger.warning("What was purged cannot be excluded: %s", trouble)
         self._purge_trouble = trouble
         if len(self._purged) > purged_before:
-            self._control.exclude_purged([*self._purged.values()])
+            process = self._control.process
+            rules = process.parts.services.rules
+            rules.hosts.open_purged(process.job.path, self._purged.values())
         return trouble
 
     async def _send_answers(self) -> None:
@@ -234,11 +242,6 @@ class HiveControl:
             self._control.refused += 1
             logger.warning("Command %s to the hive was refused: %s", number, error)
             return CommandAnswer(str(error), refused=True)
-
-
-def _number(field: bytes) -> int:
-    """Return the name *field* of an entry as a number; 0 if it is not a number."""
-    return int(field) if len(field) <= _MAX_DIGITS and field.isdigit() else 0
 
 
 def named(request: Request) -> Request:

@@ -68,19 +68,13 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
 
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
-    answers: list[CommandAnswer] = []
     try:
-        answers = asyncio.run(ask_hive(hive_name(settings), settings, ask))
+        answers: list[CommandAnswer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
     except UnreachableError as error:
-        if command.state_key:
-            with suppress(StoreAwayError):
-                answers = [
-                    _write_to_store(
-                        settings, request, command.fill(command.state_key), reason=str(error)
-                    )
-                ]
-        if not answers:
-            raise
+        with suppress(StoreAwayError):
+            if state_key := command.fill(command.state_key):
+                return [_write_to_store(settings, request, state_key, reason=str(error))]
+        raise
     return answers
 
 

@@ -1,6 +1,6 @@
 """Unix socket of a running crawl, for ``scrapy control`` on the same machine.
 
-    request := Request in JSON, a line      reply := Reply in JSON, a line
+    request := Request in JSON, a line      answer := CommandAnswer in JSON, a line
 
 Each connection carries one request. The socket is not in the job directory, because its path must
 be short and network file systems do not support sockets. It is in a directory with a random name,
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
-from webcrawl.control.control import CommandAnswer, Control  # noqa: TC001  # msgspec reads the annotation
+from webcrawl.control.control import CommandAnswer, Control
 from webcrawl.control.table import CommandError
 from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import FatalError
@@ -33,21 +33,11 @@ from webcrawl.storage.atomic import write_atomic
 FILE = "control"
 #: Largest size of a request.
 MAX_BYTES = 1 << 20
-_MAX_CLIENTS = 8
 _REQUEST_SECS = 5.0
 # How long a client waits for an answer; the slowest commands take some seconds.
 _ANSWER_SECS = 60.0
 _CREDENTIALS = struct.Struct("3i")
-
-
-class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Reply to a request: an answer or an error."""
-
-    answer: CommandAnswer | None = None
-    error: str = ""
-
-
-_decode_reply = json_decoder(Reply)
+_decode_answer = json_decoder(CommandAnswer)
 
 
 class ControlSocket:
@@ -58,7 +48,6 @@ class ControlSocket:
         self._control = control
         self._server: asyncio.Server | None = None
         self._path = Path()
-        self._clients = 0
 
     async def open(self) -> None:
         """Create the socket and listen, and delete that of a killed process. Raises OSError."""
@@ -87,18 +76,16 @@ class ControlSocket:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the request of one client."""
-        self._clients += 1
         try:
-            reply = Reply(await self._answer(reader, writer.get_extra_info("socket")))
+            answer = await self._answer(reader, writer.get_extra_info("socket"))
         except ValueError as error:  # CommandError, UndecodableError, a line that is too long
-            reply = Reply(error=str(error))
+            answer = CommandAnswer(str(error), refused=True)
         except TimeoutError:
-            reply = Reply(error=f"No request arrived within {_REQUEST_SECS:g} s.")
-        finally:
-            self._clients -= 1
+            said = f"No request arrived within {_REQUEST_SECS:g} s."
+            answer = CommandAnswer(said, refused=True)
 
         with suppress(OSError):  # the client has disconnected
-            writer.write(msgspec.json.encode(reply) + b"\n")
+            writer.write(msgspec.json.encode(answer) + b"\n")
             await writer.drain()
         writer.close()
 
@@ -106,9 +93,6 @@ class ControlSocket:
         self, reader: asyncio.StreamReader, connection: socket.socket
     ) -> CommandAnswer:
         """Carry out the request from *reader*. Raises CommandError, also for other users."""
-        if self._clients > _MAX_CLIENTS:
-            raise CommandError("Too many commands at the same time: try again.")
-
         size = _CREDENTIALS.size
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         process, user, _ = _CREDENTIALS.unpack(credentials)
@@ -147,15 +131,13 @@ def send(jobdir: Path, request: Request) -> CommandAnswer:
     Raises FatalError if no crawl runs there, or if it refuses the request or does not answer.
     """
     try:
-        path = (jobdir / FILE).read_text(encoding="utf-8").strip()
-        path = str(
-            Path(path).with_name(_socket_name(jobdir))
-        )  # a copied job directory has no socket
+        # A copied job directory has no socket.
+        path = str(_saved_path(jobdir).parent / _socket_name(jobdir))
         with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as stream:
             connection.settimeout(_ANSWER_SECS)
             connection.connect(path)
             connection.sendall(msgspec.json.encode(request) + b"\n")
-            reply = _decode_reply(stream.readline())
+            answer = _decode_answer(stream.readline())
     except TimeoutError as error:
         raise FatalError(
             f"The crawl in JOBDIR {jobdir} has not answered within {_ANSWER_SECS:g} s: it hangs or "
@@ -166,6 +148,6 @@ def send(jobdir: Path, request: Request) -> CommandAnswer:
             f"No crawl in JOBDIR {jobdir} accepts commands ({error}): it is not running, or runs "
             "with CONTROL_ENABLED=0."
         ) from error
-    if reply.answer is None:
-        raise FatalError(reply.error)
-    return reply.answer
+    if answer.refused:
+        raise FatalError(answer.said)
+    return answer

@@ -273,18 +273,20 @@ async def test_a_shard_that_has_gone_takes_nothing_in(bus):
 
 async def test_links_under_way_when_shards_are_abandoned_stay_out_of_the_cache(bus, server):
     async with bus() as (a, _, shard):
+        a.send()
+        await until(lambda: len(shard.names) == 1 and a.is_done)
+        assert len(a.cache) == 1
         server.pause()
         try:
             a.send()
             await asyncio.sleep(0.5 * SLOWNESS)
+            a.outboxes.pop(0).close()
             a.sender.forget()
         finally:
             server.resume()
-        await until(lambda: a.is_done)
+        await until(lambda: len(shard.names) == 2)
+        await asyncio.sleep(0.5 * SLOWNESS)
         assert len(a.cache) == 0
-        a.send()
-        await until(lambda: len(shard.names) == 2 and a.is_done)
-        assert len(a.cache) == 1
 
 
 @pytest.mark.parametrize("empty", [False, True])

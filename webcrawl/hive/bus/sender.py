@@ -108,8 +108,7 @@ class Sender:
     _bytes_sent: int = 0
     _queues: dict[int, deque[tuple[Outbox, Outgoing]]] = field(default_factory=dict)
     _queued_bytes: int = 0
-    _rewind_count: int = 0
-    _clear_count: int = 0
+    _forget_count: int = 0
     _incarnation: str = ""
     _failing_since: float = 0.0
 
@@ -132,7 +131,6 @@ class Sender:
         if self._incarnation:
             logger.info("Redis was restarted or lost its data: links it may have lost are resent")
         self._incarnation = incarnation
-        self._rewind_count += 1
         self._queues.clear()
         self._queued_bytes = 0
         self.forget()
@@ -141,11 +139,11 @@ class Sender:
                 outbox.rewind()
 
     def forget(self) -> None:
-        """Clear the cache, and keep links that are being sent at the moment out of it.
+        """Clear the cache. Messages that are being sent at the moment are sent again.
 
         Called when messages may have been lost, as in the outboxes of abandoned shards.
         """
-        self._clear_count += 1
+        self._forget_count += 1
         self.cache.clear()
 
     async def run(self) -> None:
@@ -197,13 +195,12 @@ class Sender:
 
     async def _send_all(self) -> None:
         """Send the messages in the queues, except to streams that are full."""
-        rewind_count = self._rewind_count
         full_targets: set[int] = set()
         for entries in self._calls_to_redis():
             sendable = [entry for entry in entries if entry.target not in full_targets]
             if not sendable:
                 continue
-            clear_count = self._clear_count
+            forget_count = self._forget_count
             # The IDs of the entries, with None for each entry whose stream is full.
             ids: list[bytes | None] = await self.client.execute_command(
                 "EVAL",
@@ -213,15 +210,13 @@ class Sender:
                 self.stream_bytes,
                 *[entry.packed for entry in sendable],
             )
-            if rewind_count != self._rewind_count:
+            if forget_count != self._forget_count:
                 return  # the answers may be from a Redis that has lost its data
             for entry, stream_id in zip(sendable, ids, strict=True):
                 if stream_id is None:
                     full_targets.add(entry.target)
                 else:
-                    cache_keys = self._mark_delivered(entry, stream_id.decode())
-                    if clear_count == self._clear_count:
-                        self.cache.admit(cache_keys)
+                    self.cache.admit(self._mark_delivered(entry, stream_id.decode()))
 
     def _calls_to_redis(self) -> Iterable[list[_Entry]]:
         """Yield the entries for each call to Redis; on a cluster, a call is for one stream.
@@ -245,15 +240,16 @@ class Sender:
     def _mark_delivered(self, entry: _Entry, stream_id: str) -> list[int]:
         """Remove the messages of *entry*, which was sent, from their queue and outboxes.
 
-        Returns their cache keys.
+        Returns their cache keys. An abandoned outbox cannot send a message again, so the message
+        has none.
         """
         queue = self._queues[entry.target]
         cache_keys: list[int] = []
         for _ in range(entry.messages):
             outbox, message = queue.popleft()
             self._queued_bytes -= len(message.payload)
-            cache_keys += message.cache_keys
             if outbox.is_open:
+                cache_keys += message.cache_keys
                 outbox.mark_delivered(message, stream_id)
         if not queue:
             del self._queues[entry.target]
