@@ -7,7 +7,7 @@ from webcrawl.crawl.shard.feeder import Feeder
 from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.frontier import Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
-from webcrawl.hosts.budgets.traps import UrlSpace
+from webcrawl.hosts.budgets.traps import UrlSpace, url_space
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
 
 
@@ -220,17 +220,17 @@ def test_urls_that_will_come_soon_are_waited_for(rig):
     assert gate.heard[1:] == [Supply.LATER]
 
 
-def test_pages_fetched_before_a_crash_free_their_room_at_a_gate(rig):
+def test_pages_fetched_before_a_crash_free_their_room_at_a_gate(rig, monkeypatch):
     found = batch(*5 * ["a.test"])
     rig.publish()
     rig.frontier.push(found[:3])
     rig.drain()
     rig.crash()
+    monkeypatch.setattr(url_space, "_PER_PAGE", 0)
     gate = UrlSpace(
         records=Records(),
         exceptions=exceptions_in(None, clock=rig.clock),
         base=3,
-        per_page=0,
         clock=rig.clock,
     )
     feeder, eliminator = feeder_of(rig, gate)

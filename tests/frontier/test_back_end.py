@@ -19,6 +19,7 @@ def opened(jobdir, clock):
             soon=10.0,
             shares=DomainShares(),
             parts_of=parts_of,
+            goes_last=lambda _: False,
         )
         made.open([*members])
         return made

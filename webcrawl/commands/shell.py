@@ -30,6 +30,6 @@ class _Shell(Shell):
             self.populate_vars()
 
 
-shell.Shell = _Shell  # type: ignore[attr-defined]  # the command uses this name
+shell.Shell = _Shell  # type: ignore[misc]  # the command uses this name
 
 Command = scrapy_tool(shell.Command, __name__)

@@ -8,5 +8,3 @@ from webcrawl.crawl.engine._engine import (
     PlainRedirectMiddleware,
     PlainStats,
 )
-
-__all__ = ["PlainMetaRefreshMiddleware", "PlainRedirectMiddleware", "PlainStats"]

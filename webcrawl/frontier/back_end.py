@@ -85,7 +85,7 @@ class BackEnd:
         soon: float,
         shares: DomainShares,
         parts_of: Callable[[str], int],
-        goes_last: Callable[[str], bool] = lambda _: False,
+        goes_last: Callable[[str], bool],
     ) -> None:
         self.path = path
         self.limit = sizes.queues

@@ -17,8 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.entry import encode
-from webcrawl.urls import host_of
-from webcrawl.urls.registered_domain import registered_domain
+from webcrawl.urls.registered_domain import domain_of, registered_domain
 
 if TYPE_CHECKING:
     from webcrawl.frontier.entry import Entry
@@ -49,7 +48,7 @@ class Subresources:
 
     def push(self, entry: Entry, *, ahead: bool = False) -> None:
         """Add *entry* to the queue of the domain that asks for it; *ahead* of the others there."""
-        domain = registered_domain(host_of(entry.via))
+        domain = domain_of(entry.via)
         queue = self._queues.get(domain)
         if queue is None:
             queue = self._queues[domain] = self._overflows.take()

@@ -53,5 +53,3 @@ Modules:
 
 from webcrawl.seen.bloom import BloomEliminator
 from webcrawl.seen.eliminator import Eliminator
-
-__all__ = ["BloomEliminator", "Eliminator"]

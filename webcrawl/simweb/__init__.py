@@ -25,14 +25,3 @@ line in the log. This package does not import anything from the crawler.
 from webcrawl.simweb.presets import PRESETS, preset
 from webcrawl.simweb.process import SimWebProcess, start_in_process
 from webcrawl.simweb.world import Faults, SimWebError, World, write_seeds
-
-__all__ = [
-    "PRESETS",
-    "Faults",
-    "SimWebError",
-    "SimWebProcess",
-    "World",
-    "preset",
-    "start_in_process",
-    "write_seeds",
-]

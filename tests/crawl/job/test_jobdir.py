@@ -119,10 +119,11 @@ def test_snapshots_left_by_a_killed_process_are_deleted_at_the_next_open(saved):
         + !+
     """,
 )
-def test_another_boot_is_noticed_until_a_checkpoint_was_made_in_it(jobdir, runs):
+def test_another_boot_is_noticed_until_a_checkpoint_was_made_in_it(jobdir, runs, monkeypatch):
     """In another boot than that of the last checkpoint (!), and one is made there (+)."""
     for number, run in enumerate(runs.split()):
-        with begun(jobdir, read_boot_id=lambda run=run: run.rstrip("!+")) as job:
+        monkeypatch.setattr("webcrawl.crawl.job.jobdir.boot_id", lambda run=run: run.rstrip("!+"))
+        with begun(jobdir) as job:
             assert job.own.rebooted is ("!" in run), number
             if "+" in run:
                 checkpoint(job)

@@ -7,6 +7,7 @@ import random
 import zlib
 from contextlib import closing
 from typing import NamedTuple
+from unittest import mock
 
 import msgspec
 import pytest
@@ -165,7 +166,8 @@ def crawl_on(path):
 
 
 def opened(path, boot="here"):
-    job = Job(path=path, read_boot_id=lambda: boot)
+    with mock.patch("webcrawl.crawl.job.jobdir.boot_id", return_value=boot):
+        job = Job(path=path)
     job.open()
     return closing(job)
 

@@ -12,7 +12,7 @@ from frontier_rig import entry
 from lease_rig import Desk, budgets, page, put_back
 from text_tables import each
 
-from webcrawl.crawl.links.reading import ReadingWatch
+from webcrawl.crawl.links import reading
 from webcrawl.frontier import Entry
 from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.robots.lookup import RobotsStatus
@@ -84,7 +84,7 @@ def test_a_page_has_the_line_of_robots_txt_by_which_it_was_let_through(obedient)
 
 
 def test_a_robots_txt_that_takes_too_long_to_be_read_is_unreachable(new_desk, monkeypatch):
-    monkeypatch.setitem(ReadingWatch.__init__.__kwdefaults__, "max_secs", 0.01)
+    monkeypatch.setattr(reading, "_MAX_SECS", 0.01)
     obedient = new_desk(obey=True)
     gc.disable()  # the limit must not hit a callback of the collector, where it is only logged
     obedient.urls(1)

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from contextlib import contextmanager, suppress
+from unittest import mock
 
 import pytest
 import warm
@@ -13,6 +14,7 @@ from crawling import run_crawl, simulated, stats_of
 from text_tables import each
 from web_truth import allowed_urls
 
+from webcrawl.crawl.links import reading
 from webcrawl.crawl.links.reading import ReadingTooLongError, ReadingWatch
 from webcrawl.simweb import Faults
 
@@ -21,7 +23,7 @@ DIES = """
 import os, signal, sys
 from pathlib import Path
 from webcrawl.crawl.links.reading import ReadingWatch
-watch = ReadingWatch(jobdir=Path(sys.argv[1]), max_secs=5)
+watch = ReadingWatch(jobdir=Path(sys.argv[1]))
 watch.open()
 if sys.argv[2] == "reading":
     with watch.of(sys.argv[3]):
@@ -33,9 +35,9 @@ MURDEROUS = """
 import os
 import signal
 import webcrawl.crawl.links.link_extractor as page_links
-from webcrawl.crawl.links.reading import ReadingWatch
+from webcrawl.crawl.links import reading
 
-ReadingWatch.__init__.__kwdefaults__["max_secs"] = 0.5
+reading._MAX_SECS = 0.5
 
 class Murderous:
     def __init__(self):
@@ -59,12 +61,13 @@ class Murderous:
 
 @contextmanager
 def watching(jobdir):
-    watch = ReadingWatch(jobdir=jobdir, max_secs=0.1)
-    watch.open()
-    try:
-        yield watch
-    finally:
-        watch.close()
+    with mock.patch.object(reading, "_MAX_SECS", 0.1):
+        watch = ReadingWatch(jobdir=jobdir)
+        watch.open()
+        try:
+            yield watch
+        finally:
+            watch.close()
 
 
 def spin(secs):

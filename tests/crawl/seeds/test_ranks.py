@@ -17,7 +17,8 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, Re
 
 
 def opened(path, snapshot=None, *, capacity=1 << 20, recent=1000):
-    ranks = HostRanks(path=path, capacity=capacity, recent=recent)
+    ranks = HostRanks(path=path, capacity=capacity)
+    ranks.resize(recent)
     ranks.open(snapshot)
     return ranks
 

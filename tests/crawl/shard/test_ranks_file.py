@@ -1,16 +1,20 @@
 """RANKS_FILE: ranks of hosts that change while the crawl runs."""
 
+from unittest import mock
+
 import pytest
 from text_tables import cases
 
+from webcrawl.crawl.shard import ranks_file
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, Ranks, RanksFile
 from webcrawl.frontier import DepthRankPrioritizer, Entry
 
 
 def ranking(*lines, most=100):
-    made = Ranks(limit=most)
-    for line in lines:
-        made.add(line)
+    made = Ranks()
+    with mock.patch.object(ranks_file, "_MAX_LINES", most):
+        for line in lines:
+            made.add(line)
     made.complete()
     return made
 

@@ -507,9 +507,10 @@ def test_what_is_no_name_server_is_refused_with_a_sentence(text):
         server_address(text)
 
 
-def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock):
+def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock, monkeypatch):
     path = tmp_path / "resolv.conf"
-    system = SystemServers(path, clock=clock)
+    monkeypatch.setattr("webcrawl.net.dns.servers._RESOLV_CONF", path)
+    system = SystemServers(clock=clock)
     assert system.current() == (("127.0.0.1", 53),)
     path.write_text(
         "# nameserver 9.9.9.9\nsearch test\nnameserver 10.0.0.1\nnameserver ::1\n"

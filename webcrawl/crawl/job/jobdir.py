@@ -160,7 +160,6 @@ class Job:
         self,
         *,
         path: Path,
-        read_boot_id: Callable[[], str] = boot_id,
         kept: KeptCheckpoints | None = None,
         allowed_names: Collection[str] = (),
         only: Collection[str] | None = None,
@@ -171,7 +170,7 @@ class Job:
         self._allowed = frozenset(allowed_names)
         self.kept = kept or KeptCheckpoints(path=path)
         self._lock = DirectoryLock(path=path / "LOCK")
-        self._boot = read_boot_id()
+        self._boot = boot_id()
         self._draw_seed = draw_seed
         self.seed = 0
         # Content of the directory when this run locked it; None until then.

@@ -47,6 +47,8 @@ _SIZE = 4096
 _HEADER_SIZE = 3
 # Number of signals within the time limit of a document.
 _TICKS = 5
+# Seconds of CPU time for one document.
+_MAX_SECS = 5.0
 _END = object()
 _T = TypeVar("_T")
 
@@ -74,15 +76,14 @@ _decode = json_decoder(_Deaths)
 class ReadingWatch:
     """Watches the main thread read documents, one at a time.
 
-    Parsing is aborted after *max_secs* of the thread's CPU time, during which nothing else can run.
+    Parsing is aborted after _MAX_SECS of the thread's CPU time, during which nothing else can run.
     That is long: the largest pages take 0.1 s, and sitemaps and feeds are read in slices. Before
     ``open``, nothing is recorded or aborted.
     """
 
-    def __init__(self, *, jobdir: Path, max_secs: float = 5.0) -> None:
+    def __init__(self, *, jobdir: Path) -> None:
         self._slot_path = jobdir / "reading"
         self._deaths_path = jobdir / "poison.json"
-        self._max_secs = max_secs
         self._slot = mmap.mmap(-1, _SIZE)
         self._deaths = _Deaths()
         self._url = ""
@@ -105,7 +106,7 @@ class ReadingWatch:
         self._slot[0] = 0
         if threading.current_thread() is threading.main_thread():
             self._former_handler = signal.signal(signal.SIGVTALRM, self._on_signal)
-            every = self._max_secs / _TICKS
+            every = _MAX_SECS / _TICKS
             signal.setitimer(signal.ITIMER_VIRTUAL, every, every)
 
     def close(self) -> None:
@@ -161,7 +162,7 @@ class ReadingWatch:
         self._slot[0] = 0
         if error_type is _CutOff:
             raise ReadingTooLongError(
-                f"{self._url} took more than {self._max_secs:g} s to read"
+                f"{self._url} took more than {_MAX_SECS:g} s to read"
             ) from error
 
     def _on_signal(self, _: int, frame: FrameType | None) -> None:
@@ -172,7 +173,7 @@ class ReadingWatch:
         now = time.thread_time()
         if self._number != self._seen:
             self._seen, self._seen_at = self._number, now
-        elif now - self._seen_at > self._max_secs:
+        elif now - self._seen_at > _MAX_SECS:
             raise _CutOff
 
     def _record_death(self) -> None:

@@ -14,5 +14,3 @@ from __future__ import annotations
 
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.crawl.seeds.seed_reader import Seed, SeedReader, SeedsError, split_sources
-
-__all__ = ["BadLine", "Seed", "SeedReader", "SeedsError", "parse_line", "split_sources"]

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])
 _MAX_RANK = 0xFFFF_FFFF
-#: Maximum number of hosts in the dict: 4 MB. Merging them with a million others takes 20 ms.
-MAX_RECENT = 1 << 15
+# Maximum number of hosts in the dict: 4 MB. Merging them with a million others takes 20 ms.
+_MAX_RECENT = 1 << 15
 
 
 class RanksSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -56,16 +56,14 @@ class HostRanks:
 
     Hosts ranked after those would be in the lowest class anyway.
 
-    *recent* is the maximum number of new hosts that are not merged into the arrays yet.
-
     Not thread-safe. A part that checkpoints save; for the methods see crawl/job/jobdir.py.
     """
 
-    def __init__(self, *, path: Path, capacity: int = 1 << 20, recent: int = MAX_RECENT) -> None:
+    def __init__(self, *, path: Path, capacity: int = 1 << 20) -> None:
         self._path = path
         self._file = log_of(path)
         self.capacity = capacity
-        self._max_recent = recent
+        self._max_recent = _MAX_RECENT
         self._written: set[Path] = set()
         self._log: RecordLog | None = None
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))

@@ -43,15 +43,14 @@ _PAIR = f"S{_PAIR_BYTES}"
 _pack_rank = struct.Struct(">I").pack
 # Normalizes any URL; fast for the usual ones.
 _normalized = ReferenceResolver("http://localhost/", schemes=SCHEMES).resolve
-#: Maximum number of lines in a file: 48 MB. Further lines are ignored.
-MAX_LINES = 1 << 22
+# Maximum number of ranks in a file: 48 MB. Further ones are ignored.
+_MAX_LINES = 1 << 22
 
 
 class Ranks:
-    """The ranks of the first *limit* hosts and URLs in one version of the file."""
+    """The ranks of the first _MAX_LINES hosts and URLs in one version of the file."""
 
-    def __init__(self, *, limit: int = MAX_LINES) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._pairs = bytearray()
         self._sorted = np.empty(0, _PAIR)
         self._has_urls = False
@@ -71,7 +70,7 @@ class Ranks:
         name = _name_in(match) if match else ""
         if match is None or not name:
             raise ValueError(f"{text[:80]!r} is not a rank of a host or URL")
-        if len(self) < self._limit and (rank := int(match[1])):
+        if len(self) < _MAX_LINES and (rank := int(match[1])):
             self._has_urls |= match["url"] is not None
             self._pairs += _fingerprint(name) + _pack_rank(min(rank, _MAX_RANK))
 

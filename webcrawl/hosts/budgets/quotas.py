@@ -18,7 +18,7 @@ from webcrawl.configuration.values import whole
 from webcrawl.frontier import SUBRESOURCE
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of
-from webcrawl.urls.registered_domain import registered_domain
+from webcrawl.urls.registered_domain import domain_of, registered_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,7 +144,7 @@ def budgets_of(
         return record.begun, record.received
 
     def used_by_domain(entry: Entry) -> tuple[int, int]:
-        counter = records.domains.find(registered_domain(host_of(entry.url)))
+        counter = records.domains.find(domain_of(entry.url))
         return counter.pages, counter.received
 
     return Ledger(records), [

@@ -44,5 +44,3 @@ Times are epoch seconds.
 
 from webcrawl.hosts.records.host_record import HostRecord
 from webcrawl.hosts.records.host_records import HostRecords
-
-__all__ = ["HostRecord", "HostRecords"]

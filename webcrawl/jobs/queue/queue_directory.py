@@ -17,8 +17,7 @@ from webcrawl.crawl.seeds.segments import numbered_segment, segments
 from webcrawl.storage.atomic import replacing, sync_path, write_all
 from webcrawl.storage.line_log import cut_torn_line, number_of
 from webcrawl.storage.sorting import sorted_lines
-from webcrawl.urls import host_of
-from webcrawl.urls.registered_domain import registered_domain
+from webcrawl.urls.registered_domain import domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,7 +76,7 @@ class QueueDirectory:
     def add(self, urls: Iterable[tuple[str, int]]) -> None:
         """Add *urls*, with their ranks, to the next segment. Raises OSError."""
         for url, rank in urls:
-            line = f"{registered_domain(host_of(url))}\t{url}\t{rank}\n"
+            line = f"{domain_of(url)}\t{url}\t{rank}\n"
             self._lines.append(line)
             self._bytes += len(line)
         if self._bytes >= _FLUSH_BYTES:

@@ -26,10 +26,9 @@ _READ_EVERY = 5.0
 
 
 class SystemServers:
-    """The name servers listed in a file like /etc/resolv.conf, which may change."""
+    """The name servers listed in /etc/resolv.conf, which may change."""
 
-    def __init__(self, path: Path = _RESOLV_CONF, *, clock: TimeSource = now) -> None:
-        self._path = path
+    def __init__(self, *, clock: TimeSource = now) -> None:
         self._clock = clock
         self._next_read_at = float("-inf")
         self._servers: tuple[Address, ...] = _LOCAL
@@ -43,7 +42,7 @@ class SystemServers:
         if self._clock() >= self._next_read_at:
             self._next_read_at = self._clock() + _READ_EVERY
             with contextlib.suppress(OSError):
-                self._servers = _read(self._path) or self._servers
+                self._servers = _read(_RESOLV_CONF) or self._servers
         return self._servers
 
 

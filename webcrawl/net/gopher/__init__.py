@@ -1,5 +1,3 @@
 """Gopher: the download handler, and the parser of menus."""
 
 from webcrawl.net.gopher.handler import GopherDownloadHandler
-
-__all__ = ["GopherDownloadHandler"]

@@ -8,7 +8,7 @@ from text_tables import cases
 
 from webcrawl.frontier import Entry, Supply, encode
 from webcrawl.frontier.admission import Admission
-from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace
+from webcrawl.hosts.budgets.traps import LearnedTraps, UrlSpace, url_space
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper, exceptions_in
 
 
@@ -18,7 +18,8 @@ def records():
 
 
 @pytest.fixture
-def keeper(tmp_path, records):
+def keeper(tmp_path, records, monkeypatch):
+    monkeypatch.setattr(url_space, "_PER_PAGE", 2)
     clock = FakeClock()
     path = tmp_path / "exceptions.txt"
     path.write_text("")
@@ -26,7 +27,7 @@ def keeper(tmp_path, records):
     exceptions.open()
     made = TrapKeeper(
         learned=LearnedTraps(exceptions=exceptions, min_duplicates=5),
-        space=UrlSpace(records=records, exceptions=exceptions, base=10, per_page=2, clock=clock),
+        space=UrlSpace(records=records, exceptions=exceptions, base=10, clock=clock),
     )
     made.test_clock = clock
     made.test_path = path

@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from types import SimpleNamespace
+from unittest import mock
 
 from conftest import FakeClock
 from host_rig import Records
@@ -17,12 +18,11 @@ from webcrawl.hosts.budgets.traps import url_space as module
 A = Entry("http://a.test/", "a.test")
 
 
-def space_of(records=None, clock=None, *, base=100, per_page=10):
+def space_of(records=None, clock=None, *, base=100):
     return UrlSpace(
         records=records or Records(),
         exceptions=SimpleNamespace(rules=ExceptionRules(), reloads=0),
         base=base,
-        per_page=per_page,
         clock=clock or FakeClock(),
     )
 
@@ -244,25 +244,26 @@ def test_hosts_in_memory_are_bounded(monkeypatch):
     st.integers(0, 3),
 )
 def test_the_account_is_never_overdrawn(events, base, per_page):
-    space = space_of(base=base, per_page=per_page)
-    waiting = fresh = fruitless = 0
-    for event in events:
-        if event == "found":
-            room = base + per_page * fresh - fruitless
-            assert space.holds(A) == (waiting >= room)
-            if waiting < room:
-                space.let_in(A)
-                waiting += 1
-            continue
-        if not waiting:
-            continue
-        waiting -= 1
-        if event == "out":
-            space.let_out(A)
-            continue
-        space.note_end(A, fresh=event == "fresh", fruitless=event == "fruitless")
-        fresh += event == "fresh"
-        fruitless += event == "fruitless"
+    with mock.patch.object(module, "_PER_PAGE", per_page):
+        space = space_of(base=base)
+        waiting = fresh = fruitless = 0
+        for event in events:
+            if event == "found":
+                room = base + per_page * fresh - fruitless
+                assert space.holds(A) == (waiting >= room)
+                if waiting < room:
+                    space.let_in(A)
+                    waiting += 1
+                continue
+            if not waiting:
+                continue
+            waiting -= 1
+            if event == "out":
+                space.let_out(A)
+                continue
+            space.note_end(A, fresh=event == "fresh", fruitless=event == "fruitless")
+            fresh += event == "fresh"
+            fruitless += event == "fruitless"
 
 
 @each("share", 0.12, 0.5, 1.0)

@@ -32,5 +32,3 @@ Invariants
 from webcrawl.hosts.budgets.traps.exception_rules import ExceptionRules
 from webcrawl.hosts.budgets.traps.learned import LearnedTraps
 from webcrawl.hosts.budgets.traps.url_space import UrlSpace
-
-__all__ = ["ExceptionRules", "LearnedTraps", "UrlSpace"]

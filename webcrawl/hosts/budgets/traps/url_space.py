@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 # Hosts whose counts are in memory, 0.3 kB each.
 _HOSTS = 1 << 14
+# Number of URLs that a page with new content makes room for.
+_PER_PAGE = 10
 # Seconds between two passes over the held URLs: a minimum, and more for each URL. As one takes
 # about 5 us, passes use at most a twentieth of the time.
 _PASS_SECS = 10.0
@@ -78,13 +80,11 @@ class UrlSpace(Gate):
         exceptions: RulesFile[ExceptionRules],
         base: int,
         clock: TimeSource,
-        per_page: int = 10,
     ) -> None:
         self._records = records
         self._exceptions = exceptions
         self._reloads_seen = exceptions.reloads
         self._base = base
-        self._per_page = per_page
         self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
         self._passed_at = 0.0
@@ -99,8 +99,8 @@ class UrlSpace(Gate):
         if not self._base or entry.extra:
             return False
         account = self._account(_name(entry))
-        base = self._base if entry.score >= 0 else self._per_page
-        room = base + self._per_page * account.fresh - account.fruitless
+        base = self._base if entry.score >= 0 else _PER_PAGE
+        room = base + _PER_PAGE * account.fresh - account.fruitless
         if room > 0 and account.waiting < max(room, account.advance):
             return False
         self._held += 1
