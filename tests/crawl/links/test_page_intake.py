@@ -31,6 +31,10 @@ class Desk:
             comparison_form=str,
             max_redirects=3,
             obeys_nofollow=True,
+            takes_robots_sitemaps=True,
+            follows=True,
+            keeps_cookies=False,
+            kinds_of=lambda _: None,
         )
         links = LinkSubmitter(sink=self, rules=rules, clock=lambda: 0.0)
         self.intake = PageIntake(links=links, fail=self.errors.append)

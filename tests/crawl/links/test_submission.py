@@ -72,6 +72,10 @@ class Submitter(LinkSubmitter):
             "comparison_form": Equivalence().comparison_form,
             "max_redirects": 3,
             "obeys_nofollow": True,
+            "takes_robots_sitemaps": True,
+            "follows": True,
+            "keeps_cookies": False,
+            "kinds_of": lambda _: None,
         } | rules
         super().__init__(sink=self.intake, rules=LinkRules(**rules), clock=lambda: NOW)
 

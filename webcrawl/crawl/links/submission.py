@@ -65,10 +65,10 @@ class LinkRules:
     comparison_form: Callable[[str], str]
     max_redirects: int
     obeys_nofollow: bool
-    takes_robots_sitemaps: bool = True
-    follows: bool = True
-    keeps_cookies: bool = False
-    kinds_of: Callable[[str], frozenset[str] | None] = lambda _: None
+    takes_robots_sitemaps: bool
+    follows: bool
+    keeps_cookies: bool
+    kinds_of: Callable[[str], frozenset[str] | None]
 
 
 class LinkSubmitter:

@@ -1,19 +1,19 @@
 """URL space: limits the waiting URLs of a host by its pages of new content.
 
-A host has *base* URLs for free, and *per_page* more for each page of new content. Its account
+A host has *base* URLs for free, and _PER_PAGE more for each page of new content. Its account
 counts the URLs that wait in the frontier, and those fetched without result: with content already
 seen, or 404. URLs that do not fit are held, and admitted as pages come::
 
-    waiting + fruitless < base + per_page * fresh
+    waiting + fruitless < base + _PER_PAGE * fresh
 
-So an ordinary site of any size is crawled completely, as long as one in *per_page* of its URLs
+So an ordinary site of any size is crawled completely, as long as one in _PER_PAGE of its URLs
 leads to something new. A host that only names more URLs has *base* of them fetched. URLs that
 robots.txt denies, that redirect, or that fail because of the host or the network do not count once
 they have ended. When nothing else is left to fetch, a host with any room may have as many waiting
 as it had of these so far. That saves a pass over the held URLs for each of them.
 
 URLs found on pages that may be soft errors (hosts/politeness/walls.py) have an account of their
-own, with *per_page* URLs for free. There, everything that is not new content is fruitless.
+own, with _PER_PAGE URLs for free. There, everything that is not new content is fruitless.
 
 ``fresh`` and ``fruitless`` are in the host's record. Waiting URLs are counted in memory, for recent
 hosts. After a restart, or a long time without the host, their count begins at 0, so the host gets a
