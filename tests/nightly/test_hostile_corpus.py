@@ -2,7 +2,8 @@
 
 A new surface that pages can reach adds its attacks here. Those on other sites by rendering are in
 rigs/evil_pages.py and are judged by the servers' record, those on what is shown in
-rigs/hostile_words.py, those on the parser in data/broken_pages.toml.
+rigs/hostile_words.py, those on the parser in data/broken_pages.toml. What is open to a crawl only
+while it runs is attacked by the same words in monitor/test_hostile_words.py.
 """
 
 from __future__ import annotations

