@@ -188,7 +188,12 @@ class HiveControl:
         if not self._redis_trouble:
             self._has_read_redis = True
             with suppress(*UNREACHABLE):
-                await self._send_answers()
+                for number in [*self._answers]:
+                    key = self._keys.answers(number)
+                    data = msgspec.json.encode(self._answers[number])
+                    await self._client.execute_command("HSET", key, self._name, data)
+                    await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
+                    del self._answers[number]
 
     def _exclude_purged(self, stored: dict[str, bytes]) -> str:
         """Exclude what was purged according to *stored*; say which object cannot be used."""
@@ -210,14 +215,6 @@ class HiveControl:
             rules = process.parts.services.rules
             rules.hosts.open_purged(process.job.path, self._purged.values())
         return trouble
-
-    async def _send_answers(self) -> None:
-        """Write the answers to Redis. Raises one of UNREACHABLE."""
-        for number, answer in [*self._answers.items()]:
-            key = self._keys.answers(number)
-            await self._client.execute_command("HSET", key, self._name, msgspec.json.encode(answer))
-            await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
-            del self._answers[number]
 
     async def _handle(self, number: int, data: bytes, *, is_missed: bool) -> CommandAnswer | None:
         """Carry out the command *number*, encoded in *data*, and return the answer.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,7 +50,9 @@ _MAX_LIVE_SEEDS = 4_000_000
 def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     """Send *request* to the crawl in JOBDIR, and return its answer or those of a hive's drones.
 
-    Blocks until they have answered. Raises FatalError if no crawl is running, or if it refuses.
+    Blocks until they have answered. If no drone of a hive can be reached, a lasting command is
+    written to HIVE_STORE, and the answer says so. Raises FatalError if no crawl is running, or if
+    it refuses.
     """
     try:
         command = parse(request.name, request.arguments)
@@ -71,27 +73,18 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     try:
         answers: list[CommandAnswer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
     except UnreachableError as error:
-        with suppress(StoreAwayError):
-            if state_key := command.fill(command.state_key):
-                return [_write_to_store(settings, request, state_key, reason=str(error))]
-        raise
+        if not command.state_key:
+            raise
+        store = CheckpointStore(url=store_at(Path(settings["JOBDIR"]), settings))
+        entry = msgspec.json.encode(named(request))
+        try:
+            store.commands.add(command.fill(command.state_key), entry)
+        except StoreAwayError:
+            raise error from None
+        name = Change(request.name, request.arguments, at=0.0, n=0).command
+        said = f"{name}: written for drones that read the store; {error}"
+        answers = [CommandAnswer(said, refused=True)]
     return answers
-
-
-def _write_to_store(
-    settings: Settings, request: Request, state_key: str, *, reason: str
-) -> CommandAnswer:
-    """Write the lasting command *request* to HIVE_STORE, and return an answer that says so.
-
-    *reason* says why the drones were not asked.
-
-    Raises StoreAwayError if there is no hive in the store.
-    """
-    store = CheckpointStore(url=store_at(Path(settings["JOBDIR"]), settings))
-    store.commands.add(state_key, msgspec.json.encode(named(request)))
-    command = Change(request.name, request.arguments, at=0.0, n=0).command
-    said = f"{command}: written for drones that read the store; {reason}"
-    return CommandAnswer(said, refused=True)
 
 
 def visit(

@@ -75,9 +75,19 @@ class ControlSocket:
                 path.parent.rmdir()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the request of one client."""
+        """Answer the request of one client. Other users are refused."""
+        connection: socket.socket = writer.get_extra_info("socket")
+        size = _CREDENTIALS.size
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        process, user, _ = _CREDENTIALS.unpack(credentials)
         try:
-            answer = await self._answer(reader, writer.get_extra_info("socket"))
+            if user not in {0, os.geteuid()}:
+                raise CommandError("Only the user who runs the crawl may send it commands.")
+            async with asyncio.timeout(_REQUEST_SECS):
+                line = await reader.readline()
+            request = decode_request(line)
+            origin = f"{request.origin or 'scrapy control'}, user {user}, process {process}"
+            answer = await self._control.run(replace(request, origin=origin))
         except ValueError as error:  # CommandError, UndecodableError, a line that is too long
             answer = CommandAnswer(str(error), refused=True)
         except TimeoutError:
@@ -88,22 +98,6 @@ class ControlSocket:
             writer.write(msgspec.json.encode(answer) + b"\n")
             await writer.drain()
         writer.close()
-
-    async def _answer(
-        self, reader: asyncio.StreamReader, connection: socket.socket
-    ) -> CommandAnswer:
-        """Carry out the request from *reader*. Raises CommandError, also for other users."""
-        size = _CREDENTIALS.size
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        process, user, _ = _CREDENTIALS.unpack(credentials)
-        if user not in {0, os.geteuid()}:
-            raise CommandError("Only the user who runs the crawl may send it commands.")
-
-        async with asyncio.timeout(_REQUEST_SECS):
-            line = await reader.readline()
-        request = decode_request(line)
-        origin = f"{request.origin or 'scrapy control'}, user {user}, process {process}"
-        return await self._control.run(replace(request, origin=origin))
 
 
 def _parent_directory() -> Path:
