@@ -3,12 +3,13 @@
 import json
 import re
 import shutil
+import signal
 import time
 from pathlib import Path
 
 import warm
 from crawling import USER_AGENT, access_log, simulated, wait_until
-from hive_crawl import NAME, HiveCrawl
+from hive_crawl import NAME, STATE, HiveCrawl
 from patience import LIMIT_SECS
 from web_truth import fetchable_urls
 
@@ -108,6 +109,38 @@ def test_a_drone_with_another_purpose_name_or_lease_is_refused_until_all_drones_
         facts = json.loads((tmp_path / "store/hive.json").read_text())
         assert facts["settings"]["CRAWL_PURPOSE"] == "train"
         assert all("train" in agent for agent in agents(web, stopped_at))
+
+
+def is_refused(drone):
+    """Whether *drone* ended, with a refusal, before it was accepted."""
+    wait_until(lambda: not drone.is_running or "settings differ" in drone.said)
+    return drone.process.poll() == 2
+
+
+def test_a_drone_that_may_be_refused_gets_no_share_of_the_shards(tmp_path):
+    with simulated(tmp_path, **SLOW) as web, HiveCrawl(web, tmp_path) as hive:
+        hive.join()
+        with hive.redis.client() as client:
+            client.flushall()  # so that the next drone waits for the reports of all others
+            wait_until(lambda: client.hget(STATE, "share") == "12")
+            shares = set()
+            other = hive.add(CRAWLER_NAME="otherbot")
+            wait_until(lambda: shares.add(client.hget(STATE, "share")) or not other.is_running)
+        assert is_refused(other)
+        assert shares == {"12"}
+
+
+def test_a_drone_waits_for_the_reports_of_drones_with_a_longer_lease(tmp_path):
+    with simulated(tmp_path, **SLOW) as web, HiveCrawl(web, tmp_path, lease_secs=6.0) as hive:
+        (first,) = hive.join()
+        first.send(signal.SIGSTOP)
+        with hive.redis.client() as client:
+            client.flushall()
+            other = hive.add(HIVE_LEASE_SECS=hive.lease_secs / 4)
+            wait_until(lambda: client.exists(STATE))
+        time.sleep(hive.lease_secs / 2)
+        first.send(signal.SIGCONT)
+        assert is_refused(other)
 
 
 def test_other_settings_are_changed_drone_by_drone_while_the_log_and_status_name_them(tmp_path):

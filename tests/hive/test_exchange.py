@@ -347,7 +347,7 @@ async def adopted_by_a(directory, url, *, is_paused):
         await goes_on.wait()
 
     async with drone(directory, url, name=f"{is_paused}", lease_secs=LEASE_SECS, shards=1) as a:
-        a.parts.lifecycle.until_gone = until_gone
+        a.parts.process.parts.lifecycle.until_gone = until_gone
         b = Membership(client=a.parts.client, keys=a.keys, drone="b", lease_secs=60)
         work = asyncio.ensure_future(a.exchange.work(await a.membership.beat(Report())))
         await brings.wait()
@@ -417,13 +417,15 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
         sender=SimpleNamespace(forget=lambda: None),
         job=SimpleNamespace(path=directory / drone),
         shards=HeldShards(),
-        lifecycle=SimpleNamespace(
-            until_gone=until_gone,
-            adopt=adopt,
-            abandon=lambda shard, **_: held.pop(shard.number),
-        ),
         stats=SimpleNamespace(inc_value=lambda *_: None),
         process=SimpleNamespace(
+            parts=SimpleNamespace(
+                lifecycle=SimpleNamespace(
+                    until_gone=until_gone,
+                    adopt=adopt,
+                    abandon=lambda shard, **_: held.pop(shard.number),
+                )
+            ),
             intake=SimpleNamespace(enqueue_early=lambda: None),
             checkpoints=SimpleNamespace(start=lambda: None),
             stop=SimpleNamespace(is_ending=False, is_over=False),
@@ -446,7 +448,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
     def renew():
         """Renew the lease in the store, as the lease keeper, and heed what is read there."""
         leases = {**parts.holding.leases}
-        parts.holding.record_claims(now(), leases, store.beat(drone, leases))
+        parts.holding.record_store_beat(now(), leases, store.beat(drone, leases), is_redis_up=True)
         if lost := parts.holding.superseded:
             exchange.abandon(lost)
 

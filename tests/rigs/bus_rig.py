@@ -105,7 +105,9 @@ class BusDrone:
             outbox, inbox = self._saved.get(number, (None, None, None))[:2]
             if number in self._saved:
                 shard.names = {*self._saved[number][2]}
-            self.outboxes[number] = Outbox(path=path, segment_bytes=2000, held_bytes=500)
+            self.outboxes[number] = Outbox(path=path)
+            self.outboxes[number].segment_bytes = 2000
+            self.outboxes[number].held_bytes = 500
             self.outboxes[number].open(outbox)
             self.inboxes[number] = Inbox(
                 shard=shard,

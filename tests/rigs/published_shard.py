@@ -23,12 +23,13 @@ LIST = "// ===BEGIN ICANN DOMAINS===\ntest\n"
 KINDS = ("links", "copies", "memory")
 
 
-def store_of(kind, path, patch, **sizes):
+def store_of(kind, path, patch, *, pack_bytes=CheckpointStore.pack_bytes):
     """A founded store: in a directory of the same file system, in one of another, or elsewhere."""
     url = f"memory://{path}" if kind == "memory" else str(path / "store")
     if kind == "copies":
         patch.setattr(os, "link", _across(path / "store", os.link))
-    store = CheckpointStore(url=url, **sizes)
+    store = CheckpointStore(url=url)
+    store.pack_bytes = pack_bytes
     store.enter(FACTS, LIST)
     return store
 

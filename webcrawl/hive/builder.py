@@ -117,8 +117,6 @@ def drone_of(crawler: Crawler) -> Drone:
             process=process,
             job=process.job,
             shards=process.shards,
-            lifecycle=process.parts.lifecycle,
-            stop=builder.stop,
             stats=crawler.stats,
             shard_of=builder.shard,
             holding=holding,

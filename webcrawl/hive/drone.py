@@ -112,6 +112,7 @@ class Drone:
         self._has_beaten = asyncio.Event()
         # Identifies the Redis data in which the shards are registered (``HiveState.born``).
         self._known_born = ""
+        self._has_joined = False
         self._beat_count = 0
         #: Whether the hive has finished its crawl.
         self.is_over = False
@@ -188,6 +189,7 @@ class Drone:
         use_list(SuffixList(suffixes))
         job.use_hash_seed(facts.seed)
         record_drone(job.path, hive.name)
+        self._has_joined = True
         self.run(hive.sender.run())
         self.run(hive.receiver.run())
         self.run(hive.live_seeds.run())
@@ -203,7 +205,8 @@ class Drone:
         if facts.settings == own:
             return
         if facts.born != self._known_born:  # Redis does not know all drones yet
-            await asyncio.sleep(hive.settings.lease_secs)
+            other_secs = float(facts.settings.get("HIVE_LEASE_SECS", 0))
+            await asyncio.sleep(max(hive.settings.lease_secs, other_secs))
         if refused := differences(own, facts.settings, FIXED):
             _, beat = await self._reach("hive_redis", self._enter_redis, waits=True)
             fixed, _ = digests(own)
@@ -274,7 +277,7 @@ class Drone:
         error = None if task.cancelled() else task.exception()
         self._tasks.remove(task)
         if isinstance(error, Exception):
-            self._hive.stop.fail(error)
+            self.process.stop.fail(error)
 
     async def close(self) -> None:
         """Release the leases, so that other drones can take over the shards immediately.
@@ -437,47 +440,41 @@ class Drone:
 
     async def _publish_orders(self, **orders: Any) -> None:
         """Set the fields *orders* of the hive's state in Redis, which all drones follow."""
-        try:
+        with contextlib.suppress(*UNREACHABLE):  # the heartbeat says so
             await self._hive.membership.order(**orders)
-        except UNREACHABLE as error:
-            logger.warning("Orders to the other drones cannot be sent: %s", reason_of(error))
 
     async def _do_queen_duties(self, beat: Beat) -> None:
         """Divide shards, order checkpoints and detect the end, as the queen's duties (queen.py)."""
         hive, state = self._hive, beat.state
-        orders: dict[str, Any] = {}
         is_hive_new = beat.now < state.begun_at + self._joining_secs
         reports = [report for report in beat.reports.values() if report is not None]
         drones = len(beat.alive) - sum(report.waits for report in reports)
         share = share_of(state.shards, drones, is_new=is_hive_new)
         if is_hive_new and not self._holding.is_redis_complete:
             share = state.share  # Redis was emptied; the drones will register their shards again
+        self._beat = beat._replace(state=replace(state, share=share))
 
-        if share != state.share:
-            orders["share"] = share
-            self._beat = beat._replace(state=replace(state, share=share))
-
+        supply, current_round, since = supply_of(reports)
+        has_pages = any(report.figures.pages for report in reports)
+        wanted: dict[str, Any] = {
+            "share": share,
+            "busiest": busiest_of(beat.reports),
+            "supply": int(supply),
+            "round": current_round,
+            "counted_since": since,
+        }
         if sum(len(report.leases) for report in reports) == state.shards:  # otherwise some lack
             pages = sum(report.figures.pages for report in reports)
             given_up = sum(report.figures.given_up for report in reports)
-            done = f"{counted(pages, 'page')}, {counted(given_up, 'URL')} given up"
-            if done != state.done:
-                orders["done"] = done
-
-        if (busiest := busiest_of(beat.reports)) != state.busiest:
-            orders["busiest"] = busiest
-        supply, current_round, since = supply_of(reports)
-        if (supply, current_round, since) != (state.supply, state.round, state.counted_since):
-            orders |= {"supply": int(supply), "round": current_round, "counted_since": since}
-
-        has_pages = any(report.figures.pages for report in reports)
-        if has_pages and not state.has_pages:
-            orders["has_pages"] = True
-        if not state.checkpoint and has_pages and beat.now > state.begun_at + _FIRST_SECS:
-            orders["checkpoint"] = 1
+            wanted["done"] = f"{counted(pages, 'page')}, {counted(given_up, 'URL')} given up"
+        if has_pages:
+            wanted["has_pages"] = True
+            if not state.checkpoint and beat.now > state.begun_at + _FIRST_SECS:
+                wanted["checkpoint"] = 1
         if not (state.finished or hive.keeps_open) and await self._end.look(beat):
-            orders["finished"] = True
+            wanted["finished"] = True
 
+        orders = {name: value for name, value in wanted.items() if value != getattr(state, name)}
         if orders:
             await self._publish_orders(**orders)
 
@@ -500,7 +497,7 @@ class Drone:
             self.is_over = True
             wake(process.parts.services.crawler.engine)
         if state.stopping and not process.stop.is_ending:
-            self._hive.stop.ask("hive_stopped")
+            self.process.stop.ask("hive_stopped")
 
     def supply_elsewhere(self) -> Supply:
         """Return how soon any shard of the hive will have URLs to fetch, according to the queen."""
@@ -546,7 +543,7 @@ class Drone:
             number=self._beat_count,
             leases=self._holding.leases,
             idle=self._is_idle,
-            waits=self._waits_for_store,
+            waits=not self._has_joined,
             activity=hive.sender.sent + hive.receiver.received,
             positions={number: inbox.position for number, inbox in self._holding.inboxes.items()},
             supply=int(min(supplies, default=Supply.NONE)),

@@ -287,7 +287,7 @@ class ShardExchange:
             links in it are no longer in any outbox.
         """
         store, path = self._hive.store, self._directory(number)
-        await self._hive.lifecycle.until_gone(number)
+        await self._process.parts.lifecycle.until_gone(number)
         # A shard that was never held has no checkpoint.
         was_held = last_token > 0 or acknowledged is not None or not self._holding.is_redis_complete
         published = await asyncio.to_thread(store.newest, number) if was_held else None
@@ -337,7 +337,7 @@ class ShardExchange:
         shard.trusts_log = trusts_log
         shard.join("outbox", outbox)
         shard.join("inbox", inbox)
-        self._hive.lifecycle.adopt(shard, forgets=forgets, rival_secs=rival_secs)
+        self._process.parts.lifecycle.adopt(shard, forgets=forgets, rival_secs=rival_secs)
         self._publication.published_pages[number] = pages_of(shard)
         if inbox.knows_all_seeds:
             shard.note_all_seeds_known()
@@ -368,7 +368,7 @@ class ShardExchange:
                 continue
             leases[number] = holding.leases.pop(number)
             del holding.outboxes[number], holding.inboxes[number]
-            self._hive.lifecycle.abandon(shard, deletes=True)
+            self._process.parts.lifecycle.abandon(shard, deletes=True)
         self._hive.stats.inc_value("hive/shards/handed_over", len(leases))
         await self._hive.membership.release(leases)
 
@@ -394,7 +394,7 @@ class ShardExchange:
                 by_number.pop(number, None)
         for shard in abandoned:
             self._hive.stats.inc_value("hive/shards/abandoned")
-            self._hive.lifecycle.abandon(shard)
+            self._process.parts.lifecycle.abandon(shard)
 
 
 def _prepare_directory(path: Path, token: int, last_token: int) -> bool:

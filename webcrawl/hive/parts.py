@@ -10,12 +10,10 @@ if TYPE_CHECKING:
 
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.crawl.engine.stop import CrawlStop
     from webcrawl.crawl.job.jobdir import Job
     from webcrawl.crawl.process import Process
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.crawl.shard.shards import Shards
-    from webcrawl.crawl.shard_lifecycle import ShardLifecycle
     from webcrawl.hive.bus.live_seeds import LiveSeeds
     from webcrawl.hive.bus.receiver import Receiver
     from webcrawl.hive.bus.sender import Sender
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 class DroneParts:
     """The parts of one drone: its process, its shards, and its connections to other drones.
 
-    job, shards, lifecycle, stop: those of the drone's process.
+    job, shards: those of the drone's process.
     name: the drone's name in the hive, unique to each drone.
     compared: the settings to compare with those of other drones.
     shard_of: makes a new, unopened shard from its number.
@@ -47,8 +45,6 @@ class DroneParts:
     process: Process
     job: Job
     shards: Shards
-    lifecycle: ShardLifecycle
-    stop: CrawlStop
     stats: StatsCollector
     shard_of: Callable[[int], Shard]
     holding: Holding

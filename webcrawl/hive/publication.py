@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import Counts
 from webcrawl.crawl.job.state_directory import shard_path
-from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
+from webcrawl.hive.membership.connection import UNREACHABLE
 from webcrawl.hive.store.upload import SupersededError
 from webcrawl.storage.record_log import CorruptRecordError
 from webcrawl.wording import counted
@@ -139,10 +140,8 @@ class Publication:
         positions = {
             number: holding.inboxes[number].saved_position(incarnation) for number in sequences
         }
-        try:
+        # The links stay in Redis until the next checkpoint if it cannot be reached.
+        with contextlib.suppress(*UNREACHABLE):
             await hive.membership.acknowledge(positions, holding.leases, sequences)
             if 0 in sequences:
                 await hive.live_seeds.published()
-        except UNREACHABLE as error:
-            message = "Delivered links stay in Redis until the next checkpoint: %s"
-            logger.warning(message, reason_of(error))

@@ -23,7 +23,9 @@ FAR = dict.fromkeys(range(10), f"{1 << 60}-0")
 
 
 def opened(path, saved=None, **sizes):
-    outbox = Outbox(path=path, **sizes)
+    outbox = Outbox(path=path)
+    for name, size in sizes.items():
+        setattr(outbox, name, size)
     outbox.open(saved)
     return outbox
 

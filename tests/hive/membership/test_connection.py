@@ -231,7 +231,7 @@ async def test_a_drone_refused_for_lack_of_replicas_asks_the_sentinels_again(red
         ("--min-replicas-to-write", "1")            | 20 | None
         ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3") | 6  | None
         ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3") | 4  | max-lag 2 on each
-        ("--min-replicas-to-write", "1", "--rename-command", "CONFIG", "") | 10 | cannot be read
+        ("--min-replicas-to-write", "1", "--rename-command", "CONFIG", "") | 10 | GET hides it
         ("--rename-command", "CONFIG", "")          | 10 | accepts writes when it is cut off
     """,
 )
@@ -245,3 +245,14 @@ async def test_a_master_that_writes_without_replicas_is_named(redis_of, more, le
         await close(client)
     assert said[0] == ""
     assert warning in said[1] if warning else said[1] == ""
+
+
+async def test_a_service_that_answers_config_get_with_nothing_is_taken_for_one_that_refuses(
+    redis_of,
+):
+    server = redis_of("one", port=True, more=("--min-replicas-to-write", "1"))
+    client = client_of(Settings({"REDIS_URL": redis_of("two", kind=Sentinel, server=server).url}))
+    client.set_response_callback("CONFIG GET", lambda *_, **__: {})  # as from such a service
+    said = await replica_warning(client, 10)
+    assert said == "min-replicas-max-lag should be at most 5, but CONFIG GET hides it."
+    await close(client)

@@ -162,7 +162,9 @@ def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
 
 def publish(path):
     """What the lines are counted of."""
-    Living(path / "job").publish(CheckpointStore(url=str(path / "store"), pack_bytes=3000))
+    store = CheckpointStore(url=str(path / "store"))
+    store.pack_bytes = 3000
+    Living(path / "job").publish(store)
     os._exit(0)
 
 

@@ -57,7 +57,7 @@ class _InboxSnapshot(msgspec.Struct, array_like=True, frozen=True):
 _decode = msgpack_decoder(_InboxSnapshot)
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Inbox:
     """Inbox of *shard*, to be used only in the reactor's thread.
 

@@ -52,7 +52,6 @@ logger = logging.getLogger(__name__)
 # Most items in a batch, and in all batches between two checkpoints; further items stay in the list.
 _MAX_BATCH = 10_000
 _MAX_ITEMS = 100_000
-_POLL_SECS = 1.0
 # After a failure of Redis, the pause is this many times as long as after an empty list.
 _FAILURE_PAUSES = 5
 _MAX_ITEM_BYTES = 1 << 16  # enough for JSON with form data
@@ -184,10 +183,10 @@ class SeedSource(NamedTuple):
 
 
 class LiveSeeds:
-    """Reads live seeds from *source* into *process*.
+    """Reads live seeds from *source* into *process*."""
 
-    While there are none, it checks for new ones every *poll* seconds.
-    """
+    #: While there are none, it checks for new ones after so many seconds.
+    poll_secs = 1.0
 
     def __init__(
         self,
@@ -196,7 +195,6 @@ class LiveSeeds:
         source: SeedSource,
         process: Process,
         stats: StatsCollector,
-        poll: float = _POLL_SECS,
     ) -> None:
         self._client = client
         self._key, pop_script, self._batch = source
@@ -205,7 +203,6 @@ class LiveSeeds:
         self._taken_key = f"{{{self._key}}}:taken"
         self._process = process
         self._stats = stats
-        self._poll = poll
         # Batches submitted since the last published checkpoint, and those submitted before it. Only
         # the older ones are certain to be in the next checkpoint.
         self._new: set[bytes] = set()
@@ -226,18 +223,18 @@ class LiveSeeds:
         """Read items until cancelled. Waits while Redis is down."""
         is_down = False
         while not is_cancelled():
-            pause = self._poll
+            pause = self.poll_secs
             batches = len(self._new) + len(self._older)
             if batches * self._batch >= _MAX_ITEMS:
                 self._process.checkpoints.start()
             elif self._process.intake.may_read_seeds():
                 try:
-                    pause = 0.0 if await self._read() else self._poll
+                    pause = 0.0 if await self._read() else self.poll_secs
                     is_down = False
                 except UNREACHABLE as error:
                     # A batch may have been moved to the hash although the answer was lost.
                     self._has_read_taken = False
-                    pause = _FAILURE_PAUSES * self._poll
+                    pause = _FAILURE_PAUSES * self.poll_secs
                     if not is_down:
                         message = "Live seeds of %s cannot be read: %s"
                         logger.warning(message, self._key, reason_of(error))
@@ -255,10 +252,8 @@ class LiveSeeds:
         if finished:
             try:
                 await self._client.execute_command("HDEL", self._taken_key, *sorted(finished))
-            except UNREACHABLE as error:
+            except UNREACHABLE:
                 self._older |= finished
-                message = "Live seeds are kept until the next checkpoint: %s"
-                logger.warning(message, reason_of(error))
 
     async def _read(self) -> bool:
         """Read the next batch, and return whether there may be another."""

@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _VERSION = 1
-_SEGMENT_BYTES = 4 << 20
-# Size limit of messages in memory that the sender has not taken yet. Further messages are read from
-# disk later, without their cache keys.
-_HELD_BYTES = 1 << 16
 # Most notes in memory.
 _MAX_NOTES = 1 << 13
 _SUFFIX = ".log"
@@ -96,12 +92,13 @@ _decode_snapshot = msgpack_decoder(_OutboxSnapshot)
 class Outbox:
     """Outbox of one shard, in the directory *path*. Belongs to the reactor's thread."""
 
-    def __init__(
-        self, *, path: Path, segment_bytes: int = _SEGMENT_BYTES, held_bytes: int = _HELD_BYTES
-    ) -> None:
+    segment_bytes = 4 << 20
+    #: Size limit of messages in memory that the sender has not taken yet. Further messages are read
+    #: from disk later, without their cache keys.
+    held_bytes = 1 << 16
+
+    def __init__(self, *, path: Path) -> None:
         self._path = path
-        self._segment_bytes = segment_bytes
-        self._held_bytes = held_bytes
         self._segment_log: RecordLog | None = None
         self._number = 1  # of the next segment, or the one being written
         self._segments: dict[int, _Segment] = {}  # in their order
@@ -202,12 +199,12 @@ class Outbox:
         log.append(_encode_record((barrier, [(target, data) for target, data, _ in messages])))
         number, segment = self._number, self._segments[self._number]
         segment.size = log.size
-        if self._unread_bytes or self._held_size >= self._held_bytes:
+        if self._unread_bytes or self._held_size >= self.held_bytes:
             self._unread_bytes += log.size - start
         else:
             self._hold(segment, barrier, [Outgoing(*message, number) for message in messages])
             self._read_to = (number, log.size)
-        if log.size >= self._segment_bytes:
+        if log.size >= self.segment_bytes:
             self._end_segment()
 
     def note(self, target: int, domain: str, host: str, cache_key: int) -> None:
@@ -324,7 +321,7 @@ class Outbox:
                 )
                 self._unread_bytes -= end - self._read_to[1]
                 self._read_to = (number, end)
-                if self._held_size >= self._held_bytes:
+                if self._held_size >= self.held_bytes:
                     break
             if self._held:
                 return True

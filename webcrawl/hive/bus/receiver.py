@@ -48,7 +48,7 @@ _REFUSED = {
 }
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False)
 class Receiver:
     """Reads the streams of *inboxes*, which are keyed by shard number and may change at any time.
 
@@ -88,7 +88,7 @@ class Receiver:
                 self.fail(error)
                 await back_off.wait()
                 continue
-            back_off.reset()
+            back_off = BackOff()
             if streams:
                 await asyncio.sleep(_READ_PAUSE_SECS)
 

@@ -88,7 +88,7 @@ class _Entry(NamedTuple):
     packed: bytes
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False)
 class Sender:
     """Sends the messages in *outboxes*, which are keyed by shard number and may change at any time.
 
@@ -164,7 +164,7 @@ class Sender:
                 await back_off.wait()
                 continue
 
-            back_off.reset()
+            back_off = BackOff()
             sent = self._messages - sent_before
             if sent and self._failing_since:
                 logger.info("Redis can be used again after %.1f s", now() - self._failing_since)

@@ -58,7 +58,7 @@ def core_of(number: int, drones: int) -> int | None:
     return cores[number] if 1 < len(cores) == drones else None
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False)
 class ChildProcess:
     """Process *name* that runs *command*, with its output in *log*, pinned to *core* if given.
 

@@ -80,7 +80,6 @@ class DeployedDrone(NamedTuple):
     name: str
     state: str
     started: str
-    ended: str
     log_url: str
 
     @property
@@ -134,7 +133,6 @@ class Scrapyd:
                             name=match[0],
                             state=state,
                             started=job.get("start_time", "")[:19],
-                            ended=job.get("end_time", "")[:19],
                             log_url=job.get("log_url") or "",
                         )
         except (KeyError, TypeError, AttributeError) as error:

@@ -226,34 +226,27 @@ async def replica_warning(client: RedisClient, lease_secs: float) -> str:
     if _sentinel_pool(client) is None:
         return ""
     max_lag = max(1, int(lease_secs / 2))
+    when = "when"
     # These fields are there only if the master needs replicas.
-    if "min_slaves_good_slaves" not in await client.execute_command("INFO", "replication"):
-        return (
-            "The Redis master accepts writes when it is cut off from its replicas: set "
-            f"min-replicas-to-write 1 and min-replicas-max-lag {min(3, max_lag)} on each server."
-        )
-    try:
-        values = await client.execute_command("CONFIG GET", "min-replicas-max-lag")
-    except ResponseError as error:  # managed services refuse it
-        return f"min-replicas-max-lag should be at most {max_lag}, but cannot be read: {error}."
-    lag = int(values["min-replicas-max-lag"])
-    if lag <= max_lag:
-        return ""
+    if "min_slaves_good_slaves" in await client.execute_command("INFO", "replication"):
+        try:
+            values = await client.execute_command("CONFIG GET", "min-replicas-max-lag")
+            lag = int(values["min-replicas-max-lag"])
+        except (KeyError, ResponseError):  # as from managed services
+            return f"min-replicas-max-lag should be at most {max_lag}, but CONFIG GET hides it."
+        if lag <= max_lag:
+            return ""
+        when = f"for {lag} s after"
     return (
-        f"The Redis master accepts writes for {lag} s after it is cut off from its replicas: "
-        f"set min-replicas-max-lag {min(3, max_lag)} on each server."
+        f"The Redis master accepts writes {when} it is cut off from its replicas: set "
+        f"min-replicas-to-write 1 and min-replicas-max-lag {min(3, max_lag)} on each server."
     )
 
 
 class BackOff:
     """Pauses between repeated tries, each twice as long as the last one."""
 
-    def __init__(self) -> None:
-        self._secs = 0.0
-
-    def reset(self) -> None:
-        """Start again with the shortest pause, after a success."""
-        self._secs = 0.0
+    _secs = 0.0
 
     async def wait(self) -> None:
         """Sleep for 0.1 seconds, or twice as long as the last time, but at most 5 seconds."""

@@ -89,24 +89,32 @@ class Holding:
             for number, token in tokens.items():
                 self.newest[number] = max(token, self.newest.get(number, 0))
 
-    def record_claims(
-        self, started_at: float, leases: Mapping[int, int], claims: Mapping[int, int]
+    def record_store_beat(
+        self,
+        started_at: float,
+        leases: Mapping[int, int],
+        claims: Mapping[int, int],
+        *,
+        is_redis_up: bool,
     ) -> None:
-        """Record the newest *claims* in the store, read by a call that began at *started_at*.
+        """Record a heartbeat in the store that began at *started_at*, and the newest *claims*.
 
-        Unless they are those of all *leases* held then, they do not extend the leases. If the store
-        has lost one, it is made again, and readings count only a lease time after they have all.
+        It is ignored if *is_redis_up*, or if the leases have expired meanwhile. Unless the claims
+        are those of all *leases* held then, they do not extend the leases. If the store has lost
+        one, it is made again, and claims count only a lease time after all are there.
         """
         self.record_tokens(claims)
         with self._lock:
+            end = started_at + self.lease_secs
             if any(claims.get(number, 0) < token for number, token in leases.items()):
                 self._claims_trusted_since = math.inf
             elif leases.items() <= claims.items():
-                end = started_at + self.lease_secs
                 self._claims_trusted_since = min(self._claims_trusted_since, end)
                 if started_at >= self._claims_trusted_since:
                     self._claimed_until = end
                     self._extend()
+            if not is_redis_up and self.is_valid():
+                self.valid_until = self._end_of(end)
 
     def record_renewal(self, started_at: float, *, had_lease: bool) -> None:
         """Record that the lease was renewed in Redis, by a call that began at *started_at*.
@@ -161,12 +169,3 @@ class Holding:
     def _end_of(self, valid_until: float) -> float:
         """Return when leases end that Redis or a heartbeat in the store renewed *valid_until*."""
         return min(valid_until, self._claimed_until) if self.needs_claims else valid_until
-
-    def record_store_renewal(self, started_at: float) -> None:
-        """Record a heartbeat in HIVE_STORE that began at *started_at*.
-
-        It is ignored if the leases have expired meanwhile.
-        """
-        with self._lock:
-            if self.is_valid():
-                self.valid_until = self._end_of(started_at + self.lease_secs)

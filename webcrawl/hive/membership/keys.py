@@ -7,8 +7,6 @@ cluster spreads the streams over its nodes.
 
 from __future__ import annotations
 
-from typing import Final
-
 _PREFIX = "webcrawl"
 
 
@@ -16,23 +14,23 @@ class Keys:
     """The keys of the hive *name*, which must not contain braces."""
 
     def __init__(self, name: str) -> None:
-        self.name: Final = name
+        self.name = name
         common = f"{_PREFIX}:{{{name}}}"
         #: Hash: number of a shard -> "token drone"; the drone is "" if the shard was released.
-        self.shards: Final = f"{common}:shards"
+        self.shards = f"{common}:shards"
         #: Hash: drone -> its last report.
-        self.drones: Final = f"{common}:drones"
+        self.drones = f"{common}:drones"
         #: String with expiry: the name of the drone that is the queen.
-        self.queen: Final = f"{common}:queen"
+        self.queen = f"{common}:queen"
         #: Hash: state of the whole hive, the fields of ``report.HiveState``.
-        self.state: Final = f"{common}:state"
+        self.state = f"{common}:state"
         #: Hash: number of a shard -> "ID token-sequence": the last stream ID that is in its
         #: published checkpoint, and the key of that checkpoint.
-        self.acks: Final = f"{common}:acks"
+        self.acks = f"{common}:acks"
         #: The prefix of the keys of all leases.
-        self.leases: Final = f"{common}:lease:"
+        self.leases = f"{common}:lease:"
         #: Hash: number -> command to the hive; see control/hive.py.
-        self.commands: Final = f"{common}:commands"
+        self.commands = f"{common}:commands"
 
     def answers(self, command: int) -> str:
         """Return the key of the answers to *command*, a hash with expiry: drone -> its answer."""

@@ -42,7 +42,7 @@ _RENEWALS = 5
 _MAX_HANG_LEASES = 3
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False)
 class LeaseKeeper:
     """Renews the lease of one drone and sends its heartbeats, in a thread.
 
@@ -155,11 +155,9 @@ class LeaseKeeper:
             logger.warning("%s", failure)
             self._failure = "; ".join(filter(None, (self._failure, failure)))
             return
-        self.holding.record_claims(started_at, leases, claims)
+        self.holding.record_store_beat(started_at, leases, claims, is_redis_up=is_redis_up)
         if not self.holding.trusts_claims:
             self._failure = "HIVE_STORE has lost its claims, which are made again"
-        if not is_redis_up:
-            self.holding.record_store_renewal(started_at)
 
     def _log_expiry(self) -> None:
         """Log once that the leases have expired, and why."""

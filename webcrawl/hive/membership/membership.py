@@ -60,63 +60,63 @@ _Row = TypeVar("_Row")
 # The timeout of a call, as a share of a lease, so that there is time for another try.
 _TIMEOUT_SHARE = 0.25
 
-# Put in front of each script; the first key of every script is a hash.
-_DELETION = "redis.call('HDEL', KEYS[1], '')\n"
+# Put in front of each script; the first key of every script is a hash. It deletes nothing.
+_PREFIX = "local call = redis.call\ncall('HDEL', KEYS[1], '')\n"
 
 # Creates the state if there is none, and begins a new run if no drone is alive.
 _ENTER_SCRIPT = """
 local state, drones = KEYS[1], KEYS[2]
 local born, shards, leases = ARGV[1], ARGV[2], ARGV[3]
-local time = redis.call('TIME')
+local time = call('TIME')
 local now = time[1] .. string.format('.%06d', time[2])
-if redis.call('HSETNX', state, 'born', born) == 1 then
-  redis.call('HSET', state, 'born_at', now, 'shards', shards)
+if call('HSETNX', state, 'born', born) == 1 then
+  call('HSET', state, 'born_at', now, 'shards', shards)
 end
 local living = 0
-for _, drone in ipairs(redis.call('HKEYS', drones)) do
-  living = living + redis.call('EXISTS', leases .. drone)
+for _, drone in ipairs(call('HKEYS', drones)) do
+  living = living + call('EXISTS', leases .. drone)
 end
 if living == 0 then
-  redis.call('HDEL', state, 'finished', 'stopping', 'share')
-  redis.call('HSET', state, 'begun_at', now)
+  call('HDEL', state, 'finished', 'stopping', 'share')
+  call('HSET', state, 'begun_at', now)
 end
-return redis.call('HGETALL', state)
+return call('HGETALL', state)
 """
 
 # The end of the scripts for ``beat`` and ``look``, which returns the state of the hive.
 _STATE_ANSWER = """
 local alive = {}
-for _, drone in ipairs(redis.call('HKEYS', drones)) do
-  if redis.call('EXISTS', leases .. drone) == 1 then
+for _, drone in ipairs(call('HKEYS', drones)) do
+  if call('EXISTS', leases .. drone) == 1 then
     table.insert(alive, drone)
   elseif beats then
-    redis.call('HDEL', drones, drone)
+    call('HDEL', drones, drone)
   end
 end
 local reports = {}
 if wants_reports then
-  reports = redis.call('HGETALL', drones)
+  reports = call('HGETALL', drones)
 end
-local version = redis.call('HGET', state, 'version')
+local version = call('HGET', state, 'version')
 local owners = false
 if had_lease == 0 or not version or version ~= known then
-  owners = redis.call('HGETALL', shards)
+  owners = call('HGETALL', shards)
 end
 return {
-  redis.call('TIME'), queen, redis.call('HGETALL', state), version, owners,
-  redis.call('HGETALL', acks), alive, reports, had_lease
+  call('TIME'), queen, call('HGETALL', state), version, owners,
+  call('HGETALL', acks), alive, reports, had_lease
 }
 """
 
 _BEAT_SCRIPT = """
 local shards, drones, queen_key, state, acks, lease = unpack(KEYS)
 local me, milliseconds, report, leases, known = unpack(ARGV)
-local had_lease = redis.call('EXISTS', lease)
-redis.call('SET', lease, 1, 'PX', milliseconds)
-redis.call('HSET', drones, me, report)
-local queen = redis.call('GET', queen_key)
-if not queen or queen == me or redis.call('EXISTS', leases .. queen) == 0 then
-  redis.call('SET', queen_key, me, 'PX', milliseconds)
+local had_lease = call('EXISTS', lease)
+call('SET', lease, 1, 'PX', milliseconds)
+call('HSET', drones, me, report)
+local queen = call('GET', queen_key)
+if not queen or queen == me or call('EXISTS', leases .. queen) == 0 then
+  call('SET', queen_key, me, 'PX', milliseconds)
   queen = me
 end
 local wants_reports, beats = queen == me, true
@@ -125,7 +125,7 @@ local wants_reports, beats = queen == me, true
 _LOOK_SCRIPT = """
 local shards, drones, queen_key, state, acks = unpack(KEYS)
 local leases, known = ARGV[1], ''
-local queen = redis.call('GET', queen_key) or ''
+local queen = call('GET', queen_key) or ''
 local wants_reports, beats, had_lease = true, false, 0
 """ + _STATE_ANSWER  # fmt: skip
 
@@ -135,8 +135,8 @@ _SET_OWNER = """
 local shards, state, lease = unpack(KEYS)
 local me, version = ARGV[1], ARGV[2]
 local function set_owner(shard, owner)
-  redis.call('HSET', state, 'version', version)
-  redis.call('HSET', shards, shard, owner)
+  call('HSET', state, 'version', version)
+  call('HSET', shards, shard, owner)
 end
 """
 
@@ -146,7 +146,7 @@ local accepted = {}
 for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
   local mine = token .. ' ' .. me
-  local held = redis.call('HGET', shards, shard)
+  local held = call('HGET', shards, shard)
   local known = held and tonumber(string.match(held, '^%d+'))
   if not held or held == mine or not known or known < tonumber(token) then
     set_owner(shard, mine)
@@ -160,15 +160,15 @@ return accepted
 _CLAIM_SCRIPT = _SET_OWNER + """
 local leases, newest = ARGV[3], ARGV[4]
 local claimed = {}
-if redis.call('HEXISTS', state, 'born') == 0 or redis.call('EXISTS', lease) == 0 then
+if call('HEXISTS', state, 'born') == 0 or call('EXISTS', lease) == 0 then
   return claimed
 end
-local time = redis.call('TIME')
+local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 for i = 5, #ARGV, 3 do
   local shard, token, drone = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local held = redis.call('HGET', shards, shard)
-  local is_free = drone == '' or drone == me or redis.call('EXISTS', leases .. drone) == 0
+  local held = call('HGET', shards, shard)
+  local is_free = drone == '' or drone == me or call('EXISTS', leases .. drone) == 0
   if not held or (held == token .. ' ' .. drone and is_free) then
     token = string.format('%.0f', math.max(tonumber(token) + 1, newest + 1, now))
     set_owner(shard, token .. ' ' .. me)
@@ -183,7 +183,7 @@ return claimed
 _RELEASE_SCRIPT = _SET_OWNER + """
 for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
-  if redis.call('HGET', shards, shard) == token .. ' ' .. me then
+  if call('HGET', shards, shard) == token .. ' ' .. me then
     set_owner(shard, token .. ' ')
   end
 end
@@ -194,8 +194,8 @@ _ACKNOWLEDGE_SCRIPT = """
 local accepted = {}
 for i = 2, #ARGV, 3 do
   local shard, token, position = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  if redis.call('HGET', KEYS[1], shard) == token .. ' ' .. ARGV[1] then
-    redis.call('HSET', KEYS[2], shard, position)
+  if call('HGET', KEYS[1], shard) == token .. ' ' .. ARGV[1] then
+    call('HSET', KEYS[2], shard, position)
     table.insert(accepted, shard)
   end
 end
@@ -204,21 +204,21 @@ return accepted
 
 # Sets fields of the state, if the drone is the queen, or its name is ''.
 _ORDER_SCRIPT = """
-local me, queen = ARGV[1], redis.call('GET', KEYS[2])
-if (me ~= '' and me ~= queen) or redis.call('HEXISTS', KEYS[1], 'born') == 0 then
+local me, queen = ARGV[1], call('GET', KEYS[2])
+if (me ~= '' and me ~= queen) or call('HEXISTS', KEYS[1], 'born') == 0 then
   return 0
 end
-redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+call('HSET', KEYS[1], unpack(ARGV, 2))
 return 1
 """
 
 # Ends the lease of the drone, and its duty as the queen.
 _LEAVE_SCRIPT = """
 local drones, queen, lease = unpack(KEYS)
-redis.call('DEL', lease)
-redis.call('HDEL', drones, ARGV[1])
-if redis.call('GET', queen) == ARGV[1] then
-  redis.call('DEL', queen)
+call('DEL', lease)
+call('HDEL', drones, ARGV[1])
+if call('GET', queen) == ARGV[1] then
+  call('DEL', queen)
 end
 """
 
@@ -459,7 +459,7 @@ class Membership:
         """Run the Lua *script* with *keys* and *arguments*, and return its answer."""
         async with asyncio.timeout(secs or self._lease_secs * _TIMEOUT_SHARE):
             return await self._client.execute_command(
-                "EVAL", _DELETION + script, len(keys), *keys, *arguments
+                "EVAL", _PREFIX + script, len(keys), *keys, *arguments
             )
 
     async def _run_pipeline(self, commands: Iterable[tuple[str, ...]]) -> list[Any]:

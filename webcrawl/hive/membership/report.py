@@ -75,7 +75,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     leases: dict[Count, Count] = {}
     #: Whether no shard has work left, all messages are sent and all seeds are read.
     idle: bool = False
-    #: Whether it waits for HIVE_STORE and takes no shards yet.
+    #: Whether it takes no shards yet, because it waits for HIVE_STORE or may still be refused.
     waits: bool = False
     #: Number of batches sent and received.
     activity: Count = 0
@@ -126,7 +126,7 @@ def drone_name(jobdir: Path) -> str:
     return f"drone {jobdir.name}" if jobdir.parent.name == DRONES else ""
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Gauge:
     """Collects a drone's figures from the *health* and *stats* of its crawl.
 

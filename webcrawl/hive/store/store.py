@@ -11,7 +11,8 @@ In the store::
     shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
 
 A checkpoint is written after all of its objects. The newest checkpoint is the one with the highest
-token, and of these the one with the highest sequence. Objects never change. Two invariants:
+token, and of these the one with the highest sequence. Objects of shards never change. Two
+invariants:
 
 * A checkpoint names only objects with its own token. The next holder of a shard gives the objects
   new names with its first checkpoint: by links in a directory, by copies within an object store.
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
 
     from webcrawl.hosts.records.database import Database
 
-_PACK_BYTES = 16 << 20
 # How many times to try a fetch, if objects are deleted meanwhile.
 _MAX_TRIES = 10
 # How many missing claims are made again with a heartbeat, which must not take long.
@@ -111,14 +111,16 @@ _as_facts, _as_published = converter(HiveFacts), converter(Published)
 class CheckpointStore:
     """Store of checkpoints at *url*: a directory, or a URL that fsspec supports.
 
-    Packs have at most *pack_bytes*. All methods block, so call them in threads, one at a time for
+    All methods block, so call them in threads, one at a time for
     each shard. They raise ObjectStoreError if the store cannot be used, and OSError if the shard's
     own disk fails.
     """
 
-    def __init__(self, *, url: str, pack_bytes: int = _PACK_BYTES) -> None:
+    #: The size limit of a pack.
+    pack_bytes = 16 << 20
+
+    def __init__(self, *, url: str) -> None:
         self._objects = ObjectStore(url)
-        self._pack_bytes = pack_bytes
 
     # --- the hive
 
@@ -289,7 +291,7 @@ class CheckpointStore:
             )
 
         upload = Upload(
-            self._objects, shard, token, pack_bytes=self._pack_bytes, may_continue=may_continue
+            self._objects, shard, token, pack_bytes=self.pack_bytes, may_continue=may_continue
         )
         record = self._reusable_record(directory, set(state.lasting), object_names, upload)
         files = upload.publish_files(directory, state.lasting, record.files)
@@ -483,7 +485,7 @@ class CheckpointStore:
                 )
 
             try:
-                Download(self._objects, published, self._pack_bytes).fetch(new_path, token)
+                Download(self._objects, published, self.pack_bytes).fetch(new_path, token)
             except FileNotFoundError as error:
                 newer = self.newest(published.shard)
                 if newer is None or newer == published:

@@ -104,7 +104,7 @@ def live_files(directory: Path) -> ShardFiles:
     return ShardFiles(sequence, sorted(lasting), passing)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Upload:
     """Uploads files of *shard* as objects whose names begin with *token*.
 
