@@ -103,6 +103,7 @@ def test_hostile_pages_stay_within_bounds_and_lose_no_links(tmp_path, monkeypatc
             RENDER="all",
             RENDER_ENGINE="recording_engine:RecordingEngine",
             RENDER_PROCESSES=2,
+            EXTENSIONS='{"recording_engine.Unlimited": 0}',
             HOSTS_POLICY_FILE=policy(tmp_path, **{"sim.test": "0"} | hostile),
         )
         output, started = None, set()

@@ -127,8 +127,10 @@ class Dispatcher:
         if decision.sitemaps:
             via = f"{origin_of(entry.url)}/robots.txt"
             self.links.submit_sitemaps(decision.sitemaps, via=via, depth=entry.depth)
+        if entry.kind != SUBRESOURCE:
+            return decision
         is_contact = decision.action in {FetchAction.FETCH, FetchAction.FETCH_ROBOTS}
-        if entry.kind == SUBRESOURCE and is_contact and not self._may_ask(lease, decision.address):
+        if is_contact and not self._may_ask(lease, decision.address):
             return Decision(FetchAction.REFUSE, PRIVATE_ADDRESS)
         return decision
 

@@ -278,7 +278,7 @@ class OutcomeLog:
 
 def _masked(url: str) -> str:
     """Return *url* with its user name and password hidden."""
-    return _USERINFO.sub(rf"\1{HIDDEN}@", url)
+    return _USERINFO.sub(rf"\1{HIDDEN}@", url) if "@" in url else url  # the test takes less time
 
 
 def _document_fields(visit: Visit, outcome: str) -> dict[str, Any]:
