@@ -68,6 +68,17 @@ def test_a_drone_that_waits_for_redis_is_stopped_by_a_signal(tmp_path):
 
 
 def test_a_drone_waits_for_the_store_without_shards_and_says_so(tmp_path):
+    store, mounted, unmounted = (tmp_path / name for name in ("store", "mounted", "unmounted"))
+    for directory in (mounted, unmounted):
+        directory.mkdir()
+    store.symlink_to(mounted)
+
+    def mount(directory):
+        """Have the store be *directory*, in one step, as drones upload to it."""
+        link = tmp_path / "link"
+        link.symlink_to(directory)
+        link.replace(store)
+
     with (
         simulated(tmp_path, **WEB) as web,
         HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.5) as hive,
@@ -75,9 +86,7 @@ def test_a_drone_waits_for_the_store_without_shards_and_says_so(tmp_path):
         first, second = hive.join(2)
         hive.wait_for(0.1)
         hive.kill(first)
-        store, away = tmp_path / "store", tmp_path / "away"
-        store.rename(away)
-        store.mkdir()  # as a mount point
+        mount(unmounted)
         hive.restart(first)
         wait_until(lambda: f"{WAITS}HIVE_STORE {store} has no hive.json" in first.said)
 
@@ -88,8 +97,7 @@ def test_a_drone_waits_for_the_store_without_shards_and_says_so(tmp_path):
         wait_until(is_told, every=0.5)
         wait_until(lambda: not hive.shards_of(first))
         assert len(hive.shards_of(second)) >= 6
-        store.rmdir()
-        away.rename(store)
+        mount(mounted)
         wait_until(lambda: hive.shards_of(first))
         hive.end()
         hive.judge(reads_warc=False)
