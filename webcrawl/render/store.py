@@ -11,7 +11,8 @@ Pages share an answer if their requests have the same method, normalized URL, ow
 They need the same Origin, too, unless the answer is for all origins: the other fields that Vary may
 name are the same in all requests of the crawl, except for the cookies of a crawl with
 COOKIES_ENABLED, which are not compared. The *audience* of a request tells apart what was requested
-with and without the credentials of a host policy. A row with an *owner* serves only this page. Other pages that waited for the same answer keep their row, and its entries in the frontier.
+with and without the credentials of a host policy. A row with an *owner* serves only this page.
+Other pages that waited for the same answer keep their row, and its entries in the frontier.
 
 An answer is shared as long as it is fresh (net/freshness.py). Then its ETag or Last-Modified is
 used to ask whether it has changed. An answer that never was fresh serves the pages that wait for
