@@ -200,7 +200,8 @@ class Control:
 
     def _state(self) -> CommandAnswer:
         """Answer the command ``state``."""
-        health, changes = self.process.health, [*self.journal.in_force.values()]
+        health = self.process.health
+        changes = [*self.journal.in_force.values()]
         lines = [
             health.state().in_words(),
             str(health.diagnosis()),

@@ -49,9 +49,8 @@ class TakesCommands:
         try:
             await self.control.open()
             if hive:
-                # Redis is optional
-                from webcrawl.control.hive import HiveControl  # noqa: PLC0415
-                from webcrawl.hive.membership.keys import Keys  # noqa: PLC0415
+                from webcrawl.control.hive import HiveControl  # noqa: PLC0415  # needs Redis
+                from webcrawl.hive.membership.keys import Keys  # noqa: PLC0415  # likewise
 
                 drone = cast("Any", self._crawler.engine.scheduler).drone
                 commands = HiveControl(

@@ -68,15 +68,20 @@ def test_the_one_try_of_an_origin_that_never_answered_is_counted_nowhere(new_des
     assert gate.returned == [closed.url, f"{closed.url}2"]
 
 
-def test_urls_of_an_origin_that_is_given_up_return_what_they_took(new_desk):
-    gate = Returns()
-    desk = new_desk(parts=budgets(gate), POLITENESS_MAX_FAILURES=2, FRONTIER_RETRY_TIMES=1)
+def give_up_origin(desk):
+    """Add two URLs of an origin that fails twice."""
     desk.urls(2)
     for _ in range(2):
         desk.answer(ConnectionLostError("x"))
         desk.wait(120)
     for _ in range(2):
         assert desk.next() is None
+
+
+def test_urls_of_an_origin_that_is_given_up_return_what_they_took(new_desk):
+    gate = Returns()
+    desk = new_desk(parts=budgets(gate), POLITENESS_MAX_FAILURES=2, FRONTIER_RETRY_TIMES=1)
+    give_up_origin(desk)
     assert desk.is_empty
     assert desk.outcomes == {"host_failing": 2}
     assert sorted(desk.hosts.budgets.ledger.told) == sorted(
@@ -90,12 +95,7 @@ def test_a_url_of_an_origin_that_is_given_up_leaves_the_url_space_once(new_desk)
     space = desk.hosts.budgets.traps.space
     for number in range(4):
         space.let_in(entry("a.test", number))
-    desk.urls(2)
-    for _ in range(2):
-        desk.answer(ConnectionLostError("x"))
-        desk.wait(120)
-    for _ in range(2):
-        assert desk.next() is None
+    give_up_origin(desk)
     assert desk.outcomes == {"host_failing": 2}
     found = 0
     while not space.holds(entry("a.test", found)):

@@ -270,7 +270,8 @@ class Completion:
         fetch: the contact, if there was one.
         robots_line: the line of robots.txt that denied the URL, if one did.
         """
-        shard, entry = lease.shard, lease.entry
+        shard = lease.shard
+        entry = lease.entry
         rendering = self._rendering if entry.kind == SUBRESOURCE else None
         match way:
             case Way.FINISH:

@@ -281,7 +281,8 @@ class Dispatcher:
         Request may have an errback that waits for the result.
         """
         history = history_of(lease.entry)
-        method, audience = "GET", ""
+        method = "GET"
+        audience = ""
         headers: dict[str, str] = {}
         if self.services.rendering is not None and lease.entry.kind == SUBRESOURCE:
             store = self.services.rendering.store
