@@ -85,7 +85,7 @@ test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long one
 	@# Tests are collected in one process, so types are checked beside that.
 	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers $(TESTERS) $(ARGS) && wait $$types
 
-test-long: .venv/.test .venv-pywb/.run .venv-datasets/.run .npm-replay/.run ## all tests with more examples and the coverage gate, and the long ones. They need chromium, curl, iproute2, npm, promtool and valgrind (apt-get install chromium curl iproute2 npm prometheus valgrind), and root, to make network namespaces
+test-long: .venv/.test .venv-pywb/.run .venv-datasets/.run .npm-replay/.run .release/.run ## all tests with more examples and the coverage gate, and the long ones. They need cc, chromium, curl, iproute2, npm, promtool and valgrind (apt-get install chromium curl gcc iproute2 npm prometheus valgrind), and root, to make network namespaces
 	@unshare --net true 2>/dev/null || echo 'One of the long tests makes network namespaces, which only root may: it is going to fail' >&2
 	$(BIN)/pytest --testers $(TESTERS) --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
@@ -132,13 +132,14 @@ lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARG
 	done
 
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .npm-replay .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
+	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .npm-replay .release .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
 .venv/.run: requirements.txt
 	@command -v $(PYTHON) >/dev/null || { echo 'webcrawl needs Python 3.11.5 or newer, found no $(PYTHON)' >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11, 5) or sys.exit("webcrawl needs Python 3.11.5 or newer, as re of older ones matches wrongly, and $(PYTHON) is %d.%d.%d: try make PYTHON=python3.13" % sys.version_info[:3])'
+	@# Debian 12 has repaired the regular expressions of its 3.11.2, in a security update.
+	@$(PYTHON) -c 'import re, sys; sys.version_info >= (3, 11) and re.match("(?:ab?c)++", "aca").end() == 2 or sys.exit("webcrawl needs Python 3.11.5 or newer, or the 3.11.2 of Debian 12 with its security updates (apt upgrade), as re of older ones matches wrongly, and $(PYTHON) is %d.%d.%d: try make PYTHON=python3.13" % sys.version_info[:3])'
 	@$(PYTHON) -m venv .venv
 	$(call install,requirements,.venv)
 
@@ -169,6 +170,13 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 .venv-datasets/.run: tests/requirements-datasets.txt
 	@$(PYTHON) -m venv .venv-datasets
 	$(call install,tests/requirements-datasets,.venv-datasets)
+
+# The last release, with the Python of .venv: what its parts of a page take is compared with ours.
+.release/.run: tests/data/last_release .venv/.run
+	@rm -rf .release && mkdir .release
+	@git archive "$$(cat $<)" | tar -x -C .release
+	@$(MAKE) -C .release PYTHON='$(abspath $(BIN)/python)' .venv/.run
+	@touch $@
 
 .venv-peers/.run: benchmarks/requirements-peers.txt
 	@$(PYTHON) -m venv .venv-peers

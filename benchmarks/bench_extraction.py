@@ -34,7 +34,7 @@ from urllib.parse import unquote, urldefrag
 from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/rigs"))
+sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/rigs/*/")))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import broken_pages

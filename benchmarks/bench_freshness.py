@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
+sys.path.extend(map(str, Path(__file__).parents[1].glob("tests/rigs/*/")))
 
 from virtual_crawl import VirtualCrawl
 from web_truth import fetchable_urls
 
-from webcrawl.jobs.report.chart import lines
+from webcrawl.jobs.report.chart import Chart
 from webcrawl.jobs.report.figures import Figure
-from webcrawl.jobs.report.page import drawing
+from webcrawl.jobs.report.page import render
 from webcrawl.sim.loop import BEGAN
 from webcrawl.simweb.changes import change_rate, changes
 from webcrawl.simweb.pages import find_page
@@ -193,7 +193,8 @@ def draw(found: dict[str, list[Page]], days: float) -> str:
     bound = 100 * best(found["Greedy"], days / 3, days)[0]
     series["optimum by host"] = (points, [bound] * len(points))
     title, y = "Pages that are fresh", "% of pages that are fresh"
-    return drawing(Figure("freshness", title, "", chart=lines(series, x="days", y=y)))
+    figure = Figure("freshness", title, "", chart=Chart(series, x="days", y=y))
+    return render("drawing.svg", figure=figure)
 
 
 def judge_hints(days: float) -> None:

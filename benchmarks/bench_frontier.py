@@ -29,6 +29,7 @@ from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
     Frontier,
+    FrontierParts,
     FrontierPolicies,
     FrontierSizes,
     GeometricSelector,
@@ -93,8 +94,8 @@ def pop(frontier: Frontier, clock: SimulatedClock, step: float) -> int:
         clock.now = max(clock.now, ready_at)
         return 0
     clock.now += step
-    frontier.release(lease.entry.host, rest=3.0, min_rest=0.0)
-    frontier.finish(lease)
+    frontier.contacts.release(lease.entry.host, rest=3.0, min_rest=0.0)
+    frontier.leases.finish(lease)
     return 1
 
 
@@ -112,8 +113,8 @@ def pop_in_steps(frontier: Frontier, clock: SimulatedClock, urls: int, step: flo
             leases.append(lease)
         begun = count(taking, begun)
         for lease in leases:
-            frontier.release(lease.entry.host, rest=3.0, min_rest=0.0)
-            frontier.finish(lease)
+            frontier.contacts.release(lease.entry.host, rest=3.0, min_rest=0.0)
+            frontier.leases.finish(lease)
         popped += len(leases)
         if len(leases) < 100:
             clock.now = max(clock.now, frontier.ready_at() or 0.0)
@@ -140,7 +141,7 @@ class SavedRests(dict[str, bytes]):
     def put(self, key: str, data: bytes) -> None:
         self[key] = data
 
-    def unsaved(self) -> Iterable[tuple[str, bytes]]:
+    def unsaved_items(self) -> Iterable[tuple[str, bytes]]:
         return ()
 
     def written(self) -> Iterable[Path]:
@@ -151,15 +152,17 @@ def pauses(directory: Path, queues: int, rests: int) -> None:
     """Make a frontier with so many *queues* and *rests*, and a checkpoint of it."""
     clock = SimulatedClock()
     frontier = Frontier(
-        path=directory / f"frontier-{queues}",
-        clock=clock,
-        policies=FrontierPolicies(
-            prioritizer=DepthRankPrioritizer(levels=16),
-            selector=GeometricSelector(rng=random.Random(1)),
-            delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
-        ),
-        sizes=FrontierSizes(queues=queues, max_queues=queues),
-        rests=SavedRests(),
+        FrontierParts(
+            path=directory / f"frontier-{queues}",
+            clock=clock,
+            policies=FrontierPolicies(
+                prioritizer=DepthRankPrioritizer(levels=16),
+                selector=GeometricSelector(rng=random.Random(1)),
+                delay=LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
+            ),
+            sizes=FrontierSizes(queues=queues, max_queues=queues),
+            rests=SavedRests(),
+        )
     )
     frontier.open(None)
     for number in range(rests):
@@ -167,8 +170,8 @@ def pauses(directory: Path, queues: int, rests: int) -> None:
         frontier.push([encode(Entry(f"https://{name}/", name))])
         lease = frontier.acquire()
         assert lease is not None
-        frontier.release(name, rest=3600.0, min_rest=3600.0)
-        frontier.finish(lease)
+        frontier.contacts.release(name, rest=3600.0, min_rest=3600.0)
+        frontier.leases.finish(lease)
     for number in range(queues):
         name = f"www.site{number:07d}.test"
         length = 66 if number % 10 == 0 else 16
@@ -179,10 +182,10 @@ def pauses(directory: Path, queues: int, rests: int) -> None:
 
     for turn in ("first", "next"):
         started = time.thread_time()
-        pieces = frontier.snapshot()
+        pieces = frontier.parts.snapshot()
         began = since(started)
         started = time.thread_time()
-        files = frontier.written()
+        files = frontier.parts.written()
         listed = since(started)
         longest = total = size = changed = 0.0
         while True:
@@ -196,14 +199,14 @@ def pauses(directory: Path, queues: int, rests: int) -> None:
             for _ in range(20):
                 changed += pop(frontier, clock, 1e-3)
         started = time.thread_time()
-        frontier.forget()
+        frontier.parts.forget()
         print(
             f"{queues:>8,} queues, {rests:,} rests, {turn} checkpoint: begin {began:.1f} ms, "
             f"list {len(files):,} files {listed:.1f} ms, {size / 1e6:.1f} MB encoded in "
             f"{total:.0f} ms, longest piece {longest:.1f} ms, {changed:,.0f} URLs popped "
             f"meanwhile, forget {since(started):.1f} ms"
         )
-    assert frontier.leased == 0
+    assert len(frontier.leases) == 0
     frontier.close()
 
 
@@ -232,14 +235,16 @@ def main() -> None:
     clock = SimulatedClock()
     with tempfile.TemporaryDirectory() as directory:
         frontier = Frontier(
-            path=Path(directory) / "frontier",
-            clock=clock,
-            policies=FrontierPolicies(
-                prioritizer=DepthRankPrioritizer(levels=16),
-                selector=GeometricSelector(rng=rng),
-                delay=LargestDelay(factor=10.0, floor=options.delay, ceiling=120.0),
-            ),
-            sizes=FrontierSizes(queues=48, max_queues=options.max_queues),
+            FrontierParts(
+                path=Path(directory) / "frontier",
+                clock=clock,
+                policies=FrontierPolicies(
+                    prioritizer=DepthRankPrioritizer(levels=16),
+                    selector=GeometricSelector(rng=rng),
+                    delay=LargestDelay(factor=10.0, floor=options.delay, ceiling=120.0),
+                ),
+                sizes=FrontierSizes(queues=48, max_queues=options.max_queues),
+            )
         )
         frontier.open(None)
         print(f"{options.hosts:,} hosts, {options.rate:,.0f} pages/s, {options.delay} s delay")

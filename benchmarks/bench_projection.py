@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
+sys.path.extend(map(str, Path(__file__).parents[1].glob("tests/rigs/*/")))
 
 from virtual_crawl import VirtualCrawl
 
-from webcrawl.jobs.report.chart import lines
+from webcrawl.jobs.report.chart import Chart
 from webcrawl.jobs.report.figures import Figure
-from webcrawl.jobs.report.page import drawing
+from webcrawl.jobs.report.page import render
 from webcrawl.sim.loop import BEGAN
 
 if TYPE_CHECKING:
@@ -143,8 +143,9 @@ def draw(crawls: dict[str, list[Said]]) -> str:
         )
     }
     x, y = "% of the crawl's time passed", "projected end / true end"
-    chart = lines(series, x=x, y=y, log="y")
-    return drawing(Figure("projection", "Projected ends", "", chart=chart))
+    chart = Chart(series, x=x, y=y, log="y")
+    figure = Figure("projection", "Projected ends", "", chart=chart)
+    return render("drawing.svg", figure=figure)
 
 
 def main(svg: str = "-", *names: str) -> None:

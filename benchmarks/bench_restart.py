@@ -165,8 +165,8 @@ def contact(shard: Shard, *, rest: float = 86_400.0) -> bool:
     host = lease.entry.host
     document = random.getrandbits(64)
     content.test(document)
-    frontier.release(host, rest=rest, min_rest=0.0)
-    frontier.finish(lease, note=document.to_bytes(8, "little"))
+    frontier.contacts.release(host, rest=rest, min_rest=0.0)
+    frontier.leases.finish(lease, note=document.to_bytes(8, "little"))
     content.commit(document)
     records = shard.hosts.records
     records.put(HostRecord(host))
@@ -221,7 +221,7 @@ def measure(jobdir: Path) -> None:
     steps.append(time.perf_counter())
     state.open()
     steps.append(time.perf_counter())
-    lease = state.shards.acquire()
+    lease = state.shards.ready.acquire()
     steps.append(time.perf_counter())
     usage = resource.getrusage(resource.RUSAGE_SELF)
     taken = (after - before for before, after in itertools.pairwise(steps[1:]))

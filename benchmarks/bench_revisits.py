@@ -49,7 +49,11 @@ def frontier_in(directory: Path, clock: SimulatedClock) -> rooms.Frontier:
         delay=rooms.LargestDelay(factor=10.0, floor=3.0, ceiling=120.0),
     )
     sizes = rooms.FrontierSizes(queues=600, max_queues=100_000)
-    return rooms.Frontier(path=directory / "frontier", clock=clock, policies=policies, sizes=sizes)
+    return rooms.Frontier(
+        rooms.FrontierParts(
+            path=directory / "frontier", clock=clock, policies=policies, sizes=sizes
+        )
+    )
 
 
 def entry_of(rng: random.Random, number: int, now: float) -> bytes:
@@ -70,12 +74,12 @@ def entry_of(rng: random.Random, number: int, now: float) -> bytes:
 
 def publish(frontier: rooms.Frontier, path: Path) -> None:
     """A checkpoint, but for its manifest."""
-    path.write_bytes(b"".join(frontier.snapshot()))
-    for written in frontier.written():
+    path.write_bytes(b"".join(frontier.parts.snapshot()))
+    for written in frontier.parts.written():
         fd = os.open(written, os.O_RDONLY)
         os.fsync(fd)
         os.close(fd)
-    frontier.forget()
+    frontier.parts.forget()
 
 
 def make(directory: Path, urls: int) -> None:
@@ -112,11 +116,11 @@ def go_on(directory: Path, visits: int) -> None:
         if (lease := frontier.acquire()) is None:
             clock.now = max(clock.now, frontier.ready_at() or 0.0)
             continue
-        frontier.release(lease.entry.host, rest=3.0, min_rest=0.0)
+        frontier.contacts.release(lease.entry.host, rest=3.0, min_rest=0.0)
         found = CHANGED if done % 8 == 0 else "unchanged"
         history = history_of(lease.entry) or History()
         due = known.next(lease.entry, history, found, outcome="http_200", at=clock.now)
-        frontier.finish(lease, due=due)
+        frontier.leases.finish(lease, due=due)
         if not done:
             tell(f"first visit after {time.perf_counter() - began:.2f} s", frontier, visits)
         done += 1
@@ -135,7 +139,9 @@ def written() -> int:
 def tell(what: str, frontier: rooms.Frontier, number: int) -> None:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     cpu = usage.ru_utime + usage.ru_stime
-    sizes = [path.stat().st_size for path in frontier.path.rglob("*") if path.is_file()]
+    sizes = [
+        path.stat().st_size for path in frontier.parked.path.parent.rglob("*") if path.is_file()
+    ]
     print(
         f"{what}: {len(frontier.due):,} due, {cpu:,.2f} s of CPU ({cpu / number * 1e6:,.1f} us each"
         f"), {usage.ru_maxrss / 1024:,.0f} MB, {sum(sizes) / 1e6:,.0f} MB in {len(sizes)} files",

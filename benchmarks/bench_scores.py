@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from quality_web import QualityWeb
 
-from webcrawl.jobs.report.chart import lines
+from webcrawl.jobs.report.chart import Chart
 from webcrawl.jobs.report.figures import Figure
-from webcrawl.jobs.report.page import drawing
+from webcrawl.jobs.report.page import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,8 +75,8 @@ def main(svg: str = "", hosts: str = "400", pages: str = "15") -> None:
     if svg:
         x, y = "% of the contacts", "% of the good pages found"
         series = {name: ([*range(101)], curve) for name, curve in curves.items()}
-        figure = Figure("scores", "Good pages found", "", chart=lines(series, x=x, y=y))
-        Path(svg).write_text(drawing(figure))
+        figure = Figure("scores", "Good pages found", "", chart=Chart(series, x=x, y=y))
+        Path(svg).write_text(render("drawing.svg", figure=figure))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
+sys.path.extend(map(str, Path(__file__).parents[1].glob("tests/rigs/*/")))
 
 from crawling import USER_AGENT, run_crawl
 from spam_crawl import share, shares, spam_web

@@ -44,7 +44,7 @@ def pages(rng: random.Random) -> list[tuple[str, bytes]]:
 
 def judge_all(tree: str, *, only_make: bool) -> None:
     """Judge all pages with the code of *tree*."""
-    sys.path[:0] = [tree, f"{tree}/tests/rigs"]
+    sys.path[:0] = [tree, f"{tree}/tests/rigs", f"{tree}/tests/rigs/parts"]
     from host_rig import Records
     from scrapy.http import HtmlResponse
 

@@ -2,7 +2,7 @@
 
 EDGES is a file of ``source target`` lines (plain or gzip), one link each, as html_edges.py and
 paper_web.py write them: URLs, host names or numbers; a hundred consecutive numbers form a host.
-TRACE is for `scrapy urltrace` and `scrapy cachelab`. The real frontier decides the order of the
+TRACE is for `scrapy urltrace` and cachelab.py. The real frontier decides the order of the
 pages, with a simulated clock. No host is contacted.
 
 The model: the seeds are the first page of each host in the file. Pages near the seeds are fetched
@@ -27,11 +27,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from webcrawl.crawl.seeds.line_reader import opened
+from webcrawl.crawl.seeds.line_reader import open_list
 from webcrawl.frontier import (
     DepthRankPrioritizer,
     Entry,
     Frontier,
+    FrontierParts,
     FrontierPolicies,
     FrontierSizes,
     GeometricSelector,
@@ -68,7 +69,7 @@ def read_graph(path: Path) -> Graph:
     """Read the graph in the file *path*."""
     numbers: dict[bytes, int] = {}
     ends = array("q")
-    with opened(path) as file:
+    with open_list(path) as file:
         for line in file:
             ends.extend(numbers.setdefault(name, len(numbers)) for name in line.split()[:2])
     sources, targets = np.frombuffer(ends, dtype=np.int64).reshape(-1, 2).T
@@ -105,14 +106,16 @@ def crawl(
     clock = [0.0]  # a list, so that the frontier's clock sees changes
     with tempfile.TemporaryDirectory() as directory:
         frontier = Frontier(
-            path=Path(directory) / "frontier",
-            clock=lambda: clock[0],
-            policies=FrontierPolicies(
-                prioritizer=DepthRankPrioritizer(levels=_LEVELS),
-                selector=GeometricSelector(rng=random.Random(1)),
-                delay=LargestDelay(factor=0.0, floor=_PAUSE_SECS, ceiling=_PAUSE_SECS),
-            ),
-            sizes=FrontierSizes(queues=hosts_at_once, max_queues=hosts_at_once),
+            FrontierParts(
+                path=Path(directory) / "frontier",
+                clock=lambda: clock[0],
+                policies=FrontierPolicies(
+                    prioritizer=DepthRankPrioritizer(levels=_LEVELS),
+                    selector=GeometricSelector(rng=random.Random(1)),
+                    delay=LargestDelay(factor=0.0, floor=_PAUSE_SECS, ceiling=_PAUSE_SECS),
+                ),
+                sizes=FrontierSizes(queues=hosts_at_once, max_queues=hosts_at_once),
+            )
         )
         frontier.open(None)
         frontier.push([encode(Entry(str(page), hosts[page], 0)) for page in new_pages])
@@ -125,8 +128,8 @@ def crawl(
                 continue
             clock[0] += _PAUSE_SECS / hosts_at_once
             entry = lease.entry
-            frontier.release(entry.host, rest=_PAUSE_SECS, min_rest=0.0)
-            frontier.finish(lease)
+            frontier.contacts.release(entry.host, rest=_PAUSE_SECS, min_rest=0.0)
+            frontier.leases.finish(lease)
 
             page = int(entry.url)
             links = targets[begins[page] : begins[page + 1]]

@@ -81,7 +81,7 @@ def main(count: str = "10000", engine: str = "webcrawl") -> None:
             took = time.process_time() - began
 
         def find(url: str) -> bool:
-            return exclusions.rules.excludes("", url)
+            return exclusions.rules.is_excluded("", url)
 
     else:
         compiled = [re.compile(one) for one in expressions]

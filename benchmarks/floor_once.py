@@ -59,11 +59,11 @@ async def fetch_all(urls: list[str], names: dict[str, str], settings: Settings) 
         nonlocal pages
         for url in waiting:
             request = wire_request(Request(url, headers=headers, meta={"verbatim_url": True}))
-            answer = await connections.send(request, limits.total_timeout)
-            while await answer.read():
+            exchange = await connections.send(request, limits.total_timeout)
+            while await exchange.read():
                 pass
-            pages += answer.status == 200
-            connections.give_back(answer)
+            pages += exchange.answer.status == 200
+            connections.give_back(exchange)
 
     cpu, wall = time.process_time(), time.perf_counter()
     await asyncio.gather(*(work() for _ in range(settings.getint("CONCURRENT_REQUESTS"))))

@@ -1,34 +1,42 @@
 """Instructions that a page takes: ``PYTHONPATH=. python benchmarks/page_instructions.py
-[--against DIR]``.
+[--parts] [--against DIR]``.
 
-Crawls the web ``broad`` (webs.py) with a tenth of the bench's pages and hosts, once to the 200th
-and once to the 2,200th page, in virtual time, so that chance and other work on the machine change
-nothing, and counts with callgrind (``valgrind`` must be there). What 2,000 pages more take is the
-figure, with what the simulated servers do for them, which are in the same process. Everything is
-on but the pauses. Ten minutes. ``--against`` counts those of another checkout, too. ``--signed``
-counts those of https pages, without and with a key (CRAWLER_KEY_FILE); ``--pages`` counts fewer.
+Crawls the web ``broad`` (webs.py) with a tenth of the bench's hosts to the 2,200th page, in virtual
+time, so that chance and other work on the machine change nothing. callgrind counts from the 200th
+page on, with what the simulated servers do, which are in the same process. Everything is on but
+the pauses. Five minutes. Needs ``valgrind`` and ``cc``.
+
+``--parts`` prints what each part of the crawler takes (parts.py). To tell parts apart makes each
+call of a Python function some 600 instructions dearer, so that a page takes a sixth more: compare
+these figures only with each other. ``--against`` first counts another checkout, with the Python of
+its own ``.venv`` if it has one. ``--signed`` counts https pages, without and with a key
+(CRAWLER_KEY_FILE); ``--pages`` counts fewer.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import os
-import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import parts
 
 _HOSTS = 700
 _BEFORE, _PAGES = 200, 2_000
 _HERE = Path(__file__).resolve().parents[1]
 
 
-def crawl(pages: int, https: str) -> None:
-    """Crawl that many pages in this process, which is a simulated one from now on. Prints how many
-    there were. *https* is "" for http, "plain" or "signed" for https."""
+def crawl(last: int, https: str, *, by_part: bool) -> None:
+    """Crawl to the page with the number *last* in this process, which is a simulated one from now
+    on, and let callgrind count from the page with the number ``_BEFORE`` on. *https* is "" for
+    http, "plain" or "signed" for https."""
     from crawl_once import OURS
+    from pydispatch import dispatcher
+    from scrapy import signals
     from scrapy.cmdline import execute
     from scrapy.utils.project import get_project_settings
 
@@ -36,7 +44,7 @@ def crawl(pages: int, https: str) -> None:
     from webcrawl.sim.web import SimulatedWeb
     from webcrawl.simweb import preset, write_seeds
 
-    scratch = Path(tempfile.mkdtemp(prefix="bench-", dir=os.environ["SCRATCH"]))
+    scratch = Path(os.environ["SCRATCH"])
     seeds = scratch / "seeds.txt"
     world = preset(
         "broad",
@@ -49,7 +57,7 @@ def crawl(pages: int, https: str) -> None:
     write_seeds(world, seeds)
     simulate(1, SimulatedWeb(world, log=None))
     settings = get_project_settings()
-    own = {"JOBDIR": str(scratch / "job"), "CLOSESPIDER_ITEMCOUNT": pages}
+    own = {"JOBDIR": str(scratch / "job"), "CLOSESPIDER_ITEMCOUNT": last}
     if https == "signed":
         from webcrawl.identity.keys import write_new_key  # older checkouts have none
 
@@ -58,17 +66,32 @@ def crawl(pages: int, https: str) -> None:
         own["CRAWLER_SIGNATURE_AGENT"] = "https://bot.example.org"
     for name, value in {**OURS, **SETTINGS, **own}.items():
         settings.set(name, value, priority="cmdline")
-    try:
-        execute(["scrapy", "crawl", "web", "-a", f"seeds={seeds}"], settings=settings)
-    finally:
-        print(json.loads((scratch / "job/stats.json").read_bytes())["item_scraped_count"])
+
+    counter = parts.compile_counter(scratch)
+    if by_part:
+        parts.tell_parts_apart(counter)
+    pages = itertools.count(1)
+
+    def count_page() -> None:
+        page = next(pages)
+        if page == _BEFORE:
+            counter.start_counting()
+        elif page == last:
+            counter.stop_counting()
+
+    dispatcher.connect(count_page, signal=signals.item_scraped)
+    execute(["scrapy", "crawl", "web", "-a", f"seeds={seeds}"], settings=settings)
 
 
-def instructions(tree: Path, pages: int, https: str) -> tuple[int, int]:
-    """Those of a crawl of *pages* with the code of *tree*, and how many pages it had."""
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    command += [sys.executable, __file__, "--crawl", str(pages), "--https", https]
+def per_page(tree: Path, pages: int, https: str, *, by_part: bool) -> dict[str, float]:
+    """Instructions a page with the code of *tree*, by part."""
+    own = tree / ".venv/bin/python"
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        profile = Path(scratch) / "profile"
+        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--dump-line=no"]
+        command += [f"--callgrind-out-file={profile}"]
+        command += [str(own) if own.exists() else sys.executable, __file__]
+        command += ["--crawl", str(_BEFORE + pages), "--https", https, *["--parts"] * by_part]
         environment = {
             **os.environ,
             "PYTHONHASHSEED": "0",
@@ -78,35 +101,32 @@ def instructions(tree: Path, pages: int, https: str) -> tuple[int, int]:
             "OPENBLAS_NUM_THREADS": "1",
         }
         done = subprocess.run(
-            command, capture_output=True, text=True, check=True, env=environment, cwd=tree
+            command, capture_output=True, text=True, check=False, env=environment, cwd=tree
         )
-    found = re.search(r"Collected : (\d+)", done.stderr)
-    assert found is not None, done.stderr
-    return int(found[1]), int(done.stdout)
-
-
-def per_page(tree: Path, pages: int, https: str) -> float:
-    """Instructions a page with the code of *tree*."""
-    few, few_pages = instructions(tree, _BEFORE, https)
-    many, many_pages = instructions(tree, _BEFORE + pages, https)
-    return (many - few) / (many_pages - few_pages)
+        assert done.returncode == 0, done.stderr
+        counts = parts.instructions_by_part(profile.read_text(encoding="utf-8"))
+        return {part: instructions / pages for part, instructions in counts.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--against", type=Path, help="another checkout")
     parser.add_argument("--signed", action="store_true", help="https, without and with a key")
+    parser.add_argument("--parts", action="store_true", help="instructions of each part")
     parser.add_argument("--pages", type=int, default=_PAGES)
     parser.add_argument("--https", default="", help=argparse.SUPPRESS)
     parser.add_argument("--crawl", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.crawl:
-        crawl(options.crawl, options.https)
+        crawl(options.crawl, options.https, by_part=options.parts)
         return
     for tree in filter(None, (options.against, _HERE)):
         for https in ("plain", "signed") if options.signed else ("",):
-            millions = per_page(tree.absolute(), options.pages, https) / 1e6
+            counts = per_page(tree.absolute(), options.pages, https, by_part=options.parts)
+            millions = sum(counts.values()) / 1e6
             print(f"{tree.name} {https}: {millions:.3f} million instructions a page", flush=True)
+            for part in sorted(counts) if options.parts else ():
+                print(f"{counts[part]:12,.0f} {part}", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from scrapy.cmdline import execute
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
+sys.path.extend(map(str, Path(__file__).parents[1].glob("tests/rigs/*/")))
 
 import warm
 from crawling import ROOT, access_log

@@ -233,7 +233,7 @@ def judge(log: Path) -> list[str]:
     print(*as_text(auditor, counts, key="host", top=5), sep="\n")
     return [
         f"{one.key} was left alone for {one.gap / 1e6:.3f} s before {one.after.url}"
-        for one in auditor.worst()
+        for one in auditor.worst_violations()
     ]
 
 

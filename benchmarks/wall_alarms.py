@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.http import HtmlResponse
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/rigs"))
+sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/rigs/*/")))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from host_rig import Records

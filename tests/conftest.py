@@ -40,6 +40,16 @@ settings.register_profile("long", settings.get_profile("every run"), max_example
 def pytest_addoption(parser):
     help_ = "leave out the files that start crawls or commands, as `make check` does"
     parser.addoption("--no-crawls", action="store_true", help=help_)
+    help_ = "seeds of the nightly tests that disturb hives by lot, such as 20-59"
+    parser.addoption("--seeds", metavar="FIRST-LAST", help=help_)
+
+
+def pytest_generate_tests(metafunc):
+    """A test with the mark ``seeds`` runs once for each *seed*."""
+    if mark := metafunc.definition.get_closest_marker("seeds"):
+        given = metafunc.config.option.seeds or f"0-{mark.args[0] - 1}"
+        first, last = map(int, given.split("-"))
+        metafunc.parametrize("seed", range(first, last + 1))
 
 
 def pytest_configure():
@@ -55,12 +65,9 @@ def starts_crawls(file):
     """Whether the tests or the rig in *file* start processes as crawls are started."""
     text = file.read_text()
     names = set(_IMPORT.findall(text))
-    rigs = (Path(__file__).parent / "rigs" / f"{name}.py" for name in names)
-    return (
-        "warm" in names
-        or '"crawl", "web"' in text
-        or any(starts_crawls(rig) for rig in rigs if rig.exists())
-    )
+    folder = Path(__file__).parent / "rigs"
+    rigs = (rig for name in names for rig in folder.glob(f"*/{name}.py"))
+    return "warm" in names or '"crawl", "web"' in text or any(map(starts_crawls, rigs))
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -16,7 +16,7 @@ from scrapy import Request, Spider
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from seen_rig import InlineExecutor
-from text_tables import cases, each, table
+from text_tables import cases, each
 
 from webcrawl import dupefilter as module
 from webcrawl.dupefilter import MercatorDupeFilter
@@ -159,28 +159,6 @@ class TestSettings:
             built.open(None)
             assert built.add(fingerprint("a"))
             built.close()
-
-    @each(
-        "name value sentence",
-        *table("""
-            SEEN_ELIMINATOR       | no.such.Thing | SEEN_ELIMINATOR names 'no.such.Thing', which
-            SEEN_ELIMINATOR       | nodots        | SEEN_ELIMINATOR names 'nodots', which
-            SEEN_ELIMINATOR       | webcrawl.seen.eliminator.Nope | which cannot be loaded
-            SEEN_CACHE_SIZE       | 0    | SEEN_CACHE_SIZE must be a whole number of at least 1, not
-            SEEN_CACHE_SIZE       | many | SEEN_CACHE_SIZE must be .* not 'many'
-            SEEN_BUFFER_SIZE      | -5   | SEEN_BUFFER_SIZE must be a whole number of at least 1
-            SEEN_BLOOM_CAPACITY   | 0    | SEEN_BLOOM_CAPACITY must be
-            SEEN_BLOOM_ERROR_RATE | 1.0  | SEEN_BLOOM_ERROR_RATE must be a number between 0 and 1
-            SEEN_BLOOM_ERROR_RATE | few  | SEEN_BLOOM_ERROR_RATE must be .* not 'few'
-        """),
-    )
-    def test_a_value_that_cannot_be_is_one_clear_sentence(self, name, value, sentence):
-        kind = {"SEEN_ELIMINATOR": BLOOM} if "BLOOM" in name else {}
-        with pytest.raises(FatalError, match=sentence) as caught:
-            make(**kind | {name: value})
-        assert "\n" not in str(caught.value)
-        assert str(caught.value).endswith(".")
-        assert isinstance(caught.value, ValueError)
 
     def test_something_that_is_no_eliminator_is_refused_when_it_is_built(self, tmp_path):
         settings = Settings({"SEEN_ELIMINATOR": "collections.Counter.fromkeys"})

@@ -26,13 +26,12 @@ FLOORS = [
         urls
         configuration
         rights
-        storage items doctor identity
+        storage items identity states
         frontier seen net pipelines
         dupefilter hosts
         revisit
-        render
         crawl
-        hive
+        hive doctor render
         scheduler jobs
         control
         monitor
@@ -44,11 +43,26 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # The same inside of rooms that have rooms; what lies beside these is above them all.
 INSIDE = {
-    "crawl": [{"seeds"}, {"links"}, {"engine"}, {"job"}, {"shard"}, {"lease"}, {"figures"}],
+    "crawl": [
+        {"seeds"},
+        {"links"},
+        {"engine"},
+        {"job"},
+        {"shard"},
+        {"lease"},
+        {"task"},
+        {"figures"},
+    ],
     "hive": [{"membership", "store"}, {"bus"}, {"launch"}],
 }
-# Arrows upwards that are types only: SegmentQueue and Holding.
-TYPES_ONLY = {("seeds", "shard"), ("membership", "bus")}
+# All other rooms are the core, which imports none of these, not even for types.
+ADD_ONS = set(
+    words("""
+    hive control render pipelines jobs commands doctor monitor extensions sim simweb
+""")
+)
+# Arrows upwards that are types only: SegmentQueue, Holding and Task.
+TYPES_ONLY = {("seeds", "shard"), ("membership", "bus"), ("lease", "task")}
 WITHOUT_SCRAPY = words("""
     storage urls frontier seen items crawl.seeds jobs.audit hosts.records hosts.budgets.traps
 """)
@@ -92,7 +106,7 @@ LOADED_BY_COMMANDS = {
 PERSONS = re.compile(r"\b(?:told|(?:no|some|any)body|who(?:ever|m)?|asks|knows)\b", re.IGNORECASE)
 # zstd is in the one from Python 3.14 on, else in the other, a pin with a marker.
 STANDARD_LIBRARY = sys.stdlib_module_names | {"compression", "backports"}
-PLACES = (".", "tests", "tests/rigs", "benchmarks")
+PLACES = (".", "tests", *map(str, (ROOT / "tests/rigs").glob("*/")), "benchmarks")
 BASE, MODULES, DEV = (f"requirements{part}.in" for part in ("", "-modules", "-dev"))
 PYWB = "tests/requirements-pywb.in"
 DATASETS = "tests/requirements-datasets.in"
@@ -213,6 +227,27 @@ def test_room_imports_only_what_lies_beneath_it(room):
         and not (module.room in {"commands", "sim"} and above == {"simweb"})
     }
     assert wrong == {}
+
+
+def test_only_settings_name_add_ons_by_strings():
+    names = re.compile(rf"webcrawl\.({'|'.join(sorted(ADD_ONS))})[.:]\S+")
+    found = {
+        module.name
+        for module in modules()
+        if module.room not in ADD_ONS
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and names.fullmatch(str(node.value))
+    }
+    assert found == {"settings"}
+
+
+def test_the_core_imports_no_add_on():
+    found = {
+        module.name: " ".join(sorted(add_ons))
+        for module in modules()
+        if module.room not in ADD_ONS and (add_ons := module.rooms() & ADD_ONS)
+    }
+    assert found == {}
 
 
 @pytest.mark.parametrize("room", sorted(INSIDE))

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 import warm
 from conftest import Resources
-from crawling import ROOT
+from crawling import RIGS
 
 _TESTS = """
 import os, signal
@@ -36,7 +36,7 @@ def test_testers_report_what_fails_and_who_died(tmp_path):
         "--testers=2",
         ".",
     ]
-    own = {"PYTHONPATH": str(ROOT / "tests/rigs"), "PYTEST_DEBUG_TEMPROOT": str(tmp_path)}
+    own = {"PYTHONPATH": RIGS, "PYTEST_DEBUG_TEMPROOT": str(tmp_path)}
     run = warm.run(command, cwd=tmp_path, env=os.environ | own)
     assert run.returncode == 1
     assert run.stdout.count("A tester ended with -9.") >= 2

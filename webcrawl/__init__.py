@@ -9,7 +9,7 @@ extensions its background thread. The life of one URL, package by package::
     crawl/links/submission.py ──► seen/  eliminator ──► frontier/  front end ─► back end ─► acquire
        ▲         (only new URLs, in first-seen order)                        │
        │                                                                     ▼
-    spiders/web.py ◄── content-seen test ◄── net/ fetch ◄── crawl/lease/dispatcher.py ── hosts/
+    spiders/web.py ◄── content-seen test ◄── net/ fetch ◄── crawl/dispatcher.py ── hosts/
        │                                       │            (lease)          (exclusions, address,
        ▼                                       ▼                              guard, robots.txt)
     pipelines/  WARC, yours                 release: the host's pause begins
@@ -29,12 +29,23 @@ What always holds:
 * Memory is bounded by settings; nothing blocks the reactor for long.
 """
 
+import re
 import sys
 
 if sys.platform == "win32":
     sys.stderr.write(
         "webcrawl does not run on Windows, whose file locks and signals differ from Linux's: use "
         "WSL 2 or a virtual machine.\n"
+    )
+    sys.exit(2)
+
+# Possessive quantifiers match wrongly before 3.11.5 (cpython#106052), except in the Python 3.11.2
+# of Debian 12 with its security updates, from 3.11.2-6+deb12u9 on.
+possessive_match = re.match("(?:ab?c)++", "aca")
+if possessive_match is None or possessive_match.group() != "ac":
+    sys.stderr.write(
+        "webcrawl needs Python 3.11.5 or newer, or the 3.11.2 of Debian 12 with its security "
+        "updates (apt upgrade), as regular expressions of older ones match wrongly.\n"
     )
     sys.exit(2)
 

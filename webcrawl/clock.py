@@ -77,7 +77,9 @@ now = Clock()
 
 def take_from(*, boot: TimeSource, wall: TimeSource) -> None:
     """Read all times from *boot* and *wall* from now on, for a rehearsal. CPU time is then 0."""
-    _Source.boot, _Source.wall = staticmethod(boot), staticmethod(wall)
-    _Source.cpu = _Source.cpu_of_process = staticmethod(lambda: 0.0)
+    _Source.boot = staticmethod(boot)
+    _Source.wall = staticmethod(wall)
+    _Source.cpu = staticmethod(lambda: 0.0)
+    _Source.cpu_of_process = _Source.cpu
     now._boot = boot
     now.continue_from(wall() - boot())

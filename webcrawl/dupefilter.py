@@ -12,33 +12,28 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from scrapy.dupefilters import BaseDupeFilter
-from scrapy.utils.request import referer_str
+from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import component, share, whole
+from webcrawl.configuration.values import component, share, whole_number
 from webcrawl.errors import FatalError
-from webcrawl.seen import BloomEliminator
+from webcrawl.seen import BloomEliminator, Eliminator
 from webcrawl.seen.caches import cache_of
 from webcrawl.storage.atomic import sync_paths, write_atomic
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Executor, Future
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
     from scrapy.statscollectors import StatsCollector
-    from scrapy.utils.request import RequestFingerprinterProtocol
-
-    from webcrawl.seen import Eliminator
 
 logger = logging.getLogger(__name__)
 
@@ -80,10 +75,16 @@ class MercatorDupeFilter(BaseDupeFilter):
         self._fingerprinter = fingerprinter
         self._stats = stats
         self._debug = debug
+        # Whether no filtered request was logged so far.
         self._logs_next = True
+        # Number of new requests in this run.
         self._added = 0
+        # None with a JOBDIR.
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        # None before ``open`` and after ``close``.
         self._eliminator: Eliminator | None = None
+        # The last snapshot that was given to the worker thread; None before the first, and when its
+        # end was noticed.
         self._writing: Future[None] | None = None
 
     @classmethod
@@ -145,6 +146,7 @@ class MercatorDupeFilter(BaseDupeFilter):
     def request_seen(self, request: Request) -> bool:
         """Return whether *request* was seen before, and mark it as seen."""
         digest = self._fingerprinter.fingerprint(request)
+        # Fingerprints of eliminators are never 0.
         if not self.eliminator.add(int.from_bytes(digest[:8], "little") or 1):
             return True
         self._added += 1
@@ -163,11 +165,13 @@ class MercatorDupeFilter(BaseDupeFilter):
             if self._writing is not None:
                 if not self._writing.done():
                     return
-                finished, self._writing = self._writing, None
+                finished = self._writing
+                self._writing = None
                 finished.result()  # raises the error of the worker thread
-                eliminator.forget()
+                eliminator.forget()  # the files that only older snapshots name
             eliminator.merge()
-            data, paths = eliminator.snapshot(), eliminator.written()
+            data = eliminator.snapshot()
+            paths = eliminator.written()
             self._writing = self._executor.submit(_write_snapshot, self._snapshot_file, data, paths)
         except (OSError, CorruptRecordError):
             self._stats.inc_value("seen/snapshot/failed")
@@ -182,10 +186,11 @@ class MercatorDupeFilter(BaseDupeFilter):
         try:
             for name, value in eliminator.stats().items():
                 self._stats.set_value(name, value)
-            if self._temporary is None:
+            if self._temporary is None:  # else the directory is deleted below
                 if self._writing is not None:
-                    self._writing.exception()  # wait; the next one replaces it
-                data, paths = eliminator.snapshot(), eliminator.written()
+                    wait([self._writing])  # it may have failed: the next snapshot replaces it
+                data = eliminator.snapshot()
+                paths = eliminator.written()
                 _write_snapshot(self._snapshot_file, data, paths)
                 eliminator.forget()
         finally:
@@ -223,37 +228,33 @@ def _eliminator_factory(
 ) -> Callable[[Path, Executor], Eliminator]:
     """Return a function that builds the eliminator chosen by *settings* in a directory.
 
-    Each of the crawl's *shards* gets an equal part of a Bloom filter's capacity.
+    Each of the crawl's *shards* gets an equal part of a Bloom filter's capacity. The function
+    raises FatalError if the class does not accept these arguments.
     """
     eliminator_class = component("SEEN_ELIMINATOR", settings.get("SEEN_ELIMINATOR") or _ELIMINATOR)
+    values: dict[str, object]
     if isinstance(eliminator_class, type) and issubclass(eliminator_class, BloomEliminator):
-        capacity = whole(settings, "SEEN_BLOOM_CAPACITY", at_least=1)
-        return partial(
-            _build_in,
-            eliminator_class,
-            capacity=max(1, capacity // shards),
-            error_rate=share(settings, "SEEN_BLOOM_ERROR_RATE"),
-        )
-    return partial(
-        _build_in,
-        eliminator_class,
-        cache=cache_of(
-            str(settings.get("SEEN_CACHE", _CACHE)),
-            setting="SEEN_CACHE",
-            size=size_of(settings, "SEEN_CACHE_SIZE"),
-        ),
-        buffer_size=size_of(settings, "SEEN_BUFFER_SIZE"),
-    )
+        capacity = whole_number(settings, "SEEN_BLOOM_CAPACITY", at_least=1)
+        values = {
+            "capacity": max(1, capacity // shards),
+            "error_rate": share(settings, "SEEN_BLOOM_ERROR_RATE"),
+        }
+    else:
+        values = {
+            "cache": cache_of(
+                str(settings.get("SEEN_CACHE", _CACHE)),
+                setting="SEEN_CACHE",
+                size=size_of(settings, "SEEN_CACHE_SIZE"),
+            ),
+            "buffer_size": size_of(settings, "SEEN_BUFFER_SIZE"),
+        }
 
+    def build(path: Path, executor: Executor) -> Eliminator:
+        try:
+            return cast("Eliminator", eliminator_class(path=path, executor=executor, **values))
+        except TypeError as error:
+            raise FatalError(
+                f"SEEN_ELIMINATOR is not a duplicate URL eliminator: {error}."
+            ) from error
 
-def _build_in(
-    eliminator_class: Callable[..., object], path: Path, executor: Executor, **values: object
-) -> Eliminator:
-    """Build the eliminator in *path* by calling *eliminator_class*, as set by SEEN_ELIMINATOR.
-
-    Raises FatalError if it does not accept these arguments.
-    """
-    try:
-        return cast("Eliminator", eliminator_class(path=path, executor=executor, **values))
-    except TypeError as error:
-        raise FatalError(f"SEEN_ELIMINATOR is not a duplicate URL eliminator: {error}.") from error
+    return build

@@ -88,7 +88,7 @@ def is_disk_failing(error: BaseException) -> bool:
     return is_disk_full(error) or (isinstance(error, OSError) and error.errno == errno.EIO)
 
 
-def ends_crawl(error: BaseException | None) -> TypeGuard[OSError]:
+def is_storage_lost(error: BaseException | None) -> TypeGuard[OSError]:
     """Return whether *error*, from a processing module, means that it can store no more pages."""
     return isinstance(error, StoreError) or (error is not None and is_disk_failing(error))
 

@@ -11,18 +11,15 @@ import base64
 import html
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from parsel import Selector
+from parsel import Selector, SelectorList
 
 from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.urls.extraction import charset
 from webcrawl.urls.extraction.robots_meta import NO_DIRECTIVES, RobotsDirectives
 from webcrawl.urls.link import Link
-
-if TYPE_CHECKING:
-    from parsel import SelectorList
 
 __all__ = ["Headers", "Link", "Page", "RobotsDirectives", "Truncation"]
 
@@ -64,7 +61,7 @@ _TITLE = re.compile(r"<title(?:\s[^<>]*+)?>([^<]*+)", re.IGNORECASE)
 _MAX_TITLE = 1000
 
 
-def printable(value: str) -> str:
+def replace_unprintable(value: str) -> str:
     """Return *value* with U+FFFD in place of characters that XML or UTF-8 cannot represent."""
     return _UNPRINTABLE.sub("\ufffd", value)
 
@@ -163,7 +160,7 @@ class Page:
     wire_request: bytes = field(default=b"", metadata=_AS_BASE64)
     protocol: str = "HTTP/1.1"
     tls: str = ""
-    reason: str = field(default="", metadata={"serializer": printable})
+    reason: str = field(default="", metadata={"serializer": replace_unprintable})
     ip: str = ""
     download_seconds: float = 0.0
     truncated: Truncation = ""
@@ -173,7 +170,7 @@ class Page:
     charset: str = ""
     links: list[Link] = field(default_factory=list, metadata=_AS_OBJECTS)
     robots: RobotsDirectives = field(default=NO_DIRECTIVES, metadata=_AS_OBJECTS)
-    robots_line: str = field(default="", metadata={"serializer": printable})
+    robots_line: str = field(default="", metadata={"serializer": replace_unprintable})
     rights: Rights = field(default=NO_RIGHTS, metadata=_AS_OBJECTS)
     redirect_target: str = ""
     redirect_permanent: bool = False
@@ -185,7 +182,7 @@ class Page:
     visit: str = ""
     stored_at: float = 0.0
     flags: str = ""
-    rendered: str = field(default="", metadata={"serializer": printable})
+    rendered: str = field(default="", metadata={"serializer": replace_unprintable})
     origin: Any = field(default=None, init=False, repr=False, compare=False)
     warc_record: StoredRecord | None = field(default=None, init=False, repr=False, compare=False)
     links_found: int = field(default=0, init=False, repr=False, compare=False)

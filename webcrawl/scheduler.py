@@ -1,6 +1,6 @@
 """The Mercator frontier as a Scrapy scheduler, which connects Scrapy's engine to a process.
 
-``next_request`` is Mercator's "remove a URL from the frontier". crawl/lease/dispatcher.py decides
+``next_request`` is Mercator's "remove a URL from the frontier". crawl/dispatcher.py decides
 what happens to that URL. Between requests, a slice of background work moves new URLs from the
 eliminator to the frontier. The engine is woken when the next host is ready.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.utils.asyncio import create_looping_call
@@ -23,18 +23,18 @@ from scrapy.utils.defer import deferred_from_coro
 
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError
-from webcrawl.configuration.values import flag
+from webcrawl.configuration.values import component, flag
 from webcrawl.crawl.engine._engine import (
     Alarm,
     bound_items,
     bypass_spider_middlewares,
+    can_take_fast_path,
     check_engine,
     is_closing,
     keep_asking_for_waiting_pages,
     name_failed_closing,
     scraper_is_full,
     skip_closing,
-    takes_fast_path,
     undo_failed_opening,
     wake,
     watch_requests,
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.job.state_directory import Part
     from webcrawl.crawl.process import Process
-    from webcrawl.hive.builder import LiveSeedReader
-    from webcrawl.hive.drone import Drone
 
 logger = logging.getLogger(__name__)
 
@@ -76,28 +74,50 @@ _DENIALS_PER_CALL = 64
 _OPENING_ERRORS = (FatalError, CorruptRecordError, NewerFormatError, UndecodableError, OSError)
 
 
+class Companion(Protocol):
+    """Part that connects a process to Redis: a drone of a hive, or a reader of live seeds."""
+
+    process: Process
+
+    def begin(self) -> None:
+        """Start its tasks, once the process is open."""
+
+    async def close(self) -> None:
+        """End its tasks and connections, once the process is closed."""
+
+
 class MercatorScheduler(BaseScheduler):
     """``SCHEDULER``: serves the requests of *process* to Scrapy's engine."""
 
-    def __init__(self, process: Process, drone: Drone | LiveSeedReader | None = None) -> None:
+    def __init__(self, process: Process, drone: Companion | None = None) -> None:
         self.process = process
         #: Connects the process to a hive or reads live seeds; None without either.
         self.drone = drone
-        services, leases = process.parts.services, process.parts.leases
+        services = process.parts.services
+        leases = process.parts.leases
         #: Context manager around code that parses a document: see crawl/links/reading.py.
         self.reading = services.reading
-        self._crawler = crawler = services.crawler
+        crawler = services.crawler
+        self._crawler = crawler
         # Called by processing modules.
-        self.submit_found = process.intake.submit_found
-        self.score_by = process.intake.score_by
-        self._completion, self._dispatcher = leases.completion, leases.dispatcher
-        self._shards, self._side_downloads = process.shards, leases.side_downloads
+        self.submit_found = leases.reader.submit_found
+        self.score_by = leases.reader.score_by
+        self._completion = leases.completion
+        self._dispatcher = leases.dispatcher
+        self._shards = process.shards
+        self._side_downloads = leases.side_downloads
         self._rates = services.rules.rates
-        self._items, self._live, self._stop = leases.items, services.live, process.stop
-        self._job, self._health, self._hooks = process.job, process.health, process.parts.hooks
+        self._items = leases.items
+        self._live = services.live
+        self._stop = process.stop
+        self._job = process.job
+        self._health = process.health
+        self._hooks = process.parts.hooks
         self._tick = create_looping_call(self._work)
         self._alarm = Alarm(crawler=crawler, clock=now)
+        # When the engine began to close; None until then.
         self._stopping_since: float | None = None
+        # The result of ``has_pending_requests`` in the last slice of background work.
         self._had_pending_requests = True
 
     @classmethod
@@ -106,20 +126,16 @@ class MercatorScheduler(BaseScheduler):
 
         Raises FatalError for an invalid setting.
         """
-        if crawler.settings.get("HIVE"):
-            from webcrawl.hive.builder import drone_of  # noqa: PLC0415  # only hives need Redis
-
-            drone = drone_of(crawler)
-            return cls(drone.process, drone)
-        if flag(crawler.settings, "LIVE_SEEDS"):
-            from webcrawl.hive.builder import live_seed_reader_of  # noqa: PLC0415  # as above
-
-            reader = live_seed_reader_of(crawler)
-            return cls(reader.process, reader)
-        from webcrawl.crawl.builder import ProcessBuilder, keeps_open  # noqa: PLC0415  # imports every package
+        settings = crawler.settings
+        if settings.get("HIVE") or flag(settings, "LIVE_SEEDS"):
+            feature = "HIVE" if settings.get("HIVE") else "LIVE_SEEDS"
+            build_companion = component(feature, settings["HIVE_BUILDER"], verb="needs")
+            companion: Companion = build_companion(crawler)
+            return cls(companion.process, companion)
+        from webcrawl.crawl.builder import ProcessBuilder, should_keep_open  # noqa: PLC0415  # imports every package
         from webcrawl.crawl.process import ProcessHooks  # noqa: PLC0415  # likewise
 
-        stays_open = keeps_open(crawler)
+        stays_open = should_keep_open(crawler)
         return cls(ProcessBuilder(crawler).process(ProcessHooks(may_end=lambda: not stays_open)))
 
     @cached_property
@@ -133,7 +149,8 @@ class MercatorScheduler(BaseScheduler):
 
         Blocks: this is start-up. Raises FatalError with one sentence.
         """
-        process, engine = self.process, self._engine
+        process = self.process
+        engine = self._engine
         try:
             check_engine(engine)
             process.open(awaits_seeds=getattr(spider, "reads_seeds", False), on_merged=self._work)
@@ -149,12 +166,13 @@ class MercatorScheduler(BaseScheduler):
         watch_requests(engine, self._completion.done)
         keep_asking_for_waiting_pages(engine, lambda: bool(self._side_downloads))
         bypass_spider_middlewares(engine, is_for_robots)
-        if takes_fast_path(self._crawler.settings):
+        if can_take_fast_path(self._crawler.settings):
             from webcrawl.crawl.engine._fast_path import take_fast_path  # noqa: PLC0415  # of one Scrapy only
 
             take_fast_path(engine)
 
-        bound_items(engine, self._items.bound, self._health.module_times.watch)
+        doctor = self._health.doctor
+        bound_items(engine, self._items.bound, doctor.watch if doctor else lambda process: process)
         self._stop.listen()
         self._completion.listen()
         if self.drone is not None:
@@ -162,15 +180,26 @@ class MercatorScheduler(BaseScheduler):
         self._tick.start(TICK_SECS, now=False)
 
         logger.info("%s", self._describe_start(), extra={"spider": spider})
-        modules = getattr(engine.scraper.itemproc, "middlewares", "?")
-        if not (self._crawler.settings["FEEDS"] or any(getattr(m, "output", "?") for m in modules)):
+        if not self._stores_pages(engine.scraper.itemproc):
             logger.info(
                 "This crawl stores no pages: no module in ITEM_PIPELINES writes them, as WARC would"
             )
 
+    def _stores_pages(self, processor: Any) -> bool:
+        """Return whether a feed or a module of *processor*, the item processor, may store pages.
+
+        An empty ``output`` says that a module stores none. Modules and item processors without that
+        attribute are the user's own, and may.
+        """
+        modules = getattr(processor, "middlewares", [processor])
+        return bool(self._crawler.settings["FEEDS"]) or any(
+            getattr(module, "output", "unknown") for module in modules
+        )
+
     def _describe_start(self) -> str:
         """Describe whether the crawl is new or resumed, and from where."""
-        job, stats = self._job, self._shards.stats()
+        job = self._job
+        stats = self._shards.stats()
         if self.process.parts.state.resources.temporary is not None:
             return "New crawl; nothing of it is kept, because it has no JOBDIR"
         if not job.own.resumed:
@@ -211,7 +240,8 @@ class MercatorScheduler(BaseScheduler):
             finally:
                 if self.drone is not None:
                     await self.drone.close()
-                # The next process in this directory is the same drone.
+                # In a hive, the next process in this directory continues as the same drone. So the
+                # directory stays locked until this process has left the hive.
                 await asyncio.to_thread(self.process.release_directory)
 
     def has_pending_requests(self) -> bool:
@@ -230,9 +260,13 @@ class MercatorScheduler(BaseScheduler):
         """Return the next request that politeness allows, or None if there is none now.
 
         After None, the engine is woken when a request may be ready. Also returns None after 64
-        URLs that may not be fetched now, or after 10 ms, so that the reactor can run.
+        URLs that may not be fetched now, or after 10 ms, so that the reactor can run. While too
+        many pages are in process, only side downloads are served.
         """
-        pauses, dispatcher, shards = self.process.pauses, self._dispatcher, self._shards
+        pauses = self.process.pauses
+        dispatcher = self._dispatcher
+        shards = self._shards
+        # In a hive, this fence is closed when the process may no longer own its hosts.
         fence = self._hooks.fence
         deadline = now() + _SLICE_SECS
         workers = self._live.workers
@@ -244,6 +278,7 @@ class MercatorScheduler(BaseScheduler):
             in_process = len(self._completion.under_way)
             is_full = in_process >= _IN_PROCESS_PER_WORKER * workers or scraper_is_full(engine)
             max_lookups = _LOOKUPS_PER_WORKER * workers
+            # Each turn leases one URL. If nothing is to be sent for it, the next one is tried.
             for _ in range(_DENIALS_PER_CALL):
                 is_busy = host_release.looking_up >= max_lookups or downloader.needs_backout()
                 if pauses or is_busy or not (fence is None or fence.is_open()):
@@ -256,12 +291,15 @@ class MercatorScheduler(BaseScheduler):
                 if is_rate_limited:
                     self._alarm.set(rates_ready_at)
                     return None
+                # The lease of a host whose addresses were just found comes first.
                 resolved = host_release.next_resolved()
-                lease = resolved or (self._side_downloads if is_full else shards).acquire()
+                # Side downloads also run while too many pages are in process, because some of these
+                # pages wait for them.
+                lease = resolved or (self._side_downloads if is_full else shards.ready).acquire()
                 if lease is None:
                     if not is_full:  # otherwise the next slice of background work wakes the engine
-                        shards.note_idle_worker()
-                        self._alarm.set(shards.ready_at())
+                        shards.turns.is_starving = any(shard.can_hand_out for shard in shards)
+                        self._alarm.set(shards.ready.ready_at())
                     return None
                 request = (dispatcher.dispatch if resolved is None else dispatcher.resume)(lease)
                 if request is not None:
@@ -280,7 +318,7 @@ class MercatorScheduler(BaseScheduler):
         Returns the state last saved under that name, or None.
         """
         job_state = self._job.own
-        saved = job_state.saved(name)
+        saved = job_state.saved_snapshot(name)
         job_state.attach(name, part)
         return saved
 
@@ -296,13 +334,15 @@ class MercatorScheduler(BaseScheduler):
         try:
             self.process.work()
             item_secs = self._live.item_secs
-            if self._side_downloads.idle_secs > item_secs:  # modules may wait for downloads
+            # A module that waits for a side download is not overdue.
+            if self._side_downloads.idle_secs > item_secs:
                 self._items.cut(item_secs)
         except Exception as error:  # noqa: BLE001  # a looping call that raises is never repeated
             self._stop.fail(error)
             return
 
         if self._tick.running:
+            # A drone may get URLs from other processes at any time.
             is_waiting = self.drone is None and bool(self._health.waits_for)
             self._tick.interval = _IDLE_TICK_SECS if is_waiting else TICK_SECS
         self._wake_engine()
@@ -313,7 +353,7 @@ class MercatorScheduler(BaseScheduler):
         When the last URL turns out to be a duplicate, nothing else would tell the engine that the
         crawl has finished.
         """
-        ready_at = self._shards.ready_at()
+        ready_at = self._shards.ready.ready_at()
         has_pending = self.has_pending_requests()
         is_ready = ready_at is not None and ready_at <= now()
         if is_ready or (self._had_pending_requests and not has_pending):

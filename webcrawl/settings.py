@@ -11,6 +11,7 @@ this suffix belong to users and spiders: they add components, and cannot remove 
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 from scrapy.settings import default_settings
@@ -87,6 +88,21 @@ STATS_DUMP = False
 LOG_LEVEL = "INFO"
 # Log in JSON lines, for programs that collect logs.
 LOG_JSON = False
+
+# --- add-ons -----------------------------------------------------------------------------------
+
+# The core imports none of these parts. Each is loaded when it is needed.
+
+# Class that finds out what limits the speed of the crawl. Empty: none, as without that package.
+DOCTOR_CLASS = "webcrawl.doctor.crawl_doctor.CrawlDoctor" if find_spec("webcrawl.doctor") else ""
+# Function that connects a process to Redis, for HIVE and LIVE_SEEDS.
+HIVE_BUILDER = "webcrawl.hive.builder.companion_of"
+# Function that makes Scrapy's feeds continue their files when a job is resumed.
+JOB_FEEDS = "webcrawl.pipelines.job_feeds.open_feeds"
+# Function that builds what renders pages, for RENDER.
+RENDER_BUILDER = "webcrawl.render.builder.rendering_of"
+# Function that ranks the pages visited by the spider walk.
+WALK_PAGERANK = "webcrawl.pipelines.pagerank.rank"
 
 # --- the job (JOBDIR: see web_spider) ----------------------------------------------------------
 
@@ -173,9 +189,6 @@ FRONTIER_BACK_QUEUES = 0
 FRONTIER_LEASE_SECS = 900.0
 # How often a URL is retried, where the table of outcomes (hosts/retry_policy.py) has no number.
 FRONTIER_RETRY_TIMES = 2
-# Changes to that table, such as {"connect_timeout": [1, 120, 3]}: number of tries, seconds, and
-# failures of an origin.
-RETRY_POLICY: dict[str, list[float]] = {}
 
 # --- politeness --------------------------------------------------------------------------------
 
@@ -375,8 +388,6 @@ URL_MAX_LENGTH_BYTES = 2048
 # built-in prioritizer and selector fetch nearer pages first. Otherwise many pages would first be
 # found on a longer path, and seem too deep.
 URL_MAX_DEPTH = 0
-# Path segments that are refused, ignoring case; thousands cost no more than one.
-URL_REFUSED_SEGMENTS: list[str] = []
 # File extensions that are refused. Empty by default: any URL may be a page, and its content type
 # decides (PAGE_CONTENT_TYPES).
 URL_REFUSED_EXTENSIONS: list[str] = []

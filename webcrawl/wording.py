@@ -1,10 +1,12 @@
 """Wording for logs, summaries and commands.
 
-Puts nouns after counts, and makes text from other people safe to print.
+Puts nouns after counts, formats times, and makes text from other people safe to print.
 """
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from unicodedata import category
 
 _HARMLESS = "\n\xad\u200c\u200d"
@@ -20,13 +22,31 @@ def counted(number: int, noun: str, shown: str = "") -> str:
     return f"{shown or f'{number:,}'} {noun}{'' if number == 1 else plural}"
 
 
-def visible(text: str) -> str:
+def utc_time(at: float) -> str:
+    """Format the epoch second *at* in UTC, for people.
+
+    >>> utc_time(1_763_632_800.5)
+    '2025-11-20 10:00:00'
+    """
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
+
+
+def iso_time(at: float, timespec: str = "seconds") -> str:
+    """Format the epoch second *at* in UTC, for files; *timespec* as for ``datetime.isoformat``.
+
+    >>> iso_time(1_763_632_800.5), iso_time(1_763_632_800.5, "milliseconds")
+    ('2025-11-20T10:00:00Z', '2025-11-20T10:00:00.500Z')
+    """
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec=timespec)[:-6] + "Z"
+
+
+def escape_controls(text: str) -> str:
     r"""Return *text* with control characters escaped, except line ends.
 
     Spaces of every width are kept, and so are soft hyphens and the joiners in words of Persian or
     Hindi.
 
-    >>> visible("Disallow: /\x1b[2J\x9b\n")
+    >>> escape_controls("Disallow: /\x1b[2J\x9b\n")
     'Disallow: /\\x1b[2J\\x9b\n'
     """
     if text.isprintable():

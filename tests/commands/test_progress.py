@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from webcrawl.commands import progress, progress_of
+from webcrawl import commands
+from webcrawl.commands import progress, progress_in_bytes
 
 
 class Stream(io.StringIO):
@@ -25,8 +26,10 @@ def test_a_count_is_shown_on_a_terminal_and_erased_at_the_end(monkeypatch, is_te
     assert sys.stderr.getvalue() == f"\r{'1,234 URLs':<40}\r\r{'':<40}\r" * is_terminal
 
 
-def test_progress_of_bytes_is_shown_in_percent(monkeypatch):
+def test_bytes_are_added_up(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Stream(is_terminal=True))
-    with progress_of(4_000_000) as on_progress:
+    monkeypatch.setattr(commands, "_PROGRESS_SECS", 0)
+    with progress_in_bytes() as on_progress:
         on_progress(1_000_000)
-    assert sys.stderr.getvalue().split("\r")[1].rstrip() == "25 % of 4.00MB"
+        on_progress(500)
+    assert sys.stderr.getvalue().split("\r")[3].rstrip() == "1,000,500 bytes"

@@ -63,6 +63,15 @@ def scrapyd(project, tmp_path_factory):
         daemon.stop()
 
 
+def data_files():
+    """The files of the package that are not Python."""
+    return {
+        str(path.relative_to(ROOT))
+        for path in ROOT.glob("webcrawl/**/*.*")
+        if path.suffix != ".py" and path.parent.name != "__pycache__"
+    }
+
+
 @pytest.mark.parametrize("builder", ["scrapyd-deploy", "scrapy hive up"])
 def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, project):
     if builder == "scrapyd-deploy":
@@ -76,15 +85,24 @@ def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, proj
     modules = {name for name in names if name.endswith(".py")}
     paths = [*project.glob("webcrawl/**/*.py"), project / "mine.py"]
     assert modules == {str(path.relative_to(project)) for path in paths}
-    data = {name for name in names if not name.endswith((".py", ".pyc"))}
-    found = ROOT.glob("webcrawl/**/templates/*")
-    templates = {str(path.relative_to(ROOT)) for path in found}
-    assert data == {"webcrawl/py.typed", "webcrawl/pipelines/datasets/words.json", *templates}
+    assert {name for name in names if not name.endswith((".py", ".pyc"))} == data_files()
     # pip installs by the same metadata.
     assert f"\nVersion: {webcrawl.__version__}\n" in packed.read("EGG-INFO/PKG-INFO").decode()
     needed = {*ROOT.glob("requirements*.in")} - TOOLS
     pinned = "".join(path.read_text() for path in needed)
     assert {*PIN.findall(packed.read("EGG-INFO/requires.txt").decode())} == {*PIN.findall(pinned)}
+
+
+def test_the_wheel_holds_the_data_and_the_browser_s_scripts(project, tmp_path):
+    copy = tmp_path / "project"  # a build leaves files in it
+    shutil.copytree(project, copy)
+    command = [sys.executable, "setup.py", "-q", "bdist_wheel", "--dist-dir", tmp_path]
+    subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    data = {name for name in names if not name.endswith(".py") and ".dist-info/" not in name}
+    assert data == data_files()
+    assert "webcrawl/render/scripts/snapshot.js" in data
 
 
 def test_no_egg_is_built_outside_a_clone(tmp_path):

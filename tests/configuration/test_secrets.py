@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scrapy.settings import BaseSettings, default_settings
 
 from webcrawl import settings
-from webcrawl.configuration.secrets import masked, masked_error
+from webcrawl.configuration.secrets import mask, masked_error
 
 SECRET = (
     "FTP_PASSWORD MAIL_PASS AWS_ACCESS_KEY_ID MONITOR_TOKEN OUTPUT_STORE_OPTIONS REDIS_PARAMS "
@@ -31,26 +31,26 @@ PLACES = {
 @given(secret=st.text("aA0!%()*+,-.:=@^_`|~", min_size=1))
 def test_a_secret_is_hidden_wherever_it_stands(place, secret):
     text, shown = place.replace("$", secret), PLACES[place]
-    assert masked("X", text) == shown
+    assert mask("X", text) == shown
     deep = BaseSettings({text: 1, "a": [({"Authorization": secret}, 2, text), ("Cookie", secret)]})
     hidden = [[{"Authorization": "***"}, 2, shown], ["Cookie", "***"]]
-    assert masked("FEEDS", deep) == {shown: 1, "a": hidden}
+    assert mask("FEEDS", deep) == {shown: 1, "a": hidden}
 
 
 def test_names_say_what_is_secret():
-    assert {masked(name, "x") for name in SECRET.split()} == {"***"}
-    assert {masked(name, "x") for name in SHOWN.split()} == {"x"}
+    assert {mask(name, "x") for name in SECRET.split()} == {"***"}
+    assert {mask(name, "x") for name in SHOWN.split()} == {"x"}
 
 
 def test_what_is_no_secret_is_shown_as_it_is():
     for value in ("http://a.test:80/@me?x=a@b", "mailto:me@a.test", "[?&]sid=", 1, int):
-        assert masked("X", value) == value
+        assert mask("X", value) == value
     for name, value in {**vars(default_settings), **vars(settings)}.items():
         if name.isupper() and isinstance(value, (str, dict)):
-            assert masked(name, value) == value
+            assert mask(name, value) == value
 
 
 @pytest.mark.parametrize("url", ["redis://:pa/ss@h", "redis://:1#pa@h", "redis://me:pa?ss@h"])
 def test_a_password_that_is_not_escaped_is_hidden_and_not_quoted(url):
-    assert masked("REDIS_URL", url) == "redis://***@h"
+    assert mask("REDIS_URL", url) == "redis://***@h"
     assert masked_error(ValueError("no port: 'pa'"), url) == "no port: '***'"

@@ -9,21 +9,21 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl import settings as project
-from webcrawl.configuration.values import flag, number, positive, share, whole
+from webcrawl.configuration.values import flag, number, positive_number, share, whole_number
 from webcrawl.errors import FatalError
 
 NONSENSE = ["", "soon", "1,5", "0x10", "ten", [1], {"a": 1}, "nan", "1e400", math.nan]
-WHOLE, NUMBER = (partial(reader, at_least=0) for reader in (whole, number))
+WHOLE, NUMBER = (partial(reader, at_least=0) for reader in (whole_number, number))
 
 
 @pytest.mark.parametrize(
     ("reader", "values"),
     [
         (WHOLE, {3: 3, "3": 3, " 7 ": 7, True: 1, 5.0: 5, 0: 0}),
-        (partial(whole, at_least=2), {2: 2}),
+        (partial(whole_number, at_least=2), {2: 2}),
         (partial(number, at_least=1.5), {1.5: 1.5}),
         (NUMBER, {0.5: 0.5, "2.5": 2.5, "1e3": 1000, 3: 3, 0: 0}),
-        (positive, {0.5: 0.5, "2.5": 2.5, "1e3": 1000, 3: 3}),
+        (positive_number, {0.5: 0.5, "2.5": 2.5, "1e3": 1000, 3: 3}),
         (share, {0.001: 0.001, "0.5": 0.5, 0.999: 0.999}),
         (flag, {True: True, "1": True, "True": True, "true": True}),
         (flag, {False: False, "0": False, "False": False, "false": False}),
@@ -37,10 +37,10 @@ def test_values_come_from_code_and_from_the_command_line(reader, values):
     ("reader", "values", "what"),
     [
         (WHOLE, [*NONSENSE, "1.5", "1e3", math.inf, "-1"], "a whole number of at least 0"),
-        (partial(whole, at_least=10), [9, None], "a whole number of at least 10"),
+        (partial(whole_number, at_least=10), [9, None], "a whole number of at least 10"),
         (NUMBER, [*NONSENSE, math.inf, "inf", "-inf", -0.1], "a number of at least 0"),
         (partial(number, at_least=1.5), [1.4], "a number of at least 1.5"),
-        (positive, [*NONSENSE, 0, "0", "0.0", -1, "inf"], "a positive number"),
+        (positive_number, [*NONSENSE, 0, "0", "0.0", -1, "inf"], "a positive number"),
         (share, [*NONSENSE, 0, 1, "1.0", 2, -0.1, "inf"], "a number between 0 and 1"),
         (flag, [*NONSENSE, "-1", -1, 2, "None", "yes", b"1"], "true or false"),
     ],
@@ -56,11 +56,11 @@ def test_each_reader_refuses_impossible_values_with_a_sentence(reader, values, w
 @pytest.mark.parametrize(
     ("reader", "name", "given", "value"),
     [
-        (partial(whole, at_least=1), "MEMORY_BUDGET", "2GB", 2_000_000_000),
-        (partial(whole, at_least=1), "MEMORY_BUDGET", "1.5 gib", 3 << 29),
-        (partial(whole, at_least=1), "PAGE_MAX_BYTES", "200kB", 200_000),
-        (positive, "DOWNLOAD_TIMEOUT", "1.5min", 90),
-        (positive, "ROBOTS_EXPIRE_SECS", "1d", 86_400),
+        (partial(whole_number, at_least=1), "MEMORY_BUDGET", "2GB", 2_000_000_000),
+        (partial(whole_number, at_least=1), "MEMORY_BUDGET", "1.5 gib", 3 << 29),
+        (partial(whole_number, at_least=1), "PAGE_MAX_BYTES", "200kB", 200_000),
+        (positive_number, "DOWNLOAD_TIMEOUT", "1.5min", 90),
+        (positive_number, "ROBOTS_EXPIRE_SECS", "1d", 86_400),
         (NUMBER, "POLITENESS_MIN_DELAY", "70s", 70),
         (NUMBER, "POLITENESS_MIN_DELAY", "500ms", 0.5),
         (NUMBER, "POLITENESS_MAX_CRAWL_DELAY", " 1h ", 3600),
@@ -79,15 +79,15 @@ def test_sizes_and_times_take_units(reader, name, given, value):
 )
 def test_a_unit_of_another_kind_is_a_sentence(name, given):
     with pytest.raises(FatalError, match=f"{name} must be a whole number of at least 1, not"):
-        whole(Settings({name: given}), name, at_least=1)
+        whole_number(Settings({name: given}), name, at_least=1)
 
 
 def test_a_project_without_the_setting_has_the_default_of_this_one():
     empty = Settings()
-    assert whole(empty, "OUTAGE_HOSTS", at_least=1) == project.OUTAGE_HOSTS
+    assert whole_number(empty, "OUTAGE_HOSTS", at_least=1) == project.OUTAGE_HOSTS
     assert number(empty, "POLITENESS_JITTER", at_least=0) == project.POLITENESS_JITTER
-    assert positive(empty, "NET_MIN_RATE_SECS") == project.NET_MIN_RATE_SECS
+    assert positive_number(empty, "NET_MIN_RATE_SECS") == project.NET_MIN_RATE_SECS
     assert share(empty, "SEEN_BLOOM_ERROR_RATE") == project.SEEN_BLOOM_ERROR_RATE
     assert flag(empty, "NOFOLLOW_OBEY") == project.NOFOLLOW_OBEY
     with pytest.raises(FatalError, match=r"NET_MIN_RATE_SECS must be a positive number, not None"):
-        positive(Settings({"NET_MIN_RATE_SECS": None}), "NET_MIN_RATE_SECS")
+        positive_number(Settings({"NET_MIN_RATE_SECS": None}), "NET_MIN_RATE_SECS")

@@ -111,8 +111,8 @@ class Hive:
         for name in self._drones:
             await self.enter(name)
 
-    async def send(self, name):
-        request = Request(name, {}, origin="a test")
+    async def send(self, name, **arguments):
+        request = Request(name, arguments, origin="a test")
         answers = await send_to_hive(self._client, KEYS, request=request, source=None)
         return [answer.said for answer in answers]
 
@@ -125,6 +125,23 @@ class Hive:
                     if answer := await self._client.hget(key, name):
                         return json.loads(answer)["said"]
                 await asyncio.sleep(0.01)
+
+    def publish_by(self, name, published):
+        """Checkpoints of the drone *name* await *published*, as uploads to the store."""
+        self._drones[name][0].checkpoints.on_published = published
+
+    async def entries(self):
+        """The commands in Redis, by number."""
+        fields = await self._client.hgetall(KEYS.commands)
+        return {int(name): json.loads(data) for name, data in fields.items() if name.isdigit()}
+
+    async def set_highest(self, number):
+        await self._client.hset(KEYS.commands, "highest", number)
+
+    async def commands_read(self):
+        """How often all commands were read from Redis."""
+        calls = await self._client.info("commandstats")
+        return calls.get("cmdstat_hgetall", {"calls": 0})["calls"]
 
     @contextlib.contextmanager
     def hanging_store(self):
@@ -162,7 +179,7 @@ class Hive:
 
     def is_excluded(self, name, host, url=""):
         rules = self._drones[name][0].parts.services.rules.hosts
-        return rules.excluded_by(host, url) is not None
+        return rules.exclusion_of(host, url) is not None
 
     def said_of(self, name):
         return " ".join(self._drones[name][0].pauses.sentences)
@@ -321,26 +338,6 @@ async def test_a_store_that_hangs_stops_no_commands_in_redis(hive_at):
         await hive.is_stored("resume")
 
 
-async def test_no_call_to_the_store_blocks_the_loop(hive_at, monkeypatch, tmp_path):
-    threads = set()
-
-    def noting(method):
-        def call(*arguments, **options):
-            threads.add(threading.current_thread())
-            return method(*arguments, **options)
-
-        return call
-
-    async with hive_at as hive:
-        for name in ("names", "read", "write"):
-            monkeypatch.setattr(ObjectStore, name, noting(getattr(ObjectStore, name)))
-        await hive.join("a")
-        assert await hive.send("pause") == ["pause: in force"]
-        await until(lambda: [*(tmp_path / "t.store/commands").glob("*-*")])
-        assert threads
-        assert threading.main_thread() not in threads
-
-
 async def test_a_drone_answers_a_command_that_it_finds_in_the_store_first(hive_at):
     async with hive_at as hive:
         await hive.join("a")
@@ -391,3 +388,67 @@ async def test_a_command_that_all_drones_leave_unanswered_is_not_sent(hive_at):
         await hive.end_lease("a")
         with pytest.raises(UnreachableError, match="No drone of the hive t is running"):
             await sending
+
+
+async def test_a_checkpoint_that_waits_for_the_store_delays_no_command(hive_at):
+    async with hive_at as hive:
+        await hive.join("a")
+        uploaded = asyncio.Event()
+        hive.publish_by("a", uploaded.wait)
+        checkpoint = asyncio.ensure_future(hive.send("checkpoint"))
+        await asyncio.sleep(10 * hive_module._READ_EVERY_SECS)
+        try:
+            assert await hive.send("pause") == ["pause: in force"]
+            assert await hive.send("resume") == ["resume: in force"]
+            assert not checkpoint.done()
+        finally:
+            uploaded.set()
+        assert await checkpoint == ["checkpoint: made"]
+
+
+async def test_a_drone_that_has_just_joined_answers_that_it_carries_out_no_earlier_command(hive_at):
+    async with hive_at as hive:
+        await hive.enter("a")  # it has a lease, and has not looked at Redis
+        sending = asyncio.ensure_future(hive.send("checkpoint"))
+        await asyncio.sleep(0.2)
+        await hive.join("a")
+        assert await sending == ["Not carried out, because this drone has just joined the hive."]
+
+
+async def test_redis_keeps_one_command_for_each_change_and_is_read_only_when_there_is_another(
+    hive_at,
+):
+    async with hive_at as hive:
+        await hive.join("a")
+        for _ in range(3):
+            for name in ("exclude", "allow"):
+                answers = await hive.send(name, host="a.test")
+                assert "in force" in answers[0]
+        assert await hive.send("exclude", host="b.test") == ["exclude b.test: in force"]
+        await hive.send("state")
+        names = sorted(entry["name"] for entry in (await hive.entries()).values())
+        assert names == ["allow", "exclude"]
+        before = await hive.commands_read()
+        await asyncio.sleep(20 * hive_module._READ_EVERY_SECS)
+        assert await hive.commands_read() <= before + 1
+        await hive.join("b")
+        assert hive.is_excluded("b", "b.test")
+        assert not hive.is_excluded("b", "a.test")
+
+
+async def test_what_another_drone_overrides_counts_where_it_was_carried_out(hive_at, tmp_path):
+    """Of drones whose journals differ, one has ended it with the first number."""
+    async with hive_at as hive:
+        hive.has_journal("a", hive="1795391642000000")
+        hive.has_journal("b", hive="4102444800000000")
+        await hive.join("a")
+        (tmp_path / "t.store").rename(tmp_path / "away")  # so neither reads what the other had
+        await hive.join("b", awaits_commands=False)
+        assert await hive.send("resume") == ["resume: in force"] * 2
+
+
+async def test_a_highest_number_that_cannot_be_read_is_left_out(hive_at):
+    async with hive_at as hive:
+        await hive.set_highest("x")
+        await hive.join("a")
+        assert await hive.send("pause") == ["pause: in force"]

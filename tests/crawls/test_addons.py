@@ -6,10 +6,9 @@ import io
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
-from crawling import finish
+from crawling import RIGS, finish
 from http_site import HttpSite, serving
 from PIL import Image
 from redis_server import RedisServer
@@ -79,7 +78,7 @@ def site(served):
 
 @pytest.fixture(autouse=True)
 def spider_path(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
 
 
 def crawl(spider, site, jobdir, *arguments, **settings):

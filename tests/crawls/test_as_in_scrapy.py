@@ -10,15 +10,13 @@ import socketserver
 import time
 from collections import defaultdict
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import warm
-from crawling import ROOT
+from crawling import RIGS, ROOT
 from http_site import HttpSite, serving
 
-RIGS = Path(__file__).parent.parent / "rigs"
 # As the spider has it.
 DELAY = 0.2
 LOOPBACK = ["-s", "ALLOW_PRIVATE_ADDRESSES=1"]
@@ -120,7 +118,7 @@ def crawl(site, command, record, *, cwd):
 def test_a_spider_gets_what_stock_scrapy_gives_it(site, tmp_path, project):
     stock = crawl(
         site,
-        ["runspider", RIGS / "stock_spider.py"],
+        ["runspider", ROOT / "tests/rigs/loaded/stock_spider.py"],
         tmp_path / "stock.jsonl",
         cwd=tmp_path,
     )

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import trustme
 import warm
-from crawling import ROOT, crawl_command, kill, start_crawl, stats_of, wait_until
+from crawling import RIGS, crawl_command, kill, start_crawl, stats_of, wait_until
 from loopback import name_server, raw_server, zone
 from text_tables import cases
 
@@ -166,9 +166,11 @@ async def test_credentials_wait_for_verified_servers_and_for_the_table(web, tmp_
     "target table parked",
     """
     self  | =self.test  | 1
+    plain | test        | 2
+    """,
+    long="""
     plain | =plain.test | 1
     self  | test        | 2
-    plain | test        | 2
     """,
 )
 async def test_a_robots_txt_behind_anothers_credentials_is_unreachable(
@@ -228,7 +230,7 @@ async def test_a_change_of_the_table_releases_urls_of_a_running_crawl(web, tmp_p
 async def test_what_a_rendered_page_needs_gets_credentials_by_the_same_rule(
     web, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
     async with web() as made:
         write_tables(tmp_path)
         sources = made.good.url("good"), made.untrusted.url("self"), made.plain.url("plain")

@@ -77,7 +77,7 @@ def set_options(feeds, **settings):
     return words
 
 
-@pytest.mark.parametrize("fast", [True, False], ids=["fast path", "Scrapy's own ways"])
+@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_feeds_lose_nothing_when_a_job_is_stopped_killed_and_resumed(tmp_path, fast):
     feeds = {form: tmp_path / f"pages.{form}" for form in CUT}
     chosen = {

@@ -4,13 +4,12 @@ import re
 import time
 from collections import defaultdict
 from itertools import pairwise
-from pathlib import Path
 from subprocess import DEVNULL
 
 import pytest
-import short_hours
 import warm
 from crawling import (
+    RIGS,
     ROOT,
     USER_AGENT,
     access_log,
@@ -72,7 +71,7 @@ class Web:
 
 @pytest.fixture
 def web(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(short_hours.__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
     with simulated(tmp_path, hosts=5, max_pages=4, mean_pages=2.0, seed=3) as web:
         yield Web(web)
 

@@ -5,15 +5,14 @@ import re
 import shutil
 import signal
 import time
-from pathlib import Path
 
 import warm
-from crawling import USER_AGENT, access_log, simulated, wait_until
+from crawling import RIGS, USER_AGENT, access_log, simulated, wait_until
 from hive_crawl import NAME, STATE, HiveCrawl
 from patience import LIMIT_SECS
 from web_truth import fetchable_urls
 
-from webcrawl.hive.store.checkpoint_files import sealed
+from webcrawl.hive.store.checkpoint_files import seal
 
 
 def test_a_drone_that_joins_late_says_what_it_did_and_what_the_hive_did(tmp_path):
@@ -41,18 +40,10 @@ def test_a_drone_that_joins_late_says_what_it_did_and_what_the_hive_did(tmp_path
         assert sums[1] <= len(hits)
 
 
-def status_of(hive, drone):
-    """What ``scrapy hive status`` says of each drone."""
-    at = ("-s", f"HIVE={NAME}", "-s", f"REDIS_URL={drone.proxy.url}")
-    done = warm.scrapy("hive", "status", *at, "--json")
-    assert done.returncode == 0, done.stderr
-    return {one["name"]: one["note"] for one in json.loads(done.stdout)["drones"]}
-
-
-def refusal_of(hive, **settings):
+def refusal_of(hive, *, code=2, **settings):
     """What a drone with *settings*, which is refused, says in the end."""
     drone = hive.add(**settings)
-    assert drone.process.wait(LIMIT_SECS) == 2, drone.said
+    assert drone.process.wait(LIMIT_SECS) == code, drone.said
     hive.drones.remove(drone)
     shutil.rmtree(drone.job)
     return drone.log.read_text()[-3000:]
@@ -84,16 +75,19 @@ def test_a_drone_with_another_purpose_name_or_lease_is_refused_until_all_drones_
             assert f"webcrawl: The hive {NAME} runs with {said}" in told
             assert ": keep the old value, or stop all drones to change it.\n" in told
         # A drone that was refused would refuse others for a lease, if it left one.
-        assert set(status_of(hive, first)) == {first.name, second.name}
-        for drone in (first, second):
-            hive.leave(drone)
+        assert set(hive.notes()) == {first.name, second.name}
+        hive.leave(second)
+        hive.kill(first)  # it still has a lease when the next drone joins
         assert all("search" in agent for agent in agents(web, 0))
 
         stopped_at = time.time()
-        for drone in (first, second):  # together, as by a supervisor
+        for drone in (second, first):
             drone.settings = {"CRAWLER_NAME": "otherbot"}
             drone.has_left = False
             hive.restart(drone)
+            hive.wait_for_entry(second)
+            wait_until(lambda: second.said.count("not otherbot") or not second.is_running)
+            assert second.is_running, second.said
         wait_until(lambda: agents(web, stopped_at))
         hive.wait_for_entry(first, second)
         assert "CRAWLER_NAME webcrawl-search webcrawl, not otherbot" in first.said + second.said
@@ -109,6 +103,20 @@ def test_a_drone_with_another_purpose_name_or_lease_is_refused_until_all_drones_
         facts = json.loads((tmp_path / "store/hive.json").read_text())
         assert facts["settings"]["CRAWL_PURPOSE"] == "train"
         assert all("train" in agent for agent in agents(web, stopped_at))
+
+
+def test_a_drone_whose_version_has_another_format_of_the_store_is_refused(tmp_path, monkeypatch):
+    """One of a later version, while others run; and then one of the earlier version."""
+    monkeypatch.setenv("PYTHONPATH", RIGS)
+    later = {"SCHEDULER": "later_format.LaterScheduler"}
+    with simulated(tmp_path, **SLOW) as web, HiveCrawl(web, tmp_path) as hive:
+        (first,) = hive.join()
+        told = refusal_of(hive, **later)
+        assert f"webcrawl: The hive {NAME} runs with HIVE_STORE format 3, not 4: keep the" in told
+        hive.leave(first)
+        hive.wait_for_entry(hive.add(**later))
+        told = refusal_of(hive, code=3)
+        assert "hive.json has format 4, but this webcrawl reads only up to 3: use the newer" in told
 
 
 def is_refused(drone):
@@ -164,11 +172,11 @@ def test_other_settings_are_changed_drone_by_drone_while_the_log_and_status_name
             if number == 0:
                 assert "In this drone, settings differ: the hive had EXCLUSION_FILE " in drone.said
                 assert f"; {said}\n" in drone.said
-                wait_until(lambda one=drone: said in status_of(hive, one).get(one.name, ""))
+                wait_until(lambda one=drone: said in hive.notes().get(one.name, ""))
                 assert "secret-path" not in drone.said
             else:
                 assert "settings differ" not in drone.said
-        wait_until(lambda: "settings differ" not in str(status_of(hive, drones[0])))
+        wait_until(lambda: "settings differ" not in str(hive.notes()))
         hive.end()
         hive.judge(reads_warc=False)
 
@@ -180,7 +188,7 @@ def test_a_hive_of_a_version_without_settings_in_its_store_is_accepted(tmp_path)
         path = tmp_path / "store/hive.json"
         facts = json.loads(path.read_text())
         del facts["settings"], facts["digest"]
-        path.write_bytes(sealed(facts))
+        path.write_bytes(seal(facts))
         first.settings = {"CRAWLER_NAME": "other"}
         first.has_left = False
         hive.start_again(first)
@@ -228,7 +236,7 @@ def test_a_drone_that_joins_elsewhere_contacts_no_host_that_was_purged_or_exclud
 
 
 def test_a_drone_that_can_no_longer_read_commands_ends(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
     with (
         simulated(tmp_path, **SLOW) as web,
         HiveCrawl(web, tmp_path, SCHEDULER="deaf_drone.DeafScheduler") as hive,

@@ -16,7 +16,7 @@ from hive_crawl import MIN_DELAY, HiveCrawl
 from patience import LIMIT_SECS
 
 PORT = re.compile(r":\d+(?=/)")
-SPIDER = ROOT / "tests" / "rigs" / "link_spider.py"
+SPIDER = ROOT / "tests/rigs/loaded/link_spider.py"
 ODD = """
 from fractions import Fraction
 from pathlib import Path

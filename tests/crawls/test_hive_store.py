@@ -10,7 +10,7 @@ import time
 
 import pytest
 import warm
-from crawling import simulated, stats_of, wait_until
+from crawling import RIGS, simulated, stats_of, wait_until
 from hive_crawl import HiveCrawl, play
 from s3_server import s3_environment, s3_server
 from text_tables import cases
@@ -38,7 +38,7 @@ def hive(request, tmp_path):
 @pytest.fixture
 def newest(store):
     """Tells the newest checkpoint of each shard."""
-    return lambda: [CheckpointStore(url=str(store)).newest(number) for number in range(SHARDS)]
+    return lambda: [CheckpointStore(url=str(store)).find_newest(number) for number in range(SHARDS)]
 
 
 def are_released(checkpoints):
@@ -72,6 +72,27 @@ def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(hive, store, n
     for drone in hive.drones:
         assert stats_of(drone.job)["hive/publish/failed"] > 0
     assert are_released(newest())
+
+
+@pytest.mark.parametrize(
+    "hive", [{"hosts": 30, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}], indirect=True
+)
+def test_a_store_that_hangs_while_redis_is_away_stops_no_drone(hive, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", RIGS)
+    hang_file = tmp_path / "hangs"
+    settings = {"SCHEDULER": "hanging_store.HangingScheduler", "HANG_FILE": hang_file}
+    drones = [hive.add(**settings) for _ in range(2)]
+    hive.wait_for_entry(*drones)
+    hive.wait_for(0.02)
+    hang_file.touch()
+    hive.redis.pause()
+    wait_until(lambda: all("links to other processes wait on disk" in one.said for one in drones))
+    hive.redis.resume()
+    wait_until(lambda: all("Redis can be reached again" in one.said for one in drones))
+    time.sleep(2 * hive.lease_secs)  # what was promised before has ended
+    share = hive.share
+    assert share < 0.9
+    hive.wait_for(share + 0.05)
 
 
 # Of a client that keeps threads, and so not in the process of the tests.

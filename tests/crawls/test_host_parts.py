@@ -19,7 +19,7 @@ from crawling import (
 )
 from http_site import HttpSite, serving
 from patience import LIMIT_SECS, SLOWNESS
-from text_tables import each
+from text_tables import cases
 
 PAGES = 32
 DELAY, TOOK = 0.3, 0.15
@@ -104,13 +104,16 @@ def test_parts_are_so_many_at_once_with_the_hosts_delay_on_average(tmp_path):
     assert warm.scrapy(*audit).returncode == 1
 
 
-@each(
-    "refusal",
-    (429, {"Retry-After": "3"}, b"slower"),
-    (403, {"Cf-Mitigated": "challenge"}, b"<title>Just a moment...</title>"),
-    ids=["retry_after", "challenge"],
+BUSY = 429, {"Retry-After": "3"}, b"slower"
+CHALLENGE = 403, {"Cf-Mitigated": "challenge"}, b"<title>Just a moment...</title>"
+
+
+@cases(
+    "refusal is_killed",
+    "BUSY | True\nCHALLENGE | False",
+    globals(),
+    long="BUSY | False\nCHALLENGE | True",
 )
-@each("is_killed", False, True, ids=["alive", "killed"])
 def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_killed):
     record = Record(refusal)
     table(tmp_path, 4)
@@ -133,8 +136,7 @@ def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_kille
 ALL_IN_QUEUES = {"REPUTATION_BASE_PAGES": 0}
 
 
-@each("before", 1, 4)
-@each("is_killed", False, True, ids=["alive", "killed"])
+@cases("before is_killed", "1 | True\n4 | False", long="1 | False\n4 | True")
 def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
     record = Record()
     after = 5 - before
@@ -146,7 +148,7 @@ def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
         if is_killed:
             kill(crawl)
             changed = time.monotonic()
-            told = printed("frontier", tmp_path / "job", "--host", "127.0.0.1")
+            told = printed("why", tmp_path / "job", "127.0.0.1")
             assert ("  127.0.0.1#" in told) == (before == 4), told
             table(tmp_path, after)
             assert run_crawl(line).returncode == 0

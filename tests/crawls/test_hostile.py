@@ -14,18 +14,21 @@ import os
 import subprocess
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 import warcio.archiveiterator
 import warm
-from crawling import ROOT, crawl_of_urls, stats_of, warc_pages
+from crawling import RIGS, ROOT, crawl_of_urls, stats_of, warc_pages
 from hostile import KINDS
 from hostile_guard import Traps
 from hostile_server import HostileServers
 from patience import SLOWNESS, slowness_now
 from warc_checks import complaints
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Seconds between two contacts, of which the server may be late to notice that one was broken off.
 # On a machine with other work these and all time-outs are longer, up to MOST times.
@@ -106,7 +109,7 @@ async def run_crawl(command, crawl):
     process = warm.Popen(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent / "rigs")},
+        env={**os.environ, "PYTHONPATH": RIGS},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -5,11 +5,10 @@ import re
 import signal
 import time
 import urllib.request
-from pathlib import Path
 
 import psutil
 import pytest
-from crawling import access_log, printed, simulated, wait_until
+from crawling import RIGS, access_log, printed, simulated, wait_until
 from local_hive import Hive
 from monitored import Monitor
 from patience import LIMIT_SECS
@@ -198,8 +197,7 @@ def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, mon
     record = tmp_path / "record"
     bug = tmp_path / "bug"
     bug.touch()
-    rigs = str(Path(__file__).parent.parent / "rigs")
-    for name, value in (("RECORD", record), ("BUG", bug), ("PYTHONPATH", rigs)):
+    for name, value in (("RECORD", record), ("BUG", bug), ("PYTHONPATH", RIGS)):
         monkeypatch.setenv(name, str(value))
     modules = {"webcrawl.pipelines.warc.WarcPipeline": 1, "failing_module.FailingModule": 2}
     settings = {"ITEM_PIPELINES": json.dumps(modules), "MODULE_MAX_FAILURES": 15}

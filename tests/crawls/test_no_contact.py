@@ -81,16 +81,22 @@ async def place(directory, answer):
 
 
 @cases(
-    "answer outcome",
+    "answer outcome seeds",
     """
-        silence    | dns_failed
-        servfail   | dns_failed
-        refused    | dns_failed
-        denies_all | dns_not_found
+        silence    | dns_failed    | 1
+        servfail   | dns_failed    | 60
+        denies_all | dns_not_found | 60
     """,
     globals(),
+    long="""
+        silence    | dns_failed    | 2000
+        servfail   | dns_failed    | 1
+        refused    | dns_failed    | 60
+        refused    | dns_failed    | 3
+        denies_all | dns_not_found | 1
+        denies_all | dns_not_found | 2000
+    """,
 )
-@pytest.mark.parametrize("seeds", [1, 60, *(pytest.param(n, marks=LONG) for n in (3, 2000))])
 async def test_an_outage_at_the_start_uses_no_seed(tmp_path, answer, outcome, seeds):
     async with place(tmp_path, answer) as where:
         line = where.command(seeds)
@@ -111,8 +117,21 @@ async def test_an_outage_at_the_start_uses_no_seed(tmp_path, answer, outcome, se
         assert damage_in(where.job) == []
 
 
-@pytest.mark.parametrize("answer", [silence, denies_all, pytest.param(servfail, marks=LONG)])
-@pytest.mark.parametrize("end", ["", "SIGTERM", "SIGKILL"])
+@cases(
+    "answer end",
+    """
+        silence    | ''
+        denies_all | SIGTERM
+        silence    | SIGKILL
+    """,
+    globals(),
+    long="""
+        denies_all | ''
+        servfail   | ''
+        servfail   | SIGTERM
+        denies_all | SIGKILL
+    """,
+)
 async def test_the_crawl_continues_when_the_name_servers_are_back(tmp_path, answer, end):
     async with place(tmp_path, answer) as where:
         line = where.command(3, OUTAGE_END_SECS=600)
@@ -162,7 +181,7 @@ async def test_names_that_do_not_exist_are_mistyped_seeds(tmp_path, seeds):
         OUTAGE_HOSTS=0 FRONTIER_RETRY_TIMES=0 DNS_SERVERS=127.0.0.1:1 | dns_failed 2: check the net
     """,
 )
-@pytest.mark.parametrize("is_piped", [False, True])
+@pytest.mark.parametrize("is_piped", [False, pytest.param(True, marks=LONG)])
 async def test_seeds_refused_by_a_setting_wait_for_another_one(tmp_path, settings, says, is_piped):
     excluded = tmp_path / "excluded.txt"
     excluded.write_text("n1.test\n")

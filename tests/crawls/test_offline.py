@@ -44,7 +44,7 @@ async def test_segments_are_consumed_by_turns_and_the_rest_is_handed_back(tmp_pa
             assert await new_segment("--seeds", seeds)
         said = await crawl(queue / "segment-000001.txt")
         assert sites.pages_asked == ["a.test/"]
-        assert f"scrapy queue-build --queue {queue} {job}/warc/*.warc.gz" in said
+        assert f"scrapy queue-build --queue {queue} {job}\n" in said
         assert await new_segment()
         # Both segments, and then one host is left, which rests.
         said = await crawl(queue, min_hosts=2, POLITENESS_MIN_DELAY=2)

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import trustme
 import warm
-from crawling import ROOT, crawl_of_urls, printed, stats_of
+from crawling import RIGS, crawl_of_urls, printed, stats_of
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from loopback import raw_server
 
 MIN_DELAY = 0.3
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "tests/rigs")}
+ENVIRONMENT = os.environ | {"PYTHONPATH": RIGS}
 CAPSULES = {
     "a.gem/": b"20 text/gemini\r\n# A\n=> /deep/../page?x=1 page\n=> gemini://B.gem:{port}/ b\n"
     b"=> http://c.gem/ of the web\n=> mailto:x@a.gem\n=> /moved\n=> nosuch://a.gem/\n=> /gone",

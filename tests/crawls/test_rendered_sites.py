@@ -1,7 +1,5 @@
 """What rendered pages ask of other sites, by the record of the servers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

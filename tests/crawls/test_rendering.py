@@ -1,7 +1,5 @@
 """Pages that need a browser, in whole crawls of the simulated web; judged by its record. The engine
-of most tests knows the scripts of the simulated sites (rigs/scripted_engine.py)."""
-
-from __future__ import annotations
+of most tests knows the scripts of the simulated sites (rigs/loaded/scripted_engine.py)."""
 
 import random
 import re
@@ -12,7 +10,7 @@ import pytest
 import warc_checks
 import warm
 from crawling import (
-    ROOT,
+    RIGS,
     USER_AGENT,
     crawl_of_urls,
     damage_in,
@@ -47,7 +45,7 @@ def subresources(world, agent):
 
 @pytest.fixture(autouse=True)
 def _engines_of_tests(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
 
 
 def judge(web, *, min_delay):
@@ -99,7 +97,7 @@ def test_auto_renders_what_gains_and_little_else(tmp_path, engine, values):
     assert len(others & rendered) <= 0.05 * len(others)
 
 
-@each("vary", "", "Origin", "Accept-Encoding, User-Agent")
+@each("vary", "Origin", *(pytest.param(one, marks=pytest.mark.long) for one in ("", "User-Agent")))
 def test_the_pages_of_a_site_ask_once_for_their_script(tmp_path, vary):
     def answer(request):
         fields = {"Vary": vary} if vary else {}

@@ -12,7 +12,7 @@ from web_truth import fetchable_urls
 
 from webcrawl.jobs.inspect.info_log import known_since, outcome_lines
 from webcrawl.sim.loop import BEGAN
-from webcrawl.storage.line_log import number_of, numbered
+from webcrawl.storage.line_log import number_of, numbered_files
 
 DAY = 86_400.0
 REVISIT = {
@@ -95,7 +95,7 @@ def test_a_job_that_was_finished_without_it_is_taken_up(crawl):
 def test_logs_are_kept_for_days_and_readers_say_since_when_they_know(crawl):
     crawl.run(4, KEEP_DAYS=1, INFO_LOG_MAX_FILE_BYTES=400, **REVISIT)
     assert "KEEP_DAYS without" not in crawl.said
-    full = numbered(crawl.job / "logs/info.jsonl")
+    full = numbered_files(crawl.job / "logs/info.jsonl")
     assert len(full) == 1
     assert number_of(full[0]) > 2 * len(gaps(crawl))
     told = {line.url for line in outcome_lines(crawl.job)}
@@ -112,7 +112,7 @@ def test_a_log_is_not_cut_without_a_sentence(crawl):
     crawl.run(0.1, KEEP_DAYS=3, INFO_LOG_MAX_FILE_BYTES=400)
     assert "KEEP_DAYS without REVISIT: URLs that finished more than 3 days ago" in crawl.said
     assert known_since(crawl.job) is None
-    files = numbered(crawl.job / "logs/info.jsonl")
+    files = numbered_files(crawl.job / "logs/info.jsonl")
     assert [number_of(one) for one in files] == [*range(1, len(files) + 1)]
     lines = outcome_lines(crawl.job)
     first = next(lines).url
@@ -138,7 +138,7 @@ def test_pages_that_robots_txt_denies_for_days_come_back(crawl):
     assert damage_in(crawl.job) == []
 
 
-@pytest.mark.parametrize("lies", ["", "same", "304"])
+@pytest.mark.parametrize("lies", ["", "304", pytest.param("same", marks=pytest.mark.long)])
 def test_validators_that_lie_are_dropped_and_no_others(tmp_path, lies):
     web = {"hosts": 3, "mean_pages": 24, "max_pages": 24, "restricting": 0.0}
     crawl = VirtualCrawl(tmp_path, lies=lies, changes_per_day=0.3, **web)

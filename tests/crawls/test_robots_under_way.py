@@ -6,16 +6,17 @@ import signal
 import threading
 import time
 
+import pytest
 import warc_checks
 from crawling import crawl_of_urls, finish, output_of, run_crawl, start_crawl, stats_of
 from http_site import HttpSite, serving
 from patience import LIMIT_SECS
-from text_tables import each
+from text_tables import cases, each
 
 HOSTS, WORKERS = 8, 3
 
 
-@each("fast", True, False)
+@each("fast", True, pytest.param(False, marks=pytest.mark.long))
 def test_robots_txt_holds_a_worker_and_is_broken_off_when_the_crawl_is_stopped(tmp_path, fast):
     released = threading.Event()
 
@@ -48,8 +49,17 @@ class Middleware:
 """
 
 
-@each("middlewares", {}, {"marking.Middleware": 100}, ids=["none", "one"])
-@each("fast", True, False)
+@cases(
+    "middlewares fast",
+    """
+        {}                           | True
+        {"marking.Middleware": 100}  | False
+    """,
+    long="""
+        {}                           | False
+        {"marking.Middleware": 100}  | True
+    """,
+)
 def test_robots_txt_is_asked_for_as_pages_are_and_read_decoded(
     user_module, tmp_path, fast, middlewares
 ):
@@ -82,11 +92,15 @@ PACKED = gzip.compress(b"User-agent: *\nDisallow: /denied")
 
 @each(
     "fields body",
-    ({}, PACKED),
-    ({"Content-Type": "application/gzip"}, PACKED),
     ({"Content-Encoding": "br"}, PACKED),
-    ({"Content-Encoding": "gzip"}, gzip.compress(PACKED)),
-    ids=["none", "type", "other_coding", "twice"],
+    *(
+        pytest.param(*values, marks=pytest.mark.long)
+        for values in (
+            ({}, PACKED),
+            ({"Content-Type": "application/gzip"}, PACKED),
+            ({"Content-Encoding": "gzip"}, gzip.compress(PACKED)),
+        )
+    ),
 )
 def test_a_compressed_robots_txt_is_followed_whatever_its_fields_say(tmp_path, fields, body):
     def answer(handler):
@@ -114,8 +128,17 @@ class Middleware:
 """
 
 
-@each("replaces asked", (False, ["/", "/allowed"]), (True, []), ids=["answers", "replaces"])
-@each("fast", True, False)
+@cases(
+    "replaces fast asked",
+    """
+        False | True  | ["/", "/allowed"]
+        True  | False | []
+    """,
+    long="""
+        False | False | ["/", "/allowed"]
+        True  | True  | []
+    """,
+)
 def test_no_page_comes_of_what_a_middleware_makes_of_robots_txt(
     user_module, tmp_path, fast, replaces, asked
 ):

@@ -33,11 +33,13 @@ SETTINGS = {
     "settings code sentence",
     """
         {"LOG_JSON": 0} | 0 | "REDIS_URL=redis://***@127.0.0.1:1, "
-        {"LOG_JSON": 1} | 0 | in: ftp://***@127.0.0.1:1/x-20
         {"OUTPUT_STORE": "ftp://me:Geheim@127.0.0.1:1/x?token=Geheim"} | 2
         | OUTPUT_STORE ftp://***@127.0.0.1:1/x
         {"HIVE": "a", "REDIS_URL": "redis://:Geheim/Geheim@h"} | 2 | integer value as '***'
         {"HIVE": "a", "REDIS_URL": "", "REDIS_PARAMS": "{}"} | 0 | Overridden settings
+    """,
+    long="""
+        {"LOG_JSON": 1} | 0 | in: ftp://***@127.0.0.1:1/x-20
     """,
 )
 def test_a_crawl_shows_no_credential_of_its_settings(tmp_path, settings, code, sentence):

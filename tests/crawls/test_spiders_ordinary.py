@@ -10,10 +10,10 @@ import re
 import signal
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from crawling import (
+    RIGS,
     access_log,
     crawl_command,
     finish,
@@ -130,7 +130,7 @@ def answers_in(web):
 @pytest.fixture(scope="module", autouse=True)
 def spider_path():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
+        patch.setenv("PYTHONPATH", RIGS)
         yield
 
 

@@ -74,11 +74,13 @@ def test_a_hive_goes_on(tmp_path):
     ):
         hive.join(2)
         # Commands sent before a drone reads them are partly skipped, as at a restart.
-        client.hset(KEYS.commands, 99, b'{"name":"exclude","arguments":{"host":"none.test"}}')
+        first = b'{"name":"exclude","arguments":{"host":"none.test"}}'
+        client.hset(KEYS.commands, mapping={"99": first, "highest": 99})
         wait_until(lambda: client.hlen(KEYS.answers(99)) == 2)
         for number, command in enumerate(COMMANDS, start=1):
             client.hset(KEYS.commands, number, command)
-        client.hset(KEYS.commands, NO_TEXT, b"")
+        # All are read when the highest number changes.
+        client.hset(KEYS.commands, mapping={NO_TEXT: b"", "highest": 100})
         url = min(allowed_urls(web.world, USER_AGENT))
         wrong = messages(url)
         entries = [Entry(url, host_of(url), history=one) for one in BROKEN] + [*odd_entries(url)]

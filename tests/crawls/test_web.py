@@ -5,14 +5,13 @@ import json
 import signal
 import time
 from collections import Counter
-from pathlib import Path
 from urllib.parse import urlsplit
 
-import counting_module
 import pytest
 import warc_checks
 import warm
 from crawling import (
+    RIGS,
     USER_AGENT,
     damage_in,
     finish,
@@ -57,7 +56,7 @@ def hits(clean):
     return lambda: whole_log(clean.web)[before:]
 
 
-@pytest.mark.parametrize("fast", [True, False], ids=["fast path", "Scrapy's own ways"])
+@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hits, tmp_path, fast):
     feed, links, ranks = (tmp_path / name for name in ("pages.jsonl", "links.csv", "ranks.csv"))
     path = clean.job / "links.trace"
@@ -138,7 +137,7 @@ def test_a_crawl_fetches_every_allowed_url_once_politely_and_stores_it(clean, hi
 
 
 def test_a_stopped_crawl_resumes_where_it_was(clean, hits, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(counting_module.__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
     # The largest host takes 40 pages * 0.2 s: longer than the three runs that are stopped.
     counter = "counting_module.PageCounter"
     modules = json.dumps({"webcrawl.pipelines.warc.WarcPipeline": 100, counter: 200})

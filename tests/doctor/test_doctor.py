@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from text_tables import cases
 
-from webcrawl.doctor.activity import CrawlActivity
-from webcrawl.doctor.diagnosis import Cause, advice_of, cause_of, evidence_of, shares_of
+from webcrawl.crawl.figures.activity import CrawlActivity
+from webcrawl.crawl.figures.counts import shares_of
+from webcrawl.doctor.diagnosis import Cause, advice_of, cause_of, evidence_of
 from webcrawl.doctor.doctor import Doctor
-from webcrawl.doctor.histogram import Histogram, Latencies, bound
 from webcrawl.doctor.process_meter import ProcessMeter, ProcessUse
 
 RESTING = CrawlActivity(waiting=400, in_process=10, on_wire=10, resting=20, workers=200)
@@ -115,7 +115,7 @@ def test_each_cause_has_its_signs_and_advice(  # noqa: PLR0917  # columns of the
 
 @pytest.fixture
 def doctor(clock):
-    return Doctor(clock=clock, latencies=Latencies())
+    return Doctor(clock=clock)
 
 
 @pytest.fixture
@@ -189,21 +189,6 @@ def test_a_meter_tells_work_from_sleep():
     assert awake.loop + awake.waited > 0.5
     assert awake.process >= awake.loop * 0.9
     assert awake.lag == 0.1
-
-
-def test_a_histogram_counts_in_powers_of_two():
-    histogram = Histogram()
-    for secs in (0.0, -1.0, 0.0005, 0.001, 0.5, 1.0, 1e9):
-        histogram.add(secs)
-    assert sum(histogram.counts) == 7
-    assert histogram.total == sum((0.0005, 0.001, 0.5, 1.0, 1e9))
-    assert histogram.counts[0] == 3
-    assert histogram.counts[-1] == 1
-    for place, count in enumerate(histogram.counts[1:-1], 1):
-        inside = [one for one in (0.001, 0.5, 1.0) if bound(place - 1) <= one < bound(place)]
-        assert count == len(inside)
-    assert histogram.quantile(0.5) == bound(1)
-    assert Histogram().quantile(0.5) == 0.0
 
 
 def test_more_workers_are_not_advised_if_another_limit_is_near(go_on):

@@ -3,11 +3,11 @@
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import warm
 from crawling import (
+    RIGS,
     USER_AGENT,
     access_log,
     clean_web,
@@ -24,7 +24,6 @@ from reading_report import report_of
 from text_tables import cases, each
 from web_truth import allowed_urls, fetchable_urls
 
-RIGS = Path(__file__).parent.parent / "rigs"
 BUGS = '''
 import os
 
@@ -43,24 +42,24 @@ class Middleware:
 class Callback:
     """Breaks the spider's callback."""
     def __init__(self):
-        import webcrawl.crawl.intake as intake
+        import webcrawl.crawl.task.page_reader as reader
         def broken(*args, **kwargs):
             raise RuntimeError("a bug \x1b[2J of a page")
         if os.path.exists(os.environ["BUG"]):
-            intake.page_of = broken
+            reader.page_of = broken
 
 class CallbackOnce:
     """Breaks it for every third page, the first time."""
     def __init__(self):
-        import webcrawl.crawl.intake as intake
-        real, met = intake.page_of, []
+        import webcrawl.crawl.task.page_reader as reader
+        real, met = reader.page_of, []
         def broken(response, *args, **kwargs):
             is_new = response.url not in met
             met.append(response.url)
             if is_new and len(set(met)) % 3 == 0:
                 raise RuntimeError("a bug in a callback")
             return real(response, *args, **kwargs)
-        intake.page_of = broken
+        reader.page_of = broken
 '''
 
 
@@ -120,15 +119,22 @@ def get_again(sentence, *options):
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("has_warc", [True, False], ids=["warc", "no warc"])
-@each("module", "FailingModule", "FailingPipeline")
+@pytest.mark.parametrize(
+    ("module", "has_warc"),
+    [
+        ("FailingModule", True),
+        ("FailingPipeline", False),
+        pytest.param("FailingModule", False, marks=pytest.mark.long),
+        pytest.param("FailingPipeline", True, marks=pytest.mark.long),
+    ],
+)
 def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     simulated, monkeypatch, module, has_warc
 ):
     web, path = simulated
     record = path / "record"
     monkeypatch.setenv("RECORD", str(record))
-    monkeypatch.setenv("PYTHONPATH", str(RIGS))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
     modules = {f"failing_module.{module}": 2}
     if has_warc:
         modules["webcrawl.pipelines.warc.WarcPipeline"] = 1
@@ -142,8 +148,8 @@ def test_a_module_that_fails_on_page_after_page_ends_the_crawl(
     assert f"`scrapy {'replay' if has_warc else 'frontier'} " in last
     assert "Crawl state saved (too_many_errors)" in said
     assert critical(path)[0]["error"] == "ConnectionRefusedError"
-    failed = {one["url"] for one in critical(path)}
-    assert len(failed) >= 30
+    # A page with status 503 is among them for each try.
+    assert len(critical(path)) >= 30
     assert damage_in(path / "job") == []
     (path / "bug").unlink()
     options = ("-o", path / "again", "-s", f"ITEM_PIPELINES={json.dumps(modules)}")
@@ -170,7 +176,8 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert failed > 100
     assert f"bugs.Clumsy failed on {failed:,} pages: see logs/critical.jsonl" in said
     assert f" reprocess  scrapy replay {path / 'job/warc'}/*.warc.gz\n" in said
-    assert f"bugs.Clumsy failed on {failed:,} pages" in report_of(path / "job").alarms
+    alarm = f"bugs.Clumsy failed on {failed:,} pages: see logs/critical.jsonl"
+    assert alarm in report_of(path / "job").alarms
     # Five tracebacks are enough.
     logged = said.count("ERROR: The module bugs.Clumsy failed on http")
     assert logged < 10
@@ -194,13 +201,13 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert mended.stdout == "100 pages of 1 file, 0 failed\n"
 
 
-@each("module", "FailingModule", "FailingPipeline")
+@each("module", "FailingModule", pytest.param("FailingPipeline", marks=pytest.mark.long))
 def test_a_crawl_whose_module_fails_on_all_its_pages_ends_with_4_and_they_come_again(
     simulated, monkeypatch, module
 ):
     path = simulated[1]
     monkeypatch.setenv("RECORD", str(path / "record"))
-    monkeypatch.setenv("PYTHONPATH", str(RIGS))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
     settings = {
         "ITEM_PIPELINES": json.dumps({f"failing_module.{module}": 1}),
         "MODULE_MAX_FAILURES": 1000,
@@ -252,13 +259,3 @@ def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     get_again(last)
     crawl(simulated, **settings)
     assert is_complete(web)
-
-
-def test_a_breaker_of_no_errors_never_trips(simulated):
-    web, path = simulated
-    middlewares = json.dumps({"bugs.Middleware": 50})
-    crawl(simulated, BREAKER_MAX_ERRORS=0, DOWNLOADER_MIDDLEWARES=middlewares)
-    assert asked(web) == set()
-    stats = stats_of(path / "job")
-    # Each seed is tried twice.
-    assert stats["critical/download"] == 2 * stats["outcome/other"]

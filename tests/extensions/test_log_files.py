@@ -11,14 +11,14 @@ from scrapy.utils.test import get_crawler
 from twisted.python.failure import Failure
 
 from webcrawl.extensions import critical_errors, stats_file
-from webcrawl.storage.line_log import numbered
+from webcrawl.storage.line_log import numbered_files
 
 SIZE = 5000
 
 
 def lines_of(path):
     """What is in all files of the log at *path*, none of which is larger than it should be."""
-    files = [*numbered(path), path]
+    files = [*numbered_files(path), path]
     assert len(files) > 2
     texts = [file.read_bytes() for file in files]
     assert all(SIZE <= len(text) < 2 * SIZE for text in texts[:-1])

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 import warm
-from crawling import ROOT, simulated, stats_of, wait_until
+from crawling import ROOT, printed, simulated, stats_of, wait_until
 from patience import LIMIT_SECS
 from prometheus_client.openmetrics import parser
 from redis_server import free_port
@@ -149,6 +149,18 @@ def test_a_crawl_that_pauses_is_not_ready(tmp_path):
         wait_until(lambda: crawl.value("webcrawl_state", webcrawl_state="paused") == 1)
         assert crawl.get("ready")[1].startswith("paused: ")
         assert crawl.get("live")[0] == 200
+
+
+def test_a_crawl_without_a_doctor_names_no_cause(tmp_path):
+    with crawling(tmp_path, METRICS_PORT=free_port(), DOCTOR_CLASS="") as crawl:
+        wait_until(lambda: " pages " in crawl.log.read_text())
+        assert crawl.get("ready") == (200, "running\n")
+        assert "webcrawl_cause" not in {one.name for one in crawl.samples()}
+        assert printed("control", crawl.job, "state") == "running\n"
+    texts = [one["message"] for one in crawl.records()]
+    progress = [text for text in texts if re.match(r"0:00:\d\d \d+ pages", text)]
+    assert all(text.endswith(" in process") for text in progress)
+    assert "limited by" not in texts[-1]  # the summary
 
 
 def test_a_port_that_is_taken_is_one_warning_and_another_port(ended):

@@ -8,11 +8,12 @@ import fsspec
 import pytest
 from crash import die_between_lines
 from crawling import wait_until
+from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from text_tables import cases
 
 from webcrawl.errors import FatalError
-from webcrawl.extensions.output_store import FileMover, OutputFiles, OutputStore
+from webcrawl.extensions.output_store import FileMover, OutputStore
 from webcrawl.storage.object_store import ObjectStore, moved_file_notices
 
 LOGGER = "webcrawl.extensions.output_store"
@@ -20,9 +21,10 @@ AT = "20261122000000000-00000"
 A, B = f"warc/a-{AT}.warc.gz", f"warc/b-{AT}.warc.gz"
 
 
-def mover_of(jobdir, url, folder="", **options):
-    files = OutputFiles(warc=jobdir / "warc", jobdir=jobdir, folder=folder)
-    return FileMover(store=ObjectStore(url, setting="OUTPUT_STORE", options=options), files=files)
+def mover_of(jobdir, url, hive="", **options):
+    store = ObjectStore(url, setting="OUTPUT_STORE", options=options)
+    settings = Settings({"JOBDIR": str(jobdir), "WARC_DIR": None, "HIVE": hive})
+    return FileMover(store=store, settings=settings)
 
 
 def fill(jobdir, **files):
@@ -54,12 +56,13 @@ def test_finished_files_are_moved_and_no_others(jobdir):
         },
     )
     store = fsspec.filesystem("memory")
-    mover = mover_of(jobdir, "memory://crawl", "machine-0/")
+    mover = mover_of(jobdir, "memory://crawl", "a hive")
+    folder = f"{socket.gethostname()}-{jobdir.name}"
     mover.start()
     assert mover.finish(10) == 0
     assert {path: store.cat_file(path) for path in store.find("/crawl")} == {
-        f"/crawl/machine-0/{A}": b"a",
-        f"/crawl/machine-0/graph/edges/part-{AT}.parquet": b"edges",
+        f"/crawl/{folder}/{A}": b"a",
+        f"/crawl/{folder}/graph/edges/part-{AT}.parquet": b"edges",
     }
     store.rm("/crawl", recursive=True)
     assert left_in(jobdir) == {

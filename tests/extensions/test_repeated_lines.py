@@ -11,7 +11,7 @@ def record(*, line=1, level=logging.ERROR, error=None, name="a.module"):
 
 
 def logged(repeats, count, **kind):
-    return sum(repeats.admits(record(**kind)) for _ in range(count))
+    return sum(repeats.admit(record(**kind)) for _ in range(count))
 
 
 def test_of_a_message_that_repeats_five_are_logged_then_one_a_minute():

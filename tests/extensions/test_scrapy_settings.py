@@ -1,9 +1,7 @@
 """Whose value of a setting holds: the web spider's, the user's, Scrapy's; what is said of it."""
 
-import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.settings import Settings, default_settings
 from text_tables import each
@@ -13,8 +11,6 @@ from webcrawl.settings import web_spider
 from webcrawl.spiders.web import WebSpider
 
 OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
-ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
-OURS = "webcrawl.crawl.lease.downloader.MercatorDownloader"
 HTTP_ERROR = "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware"
 
 
@@ -73,17 +69,6 @@ def test_custom_settings_of_a_spider_made_of_it_come_on_top():
     settings = settings_of(UsersWebSpider)
     assert settings["COOKIES_ENABLED"] is True
     assert settings["JOBDIR"] == web_spider["JOBDIR"]
-
-
-@pytest.mark.parametrize("given", [{}, {"DOWNLOADER": OURS}], ids=str)
-def test_another_scheduler_gets_scrapy_s_downloader_and_robots_txt_back(given):
-    scheduler = "scrapy.core.scheduler.Scheduler"
-    settings = settings_of(UsersSpider, "cmdline", SCHEDULER=scheduler, **given)
-    crawler = Crawler(UsersSpider, settings)
-    with pytest.raises(NotConfigured):
-        ScrapySettings.from_crawler(crawler)
-    assert crawler.settings["DOWNLOADER"] == default_settings.DOWNLOADER
-    assert middlewares(crawler.settings)[ROBOTS] == 100
 
 
 @each("spider", WebSpider, UsersSpider)

@@ -8,8 +8,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 from text_tables import cases, each
 
+from webcrawl.crawl.figures.activity import CrawlActivity
 from webcrawl.crawl.figures.counts import Counts
-from webcrawl.doctor.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.extensions.statistics import Statistics, progress_line
 
@@ -25,7 +25,8 @@ def log(tmp_path_factory):
     directory = tmp_path_factory.mktemp("crawl")
     with clean_web(directory, hosts=16, mean_pages=4.0, max_pages=20) as (web, seeds):
         settings = {"STATISTICS_INTERVAL_SECS": 0.25, "CHECKPOINT_INTERVAL_SECS": 0.3}
-        settings |= {"POLITENESS_MIN_DELAY": 0.08}
+        # The hosts are paused for seconds, so that they limit the crawl even on a busy computer.
+        settings |= {"POLITENESS_MIN_DELAY": 0.3}
         said = finish(crawl_command(web, seeds, directory / "job", **settings))
     return said, stats_of(directory / "job")
 

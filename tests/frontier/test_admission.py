@@ -1,11 +1,14 @@
 """Tests of the gates before the frontier: which URLs wait, and when gates are asked again."""
 
+import math
+
 from frontier_rig import entry
 from host_rig import Records
+from msgspec.structs import replace
 
 from webcrawl.crawl.shard.feeder import Feeder
 from webcrawl.crawl.shard.merge_turns import MergeTurns
-from webcrawl.frontier import Supply, encode
+from webcrawl.frontier import SUBRESOURCE, Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.hosts.budgets.traps import UrlSpace, url_space
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
@@ -22,13 +25,13 @@ class HostGate(Gate):
         self.has_news = False
         self.heard = []
 
-    def holds(self, entry):
-        return entry.host in self.hosts
+    def room(self, entry):
+        return 0 if entry.host in self.hosts else math.inf
 
-    def let_in(self, entry):
-        self.entered.append(entry.url)
+    def let_in(self, entry, count):
+        self.entered += [entry.host] * count
 
-    def needs_pass(self, supply):
+    def advance(self, supply):
         self.heard.append(supply)
         had, self.has_news = self.has_news, False
         return had
@@ -65,13 +68,30 @@ def batch(*hosts):
 
 
 def test_a_command_that_lets_urls_pass_a_gate_lets_subresources_pass_it(rig):
-    def lets_pass(gate, entry):
+    def may_pass(gate, entry):
         return gate == "full" and entry.host == "a.test"
 
     gates = [HostGate("full", "a.test", "b.test"), HostGate("slow", "c.test")]
-    admission = Admission(frontier=rig.frontier, gates=gates, lets_pass=lets_pass)
-    refusals = [admission.refusal(entry(f"{name}.test")) for name in "abcd"]
+    admission = Admission(frontier=rig.frontier, gates=gates, may_pass=may_pass)
+    entries = [replace(entry(f"{name}.test"), kind=SUBRESOURCE) for name in "abcd"]
+    refusals = [admission.stop(one) for one in entries]
     assert refusals == ["", "full", "slow", ""]
+
+
+def test_parked_subresources_pass_only_the_gates_that_visits_pass(rig):
+    parks = HostGate("parks", "a.test", "b.test")
+    parks.spares_visits = False
+    other = HostGate("other", "a.test", "b.test", "c.test")
+    admission = admission_of(rig, other, parks)
+    hosts = ["a.test", "b.test", "c.test"]
+    held = [encode(replace(entry(host, n), kind=SUBRESOURCE)) for n, host in enumerate(hosts)]
+    rig.parked.push("parks", held)
+    rig.parked.begin_pass(["parks"])
+    parks.hosts.discard("b.test")
+    assert admission.work(Supply.NOW)
+    assert rig.parked.counts == {"parks": 1}
+    assert urls(rig) == ["http://b.test/1", "http://c.test/2"]
+    assert other.entered == []
 
 
 def urls(rig):
@@ -81,7 +101,7 @@ def urls(rig):
 def test_without_gates_everything_goes_to_the_frontier(rig):
     admission = admission_of(rig)
     admission.push(batch("a.test", "b.test"))
-    assert admission.stops(entry("a.test")) == ""
+    assert admission.stop(entry("a.test")) == ""
     assert not admission.may_admit
     assert not admission.work(Supply.NONE)
     assert len(rig.frontier) == 2
@@ -95,8 +115,8 @@ def test_a_url_is_parked_under_the_first_gate_that_holds_it(rig):
     assert rig.parked.counts == {"full": 2, "trap": 1}
     assert urls(rig) == ["http://c.test/2", "http://c.test/3"]
     for gate in gates:
-        assert gate.entered == ["http://c.test/2", "http://c.test/3"]
-    assert [admission.stops(entry(f"{x}.test")) for x in "abc"] == ["full", "trap", ""]
+        assert gate.entered == ["c.test", "c.test"]
+    assert [admission.stop(entry(f"{x}.test")) for x in "abc"] == ["full", "trap", ""]
     assert not admission.may_admit
     assert not admission.work(Supply.NONE)
 

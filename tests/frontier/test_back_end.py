@@ -19,9 +19,9 @@ def opened(jobdir, clock):
             soon=10.0,
             shares=DomainShares(),
             parts_of=parts_of,
-            goes_last=lambda _: False,
+            should_go_last=lambda _: False,
         )
-        made.open([*members])
+        made.open([*members], limit)
         return made
 
     return make
@@ -38,9 +38,9 @@ def push(back, host, name):
 
 def take(back, clock):
     """Hand out the first host in line."""
-    queue = back.first_ready(clock())
+    queue = back.line.first_ready(clock())
     data = back.pop(queue)
-    back.begin(queue, clock())
+    back.line.begin(queue, clock())
     return queue.host, decode(data).url.encode()
 
 
@@ -60,12 +60,12 @@ def test_hosts_are_handed_out_in_the_order_of_their_times(back, clock):
     take_all(back, clock, "abc")
     for host, rest in (("c", 1), ("a", 3), ("b", 2)):
         give(back, host, rest, clock)
-    assert back.earliest() == clock() + 1
-    assert back.first_ready(clock()) is None
-    assert (back.ready, back.sizes()["frontier/hosts/snoozed"], back.in_process) == (0, 3, 0)
+    assert back.line.earliest(clock()) == clock() + 1
+    assert back.line.first_ready(clock()) is None
+    assert (back.line.ready, back.line.snoozed) == (0, 3)
     clock.advance(3)
     assert [take(back, clock)[0] for _ in range(3)] == ["c", "b", "a"]
-    assert back.earliest() is None
+    assert back.line.earliest(clock()) is None
 
 
 def test_hosts_of_the_same_time_keep_the_order_of_their_release(back, clock):
@@ -83,8 +83,8 @@ def test_no_call_wakes_more_hosts_than_it_should(opened, clock):
     for name in names:
         give(back, name, 1, clock)
     clock.advance(1)
-    assert back.first_ready(clock()) is not None
-    assert (back.ready, back.sizes()["frontier/hosts/snoozed"]) == (64, 136)
+    assert back.line.first_ready(clock()) is not None
+    assert (back.line.ready, back.line.snoozed) == (64, 136)
     assert [take(back, clock)[0] for _ in names] == names
 
 
@@ -125,14 +125,14 @@ def files_in(path):
 
 def test_overflow_is_made_when_the_list_is_full_and_emptied_after_publication(back, clock, jobdir):
     flood(back, "flood.test", 200)
-    assert back.spilled == 1
+    assert back.sizes()["frontier/queues/spilled"] == 1
     (file,) = files_in(jobdir)
     (snapshot,) = back.snapshot().members
     assert {*back.overflows.written()} >= {file, file.parent, file.parent.parent, jobdir}
     back.overflows.forget()
     assert len(snapshot.items) == 16
     assert len(drain(back, clock)) == 200
-    assert back.spilled == 0
+    assert back.sizes()["frontier/queues/spilled"] == 0
     # The published snapshot still names it, and so would a forget() that belongs to it.
     back.overflows.forget()
     assert files_in(jobdir) == [file]
@@ -140,18 +140,6 @@ def test_overflow_is_made_when_the_list_is_full_and_emptied_after_publication(ba
     assert files_in(jobdir) == [file]
     back.overflows.forget()
     assert files_in(jobdir) == []
-
-
-def test_queue_that_spills_again_keeps_the_published_files(back, opened, clock, jobdir):
-    flood(back, "flood.test", 100)
-    kept = back.snapshot().members
-    drain(back, clock)
-    flood(back, "flood.test", 100, first=1000)
-    assert len(files_in(jobdir)) == 2
-
-    again = opened(kept)
-    assert len(files_in(jobdir)) == 1
-    assert drain(again, clock) == [b"%d" % serial for serial in range(100)]
 
 
 def numbers_in(path):
@@ -222,9 +210,9 @@ def test_a_host_no_longer_divided_waits_for_its_parts_to_rest(opened, clock, res
     back.remembered.remember(rested, clock() + 60, 0.0, now=clock())
 
     def hand_out():
-        while (queue := back.first_ready(clock())) is not None:
+        while (queue := back.line.first_ready(clock())) is not None:
             if not back.divert(queue, decode(back.pop(queue)), clock()):
-                back.begin(queue, clock())
+                back.line.begin(queue, clock())
                 return queue.host
         return None
 

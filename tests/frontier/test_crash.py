@@ -74,7 +74,7 @@ def test_a_restart_tells_which_entries_were_finished(rig):
     rig.finish(leases[0])
     leases.append(rig.next())
     rig.crash()
-    assert [rig.frontier.was_finished(key(lease.entry)) for lease in leases] == [True, False]
+    assert [key(lease.entry) in rig.frontier.finished for lease in leases] == [True, False]
 
 
 def test_crawl_counts_are_recovered_from_the_done_log(rig):
@@ -100,11 +100,11 @@ def test_crawl_counts_are_recovered_from_the_done_log(rig):
     }
     for happens in (lambda: None, rig.crash, rig.crash, rig.publish, rig.crash):
         happens()
-        assert rig.crawl_counts == counts, happens
+        assert rig.counts.crawl == counts, happens
     rig.fetch(rig.next())
     rig.reboot()
     rig.crash()  # what was finished is fetched again, what was sent stays sent
-    assert rig.crawl_counts == counts | {"contacts": 5}
+    assert rig.counts.crawl == counts | {"contacts": 5}
 
 
 def test_number_of_queues_and_counters_survive(rig_of):
@@ -261,7 +261,7 @@ def test_a_host_rests_its_own_delay_after_unrecorded_contacts(rig):
     for _ in range(2):
         lease = rig.next()
         rest = 30.0 if lease.entry.host == "slow.test" else 1.0
-        rig.frontier.release(lease.entry.host, rest=rest, min_rest=rest)
+        rig.frontier.contacts.release(lease.entry.host, rest=rest, min_rest=rest)
         rig.finish(lease)
     rig.publish()
     rig.kill()
@@ -277,12 +277,12 @@ def test_a_host_rests_its_own_delay_after_unrecorded_contacts(rig):
     # A host of which the frontier knows nothing, and the caller a Crawl-delay.
     rig.push(entry("c.test", 1))
     lease = rig.next()
-    assert rig.promise("c.test", 12.0) == pytest.approx(7.0)
+    assert rig.contacts.promise("c.test", 12.0) == pytest.approx(7.0)
     rig.put_back(lease)
-    rig.frontier.release("c.test", rest=7.0)
+    rig.frontier.contacts.release("c.test", rest=7.0)
     rig.clock.now += 7.0
     rig.next()
-    assert rig.promise("c.test", 12.0) == 0.0
+    assert rig.contacts.promise("c.test", 12.0) == 0.0
 
 
 @each("deaths", 1, 2)
@@ -295,11 +295,11 @@ def test_an_unrecorded_crawl_delay_applies_from_the_restart_on(rig, deaths):
         rig.crash()
     now = rig.clock()
     lease = rig.next()
-    assert rig.promise("a.test", 12.0) == pytest.approx(now + 12.0 - rig.clock())
+    assert rig.contacts.promise("a.test", 12.0) == pytest.approx(now + 12.0 - rig.clock())
     rig.put_back(lease)
-    rig.frontier.release("a.test", rest=now + 12.0 - rig.clock())
+    rig.frontier.contacts.release("a.test", rest=now + 12.0 - rig.clock())
     rig.next()
-    assert rig.promise("a.test", 12.0) == 0.0
+    assert rig.contacts.promise("a.test", 12.0) == 0.0
 
 
 @each("snapshot_after", False, True)
@@ -374,7 +374,7 @@ def test_cutting_a_queue_file_never_loses_an_entry_silently(rig, small):
         synced = wreck.synced.get(path, 0)
         # The tail and the last frames before it, and a sample of the rest.
         tail = some_of(range(max(synced - 100, 0), len(data)), [synced])
-        for cut in [*range(0, max(synced - 100, 0), 11), *tail]:
+        for cut in [*some_of(range(0, max(synced - 100, 0), 11)), *tail]:
             try:
                 wreck.restart(path, cut)
                 found = len(rig.frontier), len(rig.entries())

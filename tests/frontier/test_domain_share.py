@@ -58,7 +58,7 @@ def good_pages(rig, clock, secs):
             free += 1
             pages += good
             rig.finish(lease)
-            rig.frontier.release(lease.entry.host, rest=1.0)
+            rig.frontier.contacts.release(lease.entry.host, rest=1.0)
     return pages
 
 
@@ -91,7 +91,7 @@ def test_worker_is_kept_for_a_host_that_rests(rig, clock):
     for _ in range(3):
         lease = rig.acquire()
         rig.finish(lease)
-        rig.frontier.release(lease.entry.host, rest=5.0)
+        rig.frontier.contacts.release(lease.entry.host, rest=5.0)
     rig.push(*hosts("big.test", 20))
     # Two hosts of small.test may be contacted at once.
     assert len(taken(rig)) == WORKERS - MOST
@@ -105,9 +105,9 @@ def test_held_host_is_next_when_one_of_its_domain_comes_back(rig):
     for _ in range(20):
         taken(rig)
     held = rig.stat("hosts/held")
-    lease = next(iter(rig.frontier._leases.entries))
+    lease = next(iter(rig.frontier.leases.entries))
     rig.finish(lease)
-    rig.frontier.release(lease.entry.host, rest=0.0)
+    rig.frontier.contacts.release(lease.entry.host, rest=0.0)
     assert rig.ready_at() == rig.clock()
     assert len(taken(rig, 1)) == 1
     assert rig.stat("hosts/held") <= held
@@ -121,7 +121,7 @@ def test_host_asked_for_by_name_gets_a_turn_if_its_domain_has_one(rig):
     assert third is None
     assert len(taken(rig, 5)) == 5
     rig.finish(first)
-    rig.frontier.release("h0.big.test", rest=0.0)
+    rig.frontier.contacts.release("h0.big.test", rest=0.0)
     assert rig.acquire("h3.big.test").entry.host == "h3.big.test"
 
 
@@ -129,5 +129,5 @@ def test_shares_follow_the_number_of_workers(rig):
     rig.push(*hosts("big.test", 20), *hosts("huge.test", 20))
     assert len(taken(rig)) == WORKERS
     for workers, most in ((30, 6), (4, 1), (40, 20)):
-        rig.resize_shares(workers=workers, max_busy=most)
+        rig.back.line.resize_shares(workers=workers, max_busy=most)
     assert len(taken(rig, 40)) == 40 - WORKERS

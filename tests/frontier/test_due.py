@@ -157,7 +157,7 @@ def test_visits_of_a_host_do_not_wait_for_all_of_its_new_urls(rig, clock, dies):
 
 @each("dies", True, False)
 def test_urls_to_fetch_last_wait_behind_all_others_of_their_host(rig, clock, dies):
-    rig.unknown = {"goes_last": lambda url: url.count(":") > 1}
+    rig.unknown = {"should_go_last": lambda url: url.count(":") > 1}
     rig.publish()
     rig.crash()
     closed = [Entry(f"http://a.test:{port}/", "a.test") for port in range(81, 121)]

@@ -4,9 +4,11 @@ import importlib
 import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 from strategies import entries
 
-from webcrawl.frontier.entry import Entry, decode, encode, host_of, key
+from webcrawl.frontier.entry import Entry, decode, encode, encode_fields, host_of, join, key
 
 
 @given(entries())
@@ -14,6 +16,13 @@ def test_decoded_entry_is_the_encoded_one(entry):
     data = encode(entry)
     assert decode(data) == entry
     assert host_of(data) == entry.host
+
+
+@given(entries(), st.integers(0, 1000))
+def test_fields_encoded_once_and_a_url_are_the_encoded_entry(entry, length):
+    fields = encode_fields(replace(entry, url=""))
+    url = f"{entry.url}/{length * '.'}"
+    assert join(url, fields) == encode(replace(entry, url=url))
 
 
 def test_entry_written_without_the_last_fields_gets_their_defaults():
@@ -29,14 +38,14 @@ def test_entry_of_a_later_version_is_read_without_what_it_added():
 
 def test_key_tells_attempts_and_requests_apart():
     entry = Entry("http://a.test/", "a.test")
-    again = msgspec.structs.replace(entry, attempts=1)
-    post = msgspec.structs.replace(entry, extra=b"method=POST")
+    again = replace(entry, attempts=1)
+    post = replace(entry, extra=b"method=POST")
     assert len({key(entry), key(again), key(post)}) == 3
 
 
 def test_key_is_that_of_the_url_however_it_was_found():
     entry = Entry("http://a.test/", "a.test")
-    found = msgspec.structs.replace(entry, depth=3, via="http://b.test/", discovered_at=5.0)
+    found = replace(entry, depth=3, via="http://b.test/", discovered_at=5.0)
     assert key(entry) == key(found)
 
 

@@ -50,7 +50,7 @@ def test_records_without_counts_are_restored(rig, clock):
     fields = {6: 3, 3: 2}
     as_before(rig, lambda tag, *rest: [tag, *rest[: fields.get(tag)]])
     frontier = rig.start()
-    assert (len(frontier), frontier.crawl_counts) == (2, {})  # one is still to be skipped
+    assert (len(frontier), frontier.counts.crawl) == (2, {})  # one is still to be skipped
     clock.advance(1000)
     assert rig.acquire().entry.url == entry("a.test", 1).url
 

@@ -44,7 +44,7 @@ class TestMostUrgent(FrontEndContract):
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-@pytest.mark.parametrize("name", ["DepthFirst", "MostUrgent"])
+@pytest.mark.parametrize("name", ["DepthFirst", pytest.param("MostUrgent", marks=pytest.mark.long)])
 def test_a_job_with_another_front_end_is_whole_after_the_faults_of(tmp_path, name, seed):
     settings = {"FRONTIER_FRONT_END": f"example_parts.{name}"}
     go_through_seed(tmp_path, seed, Counter(), settings=settings)

@@ -48,12 +48,12 @@ def test_parked_urls_wait_outside_the_frontier(rig):
 def test_leased_entry_is_parked_and_its_host_released_without_a_rest(rig):
     rig.fill("a.test", 2)
     lease = rig.next()
-    rig.park_leased(lease, "budget")
+    rig.park(lease, "budget")
     rig.release("a.test", fetched=False)
-    assert rig.leased == 0
+    assert len(rig.leases) == 0
     now = rig.acquire()
     assert now.entry.url == "http://a.test/1"
-    park_again = partial(rig.park_leased, reason="budget")
+    park_again = partial(rig.park, reason="budget")
     for again in (rig.put_back, rig.finish, park_again):
         with pytest.raises(LookupError):
             again(lease)
@@ -70,7 +70,7 @@ def test_reason_is_a_word(rig, reason):
 
 def test_parked_retry_survives_the_log_it_was_in(rig):
     rig.requeue(msgspec.structs.replace(entry("a.test"), attempts=1))
-    rig.park_leased(rig.next(), "budget")
+    rig.park(rig.next(), "budget")
     rig.release("a.test", fetched=False)
     rig.publish()
     rig.crash()

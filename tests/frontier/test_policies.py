@@ -87,16 +87,6 @@ def test_each_level_gets_half_of_what_the_ones_before_left():
         assert found[level] / draws == pytest.approx(share, abs=0.01)
 
 
-def test_average_of_the_last_five_downloads_counts():
-    assert POLITE.rest(HostFacts([1.0, 1.0, 1.0, 1.0, 6.0])) == 20.0
-    assert POLITE.rest(HostFacts([60.0] * 5)) == 120.0
-
-
-def test_host_without_five_measured_downloads_rests_the_default():
-    assert POLITE.rest(HostFacts([0.01] * 4)) == 20.0
-    assert POLITE.rest(HostFacts([0.01] * 5)) == 3.0
-
-
 def test_back_off_doubles_with_each_failure_up_to_its_end():
     rests = [POLITE.rest(HostFacts([0.01] * 5, failures=n)) for n in range(12)]
     assert rests == [3.0, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
@@ -108,7 +98,7 @@ class Store(dict[str, bytes]):
     def put(self, key, data):
         self[key] = data
 
-    def unsaved(self):
+    def unsaved_items(self):
         return self.items()
 
     def written(self):

@@ -51,7 +51,7 @@ def forget_rests(rig, _):
 
 CHANGES = {
     "release": lambda rig, _: rig.release("a.test", at_least=77.0),
-    "promise": lambda rig, _: rig.promise("a.test", 500.0),
+    "promise": lambda rig, _: rig.contacts.promise("a.test", 500.0),
     "put back": lambda rig, lease: rig.put_back(lease),
     "finish": lambda rig, lease: rig.finish(lease),
     "take": lambda rig, _: [rig.acquire(f"{host}.test").id for host in "ebc"],
@@ -70,8 +70,8 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, taken_before):
     lease = held(rig)
-    expected = decode_snapshot(b"".join(rig.snapshot()))
-    pieces = rig.snapshot()
+    expected = decode_snapshot(b"".join(rig.parts.snapshot()))
+    pieces = rig.parts.snapshot()
     taken = [next(pieces) for _ in range(taken_before)]
     CHANGES[change](rig, lease)
     found = decode_snapshot(b"".join([*taken, *pieces]))
@@ -80,14 +80,14 @@ def test_a_snapshot_has_the_state_before_changes_made_meanwhile(rig, change, tak
     assert [len(queue.items) for queue in found.queues] == [2, 3, 3, 3, 16]
     assert len(found.remembered) == 3
     # And the next one has all of the changes.
-    assert decode_snapshot(b"".join(rig.snapshot())) != expected
+    assert decode_snapshot(b"".join(rig.parts.snapshot())) != expected
 
 
 def test_a_snapshot_cannot_be_continued_after_a_later_one_began(rig):
     held(rig)
-    pieces = rig.snapshot()
+    pieces = rig.parts.snapshot()
     next(pieces)
-    later = rig.snapshot()
+    later = rig.parts.snapshot()
     with pytest.raises(RuntimeError, match="a later snapshot"):
         b"".join(pieces)
     assert len(decode_snapshot(b"".join(later)).queues) == 5
@@ -95,7 +95,7 @@ def test_a_snapshot_cannot_be_continued_after_a_later_one_began(rig):
 
 def test_pieces_together_are_the_whole_snapshot_as_msgpack_has_it(rig):
     held(rig)
-    pieces = [*rig.snapshot()]
+    pieces = [*rig.parts.snapshot()]
     assert len(pieces) > 8
     whole = b"".join(pieces)
     assert msgspec.msgpack.decode(whole, type=FrontierSnapshot) == decode_snapshot(whole)

@@ -23,38 +23,38 @@ def contact(rig, host):
 
 
 def claim(rig, host):
-    return rig.claim(contact(rig, host), ADDRESS)
+    return rig.contacts.claim(contact(rig, host), ADDRESS)
 
 
 def send_away(rig, lease):
     """Do what the crawler does when the clock is taken; return how long it has to wait."""
-    wait = rig.claim(lease, ADDRESS)
+    wait = rig.contacts.claim(lease, ADDRESS)
     assert wait > 0
     rig.put_back(lease)
-    rig.frontier.release(lease.entry.host, rest=wait)
+    rig.frontier.contacts.release(lease.entry.host, rest=wait)
     return wait
 
 
 def test_clock_is_free_again_when_it_has_rested(rig):
     first, second = contact(rig, "a.test"), contact(rig, "b.test")
-    assert rig.claim(first, ADDRESS) == 0.0
-    assert rig.claim(second, ADDRESS) > 0
-    rig.frontier.release("a.test", rest=1.0, shared_rest=20.0)
-    assert rig.claim(second, ADDRESS) > 0
+    assert rig.contacts.claim(first, ADDRESS) == 0.0
+    assert rig.contacts.claim(second, ADDRESS) > 0
+    rig.frontier.contacts.release("a.test", rest=1.0, shared_rest=20.0)
+    assert rig.contacts.claim(second, ADDRESS) > 0
     rig.clock.advance(19.9)
-    assert rig.claim(second, ADDRESS) > 0
+    assert rig.contacts.claim(second, ADDRESS) > 0
     rig.clock.advance(0.1)
-    assert rig.claim(second, ADDRESS) == 0.0
+    assert rig.contacts.claim(second, ADDRESS) == 0.0
     assert rig.stat("addresses/in_process") == 1
     assert rig.stat("refused") == 3
 
 
 def test_a_thousand_hosts_of_one_address_get_different_times(rig):
-    rig.claim(contact(rig, "a.test"), ADDRESS)
+    rig.contacts.claim(contact(rig, "a.test"), ADDRESS)
     times = []
     for n in range(1000):
         if n == 500:
-            rig.frontier.release("a.test", rest=1.0, shared_rest=30.0)
+            rig.frontier.contacts.release("a.test", rest=1.0, shared_rest=30.0)
         times.append(rig.clock.now + send_away(rig, contact(rig, f"h{n}.test")))
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert min(gaps) == pytest.approx(cut_off(POLICY, 0.0))
@@ -68,13 +68,13 @@ def test_all_hosts_of_one_address_get_their_turn(rig_of, clock):
     tries = 0
     while (lease := rig.next()) is not None:
         tries += 1
-        if rig.claim(lease, ADDRESS):
+        if rig.contacts.claim(lease, ADDRESS):
             send_away(rig, lease)
             continue
         assert clock.now >= free_at
         clock.advance(0.5)
         free_at = clock.now + 5.0
-        rig.frontier.release(lease.entry.host, rest=1.0, shared_rest=5.0)
+        rig.frontier.contacts.release(lease.entry.host, rest=1.0, shared_rest=5.0)
         rig.finish(lease)
     assert len(rig.frontier) == 0
     assert tries < 100 * 40
@@ -91,8 +91,8 @@ def test_memory_of_given_times_is_bounded(rig, monkeypatch):
     monkeypatch.setattr(shared, "_MAX_ASSIGNED", 5)
     for n in range(20):
         for host in (f"a{n}.test", f"b{n}.test"):
-            rig.claim(contact(rig, host), f"203.0.113.{n}")
-    assert len(rig.frontier._shared._assigned) == 5
+            rig.contacts.claim(contact(rig, host), f"203.0.113.{n}")
+    assert len(rig.parts.shared._assigned) == 5
 
 
 @cases(
@@ -105,17 +105,17 @@ def test_memory_of_given_times_is_bounded(rig, monkeypatch):
 )
 def test_clock_rests_as_long_as_the_host_by_default(rig, shared_rest, expected):
     claim(rig, "a.test")
-    rig.frontier.release("a.test", rest=9.0, shared_rest=shared_rest)
+    rig.frontier.contacts.release("a.test", rest=9.0, shared_rest=shared_rest)
     assert claim(rig, "b.test") == pytest.approx(expected)
 
 
 def test_full_disk_claims_nothing(rig):
     lease = contact(rig, "a.test")
-    rig.snapshot()  # a new segment
+    rig.parts.snapshot()  # a new segment
     with full_disk(8):
-        rig.claim(lease, ADDRESS)
+        rig.contacts.claim(lease, ADDRESS)
     assert rig.stat("addresses/in_process") == 0
-    assert rig.claim(lease, ADDRESS) == 0.0
+    assert rig.contacts.claim(lease, ADDRESS) == 0.0
 
 
 # --- across a restart
@@ -127,9 +127,9 @@ def test_rest_of_a_clock_holds_after_a_restart(rig, restart, saved):
     """This includes a rest that is longer than a restart would infer, right after the release."""
     rig.publish()
     lease = contact(rig, "a.test")
-    rig.claim(lease, ADDRESS)
+    rig.contacts.claim(lease, ADDRESS)
     rig.finish(lease)
-    rig.frontier.release("a.test", rest=1.0, shared_rest=600.0)
+    rig.frontier.contacts.release("a.test", rest=1.0, shared_rest=600.0)
     if saved:
         rig.publish()
     rig.clock.advance(100.0)
@@ -163,8 +163,8 @@ def small(rig_of):
 def visit_all(rig, count, rest):
     for n in range(count):
         lease = contact(rig, f"h{n}.test")
-        rig.claim(lease, f"203.0.113.{n}")
-        rig.frontier.release(f"h{n}.test", rest=rest + n, shared_rest=rest + 100 + n)
+        rig.contacts.claim(lease, f"203.0.113.{n}")
+        rig.frontier.contacts.release(f"h{n}.test", rest=rest + n, shared_rest=rest + 100 + n)
         rig.finish(lease)
 
 
@@ -175,13 +175,13 @@ def assert_resting(rig, count, at_least):
     assert rig.acquire() is None
     assert rig.ready_at() - rig.clock() >= at_least - 1e-5
     for n in range(count):
-        assert rig.claim(contact(rig, f"new{n}.test"), f"203.0.113.{n}") >= at_least - 1e-5
+        assert rig.contacts.claim(contact(rig, f"new{n}.test"), f"203.0.113.{n}") >= at_least - 1e-5
 
 
 def test_contact_is_on_disk_before_it_begins(rig):
     lease = contact(rig, "a.test")
     rig.publish()
-    rig.claim(lease, ADDRESS)
+    rig.contacts.claim(lease, ADDRESS)
     log = b"".join(path.read_bytes() for path in sorted((rig.path / "done").iterdir()))
     assert ADDRESS.encode() in log
 
@@ -215,11 +215,11 @@ def test_rests_in_the_records_hold_after_a_restart(small, restart, written):
 def test_snapshot_does_not_grow_with_the_rests_that_are_on_disk(small):
     visit_all(small, 5, 500.0)
     small.save_rests()
-    before = len(b"".join(small.snapshot()))
+    before = len(b"".join(small.parts.snapshot()))
     visit_all(small, 5, 500.0)
     visit_all(small, 300, 5000.0)
     small.save_rests()
-    assert len(b"".join(small.snapshot())) < before + 100
+    assert len(b"".join(small.parts.snapshot())) < before + 100
 
 
 def test_newer_rest_of_a_queue_is_not_hidden_by_an_older_one_in_the_records(small):
@@ -228,7 +228,7 @@ def test_newer_rest_of_a_queue_is_not_hidden_by_an_older_one_in_the_records(smal
     small.clock.advance(60.0)
     small.push(entry("h9.test", 1), entry("h9.test", 2))
     small.next()
-    small.frontier.release("h9.test", rest=1000.0)
+    small.frontier.contacts.release("h9.test", rest=1000.0)
     small.publish()
     small.crash()
     assert small.acquire() is None

@@ -105,12 +105,12 @@ def test_many_subresources_wait_on_disk(rig, monkeypatch):
     monkeypatch.setattr(overflow, "SEGMENT_BYTES", 2000)
     for _ in range(2):
         ask(rig, "evil.test", 10, 100)
-        assert (len(rig.frontier), rig.has_more(HOST)) == (1000, True)
+        assert (len(rig.frontier), bool(rig.back.table.get(HOST))) == (1000, True)
         files = [*rig.path.glob("back/*/*.log")]
         assert sum(file.stat().st_size for file in files) > 10_000
         urls = [one.url for one in contacted(rig)]
         assert (len({*urls}), len(urls)) == (1000, 1000)
-        assert (len(rig.frontier), rig.has_more(HOST)) == (0, False)
+        assert (len(rig.frontier), bool(rig.back.table.get(HOST))) == (0, False)
         rig.publish()
         rig.publish()
         assert [*rig.path.glob("back/*/*.log")] == []
@@ -137,7 +137,7 @@ def test_a_restart_forgets_subresources_but_no_rest_and_no_page(rig):
     ]
     assert sum(not is_page(one) for one in found) == 5
     # Nothing is left to be looked up for each URL that is found.
-    assert rig.frontier._finished.size == 0
+    assert rig.frontier.finished.size == 0
 
 
 def test_rounds_of_budgets_do_not_wait_for_subresources(rig):

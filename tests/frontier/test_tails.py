@@ -18,7 +18,7 @@ def push(rig, *counts):
 
 
 def lengths(rig):
-    return [(queue.host, len(queue)) for queue in rig.longest_tails()]
+    return [(queue.host, len(queue)) for queue in rig.back.tails.find_longest()]
 
 
 def test_the_longest_of_many_queues_is_found_and_kept(rig):
@@ -30,10 +30,10 @@ def test_queues_of_hosts_with_longer_rests_count_as_longer(rig, clock):
     push(rig, ("a.test", 3), ("b.test", 5))
     lease = rig.acquire()
     clock.advance(1.0)
-    rig.frontier.release(lease.key, rest=20.0, min_rest=18.0)
+    rig.frontier.contacts.release(lease.key, rest=20.0, min_rest=18.0)
     rig.finish(lease)
     assert lengths(rig) == [("a.test", 2), ("b.test", 5)]
-    assert [queue.period for queue in rig.longest_tails()] == [21.0, 0.0]
+    assert [queue.period for queue in rig.back.tails.find_longest()] == [21.0, 0.0]
 
 
 def test_a_finished_queue_is_not_a_tail(rig):

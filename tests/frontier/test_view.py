@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from frontier_rig import entry, urls_of
 from looking import contents
+from msgspec.structs import replace
 from strategies import seeds
 
-from webcrawl.frontier import Entry, encode
+from webcrawl.frontier import SUBRESOURCE, Entry, encode
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.frontier.view import Where
 from webcrawl.storage import fifo
@@ -109,6 +110,14 @@ def test_the_view_shows_why_an_entry_is_parked(rig):
     assert places(rig.view()) == {"parkedbudget": 600}
     assert where(find_one(rig.view(), "http://a.test/500")) == (Where.PARKED, "budget", 501)
     assert len(rig.entries()) == 600
+
+
+def test_a_script_of_a_rendered_page_is_not_shown_as_a_waiting_url(rig):
+    """A list of URLs to crawl is made of the view, and a page at the same URL may be finished."""
+    page = entry("a.test")
+    rig.parked.push("full", [encode(page), encode(replace(page, kind=SUBRESOURCE))])
+    rig.publish()
+    assert [found.entry for found in find(rig.view(), lambda _: True)] == [page]
 
 
 def test_urls_finished_since_the_checkpoint_are_not_counted_as_ahead(rig, clock):

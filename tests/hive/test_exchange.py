@@ -53,7 +53,7 @@ async def test_a_shard_that_cannot_be_fetched_is_tried_once_in_the_time_of_a_lea
         tried_at.append(now())
         raise ObjectStoreError("HIVE_STORE is away")
 
-    monkeypatch.setattr(CheckpointStore, "newest", newest)
+    monkeypatch.setattr(CheckpointStore, "find_newest", newest)
     async with (
         drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=1) as a,
         drone(tmp_path, server.url) as b,
@@ -79,7 +79,7 @@ async def test_a_lost_shard_gives_up_others_only_if_it_may_have_their_requests(
         await a.membership.leave()
         await b.membership.beat(Report())
         for number, shard in a.shards.items():  # since they were adopted
-            shard.frontier.crawl_counts |= {"outcome/http_200": 5 + number, "outcome/http_404": 9}
+            shard.frontier.counts.crawl |= {"outcome/http_200": 5 + number, "outcome/http_404": 9}
         owner = (await b.membership.look()).owners[1]
         [(_, token)] = (await b.membership.claim({1: owner})).items()
         await a.exchange.keep({1: a.parts.holding.leases[1]})
@@ -104,6 +104,25 @@ async def test_a_drone_claims_again_what_it_had_in_a_redis_that_was_emptied(tmp_
         await asyncio.sleep(LEASE_SECS)
         await a.work()
         assert [*a.shards] == [0]
+
+
+async def test_a_shard_whose_row_redis_has_lost_is_taken_a_lease_later(tmp_path, server):
+    """Its holder, which lives, registers it again with its next heartbeat."""
+    async with (
+        drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=1) as a,
+        drone(tmp_path, server.url) as b,
+    ):
+        await b.membership.beat(Report())
+        leases = await b.membership.claim({0: Owner(0, "")})
+        await b.membership.acknowledge({0: "7-2"}, leases, {0: 5})
+        with server.client() as client:
+            client.delete(Keys("hive").shards)
+        deleted_at = now()
+        while not (owners := (await b.membership.look()).owners):
+            await a.work()
+            await asyncio.sleep(0.05 * LEASE_SECS)
+        assert now() >= deleted_at + LEASE_SECS
+        assert owners[0].drone == a.parts.name
 
 
 async def test_a_drone_that_hands_shards_over_is_not_idle_and_an_idle_one_keeps_them(
@@ -376,11 +395,14 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
     trusted = []
     waits = []
 
+    def path_of(number):
+        return directory / drone / "shards" / f"{number:02d}"
+
     def adopt(shard, *, rival_secs, **_):
         held[shard.number] = shard
         waits.append(rival_secs)
         trusted.append(shard.trusts_log)
-        (directory / drone / "shards" / f"{shard.number:02d}" / "CURRENT").touch()
+        (path_of(shard.number) / "CURRENT").touch()
 
     async def until_gone(_):
         pass
@@ -391,7 +413,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
         def __iter__(self):
             return iter([*held.values()])
 
-        def held(self, number):
+        def find_held(self, number):
             return held.get(number)
 
     parts = SimpleNamespace(
@@ -409,13 +431,14 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
             join=lambda *_: None,
             is_idle=True,
             is_abandoned=False,
-            frontier=SimpleNamespace(crawl_counts=Counter()),
+            frontier=SimpleNamespace(counts=SimpleNamespace(crawl=Counter())),
             hosts=SimpleNamespace(records=SimpleNamespace(database=None)),
         ),
         receiver=SimpleNamespace(incarnation=""),
         live_seeds=SimpleNamespace(begin=lambda: None),
         sender=SimpleNamespace(forget=lambda: None),
         job=SimpleNamespace(path=directory / drone),
+        directory=path_of,
         shards=HeldShards(),
         stats=SimpleNamespace(inc_value=lambda *_: None),
         process=SimpleNamespace(

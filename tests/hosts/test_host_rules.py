@@ -23,7 +23,7 @@ def rules(tmp_path):
 
 def test_a_host_is_excluded_by_a_file_or_a_command_and_each_ends_its_own(rules):
     def found(*asked):
-        return [found and found.source for found in (rules.excluded_by(*one) for one in asked)]
+        return [found and found.source for found in (rules.exclusion_of(*one) for one in asked)]
 
     of_command = [("a.test",), ("www.a.test",), ("::ffff:8.8.8.8",), ("8.8.8.8",)]
     of_file = [("www.file.test",), ("b.test", "http://b.test/secret")]
@@ -42,13 +42,13 @@ def test_a_purged_url_is_excluded_and_a_bad_line_is_named(rules, tmp_path):
     path = tmp_path / "purged.txt"
     path.write_text("http://a.test/x\n")
     rules.open_purged(tmp_path)
-    assert rules.excluded_by("a.test", "http://a.test/x").source == "scrapy purge"
-    assert not rules.excluded_by("a.test", "http://a.test/y")
+    assert rules.exclusion_of("a.test", "http://a.test/x").source == "scrapy purge"
+    assert not rules.exclusion_of("a.test", "http://a.test/y")
     drones = tmp_path / "drones"
     (drones / "0").mkdir(parents=True)
     shutil.copy(path, drones / "0")
     rules.open_purged(drones / "2")  # a new one, which takes over the host
-    assert rules.excluded_by("a.test", "http://a.test/x")
+    assert rules.exclusion_of("a.test", "http://a.test/x")
     path.write_text("a.test\nb c\n")
     with pytest.raises(FatalError, match=r"purged.txt: 'b c' is not a host, .* remove it\.$"):
         rules.open_purged(tmp_path)
@@ -76,9 +76,9 @@ def test_a_gate_lets_pass_what_a_command_frees_for_its_reason(rules):
     rules.command("free", "", source="free all url_space", reason="url_space")
     a, b = "http://www.a.test/", "http://b.test/"
     gates = ("depth", "url_space", "reputation")
-    assert [rules.lets_pass(gate, a) for gate in gates] == [True, True, False]
-    assert [rules.lets_pass(gate, b) for gate in gates] == [False, True, False]
+    assert [rules.may_pass(gate, a) for gate in gates] == [True, True, False]
+    assert [rules.may_pass(gate, b) for gate in gates] == [False, True, False]
     assert rules.commands_for("a.test") == ["free a.test depth", "free all url_space"]
     rules.command("hold", "a.test", source="hold", reason="depth")
-    assert not rules.lets_pass("depth", a)
+    assert not rules.may_pass("depth", a)
     assert rules.commands_for("a.test") == ["free all url_space"]

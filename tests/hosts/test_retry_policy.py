@@ -3,18 +3,14 @@
 import re
 from pathlib import Path
 
-import pytest
 from scrapy.settings import Settings
-from text_tables import cases
 
 from webcrawl.crawl.lease.outcome_log import NAMES
-from webcrawl.errors import FatalError
 from webcrawl.hosts.retry_policy import RetryPolicy, Rule
 from webcrawl.net.outcomes import OUTCOMES
 
 ROOT = Path(__file__).resolve().parents[2]
 FINAL = Rule(0, 0.0, 0)
-NO_RULE = r"RETRY_POLICY for timeout must be \[tries, seconds, failures\]"
 
 
 def policy(**changes):
@@ -87,43 +83,3 @@ def test_a_status_follows_its_own_rule_or_that_of_its_class():
     assert rules.rule("http_501") == FINAL
     for outcome in ("http_200", "http_301", "http_404", "http_999", "", "http_", "whatever"):
         assert rules.rule(outcome) == FINAL
-    changed = policy(RETRY_POLICY={"http_4xx": [1, 5, 3], "http_500": [0, 0, 0]})
-    assert changed.rule("http_403") == (1, 5.0, 3)
-    assert changed.rule("http_429") == rules.rule("http_429")
-    assert changed.rule("http_500") == FINAL
-    assert changed.rule("http_599") == (2, 0.0, 0)
-
-
-def test_the_setting_comes_as_a_table_or_as_text():
-    for given in ({"connect_timeout": (1, 120.5, 0)}, '{"connect_timeout": [1, 120.5, 0]}'):
-        assert policy(RETRY_POLICY=given).rule("connect_timeout") == (1, 120.5, 0)
-
-
-@cases(
-    "given sentence",
-    r"""
-        often                        | RETRY_POLICY must be a dictionary .JSON., not 'often'
-        "[1, 2]"                     | RETRY_POLICY must be a dictionary
-        {"robots_denied": [1, 0, 0]}
-        | has 'robots_denied', which is not an outcome that can be retried
-        {"other": [9, 0, 0]}         | has 'other', which
-        {"http_200": [9, 0, 0]}      | has 'http_200', which
-        {"http_5xxx": [9, 0, 0]}     | has 'http_5xxx', which
-        {503: [1, 0, 0]}             | has 503, which
-        {"timeout": 3}               | NO_RULE
-        {"timeout": [3, 1]}          | NO_RULE
-        {"timeout": [-1, 1, 0]}      | NO_RULE
-        {"timeout": [1.5, 1, 0]}     | NO_RULE
-        {"timeout": [True, 1, 0]}    | NO_RULE
-        {"timeout": [1, -0.1, 0]}    | NO_RULE
-        {"timeout": [1, NaN, 0]}     | NO_RULE
-        {"timeout": [1, 1e999, 0]}   | NO_RULE
-        {"timeout": [1, "soon", 0]}  | NO_RULE
-        {"timeout": [1, 1, -1]}      | NO_RULE
-    """,
-    globals(),
-)
-def test_an_invalid_table_is_reported_in_one_sentence(given, sentence):
-    with pytest.raises(FatalError, match=sentence) as caught:
-        policy(RETRY_POLICY=given)
-    assert "\n" not in str(caught.value)

@@ -203,7 +203,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(pick=PICK, min_rest=st.sampled_from([0.0, 40.0, 1000.0]))
     def promise(self, pick, min_rest):
         host = sorted(self.contacts)[pick % len(self.contacts)]
-        self.rig.promise(host, min_rest)
+        self.rig.contacts.promise(host, min_rest)
         self.promised[host] = max(self.promised.get(host, 0.0), min_rest)
 
     @has_contacts
@@ -214,13 +214,13 @@ class FrontierMachine(RuleBasedStateMachine):
         name = f"@a{address}"
         if host in self.claims:
             if self.claims[host][0] == name:
-                assert self.rig.claim(lease, name[1:]) == 0.0
+                assert self.rig.contacts.claim(lease, name[1:]) == 0.0
             else:
                 with pytest.raises(ValueError, match="holds the shared clock"):
-                    self.rig.claim(lease, name[1:])
+                    self.rig.contacts.claim(lease, name[1:])
             return
         is_held = name in {held for held, _ in self.claims.values()}
-        wait = self.rig.claim(lease, name[1:])
+        wait = self.rig.contacts.claim(lease, name[1:])
         if not wait:
             assert not is_held, "claimed by two"
             assert self.clock.now >= self.rest_until.get(name, 0.0) - 1e-6, "claimed too early"
@@ -229,7 +229,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert wait > 0
         if lease.id in self.leases:
             self._put_back(lease)
-        self.rig.frontier.release(host, rest=wait)
+        self.rig.frontier.contacts.release(host, rest=wait)
         self._released(host, wait, 0.0)
 
     def _rests(self, host, seconds):
@@ -291,7 +291,7 @@ class FrontierMachine(RuleBasedStateMachine):
         alike = [other for other, _ in self.leases.values() if name_of(other.entry) == name]
         if self.waiting[name] or len(alike) > 1 or name in self._parked():
             return  # of two that are the same, the finish of one hides whichever is met first
-        self.rig.park_leased(lease, reason)
+        self.rig.park(lease, reason)
         del self.leases[lease.id]
         self.waiting[name] += 1
         self.parked.setdefault(reason, []).append(name)
@@ -453,10 +453,10 @@ class FrontierMachine(RuleBasedStateMachine):
     @invariant()
     def sound(self):
         frontier = self.rig.frontier
-        assert frontier.leased == len(self.leases)
+        assert len(frontier.leases) == len(self.leases)
         assert frontier.parked.size == sum(map(len, self.parked.values()))
         assert frontier.parked.due == sum(self.due.values())
-        total = self.waiting.total() + frontier._finished.size
+        total = self.waiting.total() + frontier.finished.size
         assert len(frontier) + frontier.parked.size == total
         stats = frontier.stats()
         for reason in REASONS:

@@ -160,7 +160,7 @@ class RecordsMachine(RuleBasedStateMachine):
         assert stats["hosts/robots/memory"] <= 3
         assert stats["hosts/robots/bytes"] <= 600
         assert len(self.records.rests) <= 1
-        unsaved = dict(self.records.rests.unsaved())
+        unsaved = dict(self.records.rests.unsaved_items())
         for (kind, host), value in self.facts.items():
             if kind == "rest" and self.saved.get((kind, host)) != value:
                 assert unsaved[host] == value

@@ -73,7 +73,8 @@ class MembershipMachine(RuleBasedStateMachine):
     def beat(self, name):
         self.serial += 1
         self.alive[name] = Report(number=self.serial)
-        self.queen = self.queen or name
+        if self.queen not in self.alive:
+            self.queen = name
         beat = self.run(self.drones[name].beat(self.alive[name]))
         assert beat.leases == {
             shard: owner.token for shard, owner in self.owners.items() if owner.drone == name
@@ -87,17 +88,14 @@ class MembershipMachine(RuleBasedStateMachine):
     def expire(self, name):
         """The key goes as it does when its time is over."""
         self.run(self.client.delete(*[KEYS.lease(name), *[KEYS.queen] * (self.queen == name)]))
-        self._end(name)
+        self.alive.pop(name, None)
+        if self.queen == name:
+            self.queen = ""
 
     @rule(name=DRONES)
     def leave(self, name):
         self.run(self.drones[name].leave())
-        self._end(name)
-
-    def _end(self, name):
         self.alive.pop(name, None)
-        if self.queen == name:
-            self.queen = ""
 
     @rule(order=st.permutations("abc"), count=st.integers(0, 3))
     def empty(self, order, count):

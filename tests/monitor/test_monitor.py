@@ -67,25 +67,25 @@ def test_the_page_says_how_the_crawl_is_and_needs_no_script(monitor):
     assert page.xpath("//form[@method='post']") == []
     (host, *_) = {hit.origin.split("/")[2] for hit in access_log(monitor.log) if hit.target == "/"}
     name = host.partition(":")[0]
-    wait_until(lambda: page_of_host(monitor, name)[1:3] != ["0", "0"], every=1)
-    assert page_of_host(monitor, name)[0] == name
+    wait_until(lambda: f"host  {name}: " in answer_about(monitor, "url", name), every=1)
+    assert f"host  {name}: " in answer_about(monitor, "host", name)  # the old name
     url = next(f"{hit.origin}/" for hit in access_log(monitor.log) if host in hit.origin)
-    (why,) = monitor.page(f"/?{urlencode({'url': url})}").xpath("//pre")
-    assert url in why.text
-    assert "robots.txt" in why.text
-    held = "//figure[@id='held']//td[.='URLs waiting']/following-sibling::td"
-    wait_until(lambda: int(monitor.page().xpath(held)[0].text.replace(",", "")) > 50)
+    why = answer_about(monitor, "url", url)
+    assert url in why
+    assert "robots.txt" in why
+    waiting = "//dl[@class='process']//dt[.='Waiting']/following-sibling::dd"
+    wait_until(lambda: int(re.sub(r"\D", "", monitor.page().xpath(waiting)[0].text)) > 50)
     settings = monitor.page().xpath("//figure[@id='settings']//tr")
     shown = {row[0].text: [row[1].text, row[2].text] for row in settings[1:]}
-    assert shown["POLITENESS_MIN_DELAY"] == [str(0.2 * SLOWNESS), "cmdline"]
+    assert shown["POLITENESS_MIN_DELAY"] == [str(SLOWNESS), "cmdline"]
     assert shown["CHECKPOINT_INTERVAL_SECS"] == ["2", "cmdline"]
     assert shown["DOWNLOAD_TIMEOUT"] == [DOWNLOAD_TIMEOUT, "cmdline"]
     assert shown["TEST_PASSWORD"][0] == "***"
 
 
-def page_of_host(monitor, name):
-    found = monitor.page(f"/?{urlencode({'host': name})}").xpath("//figure[@id='asked']//td")
-    return [one.text for one in found]
+def answer_about(monitor, name, question):
+    (answer,) = monitor.page(f"/?{urlencode({name: question})}").xpath("//pre")
+    return answer.text
 
 
 def test_pages_are_searched_and_found_pages_are_paged(monitor):
@@ -133,7 +133,7 @@ def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
     assert line["reason"] == HOSTILE
     assert line["origin"].startswith("the monitor, from 127.0.0.1, user ")
     wait_until(lambda: monitor.state()["processes"][0]["state"]["name"] == "paused")
-    told = "//dt[.='In force']/following-sibling::dd"
+    told = "//dt[.='Control']/following-sibling::dd"
     wait_until(lambda: [one.text for one in monitor.page().xpath(told)])
     (in_force, *_) = monitor.page().xpath(told)
     assert re.match(r"pause, [\d: -]+ UTC, by the monitor, from .+ resume ends it", in_force.text)

@@ -14,7 +14,7 @@ from text_tables import each
 
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.crawl.lease.fetch import Fetch
-from webcrawl.frontier import SUBRESOURCE, Entry
+from webcrawl.frontier import Entry
 from webcrawl.net.contact import open_streams
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard
@@ -98,7 +98,7 @@ async def test_a_proxy_is_connected_to_whatever_address_is_bound():
 
 
 def _contacts(see, *contacts, added=NOTHING_ADDED):
-    """What *see* returns while each of *contacts* is downloaded: its address, kind and meta."""
+    """What *see* returns while each of *contacts*, facts of a Fetch, is downloaded."""
     seen = []
 
     async def connect(request):
@@ -108,8 +108,8 @@ def _contacts(see, *contacts, added=NOTHING_ADDED):
     async def scenario():
         nothing = {"http": None, "https": None}
         crawler = get_crawler(settings_dict={"DOWNLOAD_HANDLERS": nothing})
-        rates = SimpleNamespace(received=lambda _: None)
-        rules = SimpleNamespace(hosts=SimpleNamespace(added_for=lambda url: added), rates=rates)
+        rates = SimpleNamespace(count_received=lambda _: None)
+        rules = SimpleNamespace(hosts=SimpleNamespace(additions_for=lambda url: added), rates=rates)
         parts = SimpleNamespace(
             hooks=SimpleNamespace(fence=None), services=SimpleNamespace(rules=rules)
         )
@@ -117,10 +117,10 @@ def _contacts(see, *contacts, added=NOTHING_ADDED):
         crawler.engine = SimpleNamespace(scheduler=SimpleNamespace(process=process))
         downloader = MercatorDownloader(crawler)
         downloader.handlers = SimpleNamespace(download_request_async=connect)
-        for address, kind, meta in contacts:
-            lease = SimpleNamespace(entry=Entry("http://a.test/", "a.test", kind=kind))
-            fetch = Fetch(lease=lease, release=lambda _: None, address=address)
-            await downloader._download(fetch.bind(Request("http://a.test/", meta=meta)))
+        for facts in contacts:
+            lease = SimpleNamespace(entry=Entry("http://a.test/", "a.test"))
+            fetch = Fetch(lease=lease, task=None, release=lambda _: None, **facts)
+            await downloader._download(fetch.bind(Request("http://a.test/")))
 
     asyncio.run(scenario())
     return seen
@@ -129,16 +129,14 @@ def _contacts(see, *contacts, added=NOTHING_ADDED):
 def test_the_downloader_hands_the_address_of_each_contact_down():
     """A download that a middleware of another begins is bound to none."""
     with bound_to("9.9.9.9"):
-        seen = _contacts(BOUND_ADDRESS.get, ("8.8.8.8", "a", {}), ("", "a", {}))
+        seen = _contacts(BOUND_ADDRESS.get, {"address": "8.8.8.8"}, {})
     assert seen == ["8.8.8.8", ""]
 
 
 def test_scripts_get_header_fields_only_if_no_page_of_another_site_waits_for_them():
     added = additions({"Authorization": "Bearer x"}, {}, "http://127.0.0.1:1")
-    metas = [("a", {}), (SUBRESOURCE, {"dont_merge_cookies": False})]
-    metas += [(SUBRESOURCE, {"dont_merge_cookies": True}), (SUBRESOURCE, {})]
-    seen = _contacts(ADDED.get, *[("", kind, meta) for kind, meta in metas], added=added)
-    assert [bool(one.headers) for one in seen] == [True, True, False, False]
+    seen = _contacts(ADDED.get, {}, {"has_credentials": False}, added=added)
+    assert [bool(one.headers) for one in seen] == [True, False]
     assert {one.proxy for one in seen} == {added.proxy}
 
 
@@ -197,7 +195,7 @@ async def test_a_permitted_address_is_used_though_others_are_forbidden(monkeypat
     """Judged by a guard that permits 127.0.0.1 alone, since tests reach nothing else."""
 
     class OnlyOne(AddressGuard):
-        def permits(self, address):
+        def is_permitted(self, address):
             return address == "127.0.0.1"
 
     monkeypatch.setattr(AddressGuard, "from_settings", lambda _: OnlyOne(allow_private=False))

@@ -69,11 +69,6 @@ def test_a_foreign_attribute_is_no_outcome():
     assert outcome_of(error) == "other"
 
 
-@each("status", 100, 200, 301, 404, 429, 599, 999)
-def test_a_response_is_named_by_its_status(status):
-    assert outcome_of(Response("http://a.test/", status=status)) == f"http_{status}"
-
-
 @each("status", 0, 99, 1000, -1)
 def test_an_impossible_status_is_a_bad_answer(status):
     assert outcome_of(Response("http://a.test/", status=status)) == "bad_answer"

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What other benchmarks run or import, and what has a test of its own.
 OTHERS = words("""
     crawl_graph.py crawl_once.py crawlee_once.py floor_once.py rows.py scale_crawl.py
-    silkworm_once.py webs.py bench_freshness.py bench_projection.py page_instructions.py
-    paper_web.py quality_model.py quality_web.py soak_visits.py
+    silkworm_once.py webs.py bench_freshness.py bench_projection.py page_instructions.py parts.py
+    cache_replays.py cachelab.py paper_web.py quality_model.py quality_web.py soak_visits.py
 """)
 RUNS = dict(
     table("""
@@ -45,7 +45,6 @@ RUNS = dict(
         exclusion_expressions.py | 100
         html_edges.py            | {inputs}/docs
         page_navigation.py       | 1
-        page_parts.py            |
         queue_frames.py          | {inputs}/articles.tar
         soak.py                  | --minutes 3 --hosts 100 --kills 1
         wall_alarms.py           | {inputs}/articles.tar {inputs}/docs

@@ -57,7 +57,7 @@ def test_datatrove_datasets_and_polars_read_what_the_columns_say(tmp_path):
     asyncio.run(write(job))
     printed("dataset", job, "-o", made)
     given = job / "text", job / "warc", made, tmp_path / "work"
-    judge = ROOT / "tests/rigs/dataset_judge.py"
+    judge = ROOT / "tests/rigs/reading/dataset_judge.py"
     answer = subprocess.run(
         [PYTHON, judge, *given],
         stdout=subprocess.PIPE,
@@ -80,7 +80,7 @@ def test_datatrove_datasets_and_polars_read_what_the_columns_say(tmp_path):
 
 
 def test_the_rules_for_words_are_those_of_spacy_and_datatrove():
-    script = ROOT / "tests/rigs/word_rules.py"
+    script = ROOT / "tests/rigs/reading/word_rules.py"
     printed = subprocess.run([PYTHON, script], stdout=subprocess.PIPE, check=True).stdout
     assert printed == (ROOT / "webcrawl/pipelines/datasets/words.json").read_bytes()
 

@@ -5,12 +5,11 @@ import contextlib
 import random
 import signal
 import time
-from pathlib import Path
 
 import psutil
 import pytest
-from crawling import USER_AGENT, access_log, pages_asked_for, simulated, stats_of, wait_until
-from hive_crawl import DISTURBANCES, STATE, HiveCrawl, draw, play
+from crawling import RIGS, USER_AGENT, access_log, pages_asked_for, simulated, stats_of, wait_until
+from hive_crawl import DISTURBANCES, STATE, HiveCrawl, HiveEndedError, draw, play
 from redis_server import RedisServer, Sentinel
 from stopping_drone import STEPS
 from text_tables import each
@@ -31,10 +30,21 @@ def test_drones_that_join_and_leave_fetch_nothing_twice(tmp_path):
     play(tmp_path, disturbances, rng=random.Random(1))  # no loss explains a repetition
 
 
-@each("seed", *range(20))
+@pytest.mark.seeds(20)
 def test_a_hive_is_complete_and_polite_after_disturbances_by_lot(tmp_path, seed):
     rng = random.Random(seed)
     play(tmp_path, draw(rng), rng=rng)
+
+
+def test_no_queen_is_waited_for_when_the_hive_is_over(tmp_path):
+    with (
+        simulated(tmp_path, hosts=5, mean_pages=2, max_pages=5) as web,
+        HiveCrawl(web, tmp_path) as hive,
+    ):
+        hive.join(2)
+        hive.end()
+        with pytest.raises(HiveEndedError):
+            DISTURBANCES["kill the queen"](hive)
 
 
 @each("is_behind", False, True)
@@ -65,7 +75,7 @@ def test_a_fail_over_by_a_sentinel_loses_nothing(tmp_path, is_behind):
 
 @each("step", *STEPS)
 def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeypatch, step):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent / "rigs"))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
     order, store = tmp_path / "stop", CheckpointStore(url=str(tmp_path / "store"))
     given = {"SCHEDULER": "stopping_drone.StoppingScheduler", "STOP_FILE": order}
 
@@ -86,7 +96,7 @@ def test_a_drone_stopped_within_a_publication_harms_no_adopter(tmp_path, monkeyp
             assert held
             # Whoever adopts them has published them by a token of its own.
             wait_until(
-                lambda: all((found := store.newest(n)) and found.token > held[n] for n in held)
+                lambda: all((found := store.find_newest(n)) and found.token > held[n] for n in held)
             )
             stopped.send(signal.SIGCONT)
         hive.end()
@@ -107,7 +117,7 @@ def test_a_paused_drone_goes_on_from_what_another_has_published_since(tmp_path):
         with hive.loss():
             held = hive.shards_of(first)
             first.send(signal.SIGSTOP)
-            wait_until(lambda: all(store.newest(n).token > held[n] for n in held))
+            wait_until(lambda: all(store.find_newest(n).token > held[n] for n in held))
             hive.kill(second)
             hive.redis.kill()
             hive.redis.restart(empty=True)

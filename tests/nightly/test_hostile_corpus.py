@@ -1,12 +1,10 @@
 """Pages that attack: all of them in one crawl with Chromium, and what users then do with its job.
 
 A new surface that pages can reach adds its attacks here. Those on other sites by rendering are in
-rigs/evil_pages.py and are judged by the servers' record, those on what is shown in
-rigs/hostile_words.py, those on the parser in data/broken_pages.toml. What is open to a crawl only
-while it runs is attacked by the same words in monitor/test_hostile_words.py.
+rigs/hostile/evil_pages.py and are judged by the servers' record, those on what is shown in
+rigs/hostile/hostile_words.py, those on the parser in data/broken_pages.toml. What is open to a
+crawl only while it runs is attacked by the same words in monitor/test_hostile_words.py.
 """
-
-from __future__ import annotations
 
 import asyncio
 import csv
@@ -29,7 +27,7 @@ from lxml import html
 from namespaces import Cables
 
 from webcrawl.jobs.inspect.info_log import outcome_lines
-from webcrawl.wording import visible
+from webcrawl.wording import escape_controls
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -163,7 +161,7 @@ def test_what_pages_say_is_shown_as_text(crawled, tmp_path):
     urls = [f"http://words.test:{port}{link}" for link in hostile_words.links()]
     texts = [report, *(printed("why", directory / "job", url) for url in urls[::9])]
     texts.append(printed("search", directory / "job", "Article"))
-    assert [text for text in texts if visible(text) != text] == []
+    assert [text for text in texts if escape_controls(text) != text] == []
 
 
 def test_cells_of_lists_are_no_formulas_and_rows_are_whole(crawled):

@@ -1,7 +1,5 @@
 """Pages that need a browser, with Chromium: in an archive's replay, and hostile ones in a crawl."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess
@@ -12,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from browsing import Tab, chromium
 from crawling import (
-    ROOT,
+    RIGS,
     USER_AGENT,
     damage_in,
     descendants,
@@ -22,6 +20,7 @@ from crawling import (
     simulated,
     wait_for_the_end_of,
 )
+from patience import slowness_now
 from PIL import Image
 from pywb_server import pywb_of
 from recording_engine import noted_in
@@ -93,7 +92,7 @@ def test_replayed_pages_show_their_links_by_their_own_scripts(tmp_path):
 
 
 def test_hostile_pages_stay_within_bounds_and_lose_no_links(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests/rigs"))
+    monkeypatch.setenv("PYTHONPATH", RIGS)
     monkeypatch.setenv("RENDERINGS", str(tmp_path / "renderings.jsonl"))
     size = {"hosts": 14, "mean_pages": 80.0, "max_pages": 80}
     with simulated(tmp_path, "rendered", **size) as web:
@@ -129,9 +128,10 @@ def test_hostile_pages_stay_within_bounds_and_lose_no_links(tmp_path, monkeypatc
     scripts = [script_of(world, truth[one.url].page)[1] for one in noted]
     assert len({script.partition("?")[0] for script in scripts}) >= 30
     bounds, passes = Bounds(), [one.rendering for one in noted]
-    # What the page shows is read after the bound.
-    assert max(one.cpu_secs for one in passes) < bounds.cpu_secs + 5
-    assert max(one.wall_secs for one in passes) < bounds.wall_secs + 15
+    # What the page shows is read after the bound, by processes that may have to wait for a core.
+    slowness = slowness_now()
+    assert max(one.cpu_secs for one in passes) < bounds.cpu_secs + 5 * slowness
+    assert max(one.wall_secs for one in passes) < bounds.wall_secs + 15 * slowness
     assert max(one.memory for one in passes) < 1.25 * bounds.memory
     assert max(one.requests for one in passes) <= bounds.requests
     assert max(one.bytes for one in passes) <= bounds.bytes

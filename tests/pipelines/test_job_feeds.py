@@ -143,6 +143,7 @@ def items_in(path, form):
         a.b/c               | {"format": "json"}                           | a.b/c-%(time)s
         a-%(batch_id)d.json | {"batch_item_count": 3}            | a-%(batch_id)d-%(time)s.json
         a.jsonl             | {"encoding": "utf-16"}                       | a-%(time)s.jsonl
+        a.jsonl             | {"encoding": "utf-16-be"}                    | a-%(time)s.jsonl
         a.csv               | {"item_export_kwargs": {"quotechar": "'"}}   | a-%(time)s.csv
         a.jsonl             | {"postprocessing": [PLUGIN]}                 | a-%(time)s.jsonl
         ftp://me@a.test/a.jsonl | {}                   | ftp://***@a.test/a-%(time)s.jsonl

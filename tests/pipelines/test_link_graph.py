@@ -90,23 +90,6 @@ def test_each_of_several_links_to_a_url_is_an_edge(tmp_path):
     assert ask(tmp_path, "nodes", "links") == [(3,)]
 
 
-async def test_pages_of_a_killed_crawl_are_there_after_the_next_run(tmp_path):
-    links = [Link("http://b.test/")]
-    async with Run(LinkGraph, tmp_path) as run:
-        await run.process(a_page(links=links))
-        # What kill -9 leaves: a copy of the files as they are before anything is closed.
-        copy = tmp_path / "copy"
-        for spool in tmp_path.glob("graph/*/*.open"):
-            to = copy / spool.relative_to(tmp_path)
-            to.parent.mkdir(parents=True)
-            to.write_bytes(spool.read_bytes() + b"torn")
-        assert await run.checkpoint() == [None]
-    async with Run(LinkGraph, copy):
-        pass
-    assert ask(copy, "edges", "source, target") == [("http://a.test/", "http://b.test/")]
-    assert ask(copy, "nodes", "url") == [("http://a.test/",)]
-
-
 def test_a_link_graph_without_a_job_directory_ends_with_a_sentence(tmp_path):
     with pytest.raises(FatalError, match="JOBDIR"):
         Run(LinkGraph, tmp_path, JOBDIR="")

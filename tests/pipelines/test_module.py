@@ -13,7 +13,7 @@ import pytest
 from contracts.modules import Run, a_page, run_module
 from patience import LIMIT_SECS
 
-from webcrawl.errors import DiskError, FatalError, disk_message, ends_crawl
+from webcrawl.errors import DiskError, FatalError, disk_message, is_storage_lost
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.urls import Link
 
@@ -256,7 +256,7 @@ async def test_what_a_module_cannot_store_ends_the_crawl_and_names_its_directory
             return [*await outcomes(run, with_depths(24, 36)), *await run.checkpoint()]
 
     files, name, disk = await errors_of(Storing, STORING_DIR="/elsewhere")
-    assert [ends_crawl(one) for one in (files, name, disk)] == [True, False, True]
+    assert [is_storage_lost(one) for one in (files, name, disk)] == [True, False, True]
     for error in (files, disk):
         told = disk_message(error, jobdir)
         assert told.startswith("STORING_DIR /elsewhere cannot be written (")
@@ -267,7 +267,7 @@ async def test_what_a_module_cannot_store_ends_the_crawl_and_names_its_directory
         output = None
 
     files, _, disk = await errors_of(Plain)
-    assert [ends_crawl(files), ends_crawl(disk)] == [False, True]
+    assert [is_storage_lost(files), is_storage_lost(disk)] == [False, True]
 
 
 @pytest.mark.parametrize("error", [StopIteration, SystemExit])

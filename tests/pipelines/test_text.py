@@ -395,13 +395,7 @@ async def test_lines_of_json_are_written_by_one_process(tmp_path):
             await Run(TextDataset, tmp_path, TEXT_FORMAT="jsonl").__aenter__()
 
 
-def test_a_setting_that_cannot_be_is_one_sentence(tmp_path):
-    with pytest.raises(FatalError, match="TEXT_FORMAT must be parquet or jsonl, not 'csv'"):
-        Run(TextDataset, tmp_path, TEXT_FORMAT="csv")
-    with pytest.raises(
-        FatalError, match="TEXT_EXTRACTOR must be resiliparse or trafilatura, not 'x'"
-    ):
-        Run(TextDataset, tmp_path, TEXT_EXTRACTOR="x")
+def test_no_directory_at_all_is_one_sentence(tmp_path):
     with pytest.raises(FatalError, match="Neither TEXT_DIR nor JOBDIR is set"):
         asyncio.run(Run(TextDataset, tmp_path, JOBDIR=None).__aenter__())
 

@@ -1,7 +1,5 @@
 """Pages in the Chromium of this machine, which has no network and sees no files."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from crawling import ROOT, descendants, wait_for_the_end_of, wait_until
+from crawling import RIGS, ROOT, descendants, wait_for_the_end_of, wait_until
 from rendered_pages import (
     SITE,
     answer,
@@ -183,7 +181,7 @@ def as_nobody(code, *arguments):
     run = subprocess.run(
         [*user, sys.executable, "-c", code, *arguments],
         env={
-            "PYTHONPATH": f"{ROOT}:{ROOT}/tests/rigs",
+            "PYTHONPATH": f"{ROOT}:{RIGS}",
             "PATH": os.environ["PATH"],
             "TMPDIR": "/tmp",
         },
@@ -301,7 +299,7 @@ def open_directory():
 def test_a_crawl_that_is_killed_ends_its_engine_and_the_next_deletes_what_it_left(
     open_directory, monkeypatch, engine
 ):
-    path = f"{ROOT}:{ROOT}/tests/rigs"
+    path = f"{ROOT}:{RIGS}"
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, engine],
         stdout=subprocess.PIPE,

@@ -1,8 +1,7 @@
 """The life of a page from pass to pass, with engines that answer at once."""
 
-from __future__ import annotations
-
 import time
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -11,12 +10,14 @@ from records_rig import PatientExecutor, opened
 from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
+from text_tables import each
 
 from webcrawl.crawl.links.url_rules import redirect_filters_of
-from webcrawl.crawl.rendering import RenderChoice, RenderSettings, SubresourceRequests
+from webcrawl.crawl.task.renderer import RenderSettings
 from webcrawl.frontier import Entry, key
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.items import Page
+from webcrawl.render.builder import RenderChoice, SubresourceRequests
 from webcrawl.render.candidates import Outline, outline_of
 from webcrawl.render.engine import Answer, Rendering, Subresource
 from webcrawl.render.passes import Passes, RenderGate
@@ -119,7 +120,7 @@ class Rig:
 
     @property
     def html(self):
-        page = self.passes.rendered(PAGE)
+        page = self.passes.rendered_page(PAGE)
         return None if page is None else page.html
 
 
@@ -144,14 +145,14 @@ def test_a_page_waits_for_what_it_lacks_and_for_the_targets_of_redirects(rig):
     rig = rig(lacking(SCRIPT), Rendering("settled", "<p>whole"))
     gate = RenderGate(rig.passes, clock=lambda: 0.0)
     rig.work()
-    assert (rig.requested, rig.html, gate.holds(PAGE)) == ([SCRIPT], None, True)
+    assert (rig.requested, rig.html, gate.hold(PAGE)) == ([SCRIPT], None, True)
     moved = Answer(302, [("Location", "/data.json")], b"")
     rig.end(SCRIPT, "http_302", moved)
     rig.work()
     assert (rig.requested, rig.html) == ([SCRIPT, DATA], None)
     rig.end(DATA, "http_200", Answer(200, [], b"x"))
     rig.work()
-    assert (rig.html, gate.holds(PAGE)) == ("<p>whole", False)
+    assert (rig.html, gate.hold(PAGE)) == ("<p>whole", False)
     rig.passes.forget(PAGE)
     assert not rig.passes.has(PAGE)
 
@@ -177,24 +178,11 @@ def test_pages_that_an_answer_is_not_for_ask_again(rig):
     rig.end(SCRIPT, "http_200", Answer(200, [("Cache-Control", "private")], b"x"))
     assert rig.requested == [SCRIPT, SCRIPT]
     rig.work()
-    assert (rig.html, rig.passes.awaits(other)) == ("<p>one", True)
+    assert (rig.html, rig.passes.is_waiting(other)) == ("<p>one", True)
     rig.passes._workers[0].renderings.append(Rendering("settled", "<p>other"))
     rig.end(SCRIPT, "private_address", None)
     rig.work()
-    assert rig.passes.rendered(other).html == "<p>other"
-
-
-def test_a_page_asks_other_domains_for_64_urls_and_its_own_for_more(rig):
-    own = [f"http://www.a.test/{number}" for number in range(70)]
-    foreign = [f"http://www.b.test/{number}" for number in range(80)]
-    rig = rig(lacking(*foreign, *own), Rendering("settled", "<p>whole"))
-    rig.work()
-    assert rig.requested == [*foreign[:64], *own]
-    assert rig.counted.count("render/outcome/over_page_limit") == 16
-    # Another page may ask for the others.
-    asked = Subresource(foreign[70], "script")
-    assert rig.look_up(PAGE.url, asked) == "over_page_limit"
-    assert rig.look_up("http://c.test/", asked) is None
+    assert rig.passes.rendered_page(other).html == "<p>other"
 
 
 def test_requests_for_the_url_of_a_waiting_page_leave_the_page_in_the_store(rig):
@@ -208,16 +196,45 @@ def test_requests_for_the_url_of_a_waiting_page_leave_the_page_in_the_store(rig)
     assert rig.html == "<p>whole"
     again = replace(PAGE, attempts=1)
     rig.passes.keep(again, b"<p>fetched again")
-    assert (rig.passes.has_ready, rig.passes.awaits(again)) == (False, True)
+    assert (rig.passes.has_ready, rig.passes.is_waiting(again)) == (False, True)
     rig.work()
-    assert (rig.html, rig.passes.rendered(again).html) == (None, "<p>new")
+    assert (rig.html, rig.passes.rendered_page(again).html) == (None, "<p>new")
 
 
 EVIL = Entry("http://evil.test/", "evil.test")
 
 
-@pytest.mark.parametrize("outcome", ["private_address", "over_budget"])
-def test_a_page_of_another_site_that_is_refused_denies_nothing(rig, outcome):
+def test_a_budget_refuses_all_pages_that_wait_and_none_later(rig):
+    rig = rig(lacking(SCRIPT), lacking(SCRIPT), *[Rendering("settled", "<p>")] * 2)
+    rig.passes.keep(EVIL, b"<p>")
+    rig.work()
+    rig.work()
+    rig.end(SCRIPT, "over_budget", None, via=EVIL.url)
+    asked = Subresource(SCRIPT, "script")
+    assert rig.look_up(PAGE.url, asked) == rig.look_up(EVIL.url, asked) == "over_budget"
+    rig.work()
+    assert (rig.html, rig.passes.rendered_page(EVIL).html) == ("<p>", "<p>")
+    later = Entry("http://a.test/later", "a.test")
+    rig.passes.keep(later, b"<p>")
+    assert rig.look_up(later.url, asked) is None
+
+
+def test_pages_of_a_domain_that_wait_for_the_same_take_no_time_for_each(rig):
+    """A page of an evil site may link to thousands that wait for what they may not get."""
+    rig = rig()
+    pages = [f"http://evil.test/{number}" for number in range(200)]
+    for url in pages:
+        rig.passes.keep(Entry(url, "evil.test"), b"<p>")
+        rig.passes._need(url, rig.passes._pages[url], [Subresource(SCRIPT, "script")])
+    statements = []
+    rig.passes.store._database.set_trace_callback(statements.append)
+    rig.end(SCRIPT, "private_address", None)
+    assert len(statements) < 50
+    assert [one.via for one in rig.entries] == pages[:2]
+
+
+def test_a_page_of_another_site_that_is_refused_denies_nothing(rig):
+    outcome = "private_address"
     whole = Rendering("settled", "<p>whole")
     rig = rig(lacking(SCRIPT), lacking(SCRIPT), Rendering("settled", "<p>evil"), whole)
     rig.passes.keep(EVIL, b"<p>")
@@ -227,7 +244,7 @@ def test_a_page_of_another_site_that_is_refused_denies_nothing(rig, outcome):
     asked = Subresource(SCRIPT, "script")
     assert (rig.look_up(EVIL.url, asked), rig.look_up(PAGE.url, asked)) == (outcome, None)
     rig.work()
-    assert rig.passes.rendered(EVIL).html == "<p>evil"
+    assert rig.passes.rendered_page(EVIL).html == "<p>evil"
     # The page still waits, and its entry has kept its place.
     assert [one.via for one in rig.entries] == [PAGE.url, EVIL.url]
     assert {one.request for one in rig.entries} == {1}
@@ -253,7 +270,14 @@ def test_an_entry_that_was_dropped_is_submitted_again_if_the_answer_is_for_anoth
     assert rig.look_up(PAGE.url, Subresource(SCRIPT, "script")) is None
 
 
-def test_a_request_that_was_answered_with_one_of_another_origin_may_be_sent_later(rig, clock):
+@each(
+    "drop_or_end",
+    lambda passes: passes.on_end(2, "http://b.test/1"),
+    lambda passes: passes.end_subresource(2, "http://b.test/1", "timeout", None),
+)
+def test_a_request_that_was_answered_with_one_of_another_origin_may_be_sent_later(
+    rig, clock, drop_or_end
+):
     origins = ["http://a.test", "http://b.test"]
     module = Subresource("http://cdn.test/app.js", "script")
     lacking_module = [
@@ -267,6 +291,9 @@ def test_a_request_that_was_answered_with_one_of_another_origin_may_be_sent_late
     assert [one.request for one in rig.entries] == [1, 2]
     headers = [("Access-Control-Allow-Origin", "*"), ("Cache-Control", "max-age=60")]
     rig.end(module.url, "http_200", Answer(200, headers, b"x"), via=PAGE.url)
+    # The entry of the other page is dropped, or its request was being sent.
+    drop_or_end(rig.passes)
+    assert rig.requests._waiting == {}
     rig.work()
     rig.work()
     assert rig.html == "<p>whole"
@@ -288,7 +315,7 @@ def test_a_restart_refuses_other_pages_nothing(rig):
     second.passes.resume()
     assert second.entries == []
     second.work()
-    assert second.passes.rendered(EVIL).html == "<p>evil"
+    assert second.passes.rendered_page(EVIL).html == "<p>evil"
     second.passes.keep(PAGE, b"<p>")
     for url in (SCRIPT, DATA):
         assert second.look_up(PAGE.url, Subresource(url, "script")) is None
@@ -304,6 +331,7 @@ def test_nothing_is_sent_for_a_page_after_its_last_pass(rig, clock, headers, ask
     clock.advance(100)
     rig.work()
     assert rig.html == "<p>part"
+    assert rig.passes.store.pending_request(rig.entries[0].request) is None
     rig.passes.keep(EVIL, b"<p>")
     rig.work()
     rig.end(SCRIPT, "http_302", Answer(302, headers, b""), via=EVIL.url)
@@ -339,7 +367,7 @@ def test_the_fourth_pass_is_the_last(rig):
         rig.work()
         rig.end(f"{SCRIPT}?{number}", "timeout", None)
     rig.work()
-    page = rig.passes.rendered(PAGE)
+    page = rig.passes.rendered_page(PAGE)
     assert (page.html, page.passes) == ("<p>part", 4)
     assert page.refusals == [(f"{SCRIPT}?3", "missing")]
 
@@ -367,6 +395,32 @@ def test_waiting_ends_in_time_with_what_there_is(rig, clock):
     assert rig.html == "<p>part"
 
 
+def test_the_result_of_a_pass_is_not_that_of_the_page_fetched_again_meanwhile(rig):
+    rig = rig(Rendering("settled", "<p>old"), Rendering("settled", "<p>new"))
+    ends = {"<p>old": Event(), "<p>new": Event()}
+    worker = rig.passes._workers[0]
+    render = worker.render
+
+    def render_and_wait(page):
+        rendering = render(page)
+        ends[rendering.html].wait(10)
+        return rendering
+
+    worker.render = render_and_wait
+    rig.passes.work()
+    again = replace(PAGE, attempts=1)
+    rig.passes.keep(again, b"<p>fetched again")
+    rig.passes.work()
+    first = next(iter(rig.passes._running))
+    ends["<p>old"].set()
+    first.result()
+    rig.passes.work()
+    assert rig.passes.rendered_page(again) is None
+    ends["<p>new"].set()
+    rig.work()
+    assert rig.passes.rendered_page(again).html == "<p>new"
+
+
 def test_a_page_that_crashes_its_engine_twice_counts_as_it_was_fetched(rig):
     rig = rig(Rendering("crashed"), Rendering("crashed"))
     rig.work()
@@ -382,8 +436,8 @@ def test_shells_are_candidates_and_documents_are_not():
     shell = outline_of(b"<script src=/a1.js?_=1></script><noscript>" + words + b"</noscript>")
     assert (shell.words, shell.scripts) == (0, 1)
     assert shell.shape == outline_of(b"<p>x<script src=/a2.js?_=2></script>").shape
-    assert shell.gains(outline_of(b"<a href=/x>x</a>"))
-    assert not shell.gains(Outline(10, 0, 1, 1))
+    assert shell.is_gain(outline_of(b"<a href=/x>x</a>"))
+    assert not shell.is_gain(Outline(10, 0, 1, 1))
     assert outline_of(b"<script>" * 200_000 + b"<a href=" * 10).links == 0
 
 

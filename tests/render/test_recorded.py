@@ -1,7 +1,5 @@
 """Passes with the recorded answers of a Chromium, and with answers that no Chromium gives."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

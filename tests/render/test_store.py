@@ -1,12 +1,11 @@
 """Stored subresources: what is shared and for how long, and what a restart finds."""
 
-from __future__ import annotations
-
+import shutil
 import time
 from email.utils import formatdate
 
 import pytest
-from text_tables import cases
+from text_tables import cases, each
 
 from webcrawl.render.engine import Answer, Subresource
 from webcrawl.render.store import FILE, RenderStore, stored_answers
@@ -18,7 +17,7 @@ STAR = {"Access_Control_Allow_Origin": "*"}
 
 @pytest.fixture
 def store(tmp_path):
-    store = RenderStore(path=tmp_path / "rendering", max_bytes=1000)
+    store = RenderStore(path=tmp_path / "rendering", max_bytes=12_000)
     store.open(forgets=False)
     yield store
     store.close()
@@ -341,15 +340,97 @@ def test_a_page_keeps_an_older_answer_when_another_one_gets_its_own(store):
     assert store.pending_request(number) is None
 
 
+@each(
+    "end text",
+    (lambda store, number: store.refuse(number, "timeout"), "timeout"),
+    (lambda store, number: store.answer(number, answer(b"busy", 503), OTHER), "busy"),
+    (lambda store, number: store.answer(number, answer(b"gone", 404), OTHER), "gone"),
+)
+def test_a_failure_takes_nothing_from_pages_that_have_an_answer(store, end, text):
+    keep(store, ONE, OTHER)
+    number, _ = need(store, ONE)
+    store.answer(number, answer(Cache_Control="no-cache", ETag='"x"'), ONE)
+    need(store, OTHER)
+    end(store, number)
+    assert (found(store, ONE), found(store, OTHER)) == ("1", text)
+    assert store.pending() == []
+    # Later the answer is asked for as if nothing had failed, and the newest one is used.
+    since = time.time() + 7200
+    store.keep("http://c.test/", b"c", since, 0, b"exchange")
+    later = need(store, "http://c.test/")
+    assert later == (number, (True, True))
+    assert store.head_of(number)[1]["If-None-Match"] == '"x"'
+    store.answer(number, answer(b"2", Cache_Control="max-age=9000"), "http://c.test/")
+    store.keep("http://d.test/", b"d", since - 7000, 0, b"exchange")
+    assert found(store, "http://d.test/") == "2"
+
+
+@each(
+    "end",
+    lambda store, number: store.refuse(number, "robots_denied"),
+    lambda store, number: store.answer(number, answer(b"", 204), ONE),
+    lambda store, number: store.answer(number, answer(b"", 204, X_Long="x" * 1000), ONE),
+    lambda store, number: store.refuse(number, "private_address", "http://gone.test/"),
+)
+def test_rows_without_a_body_make_room_too(store, end):
+    keep(store, ONE)
+    for one in range(50):
+        number, _ = need(store, ONE, asked(f"http://a.test/{one}"))
+        end(store, number)
+        store.forget(ONE)
+    ((rows,),) = store._rows("SELECT count(*) FROM requests")
+    assert rows <= 25
+
+
+def test_the_work_for_a_page_does_not_grow_with_the_store(tmp_path):
+    store = RenderStore(path=tmp_path / "rendering")
+    store.open(forgets=False)
+
+    def steps_for_a_page():
+        steps = []
+        store._database.set_progress_handler(lambda: steps.append(0), 10)
+        keep(store, ONE)
+        number, _ = need(store, ONE)
+        store.answer(number, answer(Cache_Control="private"), ONE)
+        store.end_pass(ONE, 1, 0, "<p>", [])
+        store.forget(ONE)
+        store._database.set_progress_handler(None, 10)
+        return len(steps)
+
+    before = steps_for_a_page()
+    keep(store, OTHER)
+    for one in range(500):
+        number, _ = need(store, OTHER, asked(f"http://a.test/{one}"))
+        store.answer(number, answer(), OTHER)
+    assert steps_for_a_page() < 2 * before
+    assert look_up(store, ONE) is None
+    store.close()
+
+
+def test_room_for_a_large_answer_is_made_at_once(store):
+    """With more rows, statements for each of them would hold the reactor."""
+    keep(store, ONE)
+    for one in range(20):
+        number, _ = need(store, ONE, asked(f"http://a.test/{one}"))
+        store.answer(number, answer(), ONE)
+    store.forget(ONE)
+    number, _ = need(store, ONE)
+    statements = []
+    store._database.set_trace_callback(statements.append)
+    store.answer(number, answer(b"x" * 10_000), ONE)
+    assert len(statements) < 15
+    assert store._rows("SELECT count(*) FROM requests") == [(1,)]
+
+
 def test_the_oldest_answers_that_no_page_needs_make_room(store):
     keep(store, ONE)
     urls = [asked(f"http://a.test/{number}.js") for number in range(4)]
     for url in urls:
         number, _ = need(store, ONE if url == urls[0] else "http://gone.test/", url)
-        store.answer(number, answer(b"x" * 300), ONE)
+        store.answer(number, answer(b"x" * 3000), ONE)
         store.forget("http://gone.test/")
     number, _ = need(store, ONE)
-    store.answer(number, answer(b"x" * 300), ONE)
+    store.answer(number, answer(b"x" * 3000), ONE)
     kept = [url for url in urls if look_up(store, ONE, url) is not None]
     assert kept == [urls[0], urls[3]]
 
@@ -372,6 +453,51 @@ def test_a_restart_finds_pages_and_what_they_wait_for_and_a_reboot_nothing(store
     store.close()
     store.open(forgets=True)
     assert [*store.pages()] == store.pending() == []
+
+
+CHANGES = {
+    "need": lambda store, _: need(store, ONE, asked("http://a.test/new.js")),
+    "needed again": lambda store, _: need(store, "http://c.test/"),
+    "answer": lambda store, number: store.answer(number, answer(), ONE),
+    "answer for one page": lambda store, number: store.answer(number, answer(Vary="*"), ONE),
+    "answer for all origins": lambda store, number: store.answer(number, answer(**STAR), ONE),
+    "failure": lambda store, number: store.answer(number, answer(status=503), ONE),
+    "refusal": lambda store, number: store.refuse(number, "timeout"),
+    "refusal for one page": lambda store, number: store.refuse(number, "timeout", ONE),
+    "last pass": lambda store, _: store.end_pass(ONE, 1, 0, "<p>", []),
+    "forget": lambda store, _: store.forget(ONE),
+    "keep": lambda store, _: keep(store, ONE),
+}
+
+
+@each("change", *CHANGES)
+def test_a_kill_between_two_statements_leaves_no_page_that_waits_for_nothing(
+    store, tmp_path, change
+):
+    keep(store, ONE, OTHER, "http://c.test/")
+    number, _ = need(store, "http://c.test/")
+    store.answer(number, answer(Cache_Control="no-cache"), ONE)  # it is stale for the others
+    need(store, ONE)
+    need(store, OTHER, asked(origin="http://b.test"))
+    copies = []
+
+    def copy(_statement=""):
+        copies.append(tmp_path / f"killed-{len(copies)}")
+        shutil.copytree(store.path, copies[-1])
+
+    store._database.set_trace_callback(copy)  # called before each statement
+    CHANGES[change](store, number)
+    store._database.set_trace_callback(None)
+    copy()
+    for path in copies:
+        killed = RenderStore(path=path)
+        killed.open(forgets=False)
+        waiting = [page.url for page in killed.pages() if page.html is None]
+        needed = {(number, page) for page in waiting for number in killed.pending_of(page)}
+        assert set(killed.pending()) == needed
+        for number, _ in needed:
+            assert killed.pending_request(number)
+        killed.close()
 
 
 def test_the_file_of_an_earlier_version_is_replaced(tmp_path):

@@ -1,14 +1,12 @@
 """What is sent for a page, compared with what browsers send."""
 
-from __future__ import annotations
-
 from urllib.parse import urljoin
 
 from msgspec.structs import replace
 from text_tables import cases, each, words
 
 from webcrawl.render.engine import Subresource
-from webcrawl.render.subresources import redirected, subresource_of
+from webcrawl.render.subresources import redirect, subresource_of
 
 URL = "http://b.test/data"
 
@@ -64,7 +62,7 @@ def test_fields_have_bounds(fields, size, is_sent):
 )
 def test_redirects_without_origin_are_followed(kind, location):
     asked = Subresource(URL, kind, fields=(("accept", "*/*"),))
-    assert redirected(asked, location) == replace(asked, url=urljoin(URL, location))
+    assert redirect(asked, location) == replace(asked, url=urljoin(URL, location))
 
 
 @cases(
@@ -79,4 +77,4 @@ def test_redirects_without_origin_are_followed(kind, location):
     """,
 )
 def test_other_redirects_are_left_to_the_next_pass(facts, location):
-    assert redirected(Subresource(**{"url": URL, "kind": "xhr", **facts}), location) is None
+    assert redirect(Subresource(**{"url": URL, "kind": "xhr", **facts}), location) is None

@@ -3,7 +3,6 @@
 import logging
 import shutil
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -49,21 +48,6 @@ def process(content, *fps):
         content.commit(fp)
 
 
-def test_discarding_a_committed_fingerprint_keeps_it(content):
-    process(content, 5)
-    content.discard(5)
-    assert content.test(5)
-
-
-def test_thousands_are_kept_exactly(content):
-    process(content, *range(1, 4000, 2))
-    assert [content.test(fp) for fp in range(1, 4000, 2)] == [True] * 2000
-    assert [content.test(fp) for fp in range(2, 4000, 2)] == [False] * 1999
-    stats = content.stats()
-    assert stats["content/fingerprints"] == 2000
-    assert stats["content/spill/count"] > 100
-
-
 def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
     for first in range(1, 41, 10):
         process(held, *range(first, first + 10))
@@ -75,22 +59,6 @@ def test_a_spill_goes_between_the_slices_of_a_compaction(held, worker):
         held.test(1)
     assert held.stats()["content/compact/count"] == 1
     assert held.stats()["content/runs"] == 2
-
-
-def test_a_commit_of_what_a_run_holds_makes_no_second_copy(content):
-    process(content, *range(1, 21))
-    for fp in range(1, 21):
-        content.commit(fp)
-    process(content, *range(30, 50))
-
-
-def test_a_spill_of_nothing_new_makes_no_run(content):
-    process(content, *range(1, 11))
-    content.test(1)
-    for fp in range(1, 11):
-        content.commit(fp)
-    content.test(1)
-    assert content.stats()["content/runs"] == 1
 
 
 def test_a_full_disk_costs_memory_and_is_logged_once(held, worker, caplog):
@@ -149,16 +117,6 @@ def test_stats_are_all_of_these(content):
 def test_a_snapshot_that_cannot_be_used_is_reported(tmp_path, snapshot, error):
     with pytest.raises(error):
         ContentSeen(path=tmp_path, executor=InlineExecutor()).open(snapshot)
-
-
-def test_real_threads_lose_nothing(tmp_path):
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        content = ContentSeen(path=tmp_path, executor=executor, buffer_size=50)
-        content.open(None)
-        process(content, *range(1, 5001))
-        assert all(content.test(fp) for fp in range(1, 5001))
-        assert damage_of(content) == []
-        content.close()
 
 
 class ContentMachine(RuleBasedStateMachine):

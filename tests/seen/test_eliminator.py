@@ -1,7 +1,5 @@
 """Tests of the disk eliminator: each URL once, in first-seen order, whatever the worker does."""
 
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -138,19 +136,6 @@ class TestWorker:
             eliminator.take(1)
         assert eliminator.stats()["seen/compact/count"] == 1
         assert damage_of(eliminator) == []
-
-    def test_the_callback_comes_from_the_worker_thread(self, tmp_path):
-        names_of_threads = []
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="merge") as executor:
-            eliminator = disk_eliminator(tmp_path, executor)
-            eliminator.on_merged = lambda: names_of_threads.append(threading.current_thread().name)
-            eliminator.open(None)
-            # Work before it, so that the merge has not ended when the callback is put to it.
-            executor.submit(time.sleep, 0.05)
-            submit(eliminator, names(3))
-            eliminator.merge()
-            eliminator.close()
-        assert names_of_threads == ["merge_0"]
 
 
 class TestAdd:

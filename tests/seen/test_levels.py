@@ -10,7 +10,7 @@ from strategies import examples
 
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compactor
-from webcrawl.seen.levels import FAN_OUT, Levels, merged
+from webcrawl.seen.levels import FAN_OUT, Levels, merge_runs
 from webcrawl.seen.runs import write_run
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -19,7 +19,7 @@ TOP = (1 << 64) - 1
 
 def overlap(runs):
     """Return whether a fingerprint is in two of *runs*."""
-    names = [name for chunk in merged(runs) for name in chunk.tolist()]
+    names = [name for chunk in merge_runs(runs) for name in chunk.tolist()]
     return len({*names}) < len(names)
 
 
@@ -59,15 +59,15 @@ def compact(levels):
 
 def test_merged_is_all_words_in_order(levels):
     add(levels, 5, 70_000, 1, 3000, 40_000)
-    whole = np.concatenate(list(merged(levels.runs)))
+    whole = np.concatenate(list(merge_runs(levels.runs)))
     every = np.concatenate([chunk for run in levels.runs for chunk in run.chunks(blocks=99)])
     assert np.array_equal(whole, np.sort(every))
-    assert list(merged([])) == []
+    assert list(merge_runs([])) == []
 
 
 def test_a_full_level_is_compacted_with_all_smaller_runs(levels):
     add(levels, 10, 600_000, *[60_000] * FAN_OUT, 20)
-    assert [run.count for run in levels.crowded()] == [10, *[60_000] * FAN_OUT, 20]
+    assert [run.count for run in levels.crowded_runs()] == [10, *[60_000] * FAN_OUT, 20]
 
 
 @examples(15)
@@ -80,7 +80,7 @@ def test_there_are_few_runs_and_all_words_whatever_comes(tmp_path_factory, count
     for count in counts:
         add(levels, count)
         total += levels.runs[-1].count
-        while levels.crowded():
+        while levels.crowded_runs():
             compact(levels)
         # Counts up to 3.6 million are five levels.
         assert len(levels.runs) <= 5 * (FAN_OUT - 1)

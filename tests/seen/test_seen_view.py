@@ -51,11 +51,11 @@ def test_the_view_has_the_urls_that_a_restart_lets_out(opened, tmp_path, kind, s
                 executor.run()
     before = contents(path)
     view = SeenView(path=path, snapshot=snapshot)
-    undecided = [one.payload.decode() for one in view.undecided()]
+    undecided = [one.payload.decode() for one in view.undecided_entries()]
     for url in dict.fromkeys(submitted):
         fp = fingerprint(url)
-        assert view.holds(fp) or url in undecided
-        found = [(one.fp, one.payload) for one in view.undecided({fp})]
+        assert view.has(fp) or url in undecided
+        found = [(one.fp, one.payload) for one in view.undecided_entries({fp})]
         assert found == ([(fp, url.encode())] if url in undecided else [])
     for url in taken_then:
         assert url not in undecided
@@ -79,8 +79,8 @@ def test_a_url_that_was_not_submitted_is_unknown(opened, tmp_path):
         one = opened(make, path=path)
         submit(one, ["http://a.test/"])
         view = SeenView(path=path, snapshot=publish(one))
-        assert not view.holds(fingerprint("http://b.test/"))
-        assert [*view.undecided({fingerprint("http://b.test/")})] == []
+        assert not view.has(fingerprint("http://b.test/"))
+        assert [*view.undecided_entries({fingerprint("http://b.test/")})] == []
         view.close()
 
 
@@ -106,5 +106,5 @@ def test_invalid_payloads_are_damage(opened, tmp_path, monkeypatch):
     submit(one, names(1))
     view = SeenView(path=path, snapshot=publish(one))
     with pytest.raises(CorruptRecordError, match="not packed items"):
-        list(view.undecided())
+        list(view.undecided_entries())
     view.close()

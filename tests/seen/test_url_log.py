@@ -88,14 +88,14 @@ def test_a_full_disk_appends_nothing(log):
 def test_a_file_that_must_be_there_and_is_not_is_reported(log):
     with pytest.raises(CorruptRecordError, match="gone"):
         list(read_frames(log.file(3), start=HEADER_SIZE, end=100))
-    assert list(log.recovered(3, start=HEADER_SIZE, trusted_until=HEADER_SIZE)) == []
+    assert list(log.recover(3, start=HEADER_SIZE, trusted_until=HEADER_SIZE)) == []
 
 
 def test_recovered_reads_beyond_the_trusted_part(log):
     write(log, [b"a"])
     vouched = log.span.end
     write(log, [b"b"], [b"c"])
-    recovered = partial(log.recovered, 1, start=HEADER_SIZE, trusted_until=vouched)
+    recovered = partial(log.recover, 1, start=HEADER_SIZE, trusted_until=vouched)
     os.truncate(log.file(1), log.span.end - 1)
     assert len([*recovered()]) == 2
     os.truncate(log.file(1), vouched - 1)
@@ -126,12 +126,6 @@ def test_open_deletes_files_that_are_not_part_of_the_log(log, tmp_path):
     assert files(tmp_path) == ["discovered-000001.log", "discovered-000002.log"]
     assert log.file(1).stat().st_size == end
     again.close()
-
-
-def test_only_marked_payloads_come_out(log):
-    write(log, [b"a", b"b"], [b"c"], [], [b"d", b"e", b"f"])
-    assert drain_of(log, marks=bytes([0, 1, 0, 1, 0, 1])).take(10) == [b"b", b"d", b"f"]
-    assert drain_of(log, marks=bytes(6)).take(10) == []
 
 
 @examples(80)

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from itertools import pairwise
 
+import pytest
 from crawling import stats_of
 from text_tables import cases, each
 from virtual_sites import VirtualSites
@@ -44,14 +45,16 @@ def shortest_pause(contacts):
 @cases(
     "closed where good budget",
     """
-     40 | first | a.test:80   | 4
      40 | first | a.test:8080 | 0
-     40 | mixed | a.test:8080 | 4
      40 | last  | a.test:80   | 0
+    400 | mixed | a.test:80   | 4
+    """,
+    long="""
+     40 | first | a.test:80   | 4
+     40 | mixed | a.test:8080 | 4
     400 | first | a.test:80   | 4
     400 | first | a.test:8080 | 4
     400 | first | a.test:8080 | 0
-    400 | mixed | a.test:80   | 4
     400 | mixed | a.test:8080 | 0
     400 | last  | a.test:8080 | 4
     """,
@@ -72,7 +75,7 @@ def test_closed_ports_do_not_starve_the_port_that_answers(tmp_path, closed, wher
     assert outcomes.items() <= stats_of(sites.job).items()
 
 
-@each("good", "a.test:80", "a.test:8080")
+@each("good", "a.test:8080", pytest.param("a.test:80", marks=pytest.mark.long))
 def test_ports_that_hang_do_not_starve_the_port_that_answers(tmp_path, good):
     sites = sites_in(tmp_path, 40, good, "first", hang=True)
     contacts = sites.crawl("http://p.test/", DOWNLOAD_TIMEOUT=60)
@@ -89,13 +92,15 @@ def test_ports_that_hang_do_not_starve_the_port_that_answers(tmp_path, good):
     "hang ports pages obey contacts",
     """
     0 |   1 | 150 | 1 |   3
+    0 |  40 |   5 | 0 | 128
+    1 |   1 | 150 | 0 |   8
+    """,
+    long="""
     0 |  40 |   1 | 1 | 120
+    1 |  40 |   1 | 1 | 128
     0 | 400 |   1 | 1 | 128
     0 |   1 | 150 | 0 |   8
-    0 |  40 |   5 | 0 | 128
     1 |   1 | 150 | 1 |   3
-    1 |  40 |   1 | 1 | 128
-    1 |   1 | 150 | 0 |   8
     """,
 )
 def test_a_host_of_which_every_port_fails_is_given_up(
@@ -111,7 +116,7 @@ def test_a_host_of_which_every_port_fails_is_given_up(
     assert sum(ended.get(f"outcome/{name}", 0) for name in outcomes) == len(urls)
 
 
-@each("killed_at", 4, 5, 9, 60)
+@each("killed_at", 5, 60, *(pytest.param(at, marks=pytest.mark.long) for at in (4, 9)))
 def test_a_kill_while_ports_are_tried_shortens_no_pause(tmp_path, killed_at):
     sites = sites_in(tmp_path, 40, "a.test:8080", "first")
     before = sites.crawl("http://p.test/", killed_at=killed_at)

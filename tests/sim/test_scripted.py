@@ -41,9 +41,9 @@ def _through(directory, episode, lives=1, **settings):
     "name fault",
     """
         network | refused
-        network | mute
         name    | dns_timeout
     """,
+    long="network | mute",
 )
 def test_an_outage_costs_no_url(tmp_path, name, fault):
     episode = Episode(1.0, 60.0, name, fault)

@@ -15,7 +15,7 @@ _SMALL = Scenario(
     {"CHECKPOINT_INTERVAL_SECS": 0.4, "CHECKPOINTS_KEPT_INTERVAL_SECS": 1},
     has_faults=False,
 )
-_STEP = 43
+_STEP = 89
 # A process that hangs ends much sooner: see warm.run.
 _LONG = (pytest.mark.long, pytest.mark.timeout(3600))
 _FIRST_SEEDS = (*range(0, 2000, 100), REVISITING)
@@ -60,7 +60,7 @@ def _let_fail(directory, call, number):
 
 
 @each("call", *_CALLS)
-def test_every_forty_third_call_may_fail(tmp_path, counts, call):
+def test_every_eighty_ninth_call_may_fail(tmp_path, counts, call):
     numbers = range(1, counts[call] + 1, _STEP)
     assert sum(_let_fail(tmp_path / str(number), call, number) for number in numbers)
 

@@ -1,7 +1,5 @@
 """What the tests of the simulated web share: a process that serves the WORLD of their module."""
 
-from __future__ import annotations
-
 import pytest
 
 from webcrawl.simweb import start_in_process

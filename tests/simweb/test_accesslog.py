@@ -1,7 +1,5 @@
 """The access log."""
 
-from __future__ import annotations
-
 import tempfile
 
 import pytest
@@ -9,7 +7,7 @@ from access_log_reader import read_access_log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webcrawl.simweb.accesslog import AnswerEnd, Hit, escaped, line_of
+from webcrawl.simweb.accesslog import AnswerEnd, Hit, escape, line_of
 
 LINE = (
     '127.0.0.1 - - [1763625600.123456 1763625600.125001] "GET /a-4.html HTTP/1.1" 200 5120 '
@@ -59,15 +57,6 @@ def test_damage_is_named_with_its_line(tmp_path):
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=20))
-def test_no_field_can_break_a_line(text):
-    field = escaped(text)
-    assert field.isascii()
-    assert field.isprintable()
-    assert '"' not in field
-    assert field
-
-
-@given(st.text(st.characters(max_codepoint=255), max_size=20))
 def test_any_hit_is_read_as_it_was_written(text):
     hit = HIT._replace(agent=text, origin=f"ftp://{text}", version="-")
     with tempfile.NamedTemporaryFile() as file:
@@ -75,5 +64,5 @@ def test_any_hit_is_read_as_it_was_written(text):
         file.flush()
         (found,) = read_access_log(file.name)
     assert found == hit._replace(
-        agent=escaped(text).removeprefix("-"), origin=escaped(hit.origin).replace(" ", "%20")
+        agent=escape(text).removeprefix("-"), origin=escape(hit.origin).replace(" ", "%20")
     )

@@ -1,7 +1,5 @@
 """``scrapy simweb`` as a user runs it."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

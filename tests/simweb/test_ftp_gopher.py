@@ -1,28 +1,22 @@
 """The hosts of the simulated web that speak FTP and Gopher, asked by clients that share no code
 with them: ftplib and plain sockets."""
 
-from __future__ import annotations
-
 import ftplib
 import re
 import socket
-import time
 from collections import Counter
 from urllib.parse import unquote
 
 import pytest
-from access_log_reader import read_access_log
 from patience import LIMIT_SECS
 from simweb_client import hosts_of, whole_log
-from web_truth import allowed_urls, reachable_urls
 
-from webcrawl.simweb import Faults, World, preset, start_in_process
+from webcrawl.simweb import Faults, World, preset
 from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import find_page, page
 
-AGENT = "webcrawl"
 WORLD = World(
     hosts=240,
     seed=8,
@@ -103,15 +97,6 @@ def retrieved(ftp, path):
     return 200, b"".join(parts)
 
 
-def test_robots_rules_of_ftp_hosts_forbid_something():
-    world = World(hosts=500, ftp=0.5, restricting=0.8, faults=Faults.none())
-    reachable = {url for url in reachable_urls(world) if url.startswith("ftp:")}
-    allowed = {url for url in allowed_urls(world, AGENT) if url.startswith("ftp:")}
-    forbidden = reachable - allowed
-    assert any("/private/" in url for url in forbidden)
-    assert len(allowed) > len(reachable) / 4
-
-
 def test_a_contact_is_one_line_with_the_path_of_its_url(web, hits):
     host = host_of(web.world, "ftp")
     files = [one for one in pages_of(web.world, host) if one.kind is PageKind.HTML]
@@ -146,12 +131,6 @@ def ask_gopher(web, host, selector):
         return b"".join(iter(lambda: sock.recv(1 << 16), b""))
 
 
-def items_of(menu):
-    lines = menu.decode("latin-1").split("\r\n")
-    assert lines[-2:] == [".", ""]
-    return [(line[0], *line[1:].split("\t")) for line in lines[:-2]]
-
-
 def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
     host = host_of(web.world, "gopher")
     ask_gopher(web, host, b"")
@@ -167,18 +146,6 @@ def test_a_gopher_contact_is_one_line_with_the_path_of_its_url(web, hits):
     for hit in (root, document, missing):
         assert (hit.host, hit.address, hit.outcome) == (host.name, host.address, AnswerEnd.OK)
         assert 0 <= hit.end - hit.start < LIMIT_SECS
-
-
-def test_gopher_hosts_that_fail_do_so_before_they_are_asked(web):
-    behaviours = {host.behaviour for host in hosts_of(web.world, scheme="gopher")}
-    assert behaviours <= {
-        *(Behaviour.SOUND, Behaviour.SLOW, Behaviour.REFUSE, Behaviour.NXDOMAIN),
-        *(Behaviour.SERVFAIL, Behaviour.DNS_TIMEOUT),
-    }
-    slow = host_of(web.world, "gopher", Behaviour.SLOW)
-    begin = time.monotonic()
-    assert items_of(ask_gopher(web, slow, b""))
-    assert time.monotonic() - begin > 0.09
 
 
 # the world
@@ -210,25 +177,3 @@ def test_paths_are_found_again_and_no_others():
                 assert find_page(world, host, path + "?hop=1") is None
             for path in ("/x", "/private/x", "//", "/1", "/x-1.html", "/news"):
                 assert path in paths or find_page(world, host, path) is None
-
-
-def test_stopping_logs_what_was_going_on_and_ends_at_once(tmp_path):
-    world = World(hosts=120, seed=1, http_port=0, https_port=0, ftp_port=0, gopher_port=0, ftp=0.5,
-                  gopher=0.2, slow_secs=60.0, faults=Faults(stall=0.3, slow=0.3))  # fmt: skip
-    with start_in_process(world, log_path=tmp_path / "log") as web:
-        stalling = login(web, host_of(web.world, "ftp", Behaviour.STALL))
-        stalling.putcmd("RETR robots.txt")
-        idle = login(web, host_of(web.world, "ftp"))
-        slow = host_of(web.world, "gopher", Behaviour.SLOW)
-        waiting = socket.create_connection((slow.address, web.world.gopher_port), LIMIT_SECS)
-        waiting.sendall(b"\r\n")
-        whole_log(web)  # it has read what was sent before this
-        web.stop()  # it would be killed, and log nothing
-    for one in (stalling, idle, waiting):
-        one.close()
-    hits = {
-        hit.target: hit.outcome
-        for hit in read_access_log(tmp_path / "log")
-        if not hit.origin.startswith("http:")
-    }
-    assert hits == {"/robots.txt": AnswerEnd.STALL, "/": AnswerEnd.CLOSED}

@@ -1,7 +1,5 @@
 """The name server, asked over UDP with a well-kept resolver library and with plain bytes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

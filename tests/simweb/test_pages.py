@@ -1,7 +1,5 @@
 """Pages: paths, links, sizes, types, bytes."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Sites that need a browser: what they serve, and the truth about it."""
 
-from __future__ import annotations
-
 import json
 import re
 

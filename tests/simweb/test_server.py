@@ -1,7 +1,5 @@
 """The server on its sockets: faults, protocol corners, shutdown."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import http.client

@@ -1,7 +1,5 @@
 """The simulated network: connections that end while something is on its way."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

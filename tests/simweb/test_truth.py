@@ -1,7 +1,5 @@
 """The truth that the web states about itself, held against what is really served."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -81,15 +79,6 @@ def test_every_root_can_be_found_politely_unless_the_host_forbids_it(share):
     for host in hosts_of(world):
         forbids = host.robots in {RobotsKind.DENY_ALL, RobotsKind.UNAVAILABLE}
         assert (host.origin + "/" in allowed) != forbids
-
-
-def test_each_truth_is_a_part_of_the_one_before():
-    world = World(hosts=200)
-    reachable = reachable_urls(world)
-    allowed = allowed_urls(world, AGENT)
-    fetchable = fetchable_urls(world, AGENT)
-    assert fetchable < allowed < reachable
-    assert not any(is_endless_url(url) for url in reachable)
 
 
 # robots.txt

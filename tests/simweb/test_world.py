@@ -1,7 +1,5 @@
 """The World as a value, its hosts, and what their numbers look like."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -9,7 +7,6 @@ from collections import Counter
 
 import pytest
 from simweb_client import hosts_of
-from web_truth import allowed_urls, is_endless_url
 
 from webcrawl.simweb import Faults, SimWebError, World, preset, write_seeds
 from webcrawl.simweb.farm import DOMAINS, farm_name
@@ -172,11 +169,3 @@ def test_every_page_of_the_farm_leads_on():
     assert found[0].parts != found[1].parts
     assert found[0] == reply_to(world, host, "/", gzip=False)
     assert reply_to(world, host, "/robots.txt", gzip=False).status == 404
-
-
-def test_the_truth_says_nothing_of_the_farm():
-    world = World(hosts=40, farm_hosts=9, farm_links=1.0)
-    assert allowed_urls(world, "webcrawl") == allowed_urls(World(hosts=40), "webcrawl")
-    for number in range(3):
-        assert is_endless_url(f"http://{farm_name(number)}:8480/")
-    assert not is_endless_url("http://site00001.sim.test:8480/example.com/")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webcrawl.storage import line_log
-from webcrawl.storage.line_log import LineLog, begins_at, numbered, remove_before
+from webcrawl.storage.line_log import LineLog, numbered_files, remove_before, start_time
 
 
 def opened(path, *, max_bytes=1 << 20):
@@ -42,7 +42,7 @@ def packed(path):
 
 
 def all_lines(path):
-    return b"".join(one.read_bytes() for one in [*numbered(path), path]).splitlines()
+    return b"".join(one.read_bytes() for one in [*numbered_files(path), path]).splitlines()
 
 
 def test_a_line_is_in_the_file_when_append_returns(path):
@@ -94,7 +94,7 @@ def test_files_turn_over_when_they_are_full_and_no_line_is_lost(
             log = opened(path, max_bytes=max_bytes)
         log.append(line)
     log.close()
-    files = [*numbered(path), path]
+    files = [*numbered_files(path), path]
     assert b"".join(one.read_bytes() for one in files) == b"".join(line + b"\n" for line in written)
     assert all(one.stat().st_size >= max_bytes for one in files[:-1])
     assert [one.name for one in files[:-1]] == [
@@ -117,14 +117,14 @@ def test_full_files_may_be_compressed_while_the_log_goes_on(path):
     log = opened(path, max_bytes=1)
     for line in (b"1", b"2", b"3"):
         log.append(line)
-    for full in numbered(path):
+    for full in numbered_files(path):
         packed(full)
     log.append(b"4")
     log.close()
     write(path)
-    names = [one.name for one in numbered(path, packed=True)]
+    names = [one.name for one in numbered_files(path, packed=True)]
     assert names == ["info-000001.jsonl.gz", "info-000002.jsonl.gz", "info-000003.jsonl"]
-    assert [one.name for one in numbered(path)] == names[2:]
+    assert [one.name for one in numbered_files(path)] == names[2:]
 
 
 def test_a_turn_over_that_fails_leaves_everything_as_it_was(path, monkeypatch):
@@ -134,7 +134,7 @@ def test_a_turn_over_that_fails_leaves_everything_as_it_was(path, monkeypatch):
         patch.setattr(os, "open", _refuse)
         with pytest.raises(OSError, match="read-only"):
             log.append(b"two")
-    assert numbered(path) == []
+    assert numbered_files(path) == []
     log.append(b"two")
     log.close()
     assert all_lines(path) == [b"one", b"two"]
@@ -230,7 +230,8 @@ def test_a_file_is_full_a_while_after_its_first_line_over_restarts_too(path):
         second.append(at(now))
     second.close()
     files = [
-        [float(line[6:13]) for line in one.read_bytes().splitlines()] for one in numbered(path)
+        [float(line[6:13]) for line in one.read_bytes().splitlines()]
+        for one in numbered_files(path)
     ]
     assert files == [[100, 105, 109], [110, 111], [140, 149]]
     assert path.read_bytes() == at(150) + b"\n"
@@ -241,21 +242,21 @@ def test_only_files_whose_lines_are_all_older_are_removed_and_never_the_last(pat
     for second in (10, 20, 30, 40):
         log.append(at(second))
     log.close()
-    first, second, third = numbered(path)
+    first, second, third = numbered_files(path)
     second = packed(second)
     log.sync()  # what is left of it
-    assert [begins_at(one) for one in (first, second, third, path)] == [10, 20, 30, 40]
+    assert [start_time(one) for one in (first, second, third, path)] == [10, 20, 30, 40]
     assert remove_before(path, 20) == 0
     assert remove_before(path, 20.5) == 1
-    assert numbered(path, packed=True) == [second, third]
+    assert numbered_files(path, packed=True) == [second, third]
     # Of one that cannot be read the others tell.
     second.write_bytes(second.read_bytes()[:20])
-    assert begins_at(second) == math.inf
+    assert start_time(second) == math.inf
     assert remove_before(path, 25) == 0
     assert remove_before(path, 1000) == 1
     assert remove_before(path, 1000) == 0
-    assert numbered(path, packed=True) == [third]
-    assert begins_at(path.with_name("none")) == math.inf
+    assert numbered_files(path, packed=True) == [third]
+    assert start_time(path.with_name("none")) == math.inf
 
 
 def test_a_log_that_is_never_synced_keeps_nothing_for_it(path, monkeypatch):

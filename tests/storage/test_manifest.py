@@ -13,7 +13,6 @@ from text_tables import cases
 
 from webcrawl.storage.atomic import (
     make_directory,
-    sync_path,
     sync_paths,
     write_all,
     write_atomic,
@@ -99,10 +98,6 @@ def test_files_are_synced_once_and_before_directories(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", record)
     sync_paths([tmp_path, tmp_path / "a", tmp_path / "gone", tmp_path / "b", tmp_path / "a"])
     assert synced == [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path)]
-
-
-def test_what_is_gone_needs_no_sync(tmp_path):
-    sync_path(tmp_path / "gone")
 
 
 def test_making_directories_returns_the_parents_to_sync(tmp_path):

@@ -25,7 +25,9 @@ class Rules(list):
 def file(tmp_path, clock):
     path = tmp_path / "rules"
     path.write_text("one\n")
-    rules = RulesFile(path=path, setting="RULES", idle="is none", make=Rules, clock=clock)
+    rules = RulesFile(
+        path=path, setting="RULES", no_effect="is none", make_rules=Rules, clock=clock
+    )
     rules.open()
     return path, rules
 

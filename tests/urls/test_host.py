@@ -1,11 +1,8 @@
 """The key of politeness, and the scope of a robots.txt."""
 
-import ada_url
-from hypothesis import given
-from hypothesis import strategies as st
 from text_tables import each, table
 
-from webcrawl.urls import host_of, normalize, origin_of
+from webcrawl.urls import host_of, origin_of
 
 
 @each(
@@ -37,17 +34,3 @@ def test_host_and_origin_of(url, host, origin):
 def test_url_without_authority_has_no_host(url):
     assert host_of(url) == ""
     assert origin_of(url) == ""
-
-
-@given(
-    st.text(st.characters(codec="utf-8"), max_size=12)
-    | st.sampled_from(["a.b", "a_b", "1.2.3.4", "[::1]", "a.", "-", "ü.de"]),
-    st.sampled_from(["", ":80", ":81", ":443"]),
-    st.text(":/@?[]a.", max_size=6),
-)
-def test_host_is_what_the_parser_says_it_is(host, port, rest):
-    url = normalize(f"https://{host}{port}/{rest}")
-    if url is not None:
-        parsed = ada_url.URL(url)
-        assert host_of(url) == parsed.hostname.strip("[]").removesuffix(".")
-        assert origin_of(url) == parsed.origin

@@ -23,10 +23,10 @@ from scrapy.settings import Settings as Settings
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
-from webcrawl.wording import visible
+from webcrawl.wording import escape_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy.crawler import Crawler
 
@@ -50,7 +50,7 @@ class VisibleRecord(logging.LogRecord):
     """
 
     def getMessage(self) -> str:  # noqa: N802  # the library's name
-        return visible(masked_url(super().getMessage()))
+        return escape_controls(masked_url(super().getMessage()))
 
     @property
     def exc_text(self) -> str | None:
@@ -59,7 +59,7 @@ class VisibleRecord(logging.LogRecord):
 
     @exc_text.setter
     def exc_text(self, text: str | None) -> None:
-        self._exc_text = text and visible(masked_url(text))
+        self._exc_text = text and escape_controls(masked_url(text))
 
 
 class HelpFormatter(ScrapyHelpFormatter):
@@ -113,17 +113,19 @@ def scrapy_tool(
         settings = self.settings
         assert settings is not None
         try:
-            signer_of(settings)
+            signer_of(settings)  # only to check the key before Scrapy starts
         except FatalError as error:
             raise UsageError(str(error)) from error
         settings.setdict(extra_settings, priority="cmdline")
+        # Those of the project are for crawls: use what the tool or else Scrapy has as the default.
         for name in ("SCHEDULER", "DUPEFILTER_CLASS", "JOBDIR"):
             value = self.default_settings.get(name, getattr(default_settings, name))
             settings.set(name, value, priority=_PRIORITY)
 
-        handlers = {name: default_settings.DOWNLOAD_HANDLERS_BASE[name] for name in _TOOL_SCHEMES}
         for name in _FAILURE_LOGGERS:
             logging.getLogger(name).addFilter(_shorten_failure)
+        # Add Scrapy's handlers of the schemes that a crawl does not allow.
+        handlers = {name: default_settings.DOWNLOAD_HANDLERS_BASE[name] for name in _TOOL_SCHEMES}
         name = "DOWNLOAD_HANDLERS_BASE"
         settings.set(name, {**settings.getdict(name), **handlers}, priority=_PRIORITY)
 
@@ -141,10 +143,13 @@ def _shorten_failure(record: logging.LogRecord) -> bool:
     This is a logging filter that changes *record* and always keeps it.
     """
     error = record.exc_info[1] if record.exc_info else None
-    if hasattr(error, "outcome"):
-        record.msg, record.args, record.exc_info = "%s", (str(error),), None
+    if hasattr(error, "outcome"):  # a failure that crawls count by its outcome
+        record.msg = "%s"
+        record.args = (str(error),)
+        record.exc_info = None
     elif str(record.msg).startswith("Forbidden by robots.txt"):
-        record.levelno, record.levelname = logging.ERROR, "ERROR"
+        record.levelno = logging.ERROR
+        record.levelname = "ERROR"
     return True
 
 
@@ -153,11 +158,13 @@ def check_dictionaries(opts: Options) -> None:
     from webcrawl.configuration.setting_check import DICTIONARIES
     from webcrawl.configuration.values import dictionary
 
-    for name, _, value in (option.partition("=") for option in opts.set):
-        try:
-            dictionary(BaseSettings({name: value} if name in DICTIONARIES else {}), name)
-        except FatalError as error:
-            raise UsageError(str(error)) from error
+    for option in opts.set:
+        name, _, value = option.partition("=")
+        if name in DICTIONARIES:
+            try:
+                dictionary(BaseSettings({name: value}), name)
+            except FatalError as error:
+                raise UsageError(str(error)) from error
 
 
 def make_command(
@@ -167,12 +174,18 @@ def make_command(
     syntax: str = "[options] [JOBDIR]",
     json: bool = False,
     logs: bool = False,
+    output: tuple[str, str] | None = None,
 ) -> type[ScrapyCommand]:
     """Return a command that calls *run*, without a crawler process.
 
-    *run* returns the exit code. If it raises FatalError or OSError, one sentence is printed and the
-    exit code is 2. The docstring of its module is the help of the command. *options* adds options
-    with the function that it gets, *json* adds the option --json, and *logs* prints the log.
+    run: gets the arguments, options and settings, and returns the exit code. If it raises
+        FatalError or OSError, one sentence is printed and the exit code is 2. The name and the
+        docstring of its module are the name and the help of the command.
+    options: adds options with the function that it gets.
+    syntax: the arguments, for the help.
+    json: whether the command has the option --json.
+    logs: whether it prints the log.
+    output: what the option -o names, FILE or DIR, and its help, if the command has that option.
     """
     module = run.__module__
     name = module.rpartition(".")[2]
@@ -186,6 +199,9 @@ def make_command(
         # simweb replaces Scrapy's --profile, but Scrapy still reads the value of its own option.
         parser.set_defaults(profile=None)
         options(group.add_argument)
+        if output:
+            place, text = output
+            group.add_argument("-o", "--output", type=Path, metavar=place, help=text)
         if json:
             group.add_argument("--json", action="store_true", help="print JSON")
         add_epilog(parser, module)
@@ -201,9 +217,10 @@ def make_command(
         try:
             self.exitcode = run(args, opts, self.settings)
         except (FatalError, OSError) as error:
-            filename, reason = getattr(error, "filename", None), getattr(error, "strerror", None)
+            filename = getattr(error, "filename", None)
+            reason = getattr(error, "strerror", None)
             message = masked_url(f"{filename}: {reason}" if filename else str(error))
-            sys.stderr.write(f"{name}: {visible(message)}\n")
+            sys.stderr.write(f"{name}: {escape_controls(message)}\n")
             self.exitcode = 2
 
     attributes = {
@@ -230,7 +247,9 @@ def take_job(args: Sequence[str], settings: Settings, *, are_paths: bool = False
     """
     from webcrawl.hive.launch.job_directories import is_crawl
 
-    words, default_parent = [*args], Path(settings["JOBDIR"] or "").parent
+    words = [*args]
+    # Jobs usually are in this directory, so a word that begins with it must name a job.
+    default_parent = Path(settings["JOBDIR"] or "").parent
 
     if words and words[0] != "--" and is_crawl(Path(words[0])):
         settings.set("JOBDIR", words.pop(0), priority="cmdline")
@@ -243,8 +262,8 @@ def take_job(args: Sequence[str], settings: Settings, *, are_paths: bool = False
     return words
 
 
-def job_of(args: Sequence[str], settings: Settings) -> Path:
-    """Return the job directory that *args* name, or else JOBDIR, and set JOBDIR to it.
+def choose_job(args: Sequence[str], settings: Settings) -> Path:
+    """Set JOBDIR to the job directory that *args* name, if any; return JOBDIR.
 
     Raises UsageError if there is none, or more than one.
     """
@@ -258,6 +277,17 @@ def job_of(args: Sequence[str], settings: Settings) -> Path:
 def sources_or_job(args: Sequence[str], settings: Settings) -> list[str]:
     """Return *args* without "--"; if none is left, return JOBDIR, for its stored pages."""
     return [word for word in args if word != "--"] or [str(settings["JOBDIR"])]
+
+
+def warn_of_moved_files(command: str, directories: Iterable[Path]) -> None:
+    """Write a sentence for each of *directories* with files that *command* cannot read.
+
+    These were moved to OUTPUT_STORE.
+    """
+    from webcrawl.storage.object_store import moved_file_notices
+
+    for sentence in moved_file_notices(directories):
+        sys.stderr.write(f"{command}: {sentence}\n")
 
 
 def web_crawler(settings: Settings) -> Crawler:
@@ -278,7 +308,8 @@ def progress(unit: str) -> Iterator[Callable[..., None]]:
     from webcrawl.clock import now
     from webcrawl.crawl.engine.user_messages import give_up
 
-    stream, shown_at = sys.stderr, 0.0
+    stream = sys.stderr
+    shown_at = 0.0
     is_shown = stream.isatty()
 
     def show(text: str) -> None:
@@ -300,26 +331,24 @@ def progress(unit: str) -> Iterator[Callable[..., None]]:
     try:
         yield on_progress
     finally:
-        if is_shown and shown_at:
+        if is_shown and shown_at:  # something stands on the line
             show("")
 
 
 @contextlib.contextmanager
-def progress_of(total: int) -> Iterator[Callable[[int], None]]:
-    """Show on the terminal which share of *total* bytes is done.
+def progress_in_bytes() -> Iterator[Callable[[int], None]]:
+    """Show on the terminal how many bytes are done.
 
     Yields a function ``on_progress(number)`` that adds *number* bytes to those done.
     """
-    from webcrawl.crawl.figures.counts import size
-
     bytes_done = 0
 
-    with progress("") as show:
+    with progress("bytes") as show:
 
         def on_progress(number: int) -> None:
             nonlocal bytes_done
             bytes_done += number
-            show(100 * bytes_done // max(total, 1), f"% of {size(total)}")
+            show(bytes_done)
 
         yield on_progress
 
@@ -336,7 +365,7 @@ def print_answer(result: object, text: str, *, as_json: bool, is_visible: bool =
     if as_json:
         data = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
     else:
-        visible_text = text if is_visible else visible(text)
+        visible_text = text if is_visible else escape_controls(text)
         data = visible_text.encode(sys.stdout.encoding, "backslashreplace")
     print_bytes(data)
 

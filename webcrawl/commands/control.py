@@ -18,7 +18,7 @@ Exit codes:
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.commands import (
     AddOption,
@@ -32,40 +32,42 @@ from webcrawl.commands import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from webcrawl.control.control import CommandAnswer
     from webcrawl.crawl.job.control_journal import Request
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy control``."""
     add("--reason", default="", metavar="WHY", help="the reason, recorded with the command")
     add("--yes", action="store_true", help="do not ask before a drop")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Send the command in *args* to a running crawl, or list the commands; return the exit code."""
     from webcrawl.control.sending import send_to_crawl
+    from webcrawl.control.table import COMMANDS, usage
+    from webcrawl.crawl.job.control_journal import Request
 
     words = take_job(args, settings)
     if not words or words[0] == "help":
-        print(_help(), end="")
+        for name, command in COMMANDS.items():
+            print(f"{usage(name):<24} {command.__doc__}")
         return 0
     request = _request(words, opts.reason)
     must_ask = request.name == "drop" and sys.stdin.isatty() and not (opts.yes or opts.json)
-    if must_ask and not _is_confirmed(request, settings):
+    if must_ask and not _is_confirmed(request, send_to_crawl(settings, Request("state"))):
         return 1
     return _print_answers(send_to_crawl(settings, request), as_json=opts.json)
 
 
-def _is_confirmed(request: Request, settings: Settings) -> bool:
-    """Say how many URLs are parked, and return whether the user confirms the drop *request*."""
-    from webcrawl.control.sending import send_to_crawl
-    from webcrawl.crawl.job.control_journal import Request
+def _is_confirmed(request: Request, answers: list[CommandAnswer]) -> bool:
+    """Say how many URLs are parked, and return whether the user confirms the drop *request*.
 
+    *answers* are those of the crawl to the command state.
+    """
     host, reason = (request.arguments.get(name, "") for name in ("host", "reason"))
-    answers = send_to_crawl(settings, Request("state"))
+    # A hive gives an answer for each drone.
     parked = sum(answer.parked.get(reason, 0) for answer in answers)
     if not parked:
         return True
@@ -92,20 +94,13 @@ def _request(words: Sequence[str], reason: str) -> Request:
     name, *values = words
     if name not in COMMANDS:
         raise UsageError(f"there is no command {name!r}; see: scrapy control help")
-    fields = COMMANDS[name].__struct_fields__
+    fields = COMMANDS[name].__struct_fields__  # the names of its arguments, in their order
     arguments: dict[str, Any] = dict(zip(fields, values, strict=False))
     if "..." in usage(name):
         arguments[fields[-1]] = values[len(fields) - 1 :]
     elif len(values) > len(fields):
         raise UsageError(f"usage: scrapy control JOBDIR {usage(name)}")
     return Request(name, arguments, reason)
-
-
-def _help() -> str:
-    """Return a line for each command: its syntax and what it does."""
-    from webcrawl.control.table import COMMANDS, usage
-
-    return "".join(f"{usage(name):<24} {command.__doc__}\n" for name, command in COMMANDS.items())
 
 
 Command = make_command(

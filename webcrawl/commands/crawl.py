@@ -64,7 +64,7 @@ from webcrawl.commands import (
     help_of,
     progress,
 )
-from webcrawl.configuration.secrets import masked
+from webcrawl.configuration.secrets import mask
 from webcrawl.configuration.setting_check import check_crawl, check_process
 from webcrawl.crawl.engine.json_log import log_json
 from webcrawl.crawl.engine.user_messages import print_and_log, print_error
@@ -114,7 +114,8 @@ class Command(crawl.Command):
     def process_options(self, args: list[str], opts: Options) -> None:
         """Process the options, check the settings that are used early, and set up logging.
 
-        Exits if a setting is invalid.
+        Prints a sentence and exits if a setting is invalid. Raises UsageError for a spider argument
+        that is given twice.
         """
         names = [argument.partition("=")[0] for argument in opts.spargs]
         repeated = next((name for name in names if names.count(name) > 1), None)
@@ -161,7 +162,7 @@ class Command(crawl.Command):
             logger.debug("The crawl could not start", exc_info=error)
             self.exitcode = _report_bad_input(error)
             return
-        if not self._can_start(crawler.settings.copy()):
+        if not self._prepare_revisits(crawler.settings.copy()):
             return
 
         # The command scrapy hive up looks for the version of scrapyd's egg in the log.
@@ -173,23 +174,25 @@ class Command(crawl.Command):
 
         from webcrawl.signals import JOB_IS_VOID
 
+        # Gets the job if this run began it and ended before any URL was submitted. Nothing in it
+        # must then be kept.
         void_jobs: list[Job] = []
         crawler.signals.connect(lambda job: void_jobs.append(job), signal=JOB_IS_VOID, weak=False)  # noqa: PLW0108  # a builtin has no signature
         self.exitcode = crawl_to_end(self.crawler_process, crawler, **opts.spargs)
-        for job in void_jobs:  # the next attempt starts from scratch
+        for job in void_jobs:
             job.discard()
         if self.exitcode == 0:
             self._set_exit_code(crawler)
-        if crawler.settings.get("HIVE"):
+        if crawler.settings.get("HIVE") and "webcrawl.hive" in sys.modules:  # it could be loaded
             _end_redis_of_hive(crawler)
         # At exit Python would collect garbage three times, among everything that the crawl holds.
         # That can take seconds, and a service has only ten seconds to stop.
         gc.freeze()
 
-    def _can_start(self, settings: Settings) -> bool:
-        """Return whether the crawl may start; if not, an error was printed. Blocks.
+    def _prepare_revisits(self, settings: Settings) -> bool:
+        """Make finished URLs due for a visit if REVISIT is set for the first time in this job.
 
-        If REVISIT is set for the first time in this job, its finished URLs become due for a visit.
+        Returns False if the crawl cannot start; then an error was printed. Blocks.
         """
         from webcrawl.commands.frontier import crawler_for_job
         from webcrawl.configuration.values import flag
@@ -200,6 +203,7 @@ class Command(crawl.Command):
             if not (flag(settings, "REVISIT") and settings["JOBDIR"]):
                 return True
             job_state = read_state(Path(settings["JOBDIR"]))
+            # The job is new, or has had REVISIT before.
             if job_state is None or job_state.facts.get("revisits"):
                 return True
             if settings.get("HIVE"):  # its URLs may belong to other drones by now
@@ -236,21 +240,26 @@ class Command(crawl.Command):
             pass  # one drone without work says nothing about the crawl
         elif reason == "finished" and (explanation := _why_nothing_was_fetched(stats.get_stats())):
             print_and_log(f"webcrawl: {explanation}\n")
+            # Either the name servers did not answer, or the seeds are of no use.
             self.exitcode = 5 if stats.get_value("crawl/outcome/dns_failed") else 2
         elif crawler.settings["JOBDIR"] and reason in {"finished", HAS_FEW_HOSTS}:
             self._report_offline_end(crawler, has_remainder=reason == HAS_FEW_HOSTS)
 
     def _report_offline_end(self, crawler: Crawler, *, has_remainder: bool) -> None:
-        """Print how an offline crawl ended; with *has_remainder*, write its last URLs to a file."""
+        """Print how an offline crawl ended; with *has_remainder*, write its last URLs to a file.
+
+        Such a crawl has a queue of segments. Without one, only the file is reported.
+        """
         from webcrawl.crawl.seeds.few_hosts import REMAINDER
-        from webcrawl.jobs.inspect.job_view import ask
-        from webcrawl.jobs.inspect.seeds_file import export
 
         jobdir = Path(crawler.settings["JOBDIR"])
         queue: SegmentQueue | None = getattr(crawler.spider, "segment_queue", None)
         text = "" if queue is None else f"All segments in {queue.directory} were fetched."
         try:
             if has_remainder:
+                from webcrawl.jobs.inspect.job_view import ask
+                from webcrawl.jobs.inspect.seeds_file import export
+
                 path = jobdir / REMAINDER if queue is None else queue.remainder(jobdir)
                 urls = ask(jobdir, lambda view: export(view, path, on_progress=lambda _: None)).urls
                 text = f"Few hosts are left; their {urls:,} URLs were written to {path}."
@@ -261,17 +270,11 @@ class Command(crawl.Command):
             if text:
                 print_and_log(f"webcrawl: {text}\n")
             return
-        output_settings = {"WARC_DIR": ("warc", "/*.warc.gz"), "LARM_DIR": ("larm", "")}
-        outputs = [
-            (Path(crawler.settings[name] or jobdir / folder), files)
-            for name, (folder, files) in output_settings.items()
-        ]
-        sources = " ".join(
-            f"{directory}{files}" for directory, files in outputs if directory.exists()
-        )
+        # The job directory stands for the pages in it, which may be stored elsewhere.
+        source = crawler.settings["WARC_DIR"] or crawler.settings["LARM_DIR"] or jobdir
         print_and_log(
             f"webcrawl: {text} Build the next segment, then run the same command again: "
-            f"scrapy queue-build --queue {queue.directory} {sources}\n"
+            f"scrapy queue-build --queue {queue.directory} {source}\n"
         )
 
 
@@ -301,7 +304,7 @@ def crawl_to_end(process: CrawlerProcessBase, crawler: Crawler, **arguments: Any
     """
     from webcrawl.crawl.engine._engine import stop_when_opened
 
-    codes: list[int] = []
+    codes: list[int] = []  # gets one code when the task is done; none if it is never done
     stop_when_opened(crawler)
     task = process.crawl(crawler, **arguments)
     assert isinstance(task, asyncio.Task)
@@ -323,6 +326,8 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
     while causes[-1].__context__ is not None:
         causes.append(causes[-1].__context__)
 
+    # Errors in settings and seeds are ValueErrors. A FatalError has the best sentence, so it is
+    # put first.
     bad_input = [cause for cause in causes if isinstance(cause, ValueError)]
     bad_input.sort(key=lambda cause: not isinstance(cause, FatalError))
 
@@ -332,6 +337,7 @@ def _exit_code_of_start(task: asyncio.Task[None]) -> int:
     elif (path := module_of(causes[-1], "from_crawler", "clspath")) is not None:
         failure = f"{path} could not be created"
 
+    # A ValueError that is not fatal may be a bug in the module or extension that raised it.
     if not bad_input or (failure and not isinstance(bad_input[0], FatalError)):
         failure = failure or "The crawl could not start"
         logger.error("The crawl could not start", exc_info=error)
@@ -349,7 +355,7 @@ def _why_nothing_was_fetched(stats: Mapping[str, Any]) -> str:
     from webcrawl.crawl.figures.summary import REMEDIES
     from webcrawl.crawl.job.totals import PREFIX
 
-    if not is_unused(stats, PREFIX):
+    if not is_unused(stats, PREFIX):  # the stats with this prefix are the totals of all runs
         return ""
     remedies = {
         **REMEDIES,
@@ -382,7 +388,8 @@ def _lower_list_to_debug(record: logging.LogRecord) -> bool:
     This is a logging filter that always keeps the record.
     """
     if record.levelno == logging.INFO and _STARTUP_LISTS.match(record.getMessage()):
-        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+        record.levelno = logging.DEBUG
+        record.levelname = "DEBUG"
     return True
 
 
@@ -394,5 +401,5 @@ def _describe_arguments(crawler: Crawler, arguments: dict[str, str]) -> str:
         for name, value in sorted(crawler.settings.copy_to_dict().items())
         if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
     }
-    text = ", ".join(f"{name}={masked(name, value)}" for name, value in values.items())
+    text = ", ".join(f"{name}={mask(name, value)}" for name, value in values.items())
     return f", with {text[:_MAX_CHARACTERS]}" if text else ""

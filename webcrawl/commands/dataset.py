@@ -15,34 +15,33 @@ Exit codes:
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-from webcrawl.commands import AddOption, Options, Settings, UsageError, job_of, make_command
+from webcrawl.commands import (
+    Options,
+    Settings,
+    UsageError,
+    choose_job,
+    make_command,
+    warn_of_moved_files,
+)
 from webcrawl.wording import counted
 
 
-def _options(add: AddOption) -> None:
-    """Add the options of this command."""
-    add("-o", "--output", type=Path, metavar="DIR", help="the dataset's directory")
-
-
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Copy the text dataset of a crawl to the directory --output; return the exit code."""
     from webcrawl.errors import require_package
 
     if opts.output is None:
         raise UsageError("usage: scrapy dataset [JOBDIR] -o DIR")
     require_package("duckdb", feature="A dataset")
     from webcrawl.jobs.dataset import lay_out, text_directories
-    from webcrawl.storage.object_store import moved_file_notices
 
-    directories = text_directories(job_of(args, settings), settings["TEXT_DIR"])
-    for sentence in moved_file_notices(directories.values()):
-        sys.stderr.write(f"dataset: {sentence}\n")
+    directories = text_directories(choose_job(args, settings), settings["TEXT_DIR"])
+    warn_of_moved_files("dataset", directories.values())
     rows, files = lay_out(directories, opts.output)
     print(f"{opts.output}: {counted(rows, 'page')} in {counted(files, 'file')}")
     return 0
 
 
-Command = make_command(_run, _options, syntax="[options] [JOBDIR] -o DIR")
+Command = make_command(
+    _run, syntax="[options] [JOBDIR] -o DIR", output=("DIR", "the dataset's directory")
+)

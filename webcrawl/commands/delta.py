@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 from webcrawl.commands import (
     AddOption,
     Options,
     Settings,
     UsageError,
-    job_of,
+    choose_job,
     make_command,
     progress,
 )
@@ -35,7 +34,7 @@ from webcrawl.wording import counted
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy delta``."""
     add(
         "--since",
         required=True,
@@ -43,34 +42,34 @@ def _options(add: AddOption) -> None:
         help="a date or time (2026-11-26T10:15Z), an age (7d), 0 for everything, or the token "
         "that the last delta printed",
     )
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="write the changes to FILE (default: standard output)",
-    )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Write the changes since --since, then the token for the next delta; return the exit code."""
     from webcrawl.jobs.inspect.delta import delta, parse_since, write_json
-    from webcrawl.storage.atomic import replacing
+    from webcrawl.storage.atomic import replacement
 
-    jobdir = job_of(args, settings)
-    output: Path | None = opts.output
+    jobdir = choose_job(args, settings)
+    output = opts.output
     if output is not None and output.suffix == ".parquet":
         raise UsageError("deltas are JSON lines; DuckDB reads them, and can write Parquet files")
     with progress("lines") as on_progress, ExitStack() as stack:
         start = parse_since(opts.since)
         changes, token = delta(jobdir, start, on_progress=on_progress)
-        path = sys.stdout.fileno() if output is None else stack.enter_context(replacing(output))
+        # Without a file, write to standard output, which stays open.
+        path = sys.stdout.fileno() if output is None else stack.enter_context(replacement(output))
         count = write_json(
             changes, stack.enter_context(open(path, "wb", closefd=output is not None))
         )
     sys.stderr.write(f"{counted(count, 'change')}; for the next delta use --since\n")
+    # Standard output has either the changes or the token, for programs that read it.
     print(token, file=sys.stderr if output is None else sys.stdout)
     return 0
 
 
-Command = make_command(_run, _options, syntax="[options] [JOBDIR] --since TIME|TOKEN")
+Command = make_command(
+    _run,
+    _options,
+    syntax="[options] [JOBDIR] --since TIME|TOKEN",
+    output=("FILE", "write the changes to FILE (default: standard output)"),
+)

@@ -1,13 +1,7 @@
-"""Say what limits the speed of a crawl, and which setting would change that.
-
-Prints the state of the crawl, what limits it, since when and by which evidence, how its time was
-spent, and how many workers it needs. For a running crawl it uses the latest measurements and says
-how old they are; for a stopped one, it uses all of them. A finished crawl is not limited by
-anything any more, so only its state, time and workers are shown.
+"""Old name of scrapy why without a URL; it goes with webcrawl 0.5.
 
 Examples:
-  scrapy doctor crawls/web
-  scrapy doctor crawls/web --json
+  scrapy why crawls/web
 
 Exit codes:
   0  done
@@ -16,22 +10,17 @@ Exit codes:
 
 from __future__ import annotations
 
-from webcrawl.clock import wall_time
-from webcrawl.commands import Options, Settings, job_of, make_command, print_answer
+import sys
+
+from webcrawl.commands import Options, Settings, choose_job, make_command
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
-    from webcrawl.jobs.inspect.examination import examination_text, examinations
+    """Explain the state of a crawl, as ``scrapy why`` does; return the exit code."""
+    from webcrawl.commands.why import explain_crawl
 
-    results = examinations(job_of(args, settings))
-    now = wall_time()
-    print_answer(
-        {"processes": results},
-        "\n".join(examination_text(result, now=now) for result in results),
-        as_json=opts.json,
-    )
-    return 0
+    print("scrapy doctor is now scrapy why, without a URL", file=sys.stderr)
+    return explain_crawl(choose_job(args, settings), as_json=opts.json)
 
 
 Command = make_command(_run, json=True)

@@ -27,14 +27,14 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    job_of,
+    choose_job,
     make_command,
     print_answer,
     progress,
     web_crawler,
 )
 from webcrawl.errors import FatalError
-from webcrawl.wording import counted, visible
+from webcrawl.wording import counted, escape_controls
 
 if TYPE_CHECKING:
     import msgspec
@@ -44,7 +44,7 @@ _DEFAULT_TOP = 10
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy frontier``."""
     add(
         "--hosts",
         type=int,
@@ -52,7 +52,7 @@ def _options(add: AddOption) -> None:
         metavar="N",
         help=f"show the N hosts with the longest queues (default: {_DEFAULT_TOP})",
     )
-    add("--host", metavar="NAME", help="show where the URLs of one host (or of a URL's host) wait")
+    add("--host", metavar="NAME", help="the old name of scrapy why JOBDIR HOST")
     add(
         "--export",
         metavar="FILE",
@@ -76,12 +76,13 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Show or export what waits in a job, or queue finished URLs again; return the exit code."""
     from webcrawl.hive.launch.job_directories import is_of_hive
 
+    # --refetch takes one word, or "older-than" and an age. It also gets the JOBDIR that follows.
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1
-    jobdir = job_of([*args, *refetch[words:]], settings)
+    jobdir = choose_job([*args, *refetch[words:]], settings)
 
     exclusive = (opts.host, opts.export, opts.outcomes, opts.refetch, opts.due)
     if sum(value is not None for value in exclusive) > 1:
@@ -94,19 +95,19 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if (opts.outcomes, opts.refetch, opts.due) != (None, None, None):
         result, text = _put_back(opts, settings, refetch[:words])
     elif opts.export is not None:
-        result, text = _export(Path(opts.export), settings)
+        result, text = _export(Path(opts.export), jobdir)
     else:
-        result, text = _show(opts, settings)
+        result, text = _show(opts, jobdir)
 
     print_answer(result, text, as_json=opts.json)
     damaged = getattr(result, "damaged", ())
     for clause in damaged:
-        sys.stderr.write(f"frontier: {visible(clause)}.\n")
+        sys.stderr.write(f"frontier: {escape_controls(clause)}.\n")
     return 2 if damaged else 0
 
 
-def _show(opts: Options, settings: Settings) -> tuple[msgspec.Struct, str]:
-    """Return an overview of the frontier or of one host, as data and as text."""
+def _show(opts: Options, jobdir: Path) -> tuple[msgspec.Struct, str]:
+    """Return an overview of the frontier, or of the host in --host, as data and as text."""
     from webcrawl.jobs.inspect.job_view import ask
     from webcrawl.jobs.inspect.overview import (
         host_overview,
@@ -115,21 +116,20 @@ def _show(opts: Options, settings: Settings) -> tuple[msgspec.Struct, str]:
         overview_text,
     )
 
-    jobdir = Path(settings["JOBDIR"])
     if opts.host is not None:
+        sys.stderr.write("scrapy frontier --host is now scrapy why JOBDIR HOST\n")
         host = ask(jobdir, lambda view: host_overview(view, opts.host))
         return host, host_overview_text(host, now=wall_time())
     figures = ask(jobdir, lambda view: overview(view, top=opts.hosts))
     return figures, overview_text(figures, now=wall_time())
 
 
-def _export(path: Path, settings: Settings) -> tuple[msgspec.Struct, str]:
-    """Write the waiting URLs to *path*; return the numbers, as data and as text."""
+def _export(path: Path, jobdir: Path) -> tuple[msgspec.Struct, str]:
+    """Write the waiting URLs of *jobdir* to *path*; return the numbers, as data and as text."""
     from webcrawl.jobs.inspect.job_view import ask
     from webcrawl.jobs.inspect.seeds_file import export
 
     with progress("URLs") as on_progress:
-        jobdir = Path(settings["JOBDIR"])
         result = ask(jobdir, lambda view: export(view, path, on_progress=on_progress))
     requests = counted(result.requests, "request")
     others = counted(result.unsayable, "unusual URL")
@@ -151,22 +151,26 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
     from webcrawl.jobs.inspect.job_view import running
     from webcrawl.jobs.inspect.requeueing import UrlList, answered_filter, given_up_filter, put_back
 
-    jobdir, visits = Path(settings["JOBDIR"]), opts.outcomes is None
+    jobdir = Path(settings["JOBDIR"])
+    as_visit = opts.outcomes is None  # else the URLs are retried
     if opts.outcomes is not None:
         selection = given_up_filter(opts.outcomes)
     elif refetch:
-        selection, request = answered_filter(refetch), Request("refetch", {"what": refetch})
+        selection = answered_filter(refetch)
+        request = Request("refetch", {"what": refetch})
     else:
         with _lines_of(opts.due) as lines:
             selection = UrlList(lines)
         request = Request("due", {"urls": [f"of {opts.due}"]})
 
     with progress("URLs") as on_progress:
-        if visits and (is_hive(jobdir) or running([jobdir])):
+        # A hive, or the process of a running crawl, makes visits of its URLs itself. To retry URLs,
+        # the crawl must not be running.
+        if as_visit and (is_hive(jobdir) or running([jobdir])):
             result = visit(settings, request, selection, on_progress=on_progress)
         else:
             crawler = crawler_for_job(settings)
-            result = put_back(crawler, selection, visits=visits, on_progress=on_progress)
+            result = put_back(crawler, selection, as_visit=as_visit, on_progress=on_progress)
     since = log_start_notice(known_since(jobdir))
     return result, f"{result.in_words}\n" + (since and f"{since}\n")
 

@@ -23,28 +23,28 @@ Exit codes:
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from webcrawl.commands import (
     AddOption,
     Options,
     Settings,
     UsageError,
-    job_of,
+    choose_job,
     make_command,
     print_answer,
 )
 from webcrawl.configuration.values import number, port_number
 from webcrawl.errors import FatalError, UnreachableError
-from webcrawl.wording import visible
+from webcrawl.wording import escape_controls
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy hive``."""
     add(
         "--drones",
         type=int,
@@ -77,11 +77,11 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Run, show or stop a hive, on this machine or on those in --hosts; return the exit code."""
     if opts.hosts:
         return _run_elsewhere(args, opts, settings)
     if args[:1] in (["status"], ["stop"]):
-        job_of(args[1:], settings)
+        choose_job(args[1:], settings)  # sets JOBDIR, which both read
         return (_status if args[0] == "status" else _stop)(opts, settings)
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
@@ -93,8 +93,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     """Run the drones of a hive on this machine and return the exit code."""
-    import asyncio
-
     from webcrawl.clock import now
     from webcrawl.crawl.engine.user_messages import print_error
     from webcrawl.hive.launch.child_process import PERMANENT_ERRORS
@@ -106,7 +104,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
 
     name = hive_name(settings)
     monitor_port = port_number(settings, "MONITOR_PORT")
-    every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
+    every = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf  # 0 means never
     hive = LocalHive(
         name=name,
         jobdir=Path(settings["JOBDIR"]),
@@ -121,7 +119,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     table = LocalTable(keys=Keys(name), connect=partial(connect, settings), clock=now)
     view = TerminalView(stream=sys.stderr, every=every, clock=now)
     monitor = MonitorProcess(settings) if monitor_port else None
-    supervisor = Supervisor(hive=hive, view=view, clock=now, table=table, monitor=monitor)
+    supervisor = Supervisor(hive=hive, view=view, clock=now, table=table.lines, monitor=monitor)
 
     async def run() -> int:
         try:
@@ -137,22 +135,13 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
 
 def _status(opts: Options, settings: Settings) -> int:
     """Print the state of a hive: as recorded in its Redis or, while that is away, in JOBDIR."""
-    import asyncio
-    from dataclasses import replace
-
     from webcrawl.crawl.job.ports import ports_of
-    from webcrawl.hive.launch.status import HiveStatus, local_status, look, table
+    from webcrawl.hive.launch.status import local_status, look, table
     from webcrawl.hive.membership.asking import ask_hive, hive_name
-    from webcrawl.hive.membership.connection import replica_warning
 
-    name, lease_secs = hive_name(settings), number(settings, "HIVE_LEASE_SECS", at_least=1)
-
-    async def ask(client: Any, keys: Any) -> HiveStatus:
-        status = await look(client, keys)
-        return replace(status, warning=await replica_warning(client, lease_secs))
-
+    name = hive_name(settings)
     try:
-        status = asyncio.run(ask_hive(name, settings, ask))
+        status = asyncio.run(ask_hive(name, settings, look))
     except UnreachableError:
         status = local_status(Path(settings["JOBDIR"]))
         if not status.drones:
@@ -165,13 +154,13 @@ def _status(opts: Options, settings: Settings) -> int:
 
 def _stop(opts: Options, settings: Settings) -> int:
     """Stop all drones of a hive with checkpoints, and wait for them."""
-    import asyncio
-
     from webcrawl.hive.launch.status import stop_and_wait
     from webcrawl.hive.launch.supervisor import end_leftover_redis, held_locks
     from webcrawl.hive.membership.asking import ask_hive, hive_name
 
-    name, jobdir = hive_name(settings), Path(settings["JOBDIR"])
+    name = hive_name(settings)
+    jobdir = Path(settings["JOBDIR"])
+    # A hive on this machine has its own Redis, which ends with it. Locks then show who still runs.
     is_local = not settings.get("REDIS_URL")
     processes = partial(held_locks, jobdir) if is_local else None
 
@@ -187,7 +176,9 @@ def _stop(opts: Options, settings: Settings) -> int:
 
     if still_running := asyncio.run(stop()):
         names = ", ".join(still_running)
-        sys.stderr.write(f"hive: still running after {opts.timeout:g} s: {visible(names)}\n")
+        sys.stderr.write(
+            f"hive: still running after {opts.timeout:g} s: {escape_controls(names)}\n"
+        )
         return 1
     print(f"hive {name}: all drones have stopped, with checkpoints")
     return 0
@@ -200,7 +191,8 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.hive.configuration import check_hive_settings
     from webcrawl.hive.launch.scrapyd_hosts import Order, build_egg, read_hosts, status, stop, up
 
-    if args[:1] not in (["up"], ["status"], ["stop"]) or len(args) != 1 + (args[0] == "up"):
+    words = 2 if args[:1] == ["up"] else 1  # "up" is followed by the name of the spider
+    if args[:1] not in (["up"], ["status"], ["stop"]) or len(args) != words:
         raise UsageError(
             "usage: scrapy hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
             "scrapy hive status|stop --hosts FILE -s HIVE=NAME"
@@ -236,8 +228,8 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
         outcomes = (status if args[0] == "status" else stop)(machines, hive, secs=opts.timeout)
 
     is_good = True
-    for outcome in outcomes:
-        print(visible(f"{outcome.machine}  {outcome.text}"), flush=True)
+    for outcome in outcomes:  # printed as the machines answer
+        print(escape_controls(f"{outcome.machine}  {outcome.text}"), flush=True)
         is_good &= outcome.is_good
     return 0 if is_good else 1
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy identity``."""
     add(
         "--address",
         action="append",
@@ -53,7 +53,7 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Make, show or check the identity of the crawler, as *args* say; return the exit code."""
     from webcrawl.jobs.identity import check, published
 
     match args:
@@ -95,11 +95,11 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 def _print(findings: Iterable[tuple[str, str]]) -> int:
     """Print *findings*, verdicts with texts, as they come; return the exit code."""
-    from webcrawl.wording import visible
+    from webcrawl.wording import escape_controls
 
     failed = False
     for verdict, text in findings:
-        print(f"{verdict:>12}  {visible(text)}", flush=True)
+        print(f"{verdict:>12}  {escape_controls(text)}", flush=True)
         failed |= verdict == "failed"
     return int(failed)
 

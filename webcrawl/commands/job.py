@@ -27,10 +27,10 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    job_of,
+    choose_job,
     make_command,
     print_answer,
-    progress_of,
+    progress_in_bytes,
 )
 from webcrawl.wording import counted
 
@@ -96,7 +96,7 @@ def _restored_text(result: Restored) -> str:
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy job``."""
     add(
         "--warc",
         action="store_true",
@@ -112,27 +112,28 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Check a job or restore a checkpoint of it, as *args* say; return the exit code."""
     commands = {"check": _check, "restore": _restore}
     if not args or args[0] not in commands:
         raise UsageError("usage: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
-    if opts.warc if args[0] == "restore" else opts.checkpoint is not None:
+    has_other_option = opts.warc if args[0] == "restore" else opts.checkpoint is not None
+    if has_other_option:
         raise UsageError("--warc is for check, and --checkpoint for restore")
-    return commands[args[0]](job_of(args[1:], settings), opts)
+    return commands[args[0]](choose_job(args[1:], settings), opts)
 
 
 def _check(jobdir: Path, opts: Options) -> int:
     """Check the jobs in *jobdir*, print what was found, and return the exit code."""
     from webcrawl.hive.launch.job_directories import jobdirs_of
-    from webcrawl.jobs.check.whole import bytes_of, check_job
+    from webcrawl.jobs.check.whole import check_job
 
     jobdirs = jobdirs_of(jobdir)
-    total = sum(bytes_of(directory, warc=opts.warc, kept=True) for directory in jobdirs)
-    with progress_of(total) as on_progress:
+    with progress_in_bytes() as on_progress:
         reports = [
             check_job(directory, warc=opts.warc, kept=True, on_progress=on_progress)
             for directory in jobdirs
         ]
+    # As JSON, a job is one report, and a hive is a list of those of its drones.
     answer = reports[0] if jobdirs == [jobdir] else reports
     print_answer(answer, "".join(map(report_text, reports)), as_json=opts.json)
     return 1 if any(report.damage_count for report in reports) else 0
@@ -141,12 +142,9 @@ def _check(jobdir: Path, opts: Options) -> int:
 def _restore(jobdir: Path, opts: Options) -> int:
     """Restore a checkpoint of the job in *jobdir*, print which, and return the exit code."""
     from webcrawl.jobs.check.restore import candidates, restore_job
-    from webcrawl.jobs.check.whole import bytes_of
 
     checkpoints = candidates(jobdir, opts.checkpoint)
-    # The checkpoint that is restored is read twice; normally it is the first one.
-    sizes = [bytes_of(path, warc=False, kept=False) for path in checkpoints]
-    with progress_of(sum(sizes[:1]) + sum(sizes)) as on_progress:
+    with progress_in_bytes() as on_progress:
         result = restore_job(jobdir, checkpoints, on_progress=on_progress)
     print_answer(result, _restored_text(result), as_json=opts.json)
     return 0 if result.checkpoint else 1

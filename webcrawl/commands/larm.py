@@ -21,7 +21,7 @@ from webcrawl.errors import FatalError
 
 
 def _run(args: list[str], _opts: Options, _settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Print the body of a page in a LARM directory; return the exit code."""
     from webcrawl.pipelines.larm.reader import body_of, find
     from webcrawl.pipelines.larm.rows import LarmError
 

@@ -18,22 +18,20 @@ Exit codes:
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-from webcrawl.commands import AddOption, Options, Settings, job_of, make_command, progress
+from webcrawl.commands import (
+    AddOption,
+    Options,
+    Settings,
+    choose_job,
+    make_command,
+    progress,
+    warn_of_moved_files,
+)
 from webcrawl.wording import counted
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="where to write the ranks (default: JOBDIR/graph/ranks.csv)",
-    )
+    """Add the options of ``scrapy pagerank``."""
     add(
         "--pages",
         action="store_true",
@@ -42,17 +40,16 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Rank the hosts or pages of a crawl, and write the ranks and graph; return the exit code."""
     from webcrawl.errors import FatalError, require_package
 
-    jobdir = job_of(args, settings)
+    jobdir = choose_job(args, settings)
     for package in ("pyarrow", "duckdb"):
         require_package(package, feature="The link graph")
     import duckdb
 
     from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
     from webcrawl.pipelines.link_graph import DIRECTORY
-    from webcrawl.storage.object_store import moved_file_notices
     from webcrawl.storage.record_log import CorruptRecordError
     from webcrawl.urls import host_of
 
@@ -61,8 +58,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     directories = edge_directories(jobdir)
     directory = jobdir / DIRECTORY
     output = opts.output or directory / f"{prefix}ranks.csv"
-    for sentence in moved_file_notices(directories):
-        sys.stderr.write(f"pagerank: {sentence}\n")
+    warn_of_moved_files("pagerank", directories)
     try:
         directory.mkdir(exist_ok=True)
         with (
@@ -81,9 +77,14 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     except (OSError, duckdb.Error, CorruptRecordError) as error:
         reason = str(error).partition("\n")[0]
         raise FatalError(f"The link graph in {jobdir} cannot be ranked: {reason}.") from error
-    links, pairs = counted(tables.links, "link"), counted(tables.pairs, "distinct pair")
+    links = counted(tables.links, "link")
+    pairs = counted(tables.pairs, "distinct pair")
     print(f"{output}: {counted(tables.names, kind)} ranked by {links}, {pairs}")
     return 0
 
 
-Command = make_command(_run, _options)
+Command = make_command(
+    _run,
+    _options,
+    output=("FILE", "where to write the ranks (default: JOBDIR/graph/ranks.csv)"),
+)

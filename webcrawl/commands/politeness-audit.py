@@ -40,7 +40,7 @@ _TOP = 20
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy politeness-audit``."""
     from webcrawl.jobs.audit.access_logs import KEYS
 
     add(
@@ -66,7 +66,7 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Check logs for requests that came too early, and print them; return the exit code."""
     from webcrawl.crawl.job.saved_settings import settings_of
     from webcrawl.crawl.job.suffix_lists import suffix_list_of
     from webcrawl.crawl.lease.outcome_log import INFO_LOG
@@ -88,13 +88,16 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("--top cannot be negative")
 
     rules = settings
-    delay, key = opts.delay, opts.key or "host"
-    note, job_facts = "", {}
+    delay = opts.delay
+    key = opts.key or "host"
+    note = ""
+    job_facts = {}
     if not logs:
         jobdir = settings["JOBDIR"]
         jobdirs = jobdirs_of(Path(jobdir))
         if saved := settings_of(jobdirs[0], settings):
-            rules, profile = saved, profile_of(saved)
+            rules = saved
+            profile = profile_of(saved)
             key = opts.key or profile.key
             has_same_policy = rules["POLITENESS_POLICY"] == settings["POLITENESS_POLICY"]
             if delay is None and has_same_policy and key == profile.key:

@@ -29,7 +29,7 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    job_of,
+    choose_job,
     make_command,
     progress,
 )
@@ -50,7 +50,7 @@ not reached, because it is elsewhere or not a page:
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy purge``."""
     add("--host", action="append", default=[], help="a host, or a domain with all hosts below it")
     add("--url", action="append", default=[], help="a URL")
     add("--list", metavar="FILE", help="a file with hosts and URLs, written as in EXCLUSION_FILE")
@@ -58,20 +58,22 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Remove the pages of --host, --url and --list from a stopped crawl; return the exit code."""
     from webcrawl.clock import wall_time
     from webcrawl.jobs.purge.purge import purge
     from webcrawl.urls import host_of, normalize_seed
 
     signal.signal(signal.SIGINT, _end)
-    jobdir = job_of(args, settings)
+    jobdir = choose_job(args, settings)
     for host in opts.host:
+        # Refuse a URL, and a host with a port; an IPv6 address has several colons.
         if "/" in host or host.count(":") == 1 or "]:" in host:
             url = normalize_seed(host) or "http://www.example.com/"
             raise FatalError(
                 f"--host takes a host, not {host}. To remove all ports of the host, use "
                 f"--host {host_of(url)}; to remove a single page, use --url {url}."
             )
+    # The hosts and URLs to remove, a line each, as in the file --list.
     lines = [*opts.host, *opts.url]
     names = ", ".join(filter(None, [*lines, opts.list]))
     if not names or any("://" not in url or url[0] == "/" for url in opts.url):
@@ -87,9 +89,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             at=round(wall_time(), 3),
             on_progress=show,
         )
-    pages = counted(counts.pop("page"), "page")
+    pages = counted(counts.pop("page"), "page")  # what is left are records, rows and lines
     removed = ", ".join(counted(number, unit) for unit, number in counts.items()) or "nothing"
-    print(f"{pages} of {names}: {removed} {'to be ' * opts.dry_run}removed")
+    print(f"{pages} of {names}: {removed} {'to be removed' if opts.dry_run else 'removed'}")
     addresses = [host for host in opts.host if ":" in host or host[-1:].isdigit()]
     if addresses and not counts:
         print(f"{addresses[0]} stands for URLs with this address, not for names that lead to it")
@@ -105,7 +107,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             f"{store_error}. So drones elsewhere do not exclude the pages yet: run the same "
             "command again with -s HIVE_STORE=URL."
         )
-    return int(not counts)
+    return 0 if counts else 1
 
 
 def _end(*_: object) -> None:

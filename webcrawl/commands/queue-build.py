@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy queue-build``."""
     add("--queue", metavar="DIR", help="directory of the queue; created if it does not exist")
     add(
         "--seeds",
@@ -50,7 +50,7 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Write the next segment of an offline crawl from stored pages; return the exit code."""
     from webcrawl.crawl.seeds import split_sources
     from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.jobs.queue.building import build
@@ -63,6 +63,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     is_first = not args and not is_crawl(Path(settings["JOBDIR"]))
     sources = [] if is_first else sources_of(sources_or_job(args, settings))
     queue = QueueDirectory(path=Path(opts.queue))
+    # The queue keeps the seen URLs in a job of its own, which no crawl runs.
     job_settings = {"JOBDIR": str(queue.path / "state"), "CHECKPOINTS_KEPT": 0}
     settings.setdict(job_settings, priority="cmdline")
     with progress("pages") as on_progress:
@@ -81,7 +82,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 def _text(result: Built) -> str:
     """Return *result* as text: numbers of pages, links and URLs, and the new segment."""
-    pages, links = counted(result.pages, "new page"), counted(result.links, "link")
+    pages = counted(result.pages, "new page")
+    links = counted(result.links, "link")
     urls_found = f"{counted(result.new, 'new URL')}, {result.refused:,} refused by filters"
     lines = [f"{pages} in {counted(result.sources, 'source')}, {links}: {urls_found}\n"]
     if result.remainder:
@@ -91,7 +93,8 @@ def _text(result: Built) -> str:
     if result.segment is None:
         lines.append("nothing new, so no segment was written\n")
     else:
-        urls, domains = result.segment.urls, counted(result.segment.domains, "domain")
+        urls = result.segment.urls
+        domains = counted(result.segment.domains, "domain")
         lines.append(f"{result.segment.path}: {counted(urls, 'URL')} of {domains}\n")
     return "".join(lines)
 

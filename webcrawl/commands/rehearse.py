@@ -25,18 +25,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.spiderloader import get_spider_loader
 
 from webcrawl.commands import AddOption, Options, Settings, make_command
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 _DIRECTORY = Path("crawls/rehearsal")
 _ORDERS_FILE = "rehearsal.json"
@@ -44,11 +42,12 @@ _ORDERS_FILE = "rehearsal.json"
 _SWITCHED_OFF = ("HIVE", "OUTPUT_STORE", "REDIS_URL", "REDIS_HOST")
 _MAX_HOSTS = 100_000
 # Simulated hosts for each host of the seeds, and their minimum number.
-_HOSTS_PER_SEED_HOST, _MIN_HOSTS = 3, 200
+_HOSTS_PER_SEED_HOST = 3
+_MIN_HOSTS = 200
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy rehearse``."""
     add(
         "--seed",
         type=int,
@@ -73,7 +72,7 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Run the crawl command in *args* on a simulated web; return its exit code."""
     import msgspec
 
     from webcrawl.hive.launch.job_directories import is_crawl
@@ -87,8 +86,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     directory: Path = opts.directory.absolute()
     options, words = _split_command(command)
     crawl = _crawl_settings(words[1], options, settings)
-    _empty(directory)
-    arguments = dict(argument.partition("=")[::2] for argument in options.a)
+    _clear(directory)
+    arguments = dict(argument.partition("=")[::2] for argument in options.a)  # NAME=VALUE
     urls = _seed_urls(words[1], arguments, crawl, directory)
     hosts = len({urlsplit(url).hostname for url in urls})
     overrides, switched_off = _overrides(
@@ -137,7 +136,7 @@ def _run_module(*words: str) -> int:
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603  # our own
 
 
-def _empty(directory: Path) -> None:
+def _clear(directory: Path) -> None:
     """Empty *directory*. Raises FatalError if it contains anything except a rehearsal."""
     if directory.exists():
         if any(directory.iterdir()) and not (directory / _ORDERS_FILE).exists():
@@ -146,7 +145,7 @@ def _empty(directory: Path) -> None:
             )
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
-    (directory / _ORDERS_FILE).touch()
+    (directory / _ORDERS_FILE).touch()  # marks the directory, even if the rehearsal fails early
 
 
 def _split_command(command: list[str]) -> tuple[Options, list[str]]:
@@ -154,6 +153,7 @@ def _split_command(command: list[str]) -> tuple[Options, list[str]]:
 
     Raises FatalError if it is not a crawl command.
     """
+    # The name stands in error messages, before the crawl command.
     parser = argparse.ArgumentParser("scrapy rehearse -- scrapy", add_help=False)
     parser.add_argument("-s", "--set", action="append", default=[])
     parser.add_argument("-a", action="append", default=[])
@@ -170,8 +170,6 @@ def _crawl_settings(spider: str, options: Options, settings: Settings) -> Settin
 
     *settings* are those of the project. Raises FatalError for an unknown spider or a bad value.
     """
-    from scrapy.spiderloader import get_spider_loader
-
     crawl = settings.copy()
     loader = get_spider_loader(crawl)
     if spider not in loader.list():
@@ -199,8 +197,6 @@ def _seed_urls(
     Seeds from standard input are saved to a file in *directory*, which then replaces "-" in
     *arguments*. Raises FatalError if there are no seeds or too many.
     """
-    from scrapy.spiderloader import get_spider_loader
-
     from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME, STDIN, SeedReader, split_sources
 
     if "seeds" not in arguments:
@@ -235,9 +231,10 @@ def _overrides(
     overrides: dict[str, Any] = {"REHEARSAL": True, "JOBDIR": str(directory / "job")}
     overrides |= {"METRICS_PORT": 0, "MONITOR_PORT": 0}  # the loop of virtual time has no sockets
     switched_off = [name for name in _SWITCHED_OFF if crawl.get(name)]
-    overrides |= dict.fromkeys(switched_off)
+    overrides |= dict.fromkeys(switched_off)  # None is as if they were not set
     if (crawl.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["spider"]:
         overrides["LOG_LEVEL"] = "WARNING"  # one progress line per ten virtual seconds is too much
+    # Put all directories and files that settings name into *directory*.
     for name in crawl.keys() - overrides.keys():
         value = crawl[name]
         if (
@@ -247,7 +244,7 @@ def _overrides(
         ):
             overrides[name] = str(directory / name.lower())
 
-    feeds = {}
+    feeds = {}  # those that are files, now in *directory*
     for uri, options in crawl.getdict("FEEDS").items():
         target = urlsplit(str(uri))
         if target.scheme in ("", "file"):

@@ -50,14 +50,7 @@ _REPLAY_SETTINGS = {
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
-    add(
-        "--output",
-        "-o",
-        metavar="DIR",
-        help="JOBDIR of the modules, which holds the link graph, the statistics, and any output "
-        "whose directory is not set elsewhere; needed by modules that write to the job directory",
-    )
+    """Add the options of ``scrapy replay``."""
     add(
         "--submit",
         metavar="JOBDIR",
@@ -73,7 +66,7 @@ def _options(add: AddOption) -> None:
     )
 
 
-def _source_paths(args: list[str], output: str | None) -> list[Path]:
+def _source_paths(args: list[str], output: Path | None) -> list[Path]:
     """Return the files and directories with pages that *args* name, and create *output*.
 
     Raises FatalError if *output* is the job directory of a crawl.
@@ -81,15 +74,16 @@ def _source_paths(args: list[str], output: str | None) -> list[Path]:
     from webcrawl.hive.launch.job_directories import is_crawl
     from webcrawl.jobs.replay.sources import sources_of
 
-    if output and is_crawl(Path(output)):
+    if output and is_crawl(output):
         raise FatalError(f"{output} is the job directory of a crawl: choose another --output.")
     paths = sources_of(args)
-    Path(output or ".").mkdir(parents=True, exist_ok=True)
+    if output:
+        output.mkdir(parents=True, exist_ok=True)
     return paths
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Run the processing modules over stored pages; return the exit code."""
     from scrapy.crawler import AsyncCrawlerProcess
     from scrapy.settings import SETTINGS_PRIORITIES
 
@@ -97,7 +91,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.commands.crawl import crawl_to_end, quiet_lists
     from webcrawl.commands.frontier import crawler_for_job
     from webcrawl.configuration.values import number
-    from webcrawl.crawl.figures.counts import elapsed
+    from webcrawl.crawl.figures.counts import format_elapsed
     from webcrawl.jobs.inspect.stopped_job import open_stopped_job
     from webcrawl.jobs.replay.sources import source_bytes
     from webcrawl.jobs.replay.spider import ReplaySpider
@@ -118,43 +112,58 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         pipelines.pop(_WARC_PIPELINE, None)
     job_settings = settings.copy()
     job_settings.set("JOBDIR", opts.submit, priority="cmdline")
-    replay_settings = {**_REPLAY_SETTINGS, "JOBDIR": opts.output, "ITEM_PIPELINES": pipelines}
-    settings.setdict(replay_settings, priority="cmdline")
+    settings.setdict(
+        {
+            **_REPLAY_SETTINGS,
+            "JOBDIR": opts.output and str(opts.output),
+            "ITEM_PIPELINES": pipelines,
+        },
+        priority="cmdline",
+    )
     quiet_lists()
 
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(ReplaySpider)
     position = paths[0], opts.start
     interval = number(settings, "STATISTICS_INTERVAL_SECS", at_least=0) or math.inf
-    started_at = reported_at = now()
+    started_at = now()
+    reported_at = started_at
     pages_reported = 0
 
     def on_progress(path: Path, offset: int) -> None:
-        """Remember that *path* was read up to *offset*, and log progress at intervals."""
+        """Remember that *path* was read up to *offset*, and log progress at intervals.
+
+        The log line has the rate and the bytes of all *paths*, whose *sizes* are known. The
+        interval is STATISTICS_INTERVAL_SECS.
+        """
         nonlocal position, reported_at, pages_reported
         position = path, offset
         secs = now() - reported_at
         if secs < interval:
             return
 
-        (pages, failed), bytes_done = _counts(crawler), sum(sizes[: paths.index(path)]) + offset
+        pages, failed = _counts(crawler)
+        bytes_done = sum(sizes[: paths.index(path)]) + offset
         line = (
-            f"{elapsed(now() - started_at)} {counted(pages, 'page')} "
+            f"{format_elapsed(now() - started_at)} {counted(pages, 'page')} "
             f"({(pages - pages_reported) / secs:,.0f}/s), {failed:,} failed; "
             f"{bytes_done / 1e6:,.1f} of {sum(sizes) / 1e6:,.1f} MB"
         )
         logger.info("%s", line)
-        reported_at, pages_reported = now(), pages
+        reported_at = now()
+        pages_reported = pages
 
-    # Only the first file is read from an offset.
-    files = [(path, 0 if index else opts.start) for index, path in enumerate(paths)]
-    spider_arguments: dict[str, Any] = {"files": files, "on_progress": on_progress}
+    spider_arguments: dict[str, Any] = {
+        # Only the first file is read from an offset.
+        "files": [(path, 0 if index else opts.start) for index, path in enumerate(paths)],
+        "on_progress": on_progress,
+    }
     with (
         open_stopped_job(crawler_for_job(job_settings, with_rules=True))
         if opts.submit
         else nullcontext() as stopped
     ):
-        spider_arguments["submit_found"] = stopped and stopped.state.links.submit_page
+        spider_arguments["submit_found"] = stopped.state.links.submit_page if stopped else None
         code = crawl_to_end(process, crawler, **spider_arguments)
     if code:
         return code
@@ -166,14 +175,15 @@ def _print_result(crawler: Crawler, position: tuple[Path, int]) -> int:
 
     *position* is the file in which the replay stopped, and the offset there.
     """
-    stats, (pages, failed) = crawler.stats, _counts(crawler)
+    stats = crawler.stats
+    pages, failed = _counts(crawler)
     reason = stats.get_value("finish_reason", "")
     read = counted(stats.get_value("replay/files", 0), "file")
     print(f"{counted(pages, 'page')} of {read}, {failed:,} failed")
     if reason == "shutdown":
         path, offset = position
         print(f"stopped; to continue, give --from {offset} {path} and the files after it")
-    if not reason or reason == "start_error" or failed:
+    if not reason or reason == "start_error" or failed:  # no reason: it did not come to its end
         return 1
     return 2 if stats.get_value("replay/damaged_files") else 0
 
@@ -184,4 +194,16 @@ def _counts(crawler: Crawler) -> tuple[int, int]:
     return stats.get_value("replay/pages", 0), stats.get_value("replay/failed", 0)
 
 
-Command = make_command(_run, _options, syntax="[options] [JOBDIR|WARC|LARM ...]", logs=True)
+Command = make_command(
+    _run,
+    _options,
+    syntax="[options] [JOBDIR|WARC|LARM ...]",
+    logs=True,
+    output=(
+        "DIR",
+        (
+            "JOBDIR of the modules, which holds the link graph, the statistics, and any output "
+            "whose directory is not set elsewhere; needed by modules that write to JOBDIR"
+        ),
+    ),
+)

@@ -1,8 +1,8 @@
 """Write an HTML report about a crawl, or its tables as CSV or JSON.
 
 Works on the job directory of a crawl that is running, stopped or killed, or of a hive on this
-machine. The report shows speed, outcomes, content types, sizes, hosts, politeness, errors and the
-cost of a million pages. It is a single HTML file that needs no other files or network.
+machine. The report shows speed, outcomes, content types, sizes, hosts, politeness and errors. It is
+a single HTML file that needs no other files or network.
 
 With --csv or --json, the tables of the crawl, its seeds, hosts, content types and status codes are
 written instead, with all their rows. --csv also writes a crawl.log as Heritrix does.
@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from webcrawl.clock import wall_time
 from webcrawl.commands import (
@@ -30,7 +32,7 @@ from webcrawl.commands import (
     Options,
     Settings,
     UsageError,
-    job_of,
+    choose_job,
     make_command,
     print_bytes,
     progress,
@@ -38,65 +40,62 @@ from webcrawl.commands import (
 from webcrawl.errors import FatalError
 from webcrawl.wording import counted
 
+if TYPE_CHECKING:
+    from webcrawl.jobs.report.sources import Crawl
+
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="where to write the report (default: JOBDIR/report.html; none with --csv or --json)",
-    )
+    """Add the options of ``scrapy report``."""
     add(
         "--price-per-hour",
         type=float,
         metavar="DOLLARS",
-        help="cost of all machines of the crawl per hour",
+        help="cost of all machines of the crawl per hour; prints what a million pages cost",
     )
     add("--csv", type=Path, metavar="DIR", help="write all tables and crawl.log to DIR")
-    add("--figures", type=Path, metavar="DIR", help="also write each figure to DIR as an SVG file")
+    add("--figures", metavar="DIR", help="writes nothing any more; the charts are in the report")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Write a report about a crawl, or its tables; return the exit code."""
     from webcrawl.hive.launch.job_directories import jobdirs_of
-    from webcrawl.jobs.report.page import page, write_drawings
+    from webcrawl.jobs.report.page import page
     from webcrawl.jobs.report.sections import report
     from webcrawl.jobs.report.sources import CrawlReader
     from webcrawl.jobs.report.tables import as_json, check_directory, write_tables
     from webcrawl.storage.atomic import write_atomic
 
-    path = job_of(args, settings)
+    path = choose_job(args, settings)
     price = opts.price_per_hour
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise UsageError("--price-per-hour must be a number of dollars, at least 0")
 
+    # The HTML report is written if --output names it, or if nothing else is asked for.
     output = opts.output
     if output is None and opts.csv is None and not opts.json:
         output = path / "report.html"
-    if price is not None and output is None:
-        raise UsageError("--price-per-hour needs the report: name its file with -o")
+    if price is not None and opts.json:
+        raise UsageError("--price-per-hour is not for --json")
+    if opts.figures is not None:
+        sys.stderr.write("report: instead of --figures, see the charts in the report\n")
     jobdirs = jobdirs_of(path)
     if output is not None and not output.parent.is_dir():
         raise FatalError(f"The report cannot be written: there is no directory {output.parent}.")
-    said = []
+    said = []  # clauses about what was written
     try:
         if opts.csv is not None:
             check_directory(opts.csv)
-        with closing(CrawlReader(path, jobdirs, settings)) as reader:
+        with closing(CrawlReader(path, jobdirs)) as reader:
             with progress("bytes") as on_progress:
                 reader.add(on_progress)
             crawl = reader.crawl()
-            model = report(crawl, price=price, at=wall_time())
             if output is not None:
-                write_atomic(output, page(model).encode("utf-8", "replace"))
+                document = page(report(crawl, at=wall_time()))
+                write_atomic(output, document.encode("utf-8", "replace"))
                 said.append(f"the report is {output}")
-            if opts.figures is not None:
-                write_drawings(opts.figures, model.figures())
             if opts.csv is not None:
                 with progress("lines") as on_progress:
-                    write_tables(opts.csv, crawl, reader.outcome_lines(on_progress))
+                    write_tables(opts.csv, crawl, reader.lines_by_time(on_progress))
                 said.append(f"the tables are in {opts.csv}")
             if opts.json:
                 for data in as_json(crawl):
@@ -104,8 +103,29 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 return 0
     except (OSError, sqlite3.Error) as error:
         raise FatalError(f"The report cannot be written: {error}.") from error
+    if price is not None:
+        said.append(f"a million pages cost {_cost_of_million(crawl, price)}")
     print("; ".join([counted(crawl.results.pages, "page"), *said]))
     return 0
 
 
-Command = make_command(_run, _options, json=True)
+def _cost_of_million(crawl: Crawl, price: float) -> str:
+    """Return what a million pages of *crawl* cost, if all its machines cost *price* an hour."""
+    from webcrawl.crawl.figures.counts import Counts
+
+    # As old as the running time.
+    pages = Counts.of(crawl.stats).pages
+    if not (crawl.secs and pages):
+        return "an unknown sum, because the running time is not known or there are no pages"
+    return f"${1e6 * price * crawl.secs / 3600 / pages:,.2f}"
+
+
+Command = make_command(
+    _run,
+    _options,
+    json=True,
+    output=(
+        "FILE",
+        "where to write the report (default: JOBDIR/report.html; none with --csv or --json)",
+    ),
+)

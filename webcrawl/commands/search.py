@@ -31,7 +31,7 @@ from webcrawl.commands import (
     print_bytes,
     take_job,
 )
-from webcrawl.wording import counted, visible
+from webcrawl.wording import counted, escape_controls
 
 _SPACE = re.compile(r"\s")
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy search``."""
     add("--limit", type=int, default=10, metavar="N", help="print at most N pages (default: 10)")
     add("--offset", type=int, default=0, metavar="N", help="skip the N best pages (default: 0)")
     add("--jsonl", action="store_true", help="print each page as one line of JSON")
@@ -49,13 +49,14 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Print the stored pages that have the words in *args*; return the exit code."""
     import msgspec
 
     from webcrawl.hosts.politeness.exclusions import host_in
     from webcrawl.jobs.search import MAX_HITS, indexes_of, search_all
 
-    if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # replay also writes one
+    # An index is in a job, or in a directory that replay has written, which is not a job.
+    if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # a path raises for a long name
         settings.set("JOBDIR", args.pop(0), priority="cmdline")
     else:
         args = take_job(args, settings)
@@ -65,7 +66,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError(f"--limit must be from 1 to {MAX_HITS:,}")
     if not 0 <= opts.offset <= MAX_HITS:
         raise UsageError(f"--offset must be from 0 to {MAX_HITS:,}")
-    host = opts.host and host_in(opts.host)
+    host = opts.host and host_in(opts.host)  # "" if the option is not given
     if host is None:
         raise UsageError(f"--host must be a host such as www.example.com, not {opts.host}")
     result = search_all(
@@ -77,7 +78,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         host=host,
     )
     for problem in result.not_searched:
-        print(f"search: not searched: {visible(problem)}", file=sys.stderr)
+        print(f"search: not searched: {escape_controls(problem)}", file=sys.stderr)
     if opts.jsonl:
         print_bytes(msgspec.json.Encoder().encode_lines(result.hits))
         return 0 if result.total else 1
@@ -105,7 +106,7 @@ def _lines(hit: SearchHit, marks: tuple[str, str]) -> str:
 
 def _line(text: str) -> str:
     """Return *text* on a single line, with control characters escaped."""
-    return visible(_SPACE.sub(" ", text))
+    return escape_controls(_SPACE.sub(" ", text))
 
 
 Command = make_command(_run, _options, syntax="[options] [JOBDIR] WORDS", json=True)

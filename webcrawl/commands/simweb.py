@@ -52,7 +52,7 @@ _POLL_SECS = 0.1
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy simweb``."""
     from webcrawl.simweb import PRESETS
 
     add("--hosts", type=int, metavar="N", help="number of hosts (default: 2000)")
@@ -105,7 +105,7 @@ def _options(add: AddOption) -> None:
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: ARG001  # of all commands
-    """Run this command and return its exit code."""
+    """Serve a simulated web, for the command in *args* if there is one; return the exit code."""
     from webcrawl.simweb import SimWebError
 
     command = args[1:] if args[:1] == ["--"] else args
@@ -116,7 +116,10 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:  # noqa: AR
 
 
 def _serve(command: list[str], opts: Options, signals: list[int]) -> int:
-    """Serve the simulated web until *command* ends, or until stopped; return the exit code."""
+    """Serve the simulated web until *command* ends, or until stopped; return the exit code.
+
+    *signals* is the list that gets each SIGINT and SIGTERM.
+    """
     from webcrawl.simweb import write_seeds
 
     if command and command[0].startswith("-"):
@@ -151,9 +154,11 @@ def _refuse_other_web(opts: Options, paths: tuple[Path, ...]) -> None:
     Raises FatalError if one belongs to another web.
     """
     world = _world_of_options(opts, {})
+    # On other ports it is still the same web.
     description = repr(
         dataclasses.replace(world, http_port=0, https_port=0, ftp_port=0, gopher_port=0)
     )
+    # Devices and pipes, such as /dev/null, belong to no web.
     files = [path for path in paths if path.is_file() or not path.exists()]
     notes = {path: Path(f"{path}.web") for path in files}
 
@@ -176,6 +181,8 @@ def _start_server(opts: Options, ports_file: Path, **options: Any) -> SimWebProc
     from webcrawl.simweb import SimWebError, start_in_process
 
     decode = json_decoder(dict[str, int])
+    # This fails in the first run, which finds no ports, and if a recorded port is in use. If it
+    # fails for another reason, the second call fails, too.
     with contextlib.suppress(OSError, UndecodableError, SimWebError):
         return start_in_process(_world_of_options(opts, decode(ports_file.read_bytes())), **options)
     return start_in_process(_world_of_options(opts, dict.fromkeys(_PORTS, 0)), **options)
@@ -189,6 +196,7 @@ def _world_of_options(opts: Options, ports: dict[str, int]) -> World:
     from webcrawl.simweb import Faults, World, preset
 
     base = preset(opts.preset)
+    # The parameters that may be given, and the type of each. Faults are a part of the world.
     types = {f.name: type(getattr(base, f.name)) for f in dataclasses.fields(World)}
     types |= {f"faults.{f.name}": float for f in dataclasses.fields(Faults)}
     del types["faults"], types["names"]
@@ -199,6 +207,7 @@ def _world_of_options(opts: Options, ports: dict[str, int]) -> World:
         f"{name}={value}" for name in numbers if (value := getattr(opts, name)) is not None
     ]
     from_ports = [f"{name}={port}" for name, port in ports.items()]
+    # Of two values of a parameter, the later one is used.
     for text in from_ports + from_options + opts.world:
         name, separator, value = text.partition("=")
         if name not in types or not separator:
@@ -230,6 +239,7 @@ def _describe(web: SimWebProcess, log_path: Path, opts: Options) -> None:
     crawl = shlex.join(["scrapy", "crawl", "web", "-a", f"seeds={opts.seeds_file}", *options])
     last_name = world.host(world.hosts - 1).name
     addresses = world.address_list()
+    # Name, whether there are such hosts, and port.
     services = (
         ("HTTP", True, world.http_port),
         ("HTTPS", world.https_share, world.https_port),
@@ -274,7 +284,7 @@ def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals
     After *seconds* it receives SIGTERM, and then has all the time it needs. All *signals* are
     passed on to it and its children.
     """
-    if signals:
+    if signals:  # stopped before the command was started; the code is that of a shell
         return 128 + signals[0]
     deadline = time.monotonic() + seconds
     # Commands of this Python environment are found even if it is not activated.
@@ -303,11 +313,11 @@ def _run_command(command: list[str], web: SimWebProcess, seconds: float, signals
             server_died = True
             sys.stderr.write("simweb: the server died; the command continues without it\n")
         if time.monotonic() >= deadline:
-            deadline = math.inf
+            deadline = math.inf  # the signal is sent once
             signals.append(signal.SIGTERM)
     if server_died:
         return code or 1
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else 128 - code  # -N means that signal N ended it
 
 
 Command = make_command(_run, _options, syntax="[options] [-- COMMAND ...]")

@@ -23,13 +23,13 @@ _MAX_POPULAR = 1 << 20
 
 
 def _options(add: AddOption) -> None:
-    """Add the options of this command."""
+    """Add the options of ``scrapy urltrace``."""
     add("--popular", type=Path, metavar="FILE", help="write the 2^20 most popular URLs to FILE")
 
 
 def _run(args: list[str], opts: Options, _: Settings) -> int:
-    """Run this command and return its exit code."""
-    from webcrawl.jobs.caches.properties import properties_of, text_of
+    """Print the statistics of a URL trace; return the exit code."""
+    from webcrawl.jobs.trace_properties import properties_of, text_of
     from webcrawl.seen.url_trace import most_popular, read_trace, write_trace
     from webcrawl.urls.hash_seed import use_seed
 
@@ -37,7 +37,7 @@ def _run(args: list[str], opts: Options, _: Settings) -> int:
         raise UsageError("give the file name of one trace")
     trace = read_trace(Path(args[0]))
     if opts.popular:
-        use_seed(trace.seed)
+        use_seed(trace.seed)  # the new trace is written with the seed of the fingerprints
         write_trace(opts.popular, most_popular(trace.fps, _MAX_POPULAR))
     properties = properties_of(trace)
     print_answer(properties, text_of(properties), as_json=opts.json)

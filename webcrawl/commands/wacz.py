@@ -25,47 +25,34 @@ from itertools import chain
 from pathlib import Path
 
 from webcrawl.commands import (
-    AddOption,
     Options,
     Settings,
     UsageError,
     make_command,
-    progress_of,
+    progress_in_bytes,
     sources_or_job,
+    warn_of_moved_files,
 )
-from webcrawl.wording import counted
-
-
-def _options(add: AddOption) -> None:
-    """Add the options of this command."""
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="the file to write; its name must end in .wacz or .cdxj",
-    )
+from webcrawl.wording import counted, escape_controls
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run this command and return its exit code."""
+    """Package stored pages as WACZ, or only write their index; return the exit code."""
     from webcrawl.clock import wall_time
     from webcrawl.errors import FatalError, require_package
-    from webcrawl.wording import visible
 
     output: Path | None = opts.output
     if output is None or output.suffix not in {".cdxj", ".wacz"}:
         raise UsageError("usage: scrapy wacz [JOBDIR|WARC...] -o FILE.wacz")
     require_package("surt", feature="An index of WARC files")
-    from webcrawl.jobs.wacz.result import bytes_of, make, warc_files
-    from webcrawl.storage.object_store import moved_file_notices
+    from webcrawl.jobs.wacz.result import make, warc_files
 
     paths = [*map(Path, sources_or_job(args, settings))]
+    # A path may be a job, its WARC directory or a hive. Each has a note if files were moved away.
     directories = [(path, path / "warc", *path.glob("drones/*/warc")) for path in paths]
-    for sentence in moved_file_notices(chain.from_iterable(directories)):
-        sys.stderr.write(f"wacz: {sentence}\n")
+    warn_of_moved_files("wacz", chain.from_iterable(directories))
     warcs = warc_files(paths)
-    with progress_of(bytes_of(warcs, output)) as on_progress:
+    with progress_in_bytes() as on_progress:
         try:
             result = make(warcs, output, at=wall_time(), on_progress=on_progress)
         except OSError as error:
@@ -74,9 +61,10 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 "again; it continues where it stopped."
             ) from error
     for sentence in result.damage:
-        sys.stderr.write(f"wacz: {visible(sentence)}\n")
+        sys.stderr.write(f"wacz: {escape_controls(sentence)}\n")
     size = output.stat().st_size
-    documents, files = counted(result.captures, "document"), counted(len(warcs), "WARC file")
+    documents = counted(result.captures, "document")
+    files = counted(len(warcs), "WARC file")
     print(f"{output}: {documents} from {files}, {size:,} bytes")
     if result.requires:
         names = ", ".join(path.name for path in result.requires)
@@ -84,4 +72,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 2 if result.damage else 0
 
 
-Command = make_command(_run, _options, syntax="[options] [JOBDIR|WARC ...] -o FILE")
+Command = make_command(
+    _run,
+    syntax="[options] [JOBDIR|WARC ...] -o FILE",
+    output=("FILE", "the file to write; its name must end in .wacz or .cdxj"),
+)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.configuration.blocklists import blocklist_bytes
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import whole_number
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def part_of(name: str, size: int, *, shards: int) -> int:
     [1048576, 262144, 16384, 1024]
     """
     minimum = TABLE[name].of_shard
-    if shards == 1 or not minimum:
+    if shards == 1 or not minimum:  # with 0, all shards share one cache
         return size
     part = max(size // shards, min(minimum, size))
     return _power_of_two_below(part) if name == "SEEN_BUFFER_SIZE" else part
@@ -105,9 +105,9 @@ def part_of(name: str, size: int, *, shards: int) -> int:
 
 def sizes(settings: BaseSettings) -> dict[str, int]:
     """Return the number of units of each row of TABLE, as ``size_of`` does for one."""
-    budget = whole(settings, "MEMORY_BUDGET", at_least=1)
+    budget = whole_number(settings, "MEMORY_BUDGET", at_least=1)
     user_sizes = {
-        name: whole(settings, name, at_least=row.at_least_given)
+        name: whole_number(settings, name, at_least=row.at_least_given)
         for name, row in TABLE.items()
         if name.isupper() and settings.get(name) is not None
     }
@@ -115,7 +115,8 @@ def sizes(settings: BaseSettings) -> dict[str, int]:
     user_bytes = list_bytes + sum(size * TABLE[name].unit for name, size in user_sizes.items())
     others = {name: row for name, row in TABLE.items() if name not in user_sizes}
     weights = sum(row.weight for row in others.values())
-    # The budget must be large enough that every other row gets its minimum.
+    # The budget must be large enough that every other row gets its minimum. A row gets the share
+    # weight / weights, so its minimum needs at_least * unit * weights / weight bytes, rounded up.
     needed = user_bytes + max(
         (-(-row.at_least * row.unit * weights // row.weight) for row in others.values()), default=0
     )

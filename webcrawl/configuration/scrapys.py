@@ -53,7 +53,7 @@ WITHOUT_EFFECT = {
         "DEPTH_LIMIT": "URL_MAX_DEPTH",
         "URLLENGTH_LIMIT": "URL_MAX_LENGTH_BYTES",
         "RETRY_ENABLED RETRY_TIMES RETRY_HTTP_CODES RETRY_EXCEPTIONS": (
-            "FRONTIER_RETRY_TIMES and RETRY_POLICY for links"
+            "FRONTIER_RETRY_TIMES for links"
         ),
         "REDIRECT_ENABLED": "the frontier follows redirects, up to REDIRECT_MAX_TIMES",
         "HTTPERROR_ALLOW_ALL HTTPERROR_ALLOWED_CODES": "responses of every status become a Page",

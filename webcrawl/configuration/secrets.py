@@ -69,14 +69,15 @@ def is_secret(name: str | bytes) -> bool:
     return bool(_SECRET.search(text)) and text not in _NOT_SECRET and not _NOT_A_NAME.search(text)
 
 
-def masked(name: object, value: Any) -> Any:
+def mask(name: object, value: Any) -> Any:
     """Return *value* of the setting, key or header *name* with all credentials hidden.
 
     Collections are copied; sets and tuples become lists.
 
-    >>> masked("FEEDS", {"ftp://me:secret@a.test/x": {"format": "csv", "token": ""}})
+    >>> mask("FEEDS", {"ftp://me:secret@a.test/x": {"format": "csv", "token": ""}})
     {'ftp://***@a.test/x': {'format': 'csv', 'token': ''}}
     """
+    # True is no credential, but may be the value of a setting that switches one on.
     if isinstance(name, (str, bytes)) and is_secret(name) and value and value is not True:
         return HIDDEN
 
@@ -84,11 +85,11 @@ def masked(name: object, value: Any) -> Any:
         case str():
             return _masked_text(value)
         case Mapping():
-            return {masked("", key): masked(key, item) for key, item in value.items()}
+            return {mask("", key): mask(key, item) for key, item in value.items()}
         case [first, second]:  # may be a header and its value
-            return [masked("", first), masked(first, second)]
+            return [mask("", first), mask(first, second)]
         case list() | tuple() | set() | frozenset():
-            return [masked("", item) for item in value]
+            return [mask("", item) for item in value]
     masked_text = masked_url(repr(value))
     return value if masked_text == repr(value) else masked_text
 
@@ -123,6 +124,6 @@ def _masked_text(text: str) -> str:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return HIDDEN if _SECRET.search(text) else masked_url(text)
-        masked_value = masked("", value)
+        masked_value = mask("", value)
         return text if masked_value == value else json.dumps(masked_value)
     return masked_url(_BARE_USERINFO.sub(f"{HIDDEN}@", text) if "@" in text else text)

@@ -21,17 +21,22 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS, OF_OTHERS, SCRAPYS
-from webcrawl.configuration.values import component, dictionary, flag, measured, unit_hint, whole
+from webcrawl.configuration.values import (
+    component,
+    convert_units,
+    dictionary,
+    flag,
+    unit_hint,
+    whole_number,
+)
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-    from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +66,11 @@ _REMOVED = {
         "URL_EXTENSIONS": "use URL_RESTRICT_TO, which takes regular expressions",
         "URL_FILTERS_BASE": "use URL_FILTERS, which overrides the built-in ones",
         "URL_REFUSED_PORTS": "use URL_PORTS, the list of allowed ports",
+        "URL_REFUSED_SEGMENTS": "use URL_REFUSE, which takes regular expressions",
+        "RETRY_POLICY": (
+            "FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES scale the "
+            "table of outcomes; scrapy frontier --retry OUTCOME retries URLs later"
+        ),
     }.items()
     for name in names.split()
 }
@@ -129,6 +139,7 @@ def check_process(settings: BaseSettings) -> None:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
+            # An import in the module may have failed. That is an error in the user's code.
             if not f"{module}.".startswith(f"{error.name}."):
                 raise
             raise FatalError(f"SPIDER_MODULES names {module}: {error}.") from error
@@ -146,14 +157,14 @@ def check_crawl(settings: BaseSettings) -> None:
         elif isinstance(default, bool) or name.endswith("_ENABLED"):
             flag(settings, name)
         elif isinstance(default, (int, float)):
-            number = measured(name, value)
+            number = convert_units(name, value)
             _check_number(name, number, "a whole number" if type(default) is int else "a number")
             if number is not value:  # Scrapy also reads the setting, and does not know units
                 settings.set(name, number, priority=settings.getpriority(name) or 0)
         elif isinstance(default, str) and _PATH.fullmatch(default) and name not in _MAY_BE_WORD:
             _check_class(name, value)
 
-    whole(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
+    whole_number(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
     flag(settings, "FAST_PATH_ENABLED")  # read only after everything was opened
     _check_feeds(settings)
     _check_names(settings)
@@ -210,6 +221,8 @@ def _check_names(settings: BaseSettings) -> None:
         if name in _OWN_NAMES or name in OF_OTHERS:
             continue
 
+        # Names that resemble Scrapy's are suspicious only on the command line, because the user's
+        # settings.py may have names of its own.
         upper = name.upper()
         known = _OWN_NAMES | OF_OTHERS if _is_on_command_line(name, settings) else _OWN_NAMES
         nearest = difflib.get_close_matches(upper, known, n=1, cutoff=0.0)[0]

@@ -16,11 +16,11 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from webcrawl import settings as defaults
-from webcrawl.configuration.secrets import masked
+from webcrawl.configuration.secrets import mask
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -43,20 +43,20 @@ _TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 def port_number(settings: BaseSettings, name: str) -> int:
     """Return the setting *name* as a port number or 0. Raises FatalError if it is neither."""
-    port = whole(settings, name, at_least=0)
+    port = whole_number(settings, name, at_least=0)
     if port > _LAST_PORT:
-        raise _invalid(settings, name, f"port from 1 to {_LAST_PORT}, or 0")
+        raise _invalid_setting(settings, name, f"port from 1 to {_LAST_PORT}, or 0")
     return port
 
 
-def whole(settings: BaseSettings, name: str, *, at_least: int) -> int:
+def whole_number(settings: BaseSettings, name: str, *, at_least: int) -> int:
     """Return the setting *name* as an integer of at least *at_least*, or raise FatalError."""
     try:
-        value = int(measured(name, settings.get(name, _default(settings, name))))
+        value = int(convert_units(name, settings.get(name, _default(settings, name))))
     except (TypeError, ValueError, OverflowError):
         value = at_least - 1
     if value < at_least:
-        raise _invalid(settings, name, f"whole number of at least {at_least}")
+        raise _invalid_setting(settings, name, f"whole number of at least {at_least}")
     return value
 
 
@@ -66,7 +66,7 @@ def number(settings: BaseSettings, name: str, *, at_least: float) -> float:
     return _checked_number(settings, name, lambda value: value >= at_least, expected)
 
 
-def positive(settings: BaseSettings, name: str) -> float:
+def positive_number(settings: BaseSettings, name: str) -> float:
     """Return the setting *name* as a finite number above 0, or raise FatalError."""
     return _checked_number(settings, name, lambda value: value > 0, "positive number")
 
@@ -95,6 +95,15 @@ def flag(settings: BaseSettings, name: str) -> bool:
     return settings.getbool(name, _default(settings, name))
 
 
+def choice(settings: BaseSettings, name: str, allowed: Iterable[str], *, default: str = "") -> str:
+    """Return the setting *name*, or *default* if it is empty; raise FatalError unless *allowed*."""
+    value = settings.get(name, _default(settings, name)) or default
+    *first, last = allowed
+    if value not in (*first, last):
+        raise FatalError(f"{name} must be {', '.join(first)} or {last}, not {value!r}.")
+    return str(value)
+
+
 def _checked_number(
     settings: BaseSettings, name: str, is_allowed: Callable[[float], bool], expected: str
 ) -> float:
@@ -103,22 +112,22 @@ def _checked_number(
     Otherwise raises FatalError, which says that the setting must be a *expected*.
     """
     try:
-        value = float(measured(name, settings.get(name, _default(settings, name))))
+        value = float(convert_units(name, settings.get(name, _default(settings, name))))
     except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not (math.isfinite(value) and is_allowed(value)):
-        raise _invalid(settings, name, expected)
+        raise _invalid_setting(settings, name, expected)
     return value
 
 
-def measured(name: str, value: Any) -> Any:
+def convert_units(name: str, value: Any) -> Any:
     """Convert *value* of the setting *name* to bytes or seconds, if it ends with a known unit.
 
     Any other value is returned unchanged.
 
-    >>> measured("MEMORY_BUDGET", "2GB"), measured("DOWNLOAD_TIMEOUT", "1.5 min")
+    >>> convert_units("MEMORY_BUDGET", "2GB"), convert_units("DOWNLOAD_TIMEOUT", "1.5 min")
     (2000000000, 90)
-    >>> measured("PAGE_MAX_BYTES", "5MiB"), measured("PAGE_MAX_LINKS", "5k")
+    >>> convert_units("PAGE_MAX_BYTES", "5MiB"), convert_units("PAGE_MAX_LINKS", "5k")
     (5242880, '5k')
     """
     match = _MEASURE.fullmatch(value) if isinstance(value, str) else None
@@ -127,6 +136,7 @@ def measured(name: str, value: Any) -> Any:
     if match is None or factor is None:
         return value
     number = float(match[1]) * factor
+    # Scrapy reads some settings as whole numbers.
     return round(number) if factor >= 1 and number == round(number) else number
 
 
@@ -137,7 +147,7 @@ def _units(name: str) -> dict[str, float]:
     return _TIMES if _TIME_NAMES.fullmatch(name) else {}
 
 
-def _invalid(settings: BaseSettings, name: str, expected: str) -> FatalError:
+def _invalid_setting(settings: BaseSettings, name: str, expected: str) -> FatalError:
     """Return a FatalError that says that the setting *name* must be a value as *expected*."""
     value = settings[name]
     return FatalError(f"{name} must be a {expected}, not {value!r}{unit_hint(name, value)}.")
@@ -152,16 +162,28 @@ def unit_hint(name: str, value: Any) -> str:
 
 def words(settings: BaseSettings, name: str) -> list[str]:
     """Return the setting *name* as a list of non-empty words."""
-    return [word for item in settings.getlist(name) if (word := str(item).strip())]
+    items = settings.getlist(name, _default(settings, name))
+    return [word for item in items if (word := str(item).strip())]
 
 
-def component(name: str, path: Any) -> Any:
-    """Return the object at *path*, a value of the setting *name*, or raise FatalError."""
+def port_numbers(settings: BaseSettings, name: str) -> frozenset[int]:
+    """Return the setting *name* as port numbers, or raise FatalError."""
+    ports = words(settings, name)
+    if not all(port.isdecimal() and 0 < int(port) <= _LAST_PORT for port in ports):
+        raise FatalError(f"{name} must be port numbers, not {settings[name]!r}.")
+    return frozenset(map(int, ports))
+
+
+def component(name: str, path: Any, *, verb: str = "names") -> Any:
+    """Return the object at *path*, or raise FatalError.
+
+    *path* is a value of the setting *name*, or with the *verb* "needs", a part that it needs.
+    """
     try:
         return load_object(path)
     except Exception as error:
         reason = error if isinstance(error, _LOADING_ERRORS) else repr(error)
-        raise FatalError(f"{name} names {path!r}, which cannot be loaded: {reason}.") from error
+        raise FatalError(f"{name} {verb} {path!r}, which cannot be loaded: {reason}.") from error
 
 
 def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
@@ -169,7 +191,7 @@ def dictionary(settings: BaseSettings, name: str) -> dict[Any, Any]:
     try:
         return settings.getdict(name)
     except (TypeError, ValueError, RecursionError) as error:
-        value = masked(name, settings[name])
+        value = mask(name, settings[name])
         reason = f" ({error})" if isinstance(error, JSONDecodeError) else ""
         raise FatalError(f"{name} must be a dictionary (JSON), not {value!r}{reason}.") from None
 
@@ -187,7 +209,8 @@ def part_of(crawler: Crawler, name: str, path: Any, /, like: type = object, **va
     except (TypeError, NotConfigured) as error:
         raise FatalError(f"{name} is {path!r}, which cannot be used: {error}.") from error
 
-    # The missing methods as they would be written, such as "def push". None may be "async def".
+    # The missing methods as they would be written, such as "def push", and the names of missing
+    # attributes. An "async def" counts as missing, because its caller would not await it.
     missing = [
         "def " * callable(model) + method
         for method, model in vars(like).items()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.control.table import CommandError, State, Visit, parse
+from webcrawl.control.table import CommandError, ControlCommand, State, Visit, parse
 from webcrawl.crawl.job.control_journal import Change, Journal, Request
 from webcrawl.crawl.steering import Steering
 from webcrawl.errors import FatalError
@@ -20,7 +20,6 @@ from webcrawl.frontier import decode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from webcrawl.control.table import ControlCommand
     from webcrawl.crawl.process import Process
 
 logger = logging.getLogger(__name__)
@@ -54,11 +53,18 @@ class Control:
         self.process = process
         self._steering = Steering(process)
         self._command_line = command_line
+        # The parts of the process whose ``stats`` are reported; ``open`` adds this one.
         self._reported = process.health.reported
         job = process.job
         self.journal = Journal(job.path)
-        self._decision_lock, self._write_lock = asyncio.Lock(), asyncio.Lock()
+        # Held from when a command gets its number until it is journaled and applied, so that the
+        # journal has the commands in the order in which they took effect.
+        self._decision_lock = asyncio.Lock()
+        # Held while a thread appends one line to the journal: a command, or an answer.
+        self._write_lock = asyncio.Lock()
+        # The task that repeats commands of an earlier process; None before ``open``.
         self._redoing: asyncio.Task[None] | None = None
+        # Number of commands accepted in this run.
         self._accepted_count = 0
         #: Number of commands from Redis that could not be decoded or carried out.
         self.refused = 0
@@ -86,8 +92,10 @@ class Control:
         self._redoing = asyncio.ensure_future(self._redo([*journal.pending.values()]))
         files = self.process.parts.state.rules_files
         for prefix, file in files.items():
+            # The command ``reload`` names a setting, but the blocklists' setting has many files. By
+            # default a file that changes is just read again.
             if prefix.startswith("blocklists/"):
-                continue  # one setting with many files: each is read by itself
+                continue
             file.on_change = partial(self._reload, file.setting)
 
     def close(self) -> None:
@@ -120,6 +128,8 @@ class Control:
         *hive* is the number of the request in the journal of a hive. Raises CommandError.
         """
         command = parse(request.name, request.arguments)
+        # These two are not journaled: ``state`` changes nothing, and after a batch of ``visit``
+        # comes a command that makes a checkpoint.
         if isinstance(command, State):
             return self._state()
         if isinstance(command, Visit):
@@ -130,9 +140,10 @@ class Control:
             raise CommandError("The crawl is ending; send the command to the next run.")
 
         async with self._decision_lock:
+            # The request, with the arguments as they were understood.
             change = Change(
                 **msgspec.structs.asdict(request) | {"arguments": msgspec.to_builtins(command)},
-                at=round(wall_time(), 3),
+                at=round(wall_time(), 3),  # epoch seconds, with milliseconds
                 n=self.journal.number + 1,
                 state_key=command.fill(command.state_key),
                 ends=command.ends,
@@ -143,18 +154,22 @@ class Control:
             await self._accept(command, change)
 
         result = "in force" if change.state_key else await self._carry_out(command, change)
+        # URLs that the command gives up, or that it may fetch again, have this outcome.
         if command.outcome and not hive:
             retry_command = f"scrapy frontier {self.process.job.path} --retry {command.outcome}"
             result += f"; to fetch those given up this way, stop the crawl and run {retry_command}"
         return CommandAnswer(f"{change.command}: {result}", change.n)
 
     async def _accept(self, command: ControlCommand, change: Change) -> None:
-        """Check *command*, append its *change* to the journal, and apply it if it is a lasting one.
+        """Check *command*, append its *change* to the journal, and apply it.
 
-        Raises CommandError if the command is refused.
+        There is nothing to apply for one-time commands, which ``_carry_out`` executes. Raises
+        CommandError if the command is refused.
         """
         if change.ends and change.state_key not in self.journal.in_force:
-            if change.hive:  # a drone that missed the end still has it in force
+            # Other drones of a hive may still have the change in force. So the end is journaled
+            # although there is nothing to end here: it must override older commands.
+            if change.hive:
                 await self._write(change)
             raise CommandError(f"{change.command}: nothing to end; state shows what is in force.")
         try:
@@ -181,6 +196,8 @@ class Control:
             self.process.stop.fail(error)
             raise CommandError(f"The disk cannot be written: {error}.") from error
 
+        # A command that is redone if it has no answer must not be answered before its effect is
+        # saved: the answer would be kept, and the effect could be lost.
         process = self.process
         if command.redo_if_unanswered and (
             process.stop.is_ending or not await process.checkpoints.make_another()
@@ -204,7 +221,7 @@ class Control:
         changes = [*self.journal.in_force.values()]
         lines = [
             health.state().in_words(),
-            str(health.diagnosis()),
+            *([str(health.doctor.diagnosis())] if health.doctor else []),
             *(change.as_sentence for change in changes),
         ]
         return CommandAnswer(

@@ -2,9 +2,11 @@
 
 The journal is a Redis hash of the commands by number. Each number is larger than all earlier ones:
 it is the time in microseconds, or one more than the highest number. Each drone carries out the
-commands in the order of their numbers and writes them to its own journal. A drone that joins later
-carries out only the lasting commands among those it missed: one-time commands were meant for the
-drones that were running then.
+lasting commands in the order of their numbers and writes them to its own journal. One-time
+commands, such as a checkpoint, delay no other commands. A drone that joins later carries out only
+the lasting commands among those it missed: one-time commands were meant for the drones that were
+running then. The sender deletes its one-time command when it has the answers, and the earlier
+commands that a lasting one replaces.
 
 Lasting commands, and what ``scrapy purge`` excludes, are also in HIVE_STORE under such numbers, for
 drones that enter the hive or are cut off from Redis. Each drone reads them then, and every minute,
@@ -64,9 +66,11 @@ _POLL_SECS = 0.1
 _ANSWERS_SECS = 3600
 # How long to wait for answers of drones; Redis must answer within a quarter of this.
 _ANSWER_SECS = 15.0
-# Appends an entry and returns its number, which is at least the second argument.
+# Appends an entry and returns its number, which is at least the second argument. A Redis without
+# free memory refuses a script that does not begin with a deletion.
 _APPEND = """
-local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or 0)
+redis.call('HDEL', KEYS[1], '')
+local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or 0) or 0
 local time = redis.call('TIME')
 local number = math.max(highest + 1, time[1] * 1000000 + time[2], ARGV[2])
 number = string.format('%.0f', number)
@@ -82,7 +86,8 @@ logger = logging.getLogger(__name__)
 class HiveControl:
     """Reads the commands to a hive, and passes them to the *control* of its drone *name*.
 
-    The crawl is paused until the commands that the drone has missed are applied.
+    *client* and *keys* are those of the hive's Redis, *store* is HIVE_STORE. The crawl is paused
+    until the commands that the drone has missed are applied.
     """
 
     def __init__(
@@ -95,15 +100,29 @@ class HiveControl:
         self._control = control
         self._pauses = control.process.pauses
         self._pauses.hold(_PAUSE, "Commands to the hive have not been read yet.")
-        # Numbers of the commands that were handled, and the answers that are not in Redis yet.
+        # Numbers of the commands that this drone has begun to handle, now or in earlier runs.
         self._handled = {*self._lasting_entries()}
+        # Commands that are being carried out, and answers that are not in Redis yet, by number.
+        self._running: dict[int, asyncio.Task[CommandAnswer]] = {}
         self._answers: dict[int, CommandAnswer] = {}
+        # The commands in Redis when they were last read, by number.
+        self._sent: dict[int, bytes] = {}
+        # The highest number in Redis at that time, as Redis returns it: None if there was no
+        # command yet. At first b"", which differs from each answer, so that all are read.
+        self._highest_number: bytes | None = b""
+        # Whether Redis has been read, so that later commands are meant for this drone, too.
         self._has_read_redis = False
-        # What the thread has found in the store, by name, and why that may be incomplete.
+        # Makes lasting commands take effect in the order of their numbers.
+        self._lasting_lock = asyncio.Lock()
+        # The commands that ``_keep_reading_store``, which runs in a thread, has found in the store,
+        # by name; and why these may be incomplete.
         self._stored: dict[str, bytes] = {}
         self._store_trouble = "HIVE_STORE has not answered yet"
+        # What ``scrapy purge`` has excluded, by name of the object in the store, and why one of
+        # these objects cannot be used.
         self._purged: dict[str, str] = {}
         self._purge_trouble = ""
+        # Why Redis cannot be read; "" if it can.
         self._redis_trouble = ""
         # Set when the thread should read the store now.
         self._store_due = threading.Event()
@@ -114,19 +133,24 @@ class HiveControl:
         # A thread of its own, because a store that hangs would block one of the loop's threads.
         threading.Thread(target=self._keep_reading_store, name="commands", daemon=True).start()
         try:
+            # Often at first, because the crawl is paused until the commands have been read.
             secs = _POLL_SECS
             while not is_cancelled():
                 await self._read()
                 await asyncio.sleep(secs)
                 secs = min(2 * secs, _READ_EVERY_SECS)
         finally:
+            # The thread notices that it is closed when it is woken.
             self._is_closed = True
             self._store_due.set()
+            for task in self._running.values():
+                task.cancel()
 
     def _keep_reading_store(self) -> None:
         """Read the store, and add this drone's commands that it lacks, until closed."""
         secs = _POLL_SECS
         while not self._is_closed:
+            # Cleared first: if it is set meanwhile, the store is read again immediately.
             self._store_due.clear()
             try:
                 commands = self._store.commands
@@ -142,7 +166,11 @@ class HiveControl:
             secs = min(2 * secs, _MAX_RETRY_SECS)
 
     def _lasting_entries(self) -> dict[int, tuple[str, bytes]]:
-        """Return the last change of each key in this drone's journal: its key and its entry."""
+        """Return the last change of each key in this drone's journal: its key and its entry.
+
+        They are keyed by their numbers in the journal of the hive. Changes that were sent to this
+        drone alone have none and are left out.
+        """
         return {
             change.order: (
                 key,
@@ -156,54 +184,88 @@ class HiveControl:
 
     async def _read(self) -> None:
         """Handle the new commands in Redis and in the store, and answer them in Redis."""
-        trouble = self._store_trouble  # read before what it is about
+        # The thread first sets what it has read, then the trouble. Here the trouble is taken first:
+        # if there is none, what is taken next is complete.
+        trouble = self._store_trouble
         stored = self._stored
         trouble = self._exclude_purged(stored) or trouble
-        sent: dict[int, bytes] = {}
+        sent = await self._read_redis()
+        self._start_new(sent, stored)
+        await self._collect_answers()
+
+        # The crawl stays paused until all commands that were missed are known and applied.
+        if trouble := trouble or self._redis_trouble:
+            if _PAUSE in self._pauses.names:
+                self._pauses.hold(_PAUSE, f"Commands to the hive cannot be read yet: {trouble}.")
+        elif not self._running:
+            self._pauses.lift(_PAUSE)
+        if not self._redis_trouble:
+            self._has_read_redis = True
+            await self._send_answers()
+
+    async def _read_redis(self) -> dict[int, bytes]:
+        """Return the commands in Redis by number; {} if Redis cannot be read."""
         try:
-            fields = await self._client.execute_command("HGETALL", self._keys.commands)
-            sent = {int(field): fields[field] for field in filter(_NUMBER.fullmatch, fields)}
+            highest = await self._client.execute_command("HGET", self._keys.commands, "highest")
+            # Each new command raises the highest number.
+            if highest != self._highest_number:
+                fields = await self._client.execute_command("HGETALL", self._keys.commands)
+                numbers = filter(_NUMBER.fullmatch, fields)
+                self._sent = {int(number): fields[number] for number in numbers}
+                self._highest_number = highest
             self._redis_trouble = ""
         except UNREACHABLE as error:
+            # Commands may now be sent through the store only.
             if not self._redis_trouble:
                 self._store_due.set()
             self._redis_trouble = trouble_of(error)
+            return {}
+        return self._sent
 
+    def _start_new(self, sent: dict[int, bytes], stored: dict[str, bytes]) -> None:
+        """Start handling the new commands among *sent*, in Redis, and *stored*, in the store."""
+        # The other objects in the store, *.txt, are what was purged.
         entries = sent | {
             number_of(name): entry for name, entry in stored.items() if not name.endswith(".txt")
         }
         for number in sorted(entries.keys() - self._handled):
             self._handled.add(number)
             is_missed = number not in sent or not self._has_read_redis
-            answer = await self._handle(number, entries[number], is_missed=is_missed)
-            if answer is not None:
-                self._answers[number] = answer
+            handling = self._handle(number, entries[number], is_missed=is_missed)
+            self._running[number] = asyncio.ensure_future(handling)
+
+    async def _collect_answers(self) -> None:
+        """Collect the answers of commands that were carried out, after a short wait."""
+        # A checkpoint, for example, takes longer: later commands do not wait for it.
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=_POLL_SECS)
+        for number, task in [*self._running.items()]:
+            if task.done():
+                del self._running[number]
+                self._answers[number] = task.result()
+                # The thread adds lasting commands to the store.
                 self._store_due.set()
 
-        if trouble := trouble or self._redis_trouble:
-            if _PAUSE in self._pauses.names:
-                self._pauses.hold(_PAUSE, f"Commands to the hive cannot be read yet: {trouble}.")
-        else:
-            self._pauses.lift(_PAUSE)
-        if not self._redis_trouble:
-            self._has_read_redis = True
-            with suppress(*UNREACHABLE):
-                for number in [*self._answers]:
-                    key = self._keys.answers(number)
-                    data = msgspec.json.encode(self._answers[number])
-                    await self._client.execute_command("HSET", key, self._name, data)
-                    await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
-                    del self._answers[number]
+    async def _send_answers(self) -> None:
+        """Write the answers to Redis; if it cannot be reached, the next call writes the rest."""
+        with suppress(*UNREACHABLE):
+            for number in [*self._answers]:
+                key = self._keys.answers(number)
+                data = msgspec.json.encode(self._answers[number])
+                await self._client.execute_command("HSET", key, self._name, data)
+                await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
+                del self._answers[number]
 
     def _exclude_purged(self, stored: dict[str, bytes]) -> str:
         """Exclude what was purged according to *stored*; say which object cannot be used."""
         trouble = ""
         purged_before = len(self._purged)
+        # Objects with this suffix are what ``scrapy purge`` has excluded, once and for all.
         for name, data in stored.items():
             if name.endswith(".txt") and name not in self._purged:
                 try:
                     text = data.decode()
-                    purge_rules(text)
+                    purge_rules(text)  # raises if there is a bad line
                     self._purged[name] = text
                 except ValueError as error:
                     trouble = f"commands/{name} in HIVE_STORE: {error}"
@@ -216,32 +278,53 @@ class HiveControl:
             rules.hosts.open_purged(process.job.path, self._purged.values())
         return trouble
 
-    async def _handle(self, number: int, data: bytes, *, is_missed: bool) -> CommandAnswer | None:
+    async def _handle(self, number: int, data: bytes, *, is_missed: bool) -> CommandAnswer:
         """Carry out the command *number*, encoded in *data*, and return the answer.
 
-        A command that *is_missed* was sent while the drone was away: it is skipped if it is a
-        one-time command or overridden by a later one. The answer to a command that is overridden
-        has the number of the later one.
+        A one-time command that *is_missed* was sent before this drone read commands: it is not
+        carried out. The answer to a command that is overridden has the number of the later one.
         """
         try:
             request = decode_request(data)
             command = parse(request.name, request.arguments)
-            last_change = self._control.journal.last.get(command.fill(command.state_key))
-            last_number = last_change.order if last_change else 0
-            is_overridden = number <= last_number
-            if is_missed and (is_overridden or not command.state_key):
-                return None
-            if is_overridden:
-                said = "A later command overrides this one: send it again."
-                return CommandAnswer(said, last_number, refused=True)
-            return await self._control.run(request, hive=str(number))
+            if not command.state_key:
+                if is_missed:
+                    said = "Not carried out, because this drone has just joined the hive."
+                    return CommandAnswer(said, refused=True)
+                return await self._control.run(request, hive=str(number))
+
+            # Of commands that change the same thing, the one with the highest number counts.
+            async with self._lasting_lock:
+                last_change = self._control.journal.last.get(command.fill(command.state_key))
+                last_number = last_change.order if last_change else 0
+                if number <= last_number:
+                    said = "A later command overrides this one: send it again."
+                    return CommandAnswer(said, last_number, refused=True)
+                return await self._control.run(request, hive=str(number))
         except ValueError as error:  # CommandError, UndecodableError
             self._control.refused += 1
             logger.warning("Command %s to the hive was refused: %s", number, error)
             return CommandAnswer(str(error), refused=True)
 
 
-def named(request: Request) -> Request:
+def _is_obsolete(entry: bytes, age: int, key: str) -> bool:
+    """Return whether no drone needs *entry*, which is *age* microseconds older than a new command.
+
+    *key* names what the new command changes, or is "" if it has changed nothing. A one-time
+    command is needed until its sender has its answers.
+    """
+    try:
+        request = decode_request(entry)
+        command = parse(request.name, request.arguments)
+    except ValueError:  # it may be from a newer version
+        return False
+    # The sender deletes its own one-time command, whose age is 0, and leftover ones.
+    if not command.state_key:
+        return age == 0 or age > 1e6 * _ANSWERS_SECS
+    return age > 0 and command.fill(command.state_key) == key
+
+
+def add_sender(request: Request) -> Request:
     """Return *request* with the user and machine that send it."""
     user = f"{getpass.getuser()}@{socket.gethostname()}"
     return replace(request, origin=f"{request.origin or 'scrapy control'}, user {user}")
@@ -264,7 +347,7 @@ async def send_to_hive(
         owners = f"; it has shards of {', '.join(sorted(beat.members))}" if beat.members else ""
         raise UnreachableError(f"{no_drone}{owners}.")
 
-    entry = msgspec.json.encode(named(request))
+    entry = msgspec.json.encode(add_sender(request))
     if isinstance(command, Seeds):
         await client.execute_command(*source.push([line.encode() for line in command.lines]))
         return [CommandAnswer("seeds: added to the live seeds of the hive")]
@@ -281,21 +364,30 @@ async def send_to_hive(
     deadline = now() + _ANSWER_SECS
     number = await append(0)
     answers: dict[str, CommandAnswer] = {}
-    names = {name: report and report.figures.name for name, report in beat.reports.items()}
+    names = {name: report.figures.name if report else None for name, report in beat.reports.items()}
     silent = beat.members
     while silent and now() < deadline:
         await asyncio.sleep(_POLL_SECS)
         fields = await client.execute_command("HGETALL", keys.answers(number))
         for name, data in fields.items():
             with suppress(ValueError):
-                answers[name.decode()] = _decode_answer(data)
+                answers.setdefault(name.decode(), _decode_answer(data))
+        accepted = {name: answer for name, answer in answers.items() if not answer.refused}
+        # A drone knows a later command with this number (see the module): send the command again.
         if later := max((answer.n for answer in answers.values() if answer.refused), default=0):
             number = await append(later + 1)
-            answers = {}
+            answers = accepted
         latest = await membership.look()
+        # Drones that have left the hive need not answer.
         silent = beat.members & latest.members - answers.keys()
-    if not command.state_key:
-        await client.execute_command("HDEL", keys.commands, number)
+    key = command.fill(command.state_key)
+    entries = await client.execute_command("HGETALL", keys.commands)
+    obsolete = [
+        field
+        for field in filter(_NUMBER.fullmatch, entries)
+        if _is_obsolete(entries[field], number - int(field), key if accepted else "")
+    ]
+    await client.execute_command("HDEL", keys.commands, *obsolete, "")
     if not (silent or answers):  # all drones have ended
         raise UnreachableError(f"{no_drone}.")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.control.control import CommandAnswer
-from webcrawl.control.hive import named, send_to_hive
+from webcrawl.control.hive import add_sender, send_to_hive
 from webcrawl.control.table import CommandError, Due, Refetch, parse
 from webcrawl.control.unix_socket import send
 from webcrawl.crawl.job.control_journal import Change, Request
@@ -73,10 +73,11 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     try:
         answers: list[CommandAnswer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
     except UnreachableError as error:
+        # A one-time command is only for drones that are running.
         if not command.state_key:
             raise
         store = CheckpointStore(url=store_at(Path(settings["JOBDIR"]), settings))
-        entry = msgspec.json.encode(named(request))
+        entry = msgspec.json.encode(add_sender(request))
         try:
             store.commands.add(command.fill(command.state_key), entry)
         except StoreAwayError:
@@ -105,7 +106,8 @@ def visit(
                 jobdir, Request("visit", {"entries": entries[start : start + _VISITS_PER_REQUEST]})
             )
 
-    result = push(jobdir, line_filter, hand_over, on_progress=on_progress, encoded=encode)
+    result = push(jobdir, line_filter, hand_over, on_progress=on_progress, encode_entry=encode)
+    # The command itself makes the checkpoint that saves these visits.
     send(jobdir, request)
     return result
 
@@ -121,6 +123,7 @@ def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
     with asyncio.Runner() as runner:
         redis = EmbeddedRedis(directory=Path(settings["JOBDIR"]) / "redis")
         if not settings.get("REDIS_URL"):
+            # A drone may be running the hive's Redis now.
             if not runner.run(redis.wait(secs=1, is_starting=redis.socket.exists)):
                 server = subprocess.Popen(redis.prepare())  # noqa: S603  # our own
             settings.set("REDIS_URL", redis.url, priority="cmdline")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import asdict, fields, force_setattr
+from msgspec.structs import FieldInfo, asdict, fields, force_setattr
 
 from webcrawl.crawl.lease.outcome_log import DROPPED
 from webcrawl.crawl.seeds import Seed, parse_line
-from webcrawl.crawl.steering import CHANGEABLE
+from webcrawl.crawl.steering import CHANGEABLE, Steering
 from webcrawl.hosts.politeness.exclusions import host_in
 from webcrawl.urls.host import domain_among
 from webcrawl.wording import counted
@@ -23,11 +23,8 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from msgspec.structs import FieldInfo
-
     from webcrawl.crawl.job.control_journal import Change
     from webcrawl.crawl.process import Process
-    from webcrawl.crawl.steering import Steering
 
 # Number of parked URLs that are examined in one turn of the event loop.
 _SLICE = 64
@@ -89,7 +86,7 @@ class _HostCommand(ControlCommand, frozen=True):
             raise ValueError(f"{self.host!r} is not a host or domain")
         force_setattr(self, "host", host)
 
-    def covers(self, host: str) -> bool:
+    def is_for_host(self, host: str) -> bool:
         """Return whether the command applies to *host*."""
         return domain_among({self.host}, host) is not None
 
@@ -100,7 +97,8 @@ class _HostCommand(ControlCommand, frozen=True):
 class Pause(ControlCommand, frozen=True):
     """Stop contacting hosts, until resume."""
 
-    state_key, undo = "pause", "resume"
+    state_key = "pause"
+    undo = "resume"
 
     def apply(self, steering: Steering, change: Change) -> None:
         steering.pause(f"Paused: {change.as_sentence}.")
@@ -109,7 +107,8 @@ class Pause(ControlCommand, frozen=True):
 class Resume(ControlCommand, frozen=True):
     """Contact hosts again after pause."""
 
-    state_key, ends = "pause", True
+    state_key = "pause"
+    ends = True
 
     def apply(self, steering: Steering, change: Change) -> None:  # noqa: ARG002  # same signature as others
         steering.resume()
@@ -118,7 +117,8 @@ class Resume(ControlCommand, frozen=True):
 class Unset(ControlCommand, frozen=True):
     """Restore the value that a setting had when the crawl was started."""
 
-    state_key, ends = "set {name}", True
+    state_key = "set {name}"
+    ends = True
     name: Word
 
     def __post_init__(self) -> None:
@@ -139,7 +139,8 @@ class Unset(ControlCommand, frozen=True):
 class Set(Unset, frozen=True):
     """Change a setting of the running crawl."""
 
-    ends, undo = False, "unset {name}"
+    ends = False
+    undo = "unset {name}"
     value: Annotated[str, Meta(max_length=100)]
 
     def new_value(self) -> str:
@@ -156,7 +157,8 @@ class _HostRule(_HostCommand, frozen=True):
 class Exclude(_HostRule, frozen=True):
     """Send no more requests to a host, or to a domain and all hosts below it."""
 
-    state_key, undo = "exclude {host}", "allow {host}"
+    state_key = "exclude {host}"
+    undo = "allow {host}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,13 +169,16 @@ class Exclude(_HostRule, frozen=True):
 class Allow(_HostRule, frozen=True):
     """Undo exclude; hosts in EXCLUSION_FILE stay excluded."""
 
-    state_key, ends, outcome = "exclude {host}", True, "excluded"
+    state_key = "exclude {host}"
+    ends = True
+    outcome = "excluded"
 
 
 class Slower(_HostRule, frozen=True):
     """Multiply the pauses of a host, a domain or all hosts by TIMES."""
 
-    state_key, undo = "pace {host}", "usual {host}"
+    state_key = "pace {host}"
+    undo = "usual {host}"
     times: Times
 
 
@@ -184,13 +189,15 @@ class Faster(Slower, frozen=True):
 class Usual(_HostRule, frozen=True):
     """Undo slower or faster."""
 
-    state_key, ends = "pace {host}", True
+    state_key = "pace {host}"
+    ends = True
 
 
 class Free(_HostRule, frozen=True):
     """Fetch URLs of a host, a domain or all hosts that are parked for REASON, from now on."""
 
-    state_key, undo = "free {host} {reason}", "hold {host} {reason}"
+    state_key = "free {host} {reason}"
+    undo = "hold {host} {reason}"
     reason: Rule
 
 
@@ -210,16 +217,16 @@ class Seeds(ControlCommand, frozen=True):
     lines: Annotated[list[Line], Meta(min_length=1, max_length=500)]
 
     def __post_init__(self) -> None:
-        self.parsed()  # raises for a bad line
+        self.parse_seeds()  # raises for a bad line
 
-    def parsed(self) -> list[Seed]:
+    def parse_seeds(self) -> list[Seed]:
         """Return the seeds in ``lines``. Raises BadLine, a ValueError."""
         lines = filter(None, (parse_line(line.encode()) for line in self.lines))
         return [Seed(url, max(rank or 1, 1)) for url, rank in lines]
 
     async def execute(self, process: Process) -> str:
-        process.intake.submit_seeds(self.parsed())
-        return f"{counted(len(self.parsed()), 'seed')} submitted"
+        process.intake.submit_seeds(self.parse_seeds())
+        return f"{counted(len(self.parse_seeds()), 'seed')} submitted"
 
 
 class Checkpoint(ControlCommand, frozen=True):
@@ -263,17 +270,20 @@ class Visit(ControlCommand, frozen=True):
 class Drop(_HostCommand, frozen=True):
     """Give up URLs of a host, a domain or all hosts that are parked for REASON."""
 
-    redo_if_unanswered, outcome = True, DROPPED
+    redo_if_unanswered = True
+    outcome = DROPPED
     reason: Reason
 
     async def execute(self, process: Process) -> str:
         """Give up the parked URLs in batches, and return how many there were."""
-        completion, dropped = process.parts.leases.completion, 0
+        completion = process.parts.leases.completion
+        dropped = 0
         for shard in process.shards:
             parked = shard.frontier.parked.counts.get(self.reason, 0)
+            # Each call examines the next slice of the queue; other tasks run in between.
             for _ in range(0, parked, _SLICE):
                 if not process.stop.is_ending:
-                    dropped += completion.drop_parked(shard, self.reason, _SLICE, self.covers)
+                    dropped += completion.drop_parked(shard, self.reason, _SLICE, self.is_for_host)
                     await asyncio.sleep(0)
         return f"{counted(dropped, 'URL')} given up"
 

@@ -46,6 +46,7 @@ class ControlSocket:
     def __init__(self, *, jobdir: Path, control: Control) -> None:
         self._jobdir = jobdir
         self._control = control
+        # Both are set by ``open``.
         self._server: asyncio.Server | None = None
         self._path = Path()
 
@@ -53,7 +54,8 @@ class ControlSocket:
         """Create the socket and listen, and delete that of a killed process. Raises OSError."""
         self._remove(_saved_path(self._jobdir))
         directory = tempfile.mkdtemp(prefix="webcrawl-", dir=_parent_directory())
-        self._path = path = Path(directory) / _socket_name(self._jobdir)
+        path = Path(directory) / _socket_name(self._jobdir)
+        self._path = path
         self._server = await asyncio.start_unix_server(self._serve, path, limit=MAX_BYTES)
         path.chmod(0o600)
         write_atomic(self._jobdir / FILE, f"{path}\n".encode())
@@ -79,7 +81,7 @@ class ControlSocket:
         connection: socket.socket = writer.get_extra_info("socket")
         size = _CREDENTIALS.size
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        process, user, _ = _CREDENTIALS.unpack(credentials)
+        process, user, _group = _CREDENTIALS.unpack(credentials)
         try:
             if user not in {0, os.geteuid()}:
                 raise CommandError("Only the user who runs the crawl may send it commands.")
@@ -125,7 +127,8 @@ def send(jobdir: Path, request: Request) -> CommandAnswer:
     Raises FatalError if no crawl runs there, or if it refuses the request or does not answer.
     """
     try:
-        # A copied job directory has no socket.
+        # The name is that for this directory, not the recorded one: a copy of a job directory must
+        # not send commands to the crawl in the original.
         path = str(_saved_path(jobdir).parent / _socket_name(jobdir))
         with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as stream:
             connection.settimeout(_ANSWER_SECS)

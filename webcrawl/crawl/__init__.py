@@ -14,16 +14,19 @@ The life of a URL in a process
                                                        |
                  Shards.acquire() -> Lease: whose turn it is, and the host is ready
                                                        |
-    Dispatcher          preconditions, robots.txt first                     lease/
+    Dispatcher          its task, preconditions, robots.txt first             task/
          |
-    MercatorDownloader  middlewares, download handler; then HostRelease: the host rests
+    MercatorDownloader  middlewares, download handler; then HostRelease       lease/
          |
-    spider              Intake: Page, PageIntake; links back to the top; item pipelines
+    spider              Intake: the task's Pages, links back to the top; item pipelines
          |
     Completion          outcome logged, then finished, retried or put back
 
 A `Process` (process.py) owns everything that exists once per process. `Intake` (intake.py) accepts
-what spiders and modules submit; `Health` (health.py) is what doctor, monitor and metrics read. A
+what spiders and modules submit; `Health` (health.py) is what doctor, monitor and metrics read.
+`Dispatcher` (dispatcher.py) and `Completion` (completion.py) begin and end leases; the parts that
+they share with the downloader are built in leases.py. What differs between pages, robots.txt and
+others is asked from the task of each lease (task/task.py). A
 `Shard` holds the state of some registered domains, and every lease carries its shard.
 `ShardLifecycle` (shard_lifecycle.py) adopts and hands over shards while the crawl continues.
 `ProcessBuilder` (builder.py) makes process and shards from settings. `JobState` (job_state.py) is
@@ -39,7 +42,8 @@ engine    code that uses Scrapy's private attributes, the fast path, ending a cr
 links     finds the URLs in a document, and decides which of them may be submitted
 job       the job directory: checkpoints, the states that they save, kept checkpoints
 shard     shards, their eliminators' merges, the path of URLs from eliminator to frontier
-lease     hands out URLs, downloads them, and takes them back with their results
+lease     downloads URLs: Requests, the facts of a contact, pauses of hosts, log of outcomes
+task      what leases are for: pages, robots.txt files, side downloads, parts of pages
 ========  ========================================================================================
 
 What always holds

@@ -21,10 +21,11 @@ from webcrawl.clock import Clock, now, wall_time
 from webcrawl.configuration import values
 from webcrawl.configuration.equivalences import equivalence_of
 from webcrawl.configuration.memory_budget import sizes
-from webcrawl.configuration.values import component, flag, part_of, whole
+from webcrawl.configuration.values import component, flag, part_of, port_numbers, whole_number
 from webcrawl.configuration.values import number as finite
 from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.engine.stop import CrawlStop
+from webcrawl.crawl.health import Examiner
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.crawl.job.state_directory import shard_name, shard_path
@@ -41,20 +42,21 @@ from webcrawl.crawl.links.refused_log import RefusedLog
 from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.crawl.process import Process, ProcessHooks
-from webcrawl.crawl.rendering import (
-    RenderChoice,
-    RenderSettings,
-    SubresourceRequests,
-    passes_of,
-)
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.crawl.shard.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
 from webcrawl.crawl.shard.shards import Shards
+from webcrawl.crawl.task.renderer import Rendering, RenderSettings
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Frontier, FrontierPolicies, FrontierSizes
+from webcrawl.frontier import (
+    DelayPolicy,
+    Frontier,
+    FrontierParts,
+    FrontierPolicies,
+    FrontierSizes,
+)
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd, check_entry_counts
 from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
@@ -77,12 +79,10 @@ from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.lookup import ON_REMOTE_HOST, RobotsSearch
 from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.dns.resolver import resolver_of
-from webcrawl.net.gopher.handler import gopher_ports
 from webcrawl.net.guard import AddressGuard, followed_schemes
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.rates import Rates
 from webcrawl.randomness import generator
-from webcrawl.render.passes import RenderGate
 from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.visits import Visits
 from webcrawl.rights.policy import STRICT, TDM_PATH, TDM_PURPOSES, RightsPolicy
@@ -99,19 +99,17 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.crawl.links.remote_shards import RemoteShards
-    from webcrawl.frontier import DelayPolicy
     from webcrawl.frontier.admission import Gate
-    from webcrawl.render.passes import Passes
     from webcrawl.seen import Eliminator
 
-# Number of seed hosts whose ranks are remembered, and of seed sites.
-_SEEDS = 1 << 20
+# Maximum number of seed hosts whose ranks a shard stores, and of seed domains.
+_MAX_SEED_HOSTS = 1 << 20
 # Maximum number of front-end queues with URL_MAX_DEPTH: deeper URLs share the last one.
 _DEPTH_LEVELS = 64
 _NO_HOOKS = ProcessHooks()
 
 
-def keeps_open(crawler: Crawler) -> bool:
+def should_keep_open(crawler: Crawler) -> bool:
     """Return whether the crawl stays open when no URLs are left (KEEP_OPEN, REVISIT).
 
     Raises FatalError if no more URLs could ever reach it.
@@ -121,6 +119,7 @@ def keeps_open(crawler: Crawler) -> bool:
         return True
 
     keep_open = flag(settings, "KEEP_OPEN")
+    # URLs can also come from other processes, from live seeds, and from control commands.
     has_control = settings["JOBDIR"] and flag(settings, "CONTROL_ENABLED")
     can_get_urls = settings["HIVE"] or flag(settings, "LIVE_SEEDS") or has_control
     if keep_open and getattr(crawler.spider, "reads_seeds", False) and not can_get_urls:
@@ -155,11 +154,12 @@ class ProcessBuilder:
         # Scrapy logs what a handler raises and continues without it, so check its settings now.
         FetchLimits.from_settings(settings)
         flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS")
-        gopher_ports(settings)
+        port_numbers(settings, "GOPHER_PORTS")
         resolver_of(crawler)
 
         self._crawler = crawler
         self._settings = settings
+        # Only seeds are fetched if the spider has a queue that was built in advance.
         self._follows = getattr(crawler.spider, "segment_queue", None) is None
         profile = profile_of(settings)
         delay: DelayPolicy = _build_part(
@@ -176,7 +176,8 @@ class ProcessBuilder:
             temporary = TemporaryDirectory(prefix="webcrawl-job-", ignore_cleanup_errors=True)
         self._jobdir = Path(settings["JOBDIR"] if temporary is None else temporary.name)
         self.stop = CrawlStop(crawler=crawler, jobdir=self._jobdir)
-        # Shards left by an earlier process of a hive may belong to other processes by now.
+        # The only shards to open, None for all that are there. Shards left by an earlier process of
+        # a hive may belong to other processes by now.
         only = None if remote is None else [shard_name(shard_number) for shard_number in held]
         self._resources = JobResources(
             job=Job(
@@ -184,7 +185,7 @@ class ProcessBuilder:
                 only=only,
                 kept=KeptCheckpoints(
                     path=self._jobdir,
-                    count=whole(settings, "CHECKPOINTS_KEPT", at_least=0),
+                    count=whole_number(settings, "CHECKPOINTS_KEPT", at_least=0),
                     every=finite(settings, "CHECKPOINTS_KEPT_INTERVAL_SECS", at_least=0),
                 ),
                 allowed_names={Path(settings["LOG_FILE"] or "").name},
@@ -203,41 +204,26 @@ class ProcessBuilder:
         self._rules = self._build_contact_rules(profile.key)
         self._ranks = RanksFile(path=settings["RANKS_FILE"], clock=now)
         self._trap_exceptions = exceptions_in(settings["TRAP_EXCEPTIONS_FILE"], clock=now)
+        # Built in any case, because this checks its settings.
         visits = Visits.from_crawler(crawler, importance=self._ranks.importance)
         self._visits = visits if flag(settings, "REVISIT") else None
-        self._rendering: Passes | None = None
-        self._render_choice: RenderChoice | None = None
         self._back_queue_count = (
-            whole(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
+            whole_number(settings, "FRONTIER_BACK_QUEUES", at_least=0) or 3 * self._live.workers
         )
         self._sizes = sizes(settings)
         self._sizes["queues"] = max(self._back_queue_count, self._sizes["queues"])
 
         self.shards = Shards(number=number, remote=remote)
-        options = RenderSettings.from_settings(settings)
-        if options.mode != "0":
-            requests = SubresourceRequests(
-                filters=redirect_filters_of(settings, schemes=followed_schemes(settings)),
-                rules=self._rules,
-                shards=self.shards,
-            )
-            self._rendering = passes_of(
-                settings, options, jobdir=self._jobdir, requests=requests, count=self._count
-            )
-            self._render_choice = RenderChoice(
-                settings=options,
-                rules=self._rules.hosts,
-                passes=self._rendering,
-                requests=requests,
-                stats=crawler.stats,
-            )
+        self._rendering = self._build_rendering()
         for shard_number in held:
             self.shards.add(self.shard(shard_number))
         self.shards.resize()
 
     def state(self) -> JobState:
         """Build the state of the job: shards, rules and link submitter. No crawl needs to run."""
-        links, lists = self._build_link_submitter(), self._rules.hosts.blocklists
+        links = self._build_link_submitter()
+        lists = self._rules.hosts.blocklists
+        # The keys of rules_files are the prefixes of the stats of each file.
         return JobState(
             resources=self._resources,
             rules=self._rules,
@@ -254,13 +240,15 @@ class ProcessBuilder:
 
     def process(self, hooks: ProcessHooks = _NO_HOOKS) -> Process:
         """Build the whole process; *hooks* connect it to the other processes of its crawl."""
-        crawler, settings, jobdir = self._crawler, self._settings, self._jobdir
-        log_bytes = whole(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
+        crawler = self._crawler
+        settings = self._settings
+        jobdir = self._jobdir
+        log_bytes = whole_number(settings, "INFO_LOG_MAX_FILE_BYTES", at_least=1)
         info_log = LineLog(
             path=jobdir / INFO_LOG, max_bytes=log_bytes, max_secs=values.log_file_secs(settings)
         )
         state = self.state()
-        return Process(
+        process = Process(
             state=state,
             services=ProcessServices(
                 crawler=crawler,
@@ -273,19 +261,27 @@ class ProcessBuilder:
                 stop=self.stop,
                 visits=self._visits,
                 live=self._live,
-                rendering=self._rendering,
+                renderer=None if self._rendering is None else self._rendering.renderer,
             ),
             hooks=hooks,
             pages=PageIntake(
-                links=state.links, fail=self.stop.fail, text=text_fingerprint_of(settings)
+                links=state.links,
+                fail=self.stop.fail,
+                text_fingerprint_of=text_fingerprint_of(settings),
             ),
-            renders=self._render_choice,
+            choice=None if self._rendering is None else self._rendering.choice,
             page_links=PageLinks.from_settings(
                 settings,
                 count=self._count,
             ),
             follows=self._follows,
         )
+        # The doctor examines the whole process, so it can be built only now.
+        if path := settings["DOCTOR_CLASS"]:
+            doctor = part_of(crawler, "DOCTOR_CLASS", path, like=Examiner, process=process)
+            process.health.doctor = doctor
+            process.health.reported.append(doctor)
+        return process
 
     # --- parts of the process
 
@@ -293,9 +289,28 @@ class ProcessBuilder:
         """Add one to the stat *name*. To be called while crawling: before, there are no stats."""
         self._crawler.stats.inc_value(name)
 
+    def _build_rendering(self) -> Rendering | None:
+        """Build the renderer; None in a crawl that renders no pages."""
+        settings = self._settings
+        options = RenderSettings.from_settings(settings)
+        if options.mode == "0":
+            return None
+        build = component("RENDER", settings["RENDER_BUILDER"], verb="needs")
+        rendering: Rendering = build(
+            self._crawler,
+            rules=self._rules,
+            shards=self.shards,
+            filters=redirect_filters_of(settings, schemes=followed_schemes(settings)),
+            jobdir=self._jobdir,
+            options=options,
+        )
+        return rendering
+
     def _build_contact_rules(self, key: str) -> ContactRules:
         """Build the rules for contacts; *key* is POLITENESS_KEY."""
-        crawler, settings = self._crawler, self._settings
+        crawler = self._crawler
+        settings = self._settings
+        # The engine does not exist yet, so it is looked up when a pause ends.
         pauses = Pauses(clock=now, wake=lambda: wake(crawler.engine))
         return ContactRules(
             key=key,
@@ -315,7 +330,11 @@ class ProcessBuilder:
         )
 
     def _build_link_submitter(self) -> LinkSubmitter:
-        """Build the part that filters links and submits them to this or another process."""
+        """Build the part that filters links and submits them to this or another process.
+
+        In a hive all links go through the connection to the other processes, which also submits
+        those for the shards of this process.
+        """
         settings = self._settings
         build_filters = partial(
             filters_of,
@@ -331,7 +350,7 @@ class ProcessBuilder:
                 filters=build_filters(),
                 seed_filters=build_filters(for_seeds=True),
                 comparison_form=self._comparison_form,
-                max_redirects=whole(settings, "REDIRECT_MAX_TIMES", at_least=0),
+                max_redirects=whole_number(settings, "REDIRECT_MAX_TIMES", at_least=0),
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY"),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),
                 follows=self._follows,
@@ -344,10 +363,7 @@ class ProcessBuilder:
     # --- parts of each shard
 
     def shard(self, number: int) -> Shard:
-        """Build shard *number* without opening it.
-
-        Its memory limits are those of one more shard in this process.
-        """
+        """Build shard *number* without opening it, or adding it to the shards of this process."""
         settings = self._settings
         path = shard_path(self._jobdir, shard_name(number))
         merging = self._resources.merging
@@ -363,43 +379,51 @@ class ProcessBuilder:
             settings, path=path / "seen", executor=merging, shards=self.shards.number
         )
         shard = Shard(
+            # All shards of the process share the live settings, the visits and the turns.
             settings=ShardSettings(
                 number=number,
                 clock=clock,
                 key=self._rules.key,
                 is_limited=scope_of(settings) != OPEN,
-                live=self._live,
-                visits=self._visits,
+                live=self._live,  # settings that can change during the crawl
+                visits=self._visits,  # when finished URLs are visited again
                 sizes=self._sizes,
-                turns=self.shards.turns,
+                turns=self.shards.turns,  # which shard may merge its eliminator
                 needs_all_seeds=scope_of(settings) == SEEDS and self._follows,
             ),
             frontier=frontier,
             tables=ShardTables(
                 seen=seen,
                 content=ContentSeen(path=path / "content", executor=merging),
-                ranks=HostRanks(path=path / "ranks", capacity=_SEEDS),
-                domains=HostRanks(path=path / "domains", capacity=_SEEDS),
+                ranks=HostRanks(path=path / "ranks", capacity=_MAX_SEED_HOSTS),
+                domains=HostRanks(path=path / "domains", capacity=_MAX_SEED_HOSTS),
             ),
             hosts=self._build_host_services(
                 records, self._build_budgets(records, frontier, seen, clock), clock
             ),
-            is_fetched=None if self._rendering is None else self._rendering.has,
+            # Pages that wait to be rendered passed the gates before they were fetched.
+            may_pass=None if self._rendering is None else self._rendering.renderer.may_pass,
         )
+        # Its share of the memory, once it is added to the other shards of this process.
         shard.resize(len(self.shards) + 1)
         return shard
 
     def _build_frontier(self, path: Path, records: HostRecords, clock: Clock) -> Frontier:
         """Build the frontier of a shard in *path*; *records* and *clock* are the shard's own."""
-        crawler, settings, live = self._crawler, self._settings, self._live
+        crawler = self._crawler
+        settings = self._settings
+        live = self._live
         profile = profile_of(settings)
         timeout = finite(settings, "DOWNLOAD_TIMEOUT", at_least=0)
-        # The pause of a host whose contact was cut off, so that its length is not known.
+        # The pause of a host whose contact was cut off: its server may still be answering, for as
+        # long as the timeout, before the shortest pause begins.
         cut_off_rest = profile.floor + min(timeout, profile.ceiling)
 
-        levels = whole(settings, "FRONTIER_LEVELS", at_least=1)
+        levels = whole_number(settings, "FRONTIER_LEVELS", at_least=1)
         prioritizer = _build_part(crawler, "FRONTIER_PRIORITIZER", levels=levels)
         selector = _build_part(crawler, "FRONTIER_SELECTOR", rng=generator("selector"))
+        # With a maximum depth, URLs are fetched strictly in the order of their depth. There is one
+        # level for each depth, and the first level that is not empty comes next.
         if self._max_depth:
             prioritizer = DepthPrioritizer(levels=min(1 + self._max_depth, _DEPTH_LEVELS))
             if type(selector) is GeometricSelector:
@@ -408,44 +432,52 @@ class ProcessBuilder:
             prioritizer = RankedPrioritizer(prioritizer, self._ranks)
 
         return Frontier(
-            path=path,
-            clock=clock,
-            policies=FrontierPolicies(
-                prioritizer=prioritizer,
-                selector=selector,
-                delay=self._live.delay,
-                cut_off_rest=cut_off_rest,
-                unlogged_rest=max(profile.ceiling, cut_off_rest),  # it may have been cut off
-                front_end=partial(_build_front_end, crawler),
-                parts_of=self._rules.hosts.parts_of,
-                goes_last=partial(may_be_closed, records),
-            ),
-            sizes=FrontierSizes(
-                queues=-(-self._back_queue_count // self.shards.number),
-                max_queues=self._sizes["queues"],
-            ),
-            shares=DomainShares(
-                domain_of=registered_domain, workers=live.workers, max_busy=live.hosts_of_domain
-            ),
-            rests=records.rests,
+            FrontierParts(
+                path=path,
+                clock=clock,
+                policies=FrontierPolicies(
+                    prioritizer=prioritizer,
+                    selector=selector,
+                    delay=self._live.delay,
+                    cut_off_rest=cut_off_rest,
+                    # A contact that is missing from the log may also have been cut off.
+                    unlogged_rest=max(profile.ceiling, cut_off_rest),
+                    front_end=partial(_build_front_end, crawler),
+                    parts_of=self._rules.hosts.parts_of,
+                    should_go_last=partial(may_be_closed, records),
+                ),
+                sizes=FrontierSizes(
+                    # The shard's part of all back-end queues of the crawl, rounded up.
+                    queues=-(-self._back_queue_count // self.shards.number),
+                    max_queues=self._sizes["queues"],
+                ),
+                shares=DomainShares(
+                    domain_of=registered_domain, workers=live.workers, max_busy=live.hosts_of_domain
+                ),
+                rests=records.rests,
+            )
         )
 
     @property
     def _max_depth(self) -> int:
-        """Return URL_MAX_DEPTH if URLs are fetched in order of their depth.
+        """Return URL_MAX_DEPTH if URLs are fetched in the order of their depth; 0 if they are not.
 
-        0 means that they are not, or that the user replaced the prioritizer or the front end.
+        They are not if there is no maximum, or if the user replaced the prioritizer or the front
+        end, which then decides about the order.
         """
         settings = self._settings
         is_default = load_object(settings["FRONTIER_PRIORITIZER"]) is DepthRankPrioritizer
         front_end = component("FRONTIER_FRONT_END", settings["FRONTIER_FRONT_END"])
         is_default &= front_end is MercatorFrontEnd
-        return whole(settings, "URL_MAX_DEPTH", at_least=0) if is_default else 0
+        return whole_number(settings, "URL_MAX_DEPTH", at_least=0) if is_default else 0
 
     def _build_budgets(
         self, records: HostRecords, frontier: Frontier, seen: Eliminator, clock: Clock
     ) -> Budgets:
-        """Build the budgets of a shard and the gates that park URLs over a budget."""
+        """Build the budgets of a shard and the gates that park URLs over a budget.
+
+        A URL is parked by the first gate that holds it, so the order of the gates matters.
+        """
         ledger, quotas = budgets_of(
             records,
             **self._live.quotas,
@@ -457,12 +489,15 @@ class ProcessBuilder:
         origins = OriginRests(records=records, clock=clock)
 
         gates: list[Gate] = [*quotas, *traps.gates()]
+        # The gates inserted first hold URLs before they use any budget.
         if self._rendering is not None:
-            gates.insert(0, RenderGate(self._rendering, clock=now))
+            gates.insert(0, self._rendering.renderer.gate())
         if self._max_depth:
+            # A depth is over when almost no hosts have URLs. Each page in process counts as a host,
+            # because it may still lead to some.
             depth_order = DepthOrder(
-                hosts=lambda: frontier.hosts + frontier.leased,
-                coming=lambda: seen.waiting,
+                hosts=lambda: len(frontier.back.table) + len(frontier.leases),
+                count_coming=lambda: seen.waiting,
                 clock=clock,
             )
             gates.insert(0, depth_order)
@@ -472,21 +507,24 @@ class ProcessBuilder:
                 ReputationGate(
                     domains=records.domains,
                     budget=self._live.reputation,
-                    is_far=frontier.is_far,
+                    is_far=frontier.back.is_far,
                     is_unproven=partial(is_unproven, records),
                     clock=clock,
                 )
             )
         if self._settings["HOSTS_POLICY_FILE"]:
             gates.append(CredentialGate(self._rules.hosts.policies))
-        gates.append(origins)  # the last one: whom it gives a turn is admitted
+        # This gate gives one port of a host the turn to be tried. It is the last one, because no
+        # other gate may then hold the URL that has the turn.
+        gates.append(origins)
         return Budgets(ledger=ledger, traps=traps, origins=origins, gates=gates)
 
     def _build_host_services(
         self, records: HostRecords, budgets: Budgets, clock: Clock
     ) -> HostServices:
         """Build what a shard needs to contact its hosts politely."""
-        settings, rules = self._settings, self._rules
+        settings = self._settings
+        rules = self._rules
         politeness = Politeness(
             limits=self._live.politeness,
             policy=HostDelays(policy=self._live.delay, rules=rules.hosts),
@@ -504,13 +542,14 @@ class ProcessBuilder:
             """Return why robots.txt may not be redirected to *url*; None if it may."""
             reason = redirects.refusal(url, 0)
             shard = self.shards.find(url)
+            # The host of the target belongs to another process of the hive, or soon will.
             if reason is None and (shard is None or shard.is_leaving):
                 self._count("robots/redirects_remote")
                 return ON_REMOTE_HOST
             return reason
 
         robots = RobotsSearch(
-            robots=RobotsCache.from_settings(settings, store=records, clock=clock),
+            cache=RobotsCache.from_settings(settings, store=records, clock=clock),
             refusal=refusal,
             obey=flag(settings, "ROBOTSTXT_OBEY"),
             retries=rules.retries,
@@ -518,17 +557,20 @@ class ProcessBuilder:
             owner_allows=lambda url: rules.hosts.url_policy(url).owner_allows,
         )
         rights = RightsPolicy.from_settings(settings)
-        tdm = None
+        # Only some purposes need the owners' files about text and data mining.
+        data_mining = None
         if rights.purpose in TDM_PURPOSES:
-            tdm = RobotsSearch(
-                robots=RobotsCache.from_settings(settings, store=records, clock=clock, is_tdm=True),
-                refusal=lambda _: "redirect",
+            data_mining = RobotsSearch(
+                cache=RobotsCache.from_settings(
+                    settings, store=records, clock=clock, is_for_data_mining=True
+                ),
+                refusal=lambda _: "redirect",  # no redirect of this file is followed
                 obey=True,
                 retries=rules.retries,
                 clock=clock,
                 path=TDM_PATH,
             )
-        # A proxy looks up the addresses itself.
+        # A proxy looks up the addresses itself, so the crawler does not.
         used_addresses = None if self._is_proxied else addresses
         return HostServices(
             records=records,
@@ -541,10 +583,10 @@ class ProcessBuilder:
                 addresses=used_addresses,
                 robots=robots,
                 outage=rules.outage,
-                tdm=tdm,
+                data_mining=data_mining,
                 is_strict=rights.policy == STRICT,
             ),
-            tdm=tdm,
+            data_mining=data_mining,
             budgets=budgets,
             walls=Walls(
                 records=records,
@@ -560,6 +602,7 @@ def _is_proxied(settings: BaseSettings) -> bool:
     the environment can.
     """
     enabled = flag(settings, "HTTPPROXY_ENABLED")
+    # Scrapy's own defaults have the priority 0.
     return enabled and bool(
         settings.getpriority("HTTPPROXY_ENABLED") or urllib.request.getproxies()
     )

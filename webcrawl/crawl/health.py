@@ -1,4 +1,4 @@
-"""Health of a running crawl: what it is doing, what limits it, and when it will end.
+"""Health of a running crawl: what it is doing. An add-on finds out what limits it.
 
 The doctor, the monitor, the metrics, the display and a hive's reports use it. Takes O(shards) and
 no disk access.
@@ -9,27 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from webcrawl.clock import now
 from webcrawl.crawl.engine._engine import scraper_is_full
+from webcrawl.crawl.figures.activity import CrawlActivity
 from webcrawl.crawl.figures.counts import with_prefix
-from webcrawl.crawl.figures.outlook import sample_of
-from webcrawl.crawl.job.totals import summed
-from webcrawl.doctor.activity import CrawlActivity
-from webcrawl.doctor.doctor import Doctor
-from webcrawl.doctor.histogram import latencies_of
-from webcrawl.doctor.record import Record
-from webcrawl.doctor.states import CrawlState, State
+from webcrawl.crawl.job.totals import Totals, sum_counts
+from webcrawl.net.latencies import latencies_of
+from webcrawl.states import CrawlState, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from webcrawl.crawl.job.totals import Totals
+    from webcrawl.crawl.completion import Completion
     from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.lease.completion import Completion
     from webcrawl.crawl.lease.services import ProcessServices
-    from webcrawl.doctor.diagnosis import Diagnosis
 
 # How often the doctor examines a crawl that runs, and one that waits for visits or seeds.
 _EXAMINE_SECS = 1.0
@@ -38,8 +33,9 @@ _IDLE_EXAMINE_SECS = 10.0
 _SLOW_SECS = 3.0
 # If the event loop is this late, time-outs may be the crawler's own fault.
 _LATE_SECS = 0.5
-# Stats of the time that a module's thread waited; the first one is for modules that write files.
-_WAIT_STATS = ("disk_wait_seconds", "wait_seconds")
+# Stats of the time that a module's thread waited. Modules that write files have the first one.
+_DISK_WAIT = "disk_wait_seconds"
+_WAIT_STATS = (_DISK_WAIT, "wait_seconds")
 
 
 class HasStats(Protocol):
@@ -48,14 +44,30 @@ class HasStats(Protocol):
     def stats(self) -> Mapping[str, float | str]: ...
 
 
+class Examiner(HasStats, Protocol):
+    """Part that finds out what limits the crawl (DOCTOR_CLASS)."""
+
+    def look(self, activity: CrawlActivity, lag: float) -> None:
+        """Examine the crawl. Called about once a second; the event loop was *lag* seconds late."""
+
+    def watch(self, process: Any) -> Any:
+        """Wrap *process*, the ``process_item`` of a module, to measure its time."""
+
+    def diagnosis(self) -> Any:
+        """Return what limits the crawl now, as ``webcrawl.doctor.diagnosis.Diagnosis``."""
+
+    def record(self) -> Any:
+        """Return the current findings, which msgspec can encode."""
+
+    def update_projection(self) -> str:
+        """Take a sample of the crawl, and return when it will end in words, or ""."""
+
+
 class Health:
-    """Describes the health of one process of a crawl.
+    """Describes the health of one process of a crawl."""
 
-    *may_end* says whether the crawl may end when nothing is left here, and *awaits* what it waits
-    for otherwise. ``publish`` puts the statistics of the parts in *reported* into the stats. The
-    attribute module_times has the doctor's measurements of processing modules.
-    """
-
+    #: The part that finds out what limits the crawl; None without one.
+    doctor: Examiner | None = None
     _next_examination: asyncio.TimerHandle | None = None
 
     def __init__(
@@ -69,15 +81,20 @@ class Health:
         reported: list[HasStats],
         totals: Totals,
     ) -> None:
+        """Create it; *totals* add up the stats of all runs of the job.
+
+        *may_end* says whether the crawl may end when nothing is left here, and *awaits* what it
+        waits for otherwise. ``publish`` puts the statistics of the parts in *reported*, and the
+        totals, into the stats.
+        """
         self._state = state
         self._services = services
         self._completion = completion
         self._may_end = may_end
         self._awaits = awaits
         self._totals = totals
-        self._doctor = Doctor(clock=now, latencies=latencies_of(services.crawler))
-        self.reported = [*reported, self._doctor]
-        self.module_times = self._doctor.module_times
+        self._latencies = latencies_of(services.crawler)
+        self.reported = [*reported, self._latencies]
 
     def open(self) -> None:
         """Start examining the crawl at intervals."""
@@ -97,10 +114,12 @@ class Health:
         *due* is the time for which this call was scheduled.
         """
         lag = now() - due
-        if lag > _LATE_SECS:
+        if lag > _LATE_SECS:  # time-outs may be the crawler's own fault then
             self._state.rules.outage.note_late_loop()
         if not self._services.stop.is_ending:
-            self._doctor.look(self.activity(), lag)
+            self._latencies.lag.add(lag)
+            if self.doctor is not None:
+                self.doctor.look(self.activity(), lag)
         secs = _IDLE_EXAMINE_SECS if self.waits_for else _EXAMINE_SECS
         loop = asyncio.get_running_loop()
         self._next_examination = loop.call_later(secs, self._examine, now() + secs)
@@ -110,7 +129,8 @@ class Health:
         if not (always or self._services.stop.is_open):
             return
 
-        set_stat, links = self._services.crawler.stats.set_value, self._state.links
+        set_stat = self._services.crawler.stats.set_value
+        links = self._state.links
         for part in self.reported:
             for name, value in part.stats().items():
                 set_stat(name, value)
@@ -126,23 +146,18 @@ class Health:
             set_stat(f"seeds/refused/{name}", value)
         self._totals.publish()
 
-    def diagnosis(self) -> Diagnosis:
-        """Return the doctor's diagnosis: what limits the crawl now."""
-        if self._doctor.sees_nothing_left and self._state.shards.has_pending:
-            self._doctor.look(self.activity(), 0.0)  # rarely examined while it waits
-        return self._doctor.diagnosis()
-
     def state(self) -> State:
         """Return what the process is doing now."""
-        pauses, shards = self._state.rules.pauses, self._state.shards
+        pauses = self._state.rules.pauses
+        shards = self._state.shards
         if self._services.stop.is_ending:
             return State(CrawlState.STOPPING)
         if pauses:
             return State(CrawlState.PAUSED, " ".join(pauses.sentences))
-        if shards.awaits_seeds:
+        if any(shard.awaits_seeds for shard in shards):
             return State(CrawlState.STARTING, "reading all seeds first")
         if waits_for := self.waits_for:
-            return State(CrawlState.WAITING, waits_for, shards.next_due or 0.0)
+            return State(CrawlState.WAITING, waits_for, self._next_visit_at or 0.0)
         return State(CrawlState.RUNNING)
 
     @property
@@ -151,50 +166,34 @@ class Health:
         shards = self._state.shards
         if shards.has_pending or self._may_end():
             return ""
-        if shards.next_due is not None:
-            next_visit = datetime.fromtimestamp(shards.next_due, UTC)
-            return f"visits from {next_visit:%Y-%m-%d %H:%M} UTC"
+        if (at := self._next_visit_at) is not None:
+            return f"visits from {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
         return self._awaits()
 
-    def record(self) -> Record:
-        """Return the doctor's current findings as a record that can be stored."""
-        return Record.of(
-            self.activity(),
-            state=self.state(),
-            diagnosis=self.diagnosis(),
-            projection=self.projection(),
-            shards=Counter(str(shard.state) for shard in self._state.shards),
-        )
-
-    def update_projection(self) -> str:
-        """Take a sample of the crawl and return its projection as text; "" while there is none.
-
-        The text says when the crawl will end or, for a crawl with revisits, how fresh it can be
-        kept.
-        """
-        projection = self._doctor.projection
-        if self._services.stop.is_open and not self._state.rules.pauses:
-            projection.add(sample_of(self._state.shards, self._services.live.quotas))
-        return projection.words()
-
-    def projection(self) -> str:
-        """Return the projection that ``update_projection`` returned last."""
-        return self._doctor.projection.words()
+    @property
+    def _next_visit_at(self) -> float | None:
+        """Return when the next repeat visit is due, in epoch seconds; None if none. O(shards)."""
+        times = [shard.frontier.due.next_at for shard in self._state.shards]
+        return min((at for at in times if at is not None), default=None)
 
     def activity(self) -> CrawlActivity:
         """Return the numbers that describe what the crawl is doing now."""
-        shards, rules = self._state.shards, self._state.rules
+        shards = self._state.shards
+        rules = self._state.rules
         under_way = self._completion.under_way.values()
         on_wire = [fetch for fetch in under_way if not fetch.is_released]
         stats = shards.stats()
-        undecided, workers = int(stats.get("seen/waiting", 0)), self._services.live.workers
-        pages = len(under_way) - len(on_wire)
+        # URLs that the eliminator has not compared with the URLs seen before yet.
+        undecided = int(stats.get("seen/waiting", 0))
+        workers = self._services.live.workers
+        # After their download, pages stay under way while modules process them.
+        pages_in_processing = len(under_way) - len(on_wire)
         module, disk_wait_share = self._busiest_module()
 
         return CrawlActivity(
             waiting=int(stats.get("frontier/waiting", 0)) + undecided,
             queued=int(stats.get("frontier/front", 0)),
-            postponed=summed(*[shard.admission.postponed for shard in shards]),
+            postponed=sum_counts(*[shard.admission.postponed for shard in shards]),
             parked=with_prefix("frontier/parked/", stats),
             in_process=len(under_way),
             on_wire=len(on_wire),
@@ -204,19 +203,30 @@ class Health:
             ),
             looking_up=self._completion.host_release.looking_up,
             ready=int(stats.get("frontier/hosts/ready", 0)),
+            # Ready hosts of domains that have their share of the workers already.
             held=int(stats.get("frontier/hosts/held", 0)),
             resting=int(stats.get("frontier/hosts/snoozed", 0)),
             workers=workers,
-            is_backed_up=pages >= workers or scraper_is_full(self._services.crawler.engine),
+            # No request starts while as many pages as there are workers are in processing, or while
+            # Scrapy's limit of the bytes in processing is reached.
+            is_backed_up=pages_in_processing >= workers
+            or scraper_is_full(self._services.crawler.engine),
             module=module,
             module_waits=disk_wait_share,
             limit=rules.rates.limit,
-            refusing=sum([shard.refusing() for shard in shards], Counter()),
+            refusing=sum(
+                [
+                    shard.hosts.politeness.refusals.count_resting(shard.frontier.back.table)
+                    for shard in shards
+                ],
+                Counter(),
+            ),
             pauses=dict(zip(rules.pauses.names, rules.pauses.sentences, strict=True)),
             next_ready_in=self._next_ready_in(),
-            awaits_seeds=shards.awaits_seeds,
+            awaits_seeds=any(shard.awaits_seeds for shard in shards),
             reads_seeds=not all(shard.feeder.has_all_seeds for shard in shards),
             waits_for=self.waits_for,
+            # URLs that wait for their next visit, and those that were visited within a week.
             due=int(stats.get("frontier/due", 0)),
             fresh=int(stats.get("frontier/fresh", 0)),
         )
@@ -224,11 +234,15 @@ class Health:
     def _next_ready_in(self) -> float | None:
         """Return the seconds until the next host is ready, if workers are idle until then.
 
-        None if they are not: not all hosts are paused between requests, or all workers are busy.
+        None if some hosts are not paused between requests, or if all workers are busy.
         """
         shards = self._state.shards
-        ready_at = shards.ready_at()
-        if ready_at is None or not shards.all_rest or shards.leased >= self._services.live.workers:
+        ready_at = shards.ready.ready_at()
+        frontiers = [shard.frontier for shard in shards]
+        busy = [frontier for frontier in frontiers if len(frontier)]
+        leased = sum([len(frontier.leases) for frontier in frontiers])
+        are_paused = busy and all(frontier.all_rest for frontier in busy)
+        if ready_at is None or not are_paused or leased >= self._services.live.workers:
             return None
         return max(0.0, ready_at - now())
 
@@ -238,12 +252,13 @@ class Health:
         The name is "" if no processing module has a thread.
         """
         stats = self._services.crawler.stats.get_stats()
+        # Module -> (seconds that its thread waited or computed, seconds that it waited for disk).
         times: dict[str, tuple[float, float]] = {}
         for key, waited in list(stats.items()):  # a copy: threads of modules add stats
             name, _, stat = key.removeprefix("modules/").rpartition("/")
             if stat in _WAIT_STATS and key.startswith("modules/"):
                 secs = waited + stats.get(f"modules/{name}/cpu_seconds", 0)
-                times[name] = secs, waited if stat == _WAIT_STATS[0] else 0.0
-        name = max(times, key=times.__getitem__, default="")
-        secs, waited = times.get(name, (0.0, 0.0))
-        return name, waited / secs if secs else 0.0
+                times[name] = secs, waited if stat == _DISK_WAIT else 0.0
+        busiest = max(times, key=times.__getitem__, default="")
+        secs, disk_secs = times.get(busiest, (0.0, 0.0))
+        return busiest, disk_secs / secs if secs else 0.0

@@ -65,9 +65,11 @@ class JobState:
         The job must be open already. Blocks. Raises FatalError with one sentence,
         CorruptRecordError, NewerFormatError and OSError.
         """
-        job, rules = self.resources.job, self.rules
+        job = self.resources.job
+        rules = self.rules
         open_suffix_list(job, self.resources.suffixes)
         states = {shard.name: job.shard(shard.name) for shard in self.shards}
+        # The URLs of a shard that is not opened would silently be left out.
         foreign = [name for name in job.shards if name not in states]
         if foreign:
             raise FatalError(
@@ -80,7 +82,7 @@ class JobState:
         rules.hosts.open_purged(job.path)
         rules.outage.open(
             job.own.facts.get("known_names", ()),
-            # Older jobs did not record this.
+            # Older jobs did not record this. A job that can be resumed has usually had an answer.
             has_answered=job.own.facts.get("has_answered", job.own.resumed),
         )
         for shard in self.shards:
@@ -99,11 +101,16 @@ class JobState:
         *forgets* and *rival_secs* as in ``Shard.open``, which also says what is raised.
         """
         job = self.resources.job
+        # A copy of an old checkpoint has no record of the contacts made after it.
         shard.open(state, forgets=forgets or job.kept.is_copy, rival_secs=rival_secs)
-        job.kept.copied[shard.name] = shard.hosts.records.database.copy_to
+        job.kept.copy_hosts[shard.name] = shard.hosts.records.database.copy_to
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
-        """Close the shards. Blocks; *on_error* is called with each error that a shard raises."""
+        """Close the shards. Blocks; *on_error* is called with each error that a shard raises.
+
+        The executors are shut down in this order because shards that are leaving may still merge,
+        and all shards write their last host records while they are closed.
+        """
         self.resources.closing.shutdown()
         self.resources.merging.shutdown()
         for file in self.rules_files.values():
@@ -113,9 +120,10 @@ class JobState:
         self.resources.writing.shutdown()
 
     def facts(self) -> Mapping[str, Any]:
-        """Return facts about the shards to be recorded in a checkpoint's manifest.
+        """Return facts about shards and network to be recorded in a checkpoint's manifest.
 
-        People read them, and so does the next run.
+        The next run reads ``known_names``, the last names that the name servers found, and
+        ``has_answered``, whether any host has ever answered. The others are for people.
         """
         stats = self.shards.stats()
         return {

@@ -14,22 +14,19 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
-from scrapy.extensions.feedexport import FeedExporter
-
 from webcrawl.clock import now
-from webcrawl.configuration.values import flag
+from webcrawl.configuration.values import component, flag
 from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.figures.counts import is_unused
-from webcrawl.crawl.health import Health
+from webcrawl.crawl.health import HasStats, Health
 from webcrawl.crawl.intake import Intake
 from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.saved_settings import settings_to_save
-from webcrawl.crawl.job.totals import PREFIX, Totals, summed
-from webcrawl.crawl.lease.leases import Leases
+from webcrawl.crawl.job.totals import PREFIX, Totals, sum_counts
+from webcrawl.crawl.leases import Leases
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.frontier import Supply
-from webcrawl.pipelines.job_feeds import JobFeeds, note_no_feeds
 from webcrawl.rights.purposes import purpose_of
 from webcrawl.signals import JOB_IS_VOID
 
@@ -38,13 +35,12 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-    from webcrawl.crawl.health import HasStats
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.links.link_extractor import PageLinks
     from webcrawl.crawl.links.page_intake import PageIntake
-    from webcrawl.crawl.rendering import RenderChoice
     from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.crawl.task.renderer import PageChoice
     from webcrawl.net.fence import Fence
 
 logger = logging.getLogger(__name__)
@@ -100,8 +96,8 @@ class ProcessParts:
 class Process:
     """One process of a crawl. Everything runs in the reactor thread, except merges and fsync.
 
-    *hooks* let other processes of the crawl take part in decisions. *pages*, *page_links* and
-    *renders* as in ``Intake``. Without *follows* only seeds are fetched.
+    *hooks* let other processes of the crawl take part in decisions. *pages*, *page_links*,
+    *choice* and *follows* as in ``PageReader``. Without *follows* only seeds are fetched.
     """
 
     def __init__(
@@ -113,7 +109,7 @@ class Process:
         pages: PageIntake,
         page_links: PageLinks,
         follows: bool,
-        renders: RenderChoice | None = None,
+        choice: PageChoice | None = None,
     ) -> None:
         crawler = services.crawler
         self._hooks = hooks
@@ -126,8 +122,10 @@ class Process:
         }
         self._temporary = state.resources.temporary
         self.stop = services.stop
-        self.job = job = state.resources.job
-        self.shards = shards = state.shards
+        job = state.resources.job
+        self.job = job
+        shards = state.shards
+        self.shards = shards
         self.pauses = state.rules.pauses
         state.rules.rates.processes = hooks.processes
         leases = Leases(
@@ -135,6 +133,11 @@ class Process:
             links=state.links,
             wake=self._wake,
             is_temporary=self._temporary is not None,
+            pages=pages,
+            page_links=page_links,
+            choice=choice,
+            follows=follows,
+            is_full=lambda: self.intake.is_full,
         )
         lifecycle = ShardLifecycle(state=state, on_adopt=self._wake, on_abandon=self._forget_shard)
         self.parts = ProcessParts(
@@ -145,16 +148,12 @@ class Process:
             services=services,
             leases=leases,
             lifecycle=lifecycle,
-            pages=pages,
-            page_links=page_links,
-            follows=follows,
-            renders=renders,
             may_end=hooks.may_end,
         )
         self._totals = Totals(
             stats=crawler.stats,
             clock=now,
-            of_shards=lambda: summed(*[shard.frontier.crawl_counts for shard in shards]),
+            of_shards=lambda: sum_counts(*[shard.frontier.counts.crawl for shard in shards]),
             is_over=lambda: self.stop.is_over,
         )
         self.health = Health(
@@ -163,7 +162,7 @@ class Process:
             completion=leases.completion,
             may_end=hooks.may_end,
             awaits=hooks.awaits,
-            reported=[shards, self.pauses, self.intake.link_counts, *hooks.reported],
+            reported=[shards, self.pauses, leases.reader.link_counts, *hooks.reported],
             totals=self._totals,
         )
         self.checkpoints = Checkpointer(
@@ -185,7 +184,8 @@ class Process:
         *awaits_seeds*: the spider will call ``note_all_seeds_read``. *on_merged* is called
         soon after an eliminator has merged. Blocks. Raises as ``JobState.open``.
         """
-        job, services = self.job, self._services
+        job = self.job
+        services = self._services
         job.open(**self._crawl)
         if self._temporary is None and job.path.stat().st_mode & 0o022:
             logger.warning(
@@ -193,25 +193,25 @@ class Process:
                 "unless it is a hive's, run code in it by a pickled Request. Fix: chmod go-w",
                 job.path,
             )
-        exporter = services.crawler.get_extension(FeedExporter)
-        if self._temporary is None and exporter is not None:
+        if self._temporary is None:
+            # In a hive, the files of the drones need different names.
             suffix = "" if self.shards.remote is None else f"-{job.path.name}"
-            feeds = JobFeeds(exporter, job.path, suffix, self.stop.fail)
-            feeds.open(is_resumed=job.own.resumed)
-        elif self._temporary is None and not job.own.resumed:
-            note_no_feeds(job.path)
+            open_feeds = component("JOB_FEEDS", services.crawler.settings["JOB_FEEDS"])
+            open_feeds(
+                services.crawler, job.path, suffix, self.stop.fail, is_resumed=job.own.resumed
+            )
         self.parts.lifecycle.open(awaits_seeds=awaits_seeds, on_merged=on_merged)
         services.outcome_log.open()
         services.reading.open()
-        if (rendering := services.rendering) is not None:
-            warning = rendering.open(
+        if (renderer := services.renderer) is not None:
+            warning = renderer.open(
                 forgets=job.own.rebooted or job.kept.is_copy,
-                was_finished=lambda url, key: self.shards.of(url).frontier.was_finished(key),
+                was_finished=lambda url, key: key in self.shards.of(url).frontier.finished,
             )
             if warning:
                 logger.warning("%s", warning)
-            rendering.resume()
-        self._totals.open(job.own.saved("totals"))
+            renderer.resume()
+        self._totals.open(job.own.saved_snapshot("totals"))
         job.own.attach("totals", self._totals)
         if self._temporary is None and job.is_behind:
             # The logs can be trusted only until the machine that wrote them reboots.
@@ -224,7 +224,8 @@ class Process:
     def release_directory(self) -> None:
         """Unlock the job directory after ``open`` failed or ``close`` returned. Blocks.
 
-        A temporary directory is deleted.
+        A temporary directory is deleted. The signal JOB_IS_VOID says that a new job directory has
+        nothing in it that must be kept.
         """
         self.job.close()
         if self._temporary is not None:
@@ -243,12 +244,13 @@ class Process:
 
         The directory stays locked until ``release_directory``.
         """
-        services, stop = self._services, self.stop
+        services = self._services
+        stop = self.stop
         stop.is_open = False
         self.health.close()
 
         try:
-            await self.checkpoints.wait()
+            await self.checkpoints.wait()  # until the one that may be under way is complete
             stop.is_over = True
             stats = {**services.crawler.stats.get_stats(), **self.shards.stats()}
             self._job_has_content = any(map(stats.get, _CONTENT)) or self._seed_spool.exists()
@@ -257,12 +259,13 @@ class Process:
                 logger.info("Crawl state saved (%s)", reason, extra={"spider": spider})
         finally:
             self.health.publish(always=True)
+            # A merge may take minutes, so the reactor must not wait for it.
             await asyncio.to_thread(self._state.resources.merging.shutdown)
             services.outcome_log.close()
             self._state.close(stop.fail)
             services.reading.close()
-            if services.rendering is not None:
-                services.rendering.close()
+            if services.renderer is not None:
+                services.renderer.close()
 
     def work(self) -> None:
         """Do a slice of background work.
@@ -270,14 +273,17 @@ class Process:
         Moves URLs to the frontiers, lets leases expire, writes host records, and reads files of
         rules that have changed. Raises the errors of these steps, such as OSError.
         """
-        leases, rules = self.parts.leases, self._state.rules
-        if self._services.rendering is not None and not self.stop.is_ending:
-            self._services.rendering.work()
+        leases = self.parts.leases
+        rules = self._state.rules
+        if self._services.renderer is not None and not self.stop.is_ending:
+            self._services.renderer.work()
         self.shards.work(self._hooks.supply())
         leases.side_downloads.refuse_leaving()
         lease_secs = self._services.live.lease_secs
+        # The callback of a page may have waited for a side download until a short time ago.
         spares_pages = leases.side_downloads.idle_secs <= lease_secs
         leases.completion.expire(lease_secs, spares_pages=spares_pages)
+        # No URL is handed out now, so the hosts that were looked up would stay in process.
         if self.pauses or self.stop.is_ending:
             leases.completion.host_release.release_resolved()
         for file in self._state.rules_files.values():
@@ -302,6 +308,7 @@ class Process:
         crawler = self._services.crawler
         facts = {**self._crawl, "revisits": flag(crawler.settings, "REVISIT")}
         is_last = self.stop.is_over and self.shards.remote is None
+        # A job that has contacted no host yet starts over in the next run, with all of its seeds.
         if is_last and is_unused(crawler.stats.get_stats(), PREFIX):
             facts["starts_over"] = True
         return {**facts, **self._state.facts(), "settings": settings_to_save(crawler.settings)}

@@ -20,23 +20,25 @@ logger = logging.getLogger(__name__)
 
 
 class ShardLifecycle:
-    """Opens, adopts and abandons the shards of *state*.
-
-    *on_adopt* is called after a shard was adopted, *on_abandon* after one was abandoned. The
-    attribute awaits_seeds says whether the spider still has seeds to read.
-    """
+    """Opens, adopts and abandons the shards of a process."""
 
     def __init__(
         self, *, state: JobState, on_adopt: Callable[[], None], on_abandon: Callable[[Shard], None]
     ) -> None:
+        """Create it; *on_adopt* is called after a shard was adopted.
+
+        *on_abandon* is called after one was abandoned.
+        """
         self._state = state
         self._job = state.resources.job
         self._shards = state.shards
         self._on_adopt = on_adopt
         self._on_abandon = on_abandon
+        # Called, in any thread, when an eliminator has merged; set by ``open``.
         self._on_merged: Callable[[], object] = lambda: None
-        # Shards that have left and are being closed, by name.
+        # The closings of shards that have left, by the shards' names.
         self._closing: dict[str, Future[None]] = {}
+        #: Whether the spider still has seeds to read.
         self.awaits_seeds = False
 
     def open(self, *, awaits_seeds: bool, on_merged: Callable[[], None]) -> None:
@@ -46,6 +48,7 @@ class ShardLifecycle:
         Raises as ``JobState.open``.
         """
         self.awaits_seeds = awaits_seeds
+        # Merges end in a thread, but *on_merged* runs in the reactor.
         self._on_merged = partial(asyncio.get_running_loop().call_soon_threadsafe, on_merged)
         self._state.open()
         for shard in self._shards:
@@ -61,7 +64,7 @@ class ShardLifecycle:
 
         Blocks; call it after ``until_gone``. *forgets* and *rival_secs* as in ``Shard.open``. A
         checkpoint should follow soon: the shard's logs are trusted only within one boot. With a
-        spider that reads seeds, the shard waits for them until ``Shard.note_all_seeds_known``.
+        spider that reads seeds, the shard waits for them until ``Feeder.has_all_seeds`` is set.
         Raises as ``Shard.open``; the shard is then not adopted.
         """
         state = self._job.adopt(shard.name)
@@ -100,7 +103,7 @@ class ShardLifecycle:
         self._on_abandon(shard)
 
         def close() -> None:
-            job.settle()
+            job.settle()  # a checkpoint may still be writing to the shard's directory
             shard.close(lambda error: logger.warning("Shard %s: %s", shard.name, error))
             if deletes:
                 job.delete(shard.name)

@@ -54,6 +54,7 @@ class Steering:
         See ``HostRules.command``.
         """
         self._services.rules.hosts.command(name, source=source, **arguments)
+        # The command lets URLs pass that were parked for this reason: check them again.
         if reason := arguments.get("reason"):
             for shard in self._process.shards:
                 shard.frontier.parked.begin_pass([reason])
@@ -66,11 +67,14 @@ class Steering:
         changes no setting. If *name* is CONCURRENT_REQUESTS, it may raise the process's limit of
         open files in both cases.
         """
-        live, crawler = self._services.live, self._services.crawler
+        live = self._services.live
+        crawler = self._services.crawler
         initial = crawler.settings
+        # First build everything from the changed settings: this raises FatalError for a bad value.
         settings = BaseSettings(live.settings)
         settings.set(name, initial[name] if value is None else value, priority=_PRIORITY)
-        level, rates = log_level(settings), Rates.from_settings(settings)
+        level = log_level(settings)
+        rates = Rates.from_settings(settings)
         new = LiveSettings.from_settings(settings, delay=live.delay)
 
         if bool(new.reputation.base) != bool(initial.getint("REPUTATION_BASE_PAGES")):
@@ -85,6 +89,7 @@ class Steering:
 
         self._services.rules.rates.use_limits_of(rates)
         use_log_level(level)
+        # Compared now, because ``copy_from`` overwrites the old values.
         quotas_changed = new.quotas != live.quotas
         workers_changed = new.workers != live.workers
         live.copy_from(new)
@@ -92,7 +97,8 @@ class Steering:
 
         for shard in self._process.shards:
             if workers_changed:
-                shard.frontier.resize_shares(workers=new.workers, max_busy=new.hosts_of_domain)
+                line = shard.frontier.back.line
+                line.resize_shares(workers=new.workers, max_busy=new.hosts_of_domain)
             if quotas_changed:
                 shard.frontier.parked.begin_pass(shard.frontier.parked.counts)
         wake(self._services.crawler.engine)
@@ -114,6 +120,7 @@ def _raise_file_limit(wanted: int) -> None:
 
     Raises FatalError if the system does not allow that many.
     """
+    # RLIM_INFINITY means that there is no limit; as a number it may be below *wanted*.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != hard < wanted:
         raise FatalError(

@@ -1,8 +1,10 @@
 """Doctor: diagnoses what limits the speed of a crawl, and since when.
 
-    crawl ─► CrawlActivity ─┐
-    ProcessMeter ───────────┴─► cause_of ─► Doctor ─► Diagnosis ─► progress line, stats, metrics
-    protocol modules ─► Latencies
+    Health ─► CrawlActivity ─┐
+    ProcessMeter ────────────┴─► cause_of ─► Doctor ─► Diagnosis ─► progress line, stats, metrics
+
+The core does not import this package: the setting DOCTOR_CLASS names ``CrawlDoctor``, and a crawl
+runs without it.
 
 Once a second the crawl's activity is examined, to find the one `Cause` that limits it at that
 moment. The doctor adds up the seconds of each cause. It names the cause that held for most of the

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.configuration.decoding import Epoch  # noqa: TC001  # msgspec reads it
+from webcrawl.crawl.figures.counts import cause_in_words
+from webcrawl.crawl.figures.summary import BUDGETS
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from webcrawl.doctor.activity import CrawlActivity
+    from webcrawl.crawl.figures.activity import CrawlActivity
     from webcrawl.doctor.process_meter import ProcessUse
 
 # The CPU is the limit if the event loop uses or waits for at least this share of a core.
@@ -40,12 +40,6 @@ _FAILING = "failing_origin"
 _RENDERING = "rendering"
 # Maximum number of outcomes of refusing hosts in the evidence.
 _MAX_OUTCOMES = 2
-#: Reasons why URLs are parked, and the settings that release them.
-BUDGETS = {
-    "host_budget": "BUDGET_HOST_PAGES or _BYTES",
-    "domain_budget": "BUDGET_DOMAIN_PAGES or _BYTES",
-    "reputation": "REPUTATION_ROUNDS",
-}
 
 
 class Cause(StrEnum):
@@ -71,14 +65,9 @@ class Cause(StrEnum):
     @property
     def words(self) -> str:
         """Return the name of the cause in messages to users."""
-        return _WORDS.get(self, self.value.replace("_", " "))
+        return cause_in_words(self)
 
 
-_WORDS = {
-    Cause.CPU: "CPU",
-    Cause.ONE_REQUEST: "one request per host",
-    Cause.POLITENESS: "waiting for hosts",
-}
 #: Causes that affect all workers, so that more workers do not help.
 SHARED = (
     *(Cause.CPU, Cause.NAME_SERVERS, Cause.BANDWIDTH, Cause.CONTACT_RATE, Cause.DISK),
@@ -131,10 +120,13 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     """Return what limits a crawl, given its activity *now* and the CPU *use* of its process."""
     # The event loop is late, although neither other processes nor its own threads take the CPU.
     is_late = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
-    is_blocked = now.blocked_by[1] >= _BLOCKS
-    # An event loop without requests to send or pages to process does not limit the crawl.
-    has_work = now.ready > 0 or now.in_process - now.on_wire > _SOME * now.workers
-    has_work, is_backed_up = (not is_blocked and value for value in (has_work, now.is_backed_up))
+    _, blocked_share = now.blocked_by
+    is_blocked = blocked_share >= _BLOCKS
+    # An event loop without requests to send or pages to process does not limit the crawl. If a
+    # module blocks it, waiting work and pages say nothing about CPU and disk.
+    pages = now.in_process - now.on_wire
+    has_work = not is_blocked and (now.ready > 0 or pages > _SOME * now.workers)
+    is_backed_up = not is_blocked and now.is_backed_up
     is_empty = not (now.waiting or now.in_process or now.looking_up)
     parked = sum(_by_budget(now).values())
     max_parked = _MAX_PARKED * (now.waiting + now.in_process)
@@ -153,12 +145,14 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
         or (is_backed_up and use.process >= _FULL_CORE),
         Cause.DISK: (has_work and is_late) or (is_backed_up and now.module_waits > _MAX_WAITS),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
-        Cause.CONTACT_RATE: bool(now.limit),
+        Cause.CONTACT_RATE: bool(now.limit),  # there are only these two limits
         Cause.MODULES: is_backed_up or is_blocked,
         Cause.WORKERS: now.on_wire >= _BUSY * now.workers,
         Cause.NAME_SERVERS: now.looking_up > max(now.on_wire, now.resting),
         Cause.BUDGETS: parked > max_parked,
+        # More hosts have a request under way than are paused between requests.
         Cause.ONE_REQUEST: now.on_wire > now.resting,
+        # More than half of the paused hosts refuse requests, or most URLs wait for failing ports.
         Cause.REFUSALS: 2 * refusing > now.resting or failing > now.waiting,
     }
     return next((cause for cause, holds in causes.items() if holds), Cause.POLITENESS)
@@ -166,6 +160,7 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
 
 def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     """Return the evidence for *cause* in words, from the activity *now* and the CPU *use*."""
+    # The parts of the sentences below. Each is made even if this cause does not need it.
     workers = f"{now.on_wire:,} of {counted(now.workers, 'worker')} busy"
     slow_hosts = f", {now.slow:,} with slow hosts" if now.slow else ""
     others_use = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
@@ -215,6 +210,7 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.ONE_REQUEST: f"{workers}; {resting}; {waiting}",
         Cause.REFUSALS: refused if refusing else failing,
     }
+    # The evidence for politeness, which is the cause if there is no other one.
     if not now.resting:
         resting = f"no host is paused between requests; {waiting}"
     return evidence.get(cause, f"{resting}{next_ready}{held_hosts}; {workers}")
@@ -239,21 +235,6 @@ def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         main_outcome = max(now.refusing, key=now.refusing.__getitem__, default="")
         return f"add hosts, and {_REFUSED.get(main_outcome, 'check these hosts and your network')}"
     return _ADVICE.get(cause, "")
-
-
-def shares_of(stats: Mapping[str, float], prefix: str = "") -> str:
-    """Return each cause's share of the crawl's time, in words: "waiting for hosts 62%, CPU 21%".
-
-    Computed from ``doctor/..._secs`` in *stats*, whose names may have a *prefix*. Shares below a
-    tenth are left out. Returns "" if there are no such stats.
-    """
-    secs = {cause: float(stats.get(f"{prefix}doctor/{cause}_secs", 0)) for cause in Cause}
-    total = sum(secs.values())
-    if not total:
-        return ""
-    causes = sorted(secs, key=secs.__getitem__, reverse=True)
-    shown = [cause for cause in causes if secs[cause] >= total / 10]
-    return ", ".join(f"{cause.words} {secs[cause] / total:.0%}" for cause in shown)
 
 
 def _by_budget(now: CrawlActivity) -> dict[str, float]:

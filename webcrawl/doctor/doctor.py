@@ -20,8 +20,7 @@ from webcrawl.doctor.projection import Projection
 
 if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
-    from webcrawl.doctor.activity import CrawlActivity
-    from webcrawl.doctor.histogram import Latencies
+    from webcrawl.crawl.figures.activity import CrawlActivity
 
 # The cause that held for most of the last 20 s is named (two progress lines).
 _SECS = 20.0
@@ -48,18 +47,19 @@ class Doctor:
     of the last 20 s.
     """
 
-    def __init__(self, *, clock: TimeSource, latencies: Latencies) -> None:
-        self.latencies = latencies
+    def __init__(self, *, clock: TimeSource) -> None:
         self.projection = Projection()
         #: Seconds of this run in which each cause held.
         self.secs: defaultdict[Cause, float] = defaultdict(float)
         self._clock = clock
         self._meter = ProcessMeter(clock=clock)
-        #: Measures how long the processing modules hold the event loop.
-        self.module_times = ModuleTimes(clock=clock)
-        self._at = clock()
-        self._looks: deque[_Look] = deque(maxlen=_ADVICE_LOOKS)
-        self._named = Cause.STARTING
+        # How long the processing modules hold the event loop.
+        self._module_times = ModuleTimes(clock=clock)
+        #: Wraps a module's ``process_item``, to measure its time.
+        self.watch = self._module_times.watch
+        self._at = clock()  # the time of the last look
+        self._looks: deque[_Look] = deque(maxlen=_ADVICE_LOOKS)  # the latest last
+        self._named = Cause.STARTING  # the cause that a diagnosis names, and since when it holds
         self._since = self._at
 
     def look(self, activity: CrawlActivity, lag: float) -> None:
@@ -68,29 +68,40 @@ class Doctor:
         *lag* tells how many seconds late this call is, which is the delay of the event loop.
         """
         use = self._meter.look(lag)
-        activity = activity._replace(blocked_by=self.module_times.take())
-        self.latencies.lag.add(lag)
+        activity = activity._replace(blocked_by=self._module_times.take())
         time = self._clock()
-        secs, self._at = time - self._at, time
+        secs = time - self._at
+        self._at = time
 
-        # A single late look does not prove that the disk is slow: one page may have taken long.
-        lags = sorted(look.use.lag for look in [*self._looks][-_MIN_LOOKS:]) or [lag]
-        cause = cause_of(activity, use._replace(lag=min(lag, lags[len(lags) // 2])))
+        # A single late look does not prove that the disk is slow: one page may have taken long. So
+        # the median of the looks before must be as late.
+        lags = sorted(earlier.use.lag for earlier in [*self._looks][-_MIN_LOOKS:]) or [lag]
+        median_lag = lags[len(lags) // 2]
+        cause = cause_of(activity, use._replace(lag=min(lag, median_lag)))
         self.secs[cause] += secs
         self._looks.append(_Look(secs, cause, activity, use))
 
-        is_certain = cause in CERTAIN
-        recent: defaultdict[Cause, float] = defaultdict(float)
-        for look in self._last_looks():
-            # A certain cause that does not hold now is over, so its time does not count.
-            recent[look.cause] += look.secs * (look.cause not in CERTAIN)
-        named = cause if is_certain else max(recent, key=recent.__getitem__)
+        if cause in CERTAIN:
+            # It is named at once, and holds since the look before.
+            named = cause
+            held_secs = secs
+        else:
+            # The cause is named that held longest of late, and it began to hold before it is named.
+            # A certain cause does not hold any more, so its time does not count.
+            recent: defaultdict[Cause, float] = defaultdict(float)
+            for recent_look in self._last_looks():
+                if recent_look.cause not in CERTAIN:
+                    recent[recent_look.cause] += recent_look.secs
+            named = max(recent, key=recent.__getitem__)
+            held_secs = recent[named]
         if named is not self._named:
-            self._named, self._since = named, time - (secs if is_certain else recent[named])
+            self._named = named
+            self._since = time - held_secs
 
     def _last_looks(self) -> list[_Look]:
         """Return the looks of the last 20 s, which decide what cause is named; the latest first."""
-        last, secs = [], 0.0
+        last = []
+        secs = 0.0
         for look in reversed(self._looks):
             if secs >= _SECS:
                 break
@@ -111,7 +122,8 @@ class Doctor:
 
         # The evidence is from the last check, except for averages of CPU use and of the numbers of
         # requests and pages. Numbers that are subtracted must come from the same checks.
-        activity, uses = looks[0].activity, zip(*(look.use for look in looks), strict=True)
+        activity = looks[0].activity
+        uses = zip(*(look.use for look in looks), strict=True)
         use = ProcessUse(*(sum(column) / len(looks) for column in uses))
         averages = {
             name: round(sum(getattr(look.activity, name) for look in looks) / len(looks))
@@ -137,7 +149,6 @@ class Doctor:
         )
 
     def stats(self) -> dict[str, float | str]:
-        """Return diagnosis, seconds by cause, latencies and projection, by their stats keys."""
+        """Return diagnosis, seconds by cause and projection, by their stats keys."""
         secs = {f"doctor/{cause}_secs": round(secs, 1) for cause, secs in self.secs.items()}
-        measured = {**self.latencies.stats(), **self.projection.stats()}
-        return {"doctor/now": str(self.diagnosis()), **secs, **measured}
+        return {"doctor/now": str(self.diagnosis()), **secs, **self.projection.stats()}

@@ -35,11 +35,11 @@ class ModuleTimes:
         name = path_of(module)
 
         @functools.wraps(process)
-        def measured(*item: Any) -> Any:
+        def measure_and_run(*item: Any) -> Any:
             result = self._measure(name, process, *item)
             return self._run(result, name) if inspect.iscoroutine(result) else result
 
-        return measured
+        return measure_and_run
 
     def take(self) -> tuple[str, float]:
         """Return (module, share of the time) for the module that held the event loop longest.
@@ -48,7 +48,7 @@ class ModuleTimes:
         """
         time = self._clock()
         name = max(self._secs, key=self._secs.__getitem__, default="")
-        share = self._secs[name] / (time - self._since or 1.0)
+        share = self._secs[name] / (time - self._since or 1.0)  # 1.0 if no time has passed
         self._since = time
         self._secs.clear()
         return name, share
@@ -64,6 +64,7 @@ class ModuleTimes:
     @types.coroutine
     def _run(self, work: Any, name: str) -> Any:
         """Run the coroutine *work* like ``await``, and measure the time between its waits."""
+        # How the coroutine continues: with the value that it has waited for, or with an error.
         resume: Any = work.send
         value: Any = None
         while True:
@@ -72,6 +73,8 @@ class ModuleTimes:
             except StopIteration as end:
                 return end.value
             try:
-                resume, value = work.send, (yield awaited)
+                resume = work.send
+                value = yield awaited
             except BaseException as error:  # noqa: BLE001  # the module must see a cancellation, too
-                resume, value = work.throw, error
+                resume = work.throw
+                value = error

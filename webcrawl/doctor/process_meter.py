@@ -36,11 +36,14 @@ class ProcessMeter:
 
     def look(self, lag: float) -> ProcessUse:
         """Return the CPU use since the last call, or since the meter was created, with *lag*."""
-        last, self._last = self._last, self._read()
+        last = self._last
+        self._last = self._read()
         elapsed, *used = (after - before for before, after in zip(last, self._last, strict=True))
         if elapsed <= 0:
             return ProcessUse(lag=lag)
+        # The limit is for two calls so close together that the clocks are not exact enough.
         loop, waited, process = (min(secs / elapsed, 64.0) for secs in used)
+        # In virtual time the CPU times stay 0, but Linux still counts the waiting time.
         return ProcessUse(loop, waited if loop else 0.0, process, lag)
 
     def _read(self) -> tuple[float, float, float, float]:

@@ -15,17 +15,23 @@ from typing import NamedTuple
 
 # A projection needs this many samples. The time so far is divided into parts, and one sample is
 # kept for each.
-_MIN_SAMPLES, _PARTS = 7, 64
+_MIN_SAMPLES = 7
+_PARTS = 64
 # The present rate is measured over the longest of: these seconds, this share of the time so far,
 # and the time for this many URLs.
-_RATE_SECS, _RATE_SHARE, _RATE_URLS = 60.0, 0.1, 20
+_RATE_SECS = 60.0
+_RATE_SHARE = 0.1
+_RATE_URLS = 20
 # Shares of the time so far over which the movement of the end is measured.
 _WINDOWS = (0.125, 0.25, 0.5)
 # Movements of the estimated end, in seconds per second; positive if it moves away. From the first
 # value on, no end is predicted. Otherwise movements are limited to the range of the other two.
-_NO_END, _MAX_MOVEMENT, _MIN_MOVEMENT = 0.9, 0.85, -3.0
+_NO_END = 0.9
+_MAX_MOVEMENT = 0.85
+_MIN_MOVEMENT = -3.0
 # Added to the range: a share of it, and seconds.
-_MARGIN, _LAST_SECS = 0.07, 20.0
+_MARGIN = 0.07
+_LAST_SECS = 20.0
 _WEEK = 7 * 86_400.0
 # Times up to this many seconds are shown in minutes.
 _NEAR = 7200.0
@@ -96,20 +102,24 @@ class Projection:
         if not rate or self._samples[-1].due:
             return None
 
-        now, work_secs = self._samples[-1], self._samples[-1].known / rate
+        now = self._samples[-1]
+        work_secs = now.known / rate
         secs_so_far = now.at - self._samples[0].at
-        movements = sorted(self._movement(share * secs_so_far, rate) for share in _WINDOWS)
+        smallest, middle, largest = sorted(
+            self._movement(share * secs_so_far, rate) for share in _WINDOWS
+        )
 
-        # If the end moves away by m seconds per second, t seconds of work take t / (1 - m).
+        # If the end moves away by m seconds per second, t seconds of work take t / (1 - m). The
+        # earliest end assumes that it does not move away, the latest that it does not come nearer.
         min_left = (1 - _MARGIN) * max(now.min_secs, work_secs)
-        min_left /= 1 - max(min(movements[0], 0.0), _MIN_MOVEMENT)
-        # The queue of a host that waits for a worker does not shrink in the meantime, so both times
-        # add up.
+        min_left /= 1 - max(min(smallest, 0.0), _MIN_MOVEMENT)
+        # The queue of a host that waits for a worker does not shrink in the meantime. So for the
+        # share of such hosts, both times add up.
         max_left = max(now.max_secs, work_secs) + now.ready * min(now.max_secs, work_secs)
-        max_left /= 1 - max(min(movements[-1], _MAX_MOVEMENT), 0.0)
-        if work_secs <= now.bound < max_left:
+        max_left /= 1 - max(min(largest, _MAX_MOVEMENT), 0.0)
+        if work_secs <= now.bound < max_left:  # the budgets end the crawl earlier
             max_left = now.bound
-        elif movements[1] >= _NO_END:
+        elif middle >= _NO_END:
             return Range(now.at + min_left, 0.0)
         max_left += _MARGIN * max_left + now.again * (secs_so_far + max_left) + _LAST_SECS
 
@@ -147,6 +157,7 @@ class Projection:
             return 0.0
         now = samples[-1]
         index = self._index_before(max(_RATE_SECS, _RATE_SHARE * (now.at - samples[0].at)))
+        # Go further back until enough URLs were finished since.
         while index and now.finished - samples[index].finished < _RATE_URLS:
             index -= 1
         return (now.finished - samples[index].finished) / (now.at - samples[index].at)
@@ -161,6 +172,8 @@ class Projection:
 
         The result is in seconds per second. *rate* is the number of URLs finished per second.
         """
-        then, now = self._samples[self._index_before(max(secs, _RATE_SECS))], self._samples[-1]
+        then = self._samples[self._index_before(max(secs, _RATE_SECS))]
+        now = self._samples[-1]
         now_left, then_left = (max(sample.known / rate, sample.min_secs) for sample in (now, then))
+        # If as much is left as before, the end has moved by as much time as has passed.
         return 1 + (now_left - then_left) / (now.at - then.at)

@@ -1,4 +1,4 @@
-"""Records of diagnoses in ``logs/stats.jsonl``, which ``scrapy doctor`` reads.
+"""Records of diagnoses in ``logs/stats.jsonl``, which ``scrapy why`` reads.
 
 They are lines of the form ``{"at": epoch seconds, "doctor": Record}``. Other lines of that log have
 no ``doctor``.
@@ -6,20 +6,11 @@ no ``doctor``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
-
 import msgspec
 
 from webcrawl.configuration.decoding import Seconds, json_decoder
 from webcrawl.doctor.diagnosis import Diagnosis  # noqa: TC001  # msgspec reads the annotations
-from webcrawl.doctor.states import State  # noqa: TC001  # as above
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from webcrawl.doctor.activity import CrawlActivity
-
-_FROM_ACTIVITY = ("waiting", "in_process", "workers", "ready", "resting", "due", "parked")
+from webcrawl.states import State  # noqa: TC001  # as above
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,26 +33,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     due: int = 0
     parked: dict[str, int] = {}
 
-    @classmethod
-    def of(
-        cls,
-        activity: CrawlActivity,
-        *,
-        state: State,
-        diagnosis: Diagnosis,
-        projection: str,
-        shards: Mapping[str, int],
-    ) -> Self:
-        """Build a record from *activity* and the other fields."""
-        return cls(
-            state=state,
-            diagnosis=diagnosis,
-            projection=projection,
-            shards=dict(shards),
-            busy=activity.on_wire,
-            **{name: getattr(activity, name) for name in _FROM_ACTIVITY},
-        )
-
 
 class Line(msgspec.Struct, frozen=True):
     """Line of the log, written *at* epoch seconds; *doctor* is None in lines with stats."""
@@ -70,5 +41,4 @@ class Line(msgspec.Struct, frozen=True):
     doctor: Record | None = None
 
 
-encode_line = msgspec.json.Encoder().encode
 decode_line = json_decoder(Line)

@@ -22,7 +22,7 @@ class Checkpoints:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Start the periodic checkpoints."""
+        """Start the periodic checkpoints. Raises NotConfigured if the interval is 0."""
         every = number(crawler.settings, "CHECKPOINT_INTERVAL_SECS", at_least=0)
         if not every:
             raise NotConfigured("CHECKPOINT_INTERVAL_SECS is 0")

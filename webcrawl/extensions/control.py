@@ -40,10 +40,11 @@ class TakesCommands:
     async def spider_opened(self) -> None:
         """Start to accept commands. In a hive they come over Redis, otherwise over a socket."""
         process = process_of(self._crawler)
-        if process is None:
+        if process is None:  # the crawl has another scheduler
             return
 
-        job, hive = process.job, self._crawler.settings.get("HIVE")
+        job = process.job
+        hive = self._crawler.settings.get("HIVE")
         command_line = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
         self.control = Control(process, command_line=command_line)
         try:
@@ -57,15 +58,16 @@ class TakesCommands:
                     client=drone.parts.client,
                     keys=Keys(hive),
                     store=drone.parts.store,
-                    name=drone.name,
+                    name=drone.parts.name,
                     control=self.control,
                 )
-                drone.run(commands.run())
+                drone.run(commands.run())  # as one of its background tasks
                 return
         except Exception as error:  # noqa: BLE001  # Scrapy would continue without the commands in force
             process.stop.fail(error)
             return
 
+        # Without the socket, the crawl can still follow the commands that were given earlier.
         self._socket = ControlSocket(jobdir=job.path, control=self.control)
         try:
             await self._socket.open()

@@ -35,12 +35,12 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import now
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import whole_number
 from webcrawl.crawl.engine._engine import is_closing
+from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
 from webcrawl.crawl.lease.page_builder import page_of
-from webcrawl.errors import FatalError, ends_crawl, module_of, path_of
-from webcrawl.hive.membership.report import DRONES
+from webcrawl.errors import FatalError, is_storage_lost, module_of, path_of
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.items import Page
 from webcrawl.pipelines.module import STREAK_LIMIT
@@ -81,6 +81,11 @@ class CriticalErrors:
     """
 
     def __init__(self, *, crawler: Crawler, jobdir: Path, max_errors: int, max_streak: int) -> None:
+        """Make the extension, which writes its files below *jobdir*.
+
+        The crawl ends after *max_errors* errors within a minute, or when one module failed on
+        *max_streak* pages in a row; 0 means no limit.
+        """
         self._crawler = crawler
         self._jobdir = jobdir
         self._max_errors = max_errors
@@ -93,10 +98,13 @@ class CriticalErrors:
         # Modules that failed, by name: (module, URLs of the last pages on which it failed).
         self._failing_modules: dict[str, Any] = {}
         self._log = LineLog(path=jobdir / CRITICAL_LOG, max_bytes=_LOG_FILE_BYTES)
+        # Stores the pages that met an error; None until there is one.
         self._pages: WarcWriter | None = None
+        # How often each kind of error occurred: (where, name of its class).
         self._kind_counts: Counter[tuple[str, str]] = Counter()
-        # Errors in callbacks and downloads: (time, URL of the page or "").
+        # The last *max_errors* errors in callbacks and downloads: (time, URL of the page or "").
         self._recent_errors: deque[tuple[float, str]] = deque(maxlen=max(1, max_errors))
+        # The task that closes the crawl because of too many errors; None until then.
         self._closing: asyncio.Task[None] | None = None
         self._has_logged_disk_error = False
 
@@ -107,7 +115,7 @@ class CriticalErrors:
         if not jobdir:
             raise NotConfigured
 
-        max_streak = whole(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
+        max_streak = whole_number(crawler.settings, "MODULE_MAX_FAILURES", at_least=0)
         if max_streak > STREAK_LIMIT:
             raise FatalError(
                 f"MODULE_MAX_FAILURES must be at most {STREAK_LIMIT}, not {max_streak}."
@@ -115,7 +123,7 @@ class CriticalErrors:
         extension = cls(
             crawler=crawler,
             jobdir=Path(jobdir),
-            max_errors=whole(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
+            max_errors=whole_number(crawler.settings, "BREAKER_MAX_ERRORS", at_least=0),
             max_streak=max_streak,
         )
 
@@ -124,9 +132,8 @@ class CriticalErrors:
         connect(extension._item_error, signal=signals.item_error)
         connect(extension._item_through, signal=signals.item_scraped)
         connect(extension._item_through, signal=signals.item_dropped)
-        connect(extension._unforeseen, signal=unforeseen)
+        connect(extension._record_exception, signal=unforeseen)
         connect(extension._spider_closed, signal=signals.spider_closed)
-        connect(extension._engine_stopped, signal=signals.engine_stopped)
         return extension
 
     def _spider_error(self, failure: Failure, response: Any) -> None:
@@ -140,22 +147,25 @@ class CriticalErrors:
     def _item_error(self, item: Any, response: Any, failure: Failure) -> None:
         """Record that a processing module raised an exception.
 
-        Disk errors are left to ``CrawlStop``.
+        Disk errors are left to ``CrawlStop``. An item that took too long while the crawl was ending
+        is not an error, because the next run processes it again.
         """
         error = _exception_of(failure)
-        if ends_crawl(error) or (isinstance(error, ItemOverdueError) and error.at_end):
+        if is_storage_lost(error) or (isinstance(error, ItemOverdueError) and error.at_end):
             return
 
         page = item if isinstance(item, Page) else None
         module = module_of(error)
         where = path_of(module)
         self._log_error(error, url="" if page is None else page.url, where=where, page=page)
+        # A ProcessingModule has added the page to its streak itself.
         streak = getattr(module, "failure_streak", self._streaks[where])
         if streak is self._streaks[where]:
             streak.append(str(getattr(page or response, "url", "")))
         self._failing_modules[where] = module, streak
 
         if 0 < self._max_streak <= len(streak):
+            # Pages that are stored need not be fetched again.
             commands = self._replay_commands(module) or self._refetch_commands(streak)
             self._end(
                 f"The module {where} failed on {counted(len(streak), 'page')} in a row", commands
@@ -176,7 +186,7 @@ class CriticalErrors:
         for streak in self._streaks.values():
             streak.clear()
 
-    def _unforeseen(self, url: str, failure: Failure) -> None:
+    def _record_exception(self, url: str, failure: Failure) -> None:
         """Record that a download handler or a middleware raised an exception."""
         self._log_error(_exception_of(failure), url=url, where=_DOWNLOAD, page=None)
         self._end_if_too_many()
@@ -189,7 +199,7 @@ class CriticalErrors:
         if self._kind_counts[kind] > _MAX_PER_KIND:
             return
 
-        trace = traceback.format_exception(error, limit=-_MAX_TRACE_LINES)
+        trace = traceback.format_exception(error, limit=-_MAX_TRACE_LINES)  # the last calls
         try:
             saved = page is not None and self._save(page)
             line = {
@@ -225,10 +235,11 @@ class CriticalErrors:
                 warcinfo=[("software", "webcrawl"), ("description", "pages that met an error")],
             )
             writer.open()
+            self._crawler.signals.connect(writer.close, signal=signals.engine_stopped)
             self._pages = writer
         try:
             self._pages.write(page)
-        except ValueError:
+        except ValueError:  # its URL is too long
             return False
         return True
 
@@ -244,6 +255,8 @@ class CriticalErrors:
 
         secs = time - self._recent_errors[0][0]
         if secs <= _BREAKER_SECS:
+            # Pages with an error in a callback were answered, so they are fetched again as visits.
+            # URLs with an error in a download ended with the outcome BUG, so they are retried.
             page_urls = [url for _, url in self._recent_errors if url]
             commands = self._refetch_commands(page_urls) if page_urls else []
             if len(page_urls) < len(self._recent_errors) and not self._crawler.settings["HIVE"]:
@@ -255,7 +268,7 @@ class CriticalErrors:
 
         The list is empty if the WARC pipeline comes after *module*, or if its files are moved away.
         """
-        pipelines = self._crawler.engine.scraper.itemproc.middlewares
+        pipelines = self._crawler.engine.scraper.itemproc.middlewares  # in the order of processing
         before = pipelines[: pipelines.index(module)] if module in pipelines else ()
         stored = [pipeline.directory for pipeline in before if isinstance(pipeline, WarcPipeline)]
         if not stored or self._crawler.settings["OUTPUT_STORE"]:
@@ -268,7 +281,8 @@ class CriticalErrors:
         The list is empty for a drone of a hive on several machines, and if the file cannot be
         written.
         """
-        file, jobdir = self._jobdir / CRITICAL_URLS, self._jobdir
+        file = self._jobdir / CRITICAL_URLS
+        jobdir = self._jobdir
         try:
             file.parent.mkdir(exist_ok=True)
             file.write_text("".join(f"{url}\n" for url in urls if url), encoding="utf-8")
@@ -276,6 +290,8 @@ class CriticalErrors:
             logger.error("The URLs of failed pages cannot be saved: %s", refused)  # noqa: TRY400  # the message is enough
             return []
         if self._crawler.settings["HIVE"]:
+            # The command needs the directory of the hive, in which a drone's is drones/NAME. There
+            # is none if the hive runs on several machines.
             if jobdir.parent.name != DRONES:
                 return []
             jobdir = jobdir.parent.parent
@@ -296,15 +312,12 @@ class CriticalErrors:
 
         process = process_of(self._crawler)
         if process is not None:
+            # No further requests are sent, and URLs that now meet an error stay in their queues.
             process.pauses.hold("errors", sentence)
             process.parts.leases.completion.is_over_for_bugs = True
         self._closing = asyncio.ensure_future(
             self._crawler.engine.close_spider_async(reason="too_many_errors")
         )
-
-    def _engine_stopped(self) -> None:
-        if self._pages is not None:
-            self._pages.close()
 
 
 def _exception_of(failure: Failure) -> BaseException:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from scrapy.exceptions import NotConfigured
 
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import whole_number
 from webcrawl.crawl.figures.counts import size
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
@@ -40,15 +40,20 @@ class DiskGuard:
     def __init__(self, *, crawler: Crawler, paths: Sequence[Path], floor_bytes: int) -> None:
         self._crawler = crawler
         self._paths = paths
+        # The crawl pauses below the first number of free bytes, and resumes from the second on.
         self._floor_bytes = floor_bytes
         self._resume_bytes = floor_bytes + min(floor_bytes // 10, _MAX_MARGIN_BYTES)
+        # The last check, which may still be running if a disk hangs.
         self._checking: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build from DISK_MIN_FREE_BYTES and the directories in which modules write."""
+        """Build from DISK_MIN_FREE_BYTES and the directories in which modules write.
+
+        Raises NotConfigured if there is no limit or no job.
+        """
         settings = crawler.settings
-        floor_bytes = whole(settings, "DISK_MIN_FREE_BYTES", at_least=0)
+        floor_bytes = whole_number(settings, "DISK_MIN_FREE_BYTES", at_least=0)
         jobdir = settings["JOBDIR"]
         if not (floor_bytes and jobdir):
             raise NotConfigured
@@ -73,15 +78,17 @@ class DiskGuard:
         if process is None:
             return
 
-        pauses, path = process.pauses, min(free, key=free.__getitem__)
+        pauses = process.pauses
+        path = min(free, key=free.__getitem__)  # on the fullest disk
         extra = {"spider": self._crawler.spider}
         if free[path] < self._floor_bytes:
             sentence = (
                 f"{size(free[path])} are free at {path}, less than DISK_MIN_FREE_BYTES "
                 f"({size(self._floor_bytes)}): free some space, and the crawl resumes by itself."
             )
-            if pauses.hold(_NAME, sentence):
+            if pauses.hold(_NAME, sentence):  # it was not paused for this reason yet
                 logger.warning("The crawl is paused: %s", sentence, extra=extra)
+        # Between the two limits nothing changes. ``lift`` says whether there was such a pause.
         elif free[path] >= self._resume_bytes and pauses.lift(_NAME):
             logger.info("The crawl resumes: %s are free again", size(free[path]), extra=extra)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import now
-from webcrawl.configuration.values import number, whole
+from webcrawl.configuration.values import number, whole_number
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS, FewHosts
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
@@ -28,7 +28,7 @@ class CloseWithFewHosts:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Start the periodic checks. Raises NotConfigured unless CLOSESPIDER_FEW_HOSTS is set."""
-        min_hosts = whole(crawler.settings, "CLOSESPIDER_FEW_HOSTS", at_least=0)
+        min_hosts = whole_number(crawler.settings, "CLOSESPIDER_FEW_HOSTS", at_least=0)
         secs = number(crawler.settings, "CLOSESPIDER_FEW_HOSTS_SECS", at_least=0)
         if not min_hosts:
             raise NotConfigured
@@ -38,7 +38,7 @@ class CloseWithFewHosts:
             process = process_of(crawler)
             if process is None or process.stop.is_ending:
                 return
-            if few_hosts.has_lasted(process.shards):
+            if few_hosts.check(process.shards):
                 process.stop.ask(HAS_FEW_HOSTS)
 
         while_crawling(crawler, check, every=_INTERVAL_SECS)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Self
 
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
@@ -24,7 +24,6 @@ from webcrawl.net.http.request import SIGNERS
 from webcrawl.rights.purposes import purpose_of
 
 if TYPE_CHECKING:
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
@@ -55,8 +54,9 @@ class Identification:
         if contact and not is_page(contact):
             _replace(settings, "DEFAULT_REQUEST_HEADERS", _headers_from(settings, contact))
         if (signer := signer_of(settings)) is not None:
-            SIGNERS[crawler] = signer
+            SIGNERS[crawler] = signer  # the download handlers look there
             _warn_of_unsigned(settings)
+        # Only simulated and local webs have private addresses.
         live = not flag(settings, "ALLOW_PRIVATE_ADDRESSES")
         extension = cls(agent=agent, purpose=purpose_of(settings), live=live)
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)

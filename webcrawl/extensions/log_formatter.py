@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy.logformatter import LogFormatter
+from scrapy.logformatter import LogFormatter, LogFormatterResult
 
-from webcrawl.errors import ends_crawl, module_of, path_of
+from webcrawl.errors import is_storage_lost, module_of, path_of
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.http import Response
-    from scrapy.logformatter import LogFormatterResult
     from twisted.python.failure import Failure
 
 
@@ -44,7 +43,7 @@ class QuietLogFormatter(LogFormatter):
         """
         url = getattr(item, "url", None) or getattr(response, "url", None) or "no page"
         return {
-            "level": logging.DEBUG if ends_crawl(exception) else logging.ERROR,
+            "level": logging.DEBUG if is_storage_lost(exception) else logging.ERROR,
             "msg": "The module %s failed on %s: %r",
             "args": (path_of(module_of(exception)), url, exception),
         }
@@ -61,6 +60,6 @@ class QuietLogFormatter(LogFormatter):
         Disk errors can occur in callbacks, because these pass pages on to modules.
         """
         line = super().spider_error(failure, request, response, spider)
-        if ends_crawl(failure.value):
+        if is_storage_lost(failure.value):
             line["level"] = logging.DEBUG
         return line

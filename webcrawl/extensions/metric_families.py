@@ -21,9 +21,8 @@ from prometheus_client.registry import Collector
 
 from webcrawl import __version__
 from webcrawl.crawl.figures.counts import Counts
-from webcrawl.doctor.diagnosis import Cause
-from webcrawl.doctor.histogram import BUCKETS, bound, latencies_of
-from webcrawl.doctor.states import CrawlState, HostState, UrlState
+from webcrawl.net.latencies import BUCKETS, Histogram, bound, latencies_of
+from webcrawl.states import CrawlState, HostState, UrlState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from webcrawl.crawl.process import Process
-    from webcrawl.doctor.histogram import Histogram
 
 # Name of the metric, stat (a pattern whose group is the label), and help text. They are separated
 # by two or more spaces.
@@ -103,16 +101,24 @@ class CrawlCollector(Collector):
             yield GaugeMetricFamily("webcrawl_workers", "Workers", now.workers)
             yield GaugeMetricFamily("webcrawl_workers_busy", "Workers with a request", now.on_wire)
 
-        state, cause = process.health.state().name, process.health.diagnosis().cause
+        # A state set has a value for each name: 1 for the present one, 0 for the others.
+        state = process.health.state().name
         states = {str(name): name == state for name in CrawlState}
         yield StateSetMetricFamily("webcrawl_state", "State of the process", states)
-        causes = {str(name): name is cause for name in Cause}
-        yield StateSetMetricFamily("webcrawl_cause", "What limits the crawl", causes)
+        if (doctor := process.health.doctor) is not None:
+            cause = doctor.diagnosis().cause
+            causes = {str(name): name is cause for name in type(cause)}
+            yield StateSetMetricFamily("webcrawl_cause", "What limits the crawl", causes)
         yield _latency_metric(latencies_of(crawler).items())
 
 
 def _metrics_of_stats(stats: Mapping[str, object]) -> Iterator[Metric]:
-    """Yield the metrics in ``_FAMILIES``, computed from *stats*."""
+    """Yield the metrics in ``_FAMILIES``, computed from *stats*.
+
+    Each row there has the name of a metric, a pattern of stats, and the help text. A pattern
+    without a group is the name of one stat. Otherwise the group is the label, and stats with equal
+    labels are added up.
+    """
     numbers = {name: value for name, value in stats.items() if isinstance(value, int | float)}
     for name, stat, text in _ROWS:
         family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily

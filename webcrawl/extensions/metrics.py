@@ -59,16 +59,18 @@ class Metrics:
         self._crawler.signals.connect(self.engine_stopped, signal=signals.engine_stopped)
         port = self._listening.getHost().port
         host = f"[{self._host}]" if ":" in self._host else self._host
-        level, why = logging.INFO, ""
+        level = logging.INFO
+        why = ""
         if port != self._port:
-            level, why = logging.WARNING, f", because METRICS_PORT {self._port} is not available"
+            level = logging.WARNING
+            why = f", because METRICS_PORT {self._port} is not available"
         logger.log(level, "Metrics are at http://%s:%d/metrics%s", host, port, why)
         self._crawler.stats.set_value("metrics/address", f"{host}:{port}")
-        if self._jobdir:
+        if self._jobdir:  # a free port is not in the settings, where other commands could find it
             note_port(Path(self._jobdir), "metrics", port)
 
     def _listen(self, site: Site) -> Any:
-        """Listen on METRICS_PORT or else on any port; return None if neither is possible."""
+        """Listen on METRICS_PORT or else on any free port (0); return None if that fails too."""
         from twisted.internet import reactor  # noqa: PLC0415  # a crawl has installed it by now
 
         listen: Any = reactor.listenTCP

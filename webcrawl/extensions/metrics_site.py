@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from twisted.web.resource import Resource
-from twisted.web.server import Site
+from twisted.web.server import Request, Site
 
-from webcrawl.doctor.states import CrawlState
 from webcrawl.extensions.metric_families import CrawlCollector
+from webcrawl.states import CrawlState
 
 if TYPE_CHECKING:
-    from twisted.web.server import Request
-
     from webcrawl.crawl.process import Process
 
 
@@ -44,6 +42,7 @@ class _Pages(Resource):
         ProcessCollector(registry=self._registry)
 
     def render_GET(self, request: Request) -> bytes:  # noqa: N802  # the library's name
+        """Return the body of the answer, and set its status and content type in *request*."""
         match request.path:
             case b"/metrics":
                 encode, media_type = choose_encoder(request.getHeader("accept") or "")
@@ -51,19 +50,20 @@ class _Pages(Resource):
             case b"/live":
                 answer = _Answer(b"live\n")
             case b"/ready":
-                answer = self._ready()
+                answer = self._answer_ready()
             case _:
                 answer = _Answer(b"/metrics /live /ready\n", HTTPStatus.NOT_FOUND)
         request.setResponseCode(answer.status)
         request.responseHeaders.setRawHeaders("content-type", [answer.media_type])
         return answer.body
 
-    def _ready(self) -> _Answer:
+    def _answer_ready(self) -> _Answer:
         """Return the response to ``/ready``: an error while the crawl is paused or stopping."""
         state = self._process.health.state()
         if state.name in {CrawlState.PAUSED, CrawlState.STOPPING}:
             return _Answer(f"{state.in_words()}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
-        return _Answer(f"{self._process.health.diagnosis()}\n".encode())
+        doctor = self._process.health.doctor
+        return _Answer(f"{doctor.diagnosis() if doctor else state.in_words()}\n".encode())
 
 
 def site_of(process: Process) -> Site:

@@ -30,6 +30,7 @@ class Monitor:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Create the extension. Raises NotConfigured if this crawl must not start a monitor."""
         settings = crawler.settings
         if not port_number(settings, "MONITOR_PORT"):
             raise NotConfigured

@@ -8,14 +8,13 @@ A thread looks for finished files and uploads them one by one, so the crawl neve
 While the store cannot be used, the files stay here, and uploading is retried with increasing
 pauses; this is logged once. Files that are left when the process ends or is killed are moved by the
 next run. A file that was being uploaded when the process died is uploaded again under the same
-name. Files that do not follow the naming scheme of storage/growing_files.py stay, because their
+name. Files that do not follow the naming scheme of pipelines/growing_files.py stay, because their
 names do not show when they are finished.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import socket
 import threading
@@ -28,7 +27,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.storage.growing_files import is_complete_file
+from webcrawl.pipelines.growing_files import is_complete_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +77,8 @@ class OutputStore:
             and store.directory.resolve().is_relative_to(Path(jobdir).resolve())
         ):
             raise FatalError(f"OUTPUT_STORE {url} is inside JOBDIR: choose a place outside it.")
-        mover = FileMover(store=store, files=_files_of(settings))
+        # The store may be a directory. Inside JOBDIR its files would be moved again and again.
+        mover = FileMover(store=store, settings=settings)
         extension = cls(crawler=crawler, mover=mover)
         crawler.signals.connect(mover.start, signal=signals.spider_opened)
         # Processing modules are closed by then, so their last files are finished.
@@ -104,50 +104,51 @@ class OutputStore:
             self._crawler.stats.set_value(name, count)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OutputFiles:
-    """The finished files of a job.
+def finished_files(settings: BaseSettings) -> Iterator[tuple[Path, str]]:
+    """Yield the finished files of a job, each with its name in the store; oldest first by name.
 
-    warc: the directory with the WARC files, if any.
-    jobdir: the job directory, in which modules write Parquet files.
-    folder: the prefix of the files' names in the store; "", or a string that ends with a slash.
+    These are the WARC files, and the Parquet files that modules write in the job directory.
     """
+    jobdir = Path(settings["JOBDIR"]) if settings["JOBDIR"] else None
+    warc = settings["WARC_DIR"] or (jobdir / "warc" if jobdir else None)
+    # Drones may write files with the same name.
+    folder = f"{socket.gethostname()}-{jobdir.name}/" if settings["HIVE"] and jobdir else ""
 
-    warc: Path | None
-    jobdir: Path | None
-    folder: str
+    if warc:
+        for path in sorted(Path(warc).glob("*.warc.gz")):
+            if is_complete_file(path):
+                yield path, f"{folder}warc/{path.name}"
+    if jobdir is None:
+        return
 
-    def __iter__(self) -> Iterator[tuple[Path, str]]:
-        """Yield (file, its name in the store) for each finished file, oldest first by name."""
-        if self.warc is not None:
-            for path in sorted(self.warc.glob("*.warc.gz")):
+    for directory in sorted(jobdir.iterdir()):
+        if directory.is_dir() and directory.name not in _OTHER_DIRECTORIES:
+            for path in sorted(directory.rglob("*.parquet")):
                 if is_complete_file(path):
-                    yield path, f"{self.folder}warc/{path.name}"
-        if self.jobdir is None:
-            return
-
-        for directory in sorted(self.jobdir.iterdir()):
-            if directory.is_dir() and directory.name not in _OTHER_DIRECTORIES:
-                for path in sorted(directory.rglob("*.parquet")):
-                    if is_complete_file(path):
-                        yield path, f"{self.folder}{path.relative_to(self.jobdir).as_posix()}"
+                    yield path, f"{folder}{path.relative_to(jobdir).as_posix()}"
 
 
 class FileMover:
-    """Moves *files* to *store*, in a thread, until ``finish`` is called."""
+    """Moves the files of a job to *store*, in a thread, until ``finish`` is called."""
 
-    def __init__(self, *, store: ObjectStore, files: OutputFiles) -> None:
-        self.name = store.name
+    def __init__(self, *, store: ObjectStore, settings: BaseSettings) -> None:
+        """Prepare to move the files of the job with *settings*; ``start`` starts the thread."""
+        self.name = store.name  # of the store, for messages
         self._store = store
-        self._files = files
+        self._settings = settings
+        # Set by ``finish``, to end the thread's wait between two passes over the files.
         self._wake = threading.Event()
-        # Whether the next pass over the files is the last.
+        # Whether the next pass over the files is the last. ``finish`` sets it.
         self._is_last = False
-        # Set when no other file may be started.
+        # Set when the time of ``finish`` is over, so that no other file is started.
         self._must_end = threading.Event()
         # A daemon thread, because a store that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="output-store", daemon=True)
-        self._moved = self._bytes = self._errors = self._pending = 0
+        # Counts of this run: files and bytes moved, passes that failed, and files left to move.
+        self._moved = 0
+        self._bytes = 0
+        self._errors = 0
+        self._pending = 0
 
     def start(self) -> None:
         """Start moving files, including those that an earlier run has left."""
@@ -173,11 +174,14 @@ class FileMover:
         }
 
     def _run(self) -> None:
-        """Move files until the last pass. Runs in the thread."""
-        pause = 0.0
+        """Move files until the last pass. Runs in the thread.
+
+        When the store fails, the pauses between passes double. The last pass has three tries.
+        """
+        pause = 0.0  # before the next pass; 0 if the store works
         tries = _LAST_TRIES
         while tries:
-            is_last = self._is_last
+            is_last = self._is_last  # read before the pass, which may miss files of later
             error = self._move_all()
             if error is None:
                 if pause:
@@ -194,7 +198,7 @@ class FileMover:
             if not is_last:
                 pause = min(2 * pause or _FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS)
                 self._wake.wait(pause)
-            else:
+            else:  # ``_wake`` is set by now, so this waits for the other event
                 tries -= 1
                 pause = _FIRST_PAUSE_SECS
                 self._must_end.wait(pause)
@@ -202,7 +206,7 @@ class FileMover:
     def _move_all(self) -> OSError | None:
         """Move all finished files; return the error that stopped this, or None."""
         try:
-            waiting = list(self._files)
+            waiting = list(finished_files(self._settings))
             self._pending = len(waiting)
             for path, name in waiting:
                 if self._must_end.is_set():
@@ -215,12 +219,3 @@ class FileMover:
         except OSError as error:
             return error
         return None
-
-
-def _files_of(settings: BaseSettings) -> OutputFiles:
-    """Return the files of the job with *settings*."""
-    jobdir = Path(settings["JOBDIR"]) if settings["JOBDIR"] else None
-    warc = settings["WARC_DIR"] or (jobdir / "warc" if jobdir else None)
-    # Drones may write files with the same name.
-    folder = f"{socket.gethostname()}-{jobdir.name}/" if settings["HIVE"] and jobdir else ""
-    return OutputFiles(warc=Path(warc) if warc else None, jobdir=jobdir, folder=folder)

@@ -18,7 +18,7 @@ def while_crawling(
 ) -> None:
     """Call *call* every *every* seconds, from ``spider_opened`` to ``spider_closed``.
 
-    The first call is made after *every* seconds, or immediately with *at_once*.
+    The first call is made after *every* seconds, or with *at_once* at ``spider_opened``.
     """
     loop = create_looping_call(call)
 
@@ -29,5 +29,6 @@ def while_crawling(
         if loop.running:
             loop.stop()
 
+    # The signals must keep these functions, to which nothing else refers.
     crawler.signals.connect(begin, signal=signals.spider_opened, weak=False)
     crawler.signals.connect(end, signal=signals.spider_closed, weak=False)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Self
 
 from scrapy import signals
 
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import whole_number
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import most_open_files
 from webcrawl.signals import checkpoint
@@ -113,5 +113,5 @@ def _allowed_open_files(settings: BaseSettings) -> int:
         )
     if settings.get("HIVE"):
         # A drone seldom holds all shards of a large hive, so fewer files than this are enough.
-        needed += _FILES_PER_SHARD * whole(settings, "HIVE_SHARDS", at_least=1)
+        needed += _FILES_PER_SHARD * whole_number(settings, "HIVE_SHARDS", at_least=1)
     return needed if hard == resource.RLIM_INFINITY else min(needed, hard)

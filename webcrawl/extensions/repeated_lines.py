@@ -44,14 +44,17 @@ class Repeats:
     """Decides whether a message is logged or left out, from counts of similar messages."""
 
     def __init__(self) -> None:
+        # By file, line number and type of exception. A kind that has not occurred for some minutes
+        # is forgotten.
         self._kinds: dict[tuple[Any, ...], _Kind] = {}
 
-    def admits(self, record: logging.LogRecord) -> bool:
-        """Return whether to log *record*; if not, count it."""
+    def admit(self, record: logging.LogRecord) -> bool:
+        """Let *record* be logged, or count it as left out; return whether it is logged."""
         if record.levelno < logging.WARNING or record.name in _PASSED:
             return True
         error = record.exc_info[0] if record.exc_info else None
         kind = self._kinds.setdefault((record.pathname, record.lineno, error), _Kind())
+        # The number of messages that may still be logged: a few first, then one more each minute.
         if kind.allowance:
             kind.allowance -= 1
             return True
@@ -69,7 +72,7 @@ class Repeats:
                 left_out.append((kind.left_out, kind.sample))
                 kind.left_out = 0
             kind.allowance += 1
-            if kind.allowance > _FIRST:
+            if kind.allowance > _FIRST:  # it is as if the kind had never occurred
                 del self._kinds[key]
         return left_out
 
@@ -93,7 +96,7 @@ class RepeatedLines:
         # The filter cannot be added earlier, because Scrapy may still replace its handler.
         handler = get_scrapy_root_handler()
         if handler is not None and handler.level > logging.DEBUG:
-            handler.addFilter(self._repeats.admits)
+            handler.addFilter(self._repeats.admit)
 
     def _log_left_out(self) -> None:
         """Log how many messages of each kind were left out in the last minute."""

@@ -13,7 +13,7 @@ import logging
 from itertools import chain
 from typing import TYPE_CHECKING, Self
 
-from scrapy import signals
+from scrapy import Request, Spider, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
@@ -29,7 +29,6 @@ from webcrawl.spiders.web import WebSpider
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
@@ -113,9 +112,12 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
 
     *web* tells whether the crawl uses the web spider.
     """
-    has_live_seeds = settings.get("HIVE") or flag(settings, "LIVE_SEEDS")
-    left_out = {"" if web else "web", "no live seeds" if has_live_seeds else ""}
-    groups = [group for where, group in WITHOUT_EFFECT.items() if where not in left_out]
+    groups = [WITHOUT_EFFECT["all"]]
+    if web:
+        groups.append(WITHOUT_EFFECT["web"])
+    if not (settings.get("HIVE") or flag(settings, "LIVE_SEEDS")):
+        groups.append(WITHOUT_EFFECT["no live seeds"])
+    # Each group has names of settings, separated by spaces, with what to use instead.
     for names, replacement in chain.from_iterable(group.items() for group in groups):
         present = [name for name in names.split() if _is_set(settings, name)]
         if present:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from scrapy import signals
 from scrapy.settings import overridden_settings
 
-from webcrawl.configuration.secrets import masked
+from webcrawl.configuration.secrets import mask
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -22,6 +22,7 @@ class ShownSettings:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Replace Scrapy's message, which also shows passwords in settings."""
         # Hide Scrapy's message, which is logged as soon as all extensions are created.
         logging.getLogger("scrapy.crawler").addFilter(
             lambda record: not str(record.msg).startswith("Overridden settings")
@@ -29,7 +30,7 @@ class ShownSettings:
 
         def show() -> None:
             overridden = overridden_settings(crawler.settings)
-            shown = {name: masked(name, value) for name, value in overridden}
+            shown = {name: mask(name, value) for name, value in overridden}
             logger.debug("Overridden settings:\n%s", pformat(shown))
 
         crawler.signals.connect(show, signal=signals.spider_opened, weak=False)

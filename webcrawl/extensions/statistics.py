@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import now
 from webcrawl.configuration.values import number
-from webcrawl.crawl.figures.counts import Counts, elapsed, per_second, short
+from webcrawl.crawl.figures.counts import Counts, format_elapsed, format_short, per_second
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
 from webcrawl.wording import counted
@@ -23,7 +23,7 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from webcrawl.doctor.activity import CrawlActivity
+    from webcrawl.crawl.figures.activity import CrawlActivity
     from webcrawl.doctor.diagnosis import Diagnosis
 
 # A short name, because people read the line on a terminal.
@@ -39,8 +39,10 @@ class Statistics:
     def __init__(self, *, crawler: Crawler, every: float) -> None:
         self._crawler = crawler
         self._every = every
+        # The counts and the time of the last line, and when the crawl began, by the clock.
         self._last = Counts.of({})
-        self._at = self._began = 0.0
+        self._at = 0.0
+        self._began = 0.0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -53,7 +55,8 @@ class Statistics:
         return extension
 
     def spider_opened(self) -> None:
-        self._at = self._began = now()
+        self._began = now()
+        self._at = self._began
 
     def _log(self) -> None:
         """Log the progress line."""
@@ -67,17 +70,20 @@ class Statistics:
 
         counts = Counts.of(self._crawler.stats.get_stats())
         secs = max(time - self._at, 0.001)
+        doctor = process.health.doctor
         line = progress_line(
             process.health.activity(),
-            process.health.diagnosis(),
+            None if doctor is None else doctor.diagnosis(),
             counts,
             secs=time - self._began,
             rate=(counts.pages - self._last.pages) / secs,
             visit_rate=(counts.visits - self._last.visits) / secs,
         )
-        self._last, self._at = counts, time
+        self._last = counts
+        self._at = time
 
-        projection = process.health.update_projection()
+        # Add an estimate of the crawl's end if it fits into the line with its separator.
+        projection = "" if doctor is None else doctor.update_projection()
         if projection and len(line) + len(projection) + 2 <= _MAX_CHARS:
             line += f"; {projection}"
         logger.info("%s", line, extra={"spider": self._crawler.spider})
@@ -85,7 +91,7 @@ class Statistics:
 
 def progress_line(
     state: CrawlActivity,
-    diagnosis: Diagnosis,
+    diagnosis: Diagnosis | None,
     counts: Counts,
     *,
     secs: float,
@@ -95,14 +101,18 @@ def progress_line(
     """Return the progress line, without the prefix of the log.
 
     *counts* and *secs* are those of this run. *rate* and *visit_rate* are pages and visits per
-    second since the last line.
+    second since the last line. Visits are only mentioned if the crawl makes any. *diagnosis* says
+    what limits the crawl, and is None until that is known.
     """
-    visited, pages, visits = "", counts.pages, counts.visits
+    visited = ""
+    limited = f"; {diagnosis.brief}" if diagnosis else ""
+    pages = counts.pages
+    visits = counts.visits
     if visits or state.due or state.fresh:
-        visited = f", {counted(visits, 'visit', short(visits))} ({per_second(visit_rate)}/s)"
-        visited += f", {counted(state.fresh, 'URL', short(state.fresh))} seen within 7 days"
+        visited = f", {counted(visits, 'visit', format_short(visits))} ({per_second(visit_rate)}/s)"
+        visited += f", {counted(state.fresh, 'URL', format_short(state.fresh))} seen within 7 days"
     return (
-        f"{elapsed(secs)} {counted(pages, 'page', short(pages))} "
-        f"({per_second(rate)}/s){visited}, {short(counts.total_given_up)} given up; "
-        f"{short(state.waiting)} waiting, {state.in_process:,} in process; {diagnosis.brief}"
+        f"{format_elapsed(secs)} {counted(pages, 'page', format_short(pages))} "
+        f"({per_second(rate)}/s){visited}, {format_short(counts.total_given_up)} given up; "
+        f"{format_short(state.waiting)} waiting, {state.in_process:,} in process{limited}"
     )

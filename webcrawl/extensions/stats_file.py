@@ -3,7 +3,7 @@
 It is written periodically while the crawl runs, and at its end. Each time, the numeric stats are
 also appended to a history for plots, ``JOBDIR/logs/stats.jsonl``, as a line of JSON with the time
 ``at`` in epoch seconds. Each time a progress line is logged, a line with the doctor's diagnosis is
-added to the history (doctor/record.py), for ``scrapy doctor``.
+added to the history (doctor/record.py), for ``scrapy why``.
 
 The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
 are written again at ``engine_stopped``, because CoreStats and others set stats in their
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -25,7 +24,6 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import log_file_secs, number
-from webcrawl.doctor.record import Line, encode_line
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
 from webcrawl.storage.atomic import write_atomic
@@ -49,6 +47,11 @@ class StatsFile:
     """
 
     def __init__(self, *, crawler: Crawler, path: Path, max_secs: float) -> None:
+        """Make the extension, which writes the stats file *path*.
+
+        The history is a log in the directory ``logs`` next to it. A file of it is closed when it is
+        full, or *max_secs* seconds after its first line.
+        """
         self._crawler = crawler
         self._path = path
         self._history = LineLog(
@@ -56,10 +59,11 @@ class StatsFile:
             max_bytes=_HISTORY_FILE_BYTES,
             max_secs=max_secs,
         )
-        self._lock = threading.Lock()  # held while a thread appends to the history
+        self._lock = asyncio.Lock()  # held while a thread writes
+        # The last tasks of ``write`` and ``record``; None before the first one.
         self._writing: asyncio.Task[None] | None = None
         self._recording: asyncio.Task[None] | None = None
-        self._failed = False
+        self._failed = False  # whether an error was logged
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -89,9 +93,12 @@ class StatsFile:
     def record(self) -> None:
         """Append the doctor's diagnosis to the history, unless the last write is still running."""
         process = process_of(self._crawler)
-        if process is not None and (self._recording is None or self._recording.done()):
-            line = encode_line(Line(round(wall_time(), 3), process.health.record()))
-            self._recording = asyncio.ensure_future(self._write_in_thread(self._append, line))
+        doctor = None if process is None else process.health.doctor
+        if doctor is not None and (self._recording is None or self._recording.done()):
+            line = msgspec.json.encode({"at": round(wall_time(), 3), "doctor": doctor.record()})
+            self._recording = asyncio.ensure_future(
+                self._write_in_thread(self._history.append_once, line)
+            )
 
     def write(self) -> None:
         """Start writing the current stats, unless the last write is still running."""
@@ -118,7 +125,8 @@ class StatsFile:
     async def _write_in_thread(self, write: Callable[..., None], *data: bytes) -> None:
         """Call *write* with *data* in a thread. Log an OSError, once."""
         try:
-            await asyncio.to_thread(write, *data)
+            async with self._lock:
+                await asyncio.to_thread(write, *data)
         except OSError as error:
             if not self._failed:
                 logger.error(  # noqa: TRY400  # the message is enough
@@ -132,9 +140,4 @@ class StatsFile:
     def _save(self, data: bytes, line: bytes) -> None:
         """Write the file and append *line* to the history. Runs in a thread."""
         write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
-        self._append(line)
-
-    def _append(self, line: bytes) -> None:
-        """Append *line* to the history. Runs in a thread."""
-        with self._lock:
-            self._history.append_once(line)
+        self._history.append_once(line)

@@ -54,14 +54,19 @@ class Summary:
 
         settings = self._crawler.settings
         jobdir = str(settings["JOBDIR"] or "")
+        # Where the modules store their files: the setting's directory, or a folder of the job.
         places = {
             name: settings.get(setting) or f"{jobdir}/{folder}"
             for name, (setting, folder) in _PLACES.items()
         }
+        # Output is mentioned if its directory has files. For WARC, ``summary`` decides by the bytes
+        # that were written.
         places = {
             name: place for name, place in places.items() if name == "WARC" or _has_files(place)
         }
 
+        # When few hosts are left, the command ``crawl`` writes the other URLs to a file. In a crawl
+        # with a queue of segments, that file is in the queue, and the command reports it.
         queue = getattr(self._crawler.spider, "segment_queue", None)
         if stats.get("finish_reason") == HAS_FEW_HOSTS and queue is None:
             places["left"] = f"{jobdir}/{REMAINDER}: the URLs that are left, as a seed list"

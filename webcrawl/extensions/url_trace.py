@@ -28,7 +28,7 @@ class UrlTraceRecorder:
     def __init__(self, *, crawler: Crawler, trace: UrlTrace) -> None:
         self._crawler = crawler
         self._trace = trace
-        crawler.signals.connect(self._opened, signal=signals.spider_opened)
+        crawler.signals.connect(self._open_trace, signal=signals.spider_opened)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -39,9 +39,10 @@ class UrlTraceRecorder:
         directory = settings["JOBDIR"] if settings["HIVE"] else ""
         return cls(crawler=crawler, trace=UrlTrace(path=Path(directory) / settings["URL_TRACE"]))
 
-    def _opened(self) -> None:
+    def _open_trace(self) -> None:
         """Open the trace, and record all links that are submitted from now on."""
-        process, trace = process_of(self._crawler), self._trace
+        process = process_of(self._crawler)
+        trace = self._trace
         if process is None:
             return
         try:
@@ -51,7 +52,10 @@ class UrlTraceRecorder:
             return
         self._crawler.signals.connect(trace.flush, signal=checkpoint)
         self._crawler.signals.connect(trace.close, signal=signals.spider_closed)
-        shards, links = process.shards, process.parts.state.links
+        # From now on, links pass through the recorder on their way to the sink they had before. In
+        # a hive, links between shards may go to another process; otherwise hosts are compared.
+        shards = process.shards
+        links = process.parts.state.links
         place_of = shards.number_of if shards.number > 1 else str
         links.sink = _TracedLinks(links.sink, trace, place_of)
 
@@ -70,7 +74,8 @@ class _TracedLinks:
 
     def submit(self, batch: LinkBatch) -> None:
         self._sink.submit(batch)
-        place_of, source = self._place_of, batch.source
+        place_of = self._place_of
+        source = batch.source
         source_place = place_of(host_of(source.url))
         is_leaving = [bool(source.url) and place_of(host) != source_place for host in batch.hosts]
         self._trace.add(batch.fingerprints, is_leaving, source.at)

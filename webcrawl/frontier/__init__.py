@@ -17,11 +17,11 @@ The life of a URL
          |
     BackEnd                n FIFO queues of one host each, found by the host table T
          |
-    heap by ready_at       snoozed hosts; when their time comes they join the ready line
+    HostLine               snoozed hosts in a heap; when their time comes, they are ready
          |
     acquire() -> Lease     the host is in process, the URL is leased
          |
-    release(host, ...)     the host rests: DelayPolicy
+    contacts.release()     the host rests: DelayPolicy
     finish(lease)          the URL is done
 
 Entries travel through every queue as bytes (``entry.encode``). A URL is *unknown* (never pushed),
@@ -71,8 +71,8 @@ On disk
     back/<nn>/<segment>.log             back-end queues that spilled     overflow.py
     done/<number>.log                   events since the last snapshot   done_log.py
 
-A snapshot (``Frontier.snapshot``) names ranges of these files and includes everything that is in
-memory: heads and tails, short queues, leased entries, the times of hosts. It shows the state at
+A snapshot (``FrontierParts.snapshot``) names ranges of these files and includes everything that is
+in memory: heads and tails, short queues, leased entries, the times of hosts. It shows the state at
 one moment, but is encoded in pieces while the frontier keeps working (back_queue.py). Files that
 it does not name can be deleted. Rests in the files of the rest store (the host records) are in no
 snapshot, since they stay valid until they end. ``Frontier.open`` restores the published snapshot
@@ -123,7 +123,7 @@ from webcrawl.frontier.entry import (
 from webcrawl.frontier.front_end import LevelQueues
 from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.leases import Lease
-from webcrawl.frontier.parts import FrontierPolicies
+from webcrawl.frontier.parts import FrontierParts, FrontierPolicies
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
 from webcrawl.frontier.selector import GeometricSelector, Selector
 from webcrawl.frontier.supply import Supply
@@ -138,6 +138,7 @@ __all__ = [
     "DepthRankPrioritizer",
     "Entry",
     "Frontier",
+    "FrontierParts",
     "FrontierPolicies",
     "FrontierSizes",
     "GeometricSelector",

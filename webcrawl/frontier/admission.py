@@ -2,11 +2,14 @@
 
 A gate is a rule that makes a URL wait, for example because its domain is over a budget, or because
 its pattern looks like a trap. The URL may still be fetched later. It is parked in the frontier
-under the gate's name (frontier/parked.py) and checked again in passes; nothing is dropped. Gates
-are consulted
+under the gate's name (frontier/parked.py) and checked again in passes; nothing is dropped.
+
+A gate judges the links of a page to one origin as a group, and may let in some of them and hold
+the others. The result is the same as if it judged each URL in the order of the batch. Gates are
+consulted
 
 (a) when URLs come from the eliminator: ``push``, for a batch that keeps its order; (b) when a URL
-is about to be fetched: ``stops``, as budgets fill up while URLs wait; (c) in a pass: ``work``,
+is about to be fetched: ``stop``, as budgets fill up while URLs wait; (c) in a pass: ``work``,
 slice by slice.
 
 There are three kinds of pass. After a restart all parked URLs are checked, as settings may have
@@ -19,24 +22,25 @@ The invariant: a crawl does not end while a gate can release more, or will decid
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier import Supply, decode
+from webcrawl.frontier import SUBRESOURCE, Entry, Frontier, Supply, decode
+from webcrawl.frontier.groups import Group, groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from webcrawl.frontier import Entry, Frontier
 
 # Number of entries that a pass checks in one call.
 _PASS_ENTRIES = 64
 
 
 class Gate:
-    """A rule that makes URLs wait. Subclasses define at least ``name`` and ``holds``.
+    """A rule that makes URLs wait. Subclasses have a name and define ``must_wait`` or ``room``.
 
-    It is called in the reactor's thread for each URL of the crawl, so it may take a microsecond or
-    two and must not access the disk.
+    It is called in the reactor's thread for each group of URLs, so it may take a few microseconds
+    and must not access the disk.
     """
 
     name: str
@@ -44,27 +48,59 @@ class Gate:
     (``frontier/parked/<name>``) and as a directory name."""
 
     spares_visits = True
-    """Whether the gate is skipped for URLs that are being visited again."""
+    """Whether parked URLs that are being visited again, and parked subresources, skip the gate.
+
+    Before they are fetched, subresources pass all gates."""
+
+    stops_admitted = True
+    """Whether it may hold a URL that it has let in, when the URL is about to be fetched."""
 
     may_outlive_crawl = True
     """Whether the crawl may end while this gate holds URLs. False if it will decide soon."""
 
-    def holds(self, entry: Entry) -> bool:
-        """Return whether *entry*, on its way to the frontier, must wait."""
+    def tells_apart(self, entry: Entry) -> bool:  # noqa: ARG002  # for subclasses
+        """Return whether it matters to this gate which URL of the group of *entry* it is.
+
+        Then each URL is judged as if it was a group of its own.
+        """
+        return False
+
+    def must_wait(self, entry: Entry) -> bool:
+        """Return whether all URLs of the group of *entry* must wait. If not, all may be let in."""
         raise NotImplementedError
 
-    def stops(self, entry: Entry) -> bool:
-        """Return whether *entry*, about to be fetched, must wait after all."""
-        return self.holds(entry)
+    def room(self, entry: Entry) -> float:
+        """Return how many URLs of the group of *entry* may be let in now; below 1, they must wait.
 
-    def let_in(self, entry: Entry) -> None:
-        """Record that no gate holds *entry*, so that it is sent to the frontier."""
+        Each URL that is let in takes 1 of it.
+        """
+        return 0 if self.must_wait(entry) else math.inf
+
+    def note_held(self, entry: Entry, count: int) -> None:
+        """Record that *count* URLs of the group of *entry* wait because of this gate."""
+
+    def hold(self, entry: Entry) -> bool:
+        """Hold the single URL *entry* if it must wait; return whether it must."""
+        is_held = self.room(entry) < 1
+        if is_held:
+            self.note_held(entry, 1)
+        return is_held
+
+    def stop(self, entry: Entry) -> bool:
+        """Hold *entry*, about to be fetched, if it must wait after all; return whether it must.
+
+        Called only if the gate ``stops_admitted``.
+        """
+        return self.hold(entry)
+
+    def let_in(self, entry: Entry, count: int = 1) -> None:
+        """Record that no gate holds *count* URLs of the group of *entry*, sent to the frontier."""
 
     def let_out(self, entry: Entry) -> None:
         """Record that a gate stopped *entry*, which had been admitted earlier."""
 
-    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  # for subclasses
-        """Return whether this gate's parked URLs should be checked again now.
+    def advance(self, supply: Supply) -> bool:  # noqa: ARG002  # for subclasses
+        """Do what is due by now; return whether this gate's parked URLs should be checked again.
 
         It is called often, and returns True once for each pass. *supply* tells how soon there is
         something else to fetch.
@@ -95,22 +131,19 @@ class Admission:
         *,
         frontier: Frontier,
         gates: Sequence[Gate],
-        lets_pass: Callable[[str, Entry], bool] = lambda _gate, _entry: False,
+        may_pass: Callable[[str, Entry], bool] = lambda _gate, _entry: False,
     ) -> None:
         """Create the admission of URLs to *frontier* through *gates*.
 
-        *lets_pass* is called with the name of a gate and a URL, and returns whether a command of
+        *may_pass* is called with the name of a gate and a URL, and returns whether a command of
         the user exempts the URL from that gate.
         """
         #: Called with the entries of visits that are due; returns those that should be made.
         self.select_visits: Callable[[list[bytes]], list[bytes]] = lambda batch: batch
         self._frontier = frontier
         self._gates = gates
-        self._lets_pass = lets_pass
+        self._may_pass = may_pass
         self._gates_of_visits = [gate for gate in gates if not gate.spares_visits]
-        # Gates that need to know which URLs are admitted.
-        self._counting = [gate for gate in gates if type(gate).let_in is not Gate.let_in]
-        self._counting_visits = [gate for gate in self._counting if not gate.spares_visits]
 
     def open(self) -> None:
         """Start a pass over all URLs that an earlier process parked. The frontier must be open."""
@@ -133,34 +166,52 @@ class Admission:
 
     def _classify(self, batch: Sequence[bytes]) -> tuple[list[bytes], dict[str, list[bytes]]]:
         """Split *batch* into admitted entries and, by gate name, those that a gate holds."""
+        # The name of the gate that holds each entry; "" for those that are admitted.
+        reasons = [""] * len(batch)
+        for group in groups_of(batch):
+            # Visits and subresources skip the gates that spare them.
+            passes_all = not group.first.history and group.first.kind != SUBRESOURCE
+            judges = self._gates if passes_all else self._gates_of_visits
+            if any(gate.tells_apart(group.first) for gate in judges):
+                for index in group.indexes:
+                    self._judge(Group(decode(batch[index]), [index]), judges, reasons)
+            else:
+                self._judge(group, judges, reasons)
+
         admitted: list[bytes] = []
         held: dict[str, list[bytes]] = {}
-        for data in batch:
-            entry = decode(data)
-            gates = self._gates_of_visits if entry.history else self._gates
-            for gate in gates:
-                if gate.holds(entry) and not self._lets_pass(gate.name, entry):
-                    held.setdefault(gate.name, []).append(data)
-                    break
-            else:
-                for gate in self._counting_visits if entry.history else self._counting:
-                    gate.let_in(entry)
-                admitted.append(data)
+        for data, reason in zip(batch, reasons, strict=True):
+            (held.setdefault(reason, []) if reason else admitted).append(data)
         return admitted, held
 
-    def stops(self, entry: Entry) -> str:
-        """Return the name of the gate that stops *entry*, about to be fetched; "" if none does."""
+    def _judge(self, group: Group, gates: Sequence[Gate], reasons: list[str]) -> None:
+        """Ask *gates* about *group*; set *reasons*, by index, to the gates that hold its URLs."""
+        entry = group.first
+        left = len(group.indexes)
+        while left:
+            # The gate with the least room decides how many are let in before all are asked again.
+            count = left
+            for gate in gates:
+                room = gate.room(entry)
+                if room >= 1:
+                    count = int(min(room, count))
+                elif not self._may_pass(gate.name, entry):
+                    gate.note_held(entry, left)
+                    for index in group.indexes[-left:]:
+                        reasons[index] = gate.name
+                    return
+            for gate in gates:
+                gate.let_in(entry, count)
+            left -= count
+
+    def stop(self, entry: Entry) -> str:
+        """Stop *entry*, about to be fetched, if a gate does; return its name, "" if none does."""
         gates = self._gates_of_visits if entry.history else self._gates
         for gate in gates:
-            if gate.stops(entry) and not self._lets_pass(gate.name, entry):
-                self.let_out(entry)
-                return gate.name
-        return ""
-
-    def refusal(self, entry: Entry) -> str:
-        """Return the name of the gate that stops *entry*, which was not admitted; "" if none."""
-        for gate in self._gates:
-            if gate.stops(entry) and not self._lets_pass(gate.name, entry):
+            if gate.stops_admitted and gate.stop(entry) and not self._may_pass(gate.name, entry):
+                # A subresource came directly from the renderer, so no gate has admitted it.
+                if entry.kind != SUBRESOURCE:
+                    self.let_out(entry)
                 return gate.name
         return ""
 
@@ -194,9 +245,10 @@ class Admission:
         that can release more of them do so. Visits that are due are admitted, too.
         """
         parked = self._frontier.parked
+        # A pass that is under way may admit URLs: gates should not act as if nothing was left.
         if parked.due:
-            supply = Supply.NOW  # the pass may still admit something
-        parked.begin_pass([gate.name for gate in self._gates if gate.needs_pass(supply)])
+            supply = Supply.NOW
+        parked.begin_pass([gate.name for gate in self._gates if gate.advance(supply)])
 
         if supply is Supply.NONE and not parked.due:
             gates = self._gates_to_relax()

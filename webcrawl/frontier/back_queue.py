@@ -43,7 +43,11 @@ class QueueState(enum.Enum):
 
 
 class BackQueue:
-    """FIFO queue of one host's encoded entries, with its politeness state. Not thread-safe."""
+    """FIFO queue of one host's encoded entries, with its politeness state. Not thread-safe.
+
+    *host* is the politeness key: the host, or a part of it. *domain* counts the hosts of its
+    domain.
+    """
 
     __slots__ = (
         "contact",
@@ -79,16 +83,19 @@ class BackQueue:
         self.is_origin_far = False
         # The last rest that the host asked for (robots.txt, Retry-After), in seconds.
         self.min_rest = min_rest
-        # The segment of the done log in which the next contact is already recorded.
+        # The segment of the done log in which the next contact is already recorded; 0 if it is not.
         self.journaled = 0
         # Number of the last snapshot that has copied this queue, or began before the queue existed.
         self.copied_in = copied_in
         self.state = QueueState.READY
         # A list, not a deque: an empty deque takes 600 bytes, and pop(0) on 16 entries is cheap.
         self.items: list[bytes] = []
+        # Queues on disk, each None while it is empty: further entries, visits among them, and URLs
+        # to be fetched after all others.
         self.overflow: DiskFifo | None = None
         self.visits: DiskFifo | None = None
         self.last: DiskFifo | None = None
+        # None until the first subresource is added.
         self.subresources: Subresources | None = None
         # Whether the next entry is to come from ``visits``.
         self.is_visit_next = False
@@ -97,9 +104,15 @@ class BackQueue:
         return len(self.items) + sum(map(len, self.fifos())) + len(self.subresources or ())
 
     def __bool__(self) -> bool:
-        # As many contacts ask this, it does without a call of has_pages.
-        pages = self.items or self.overflow or self.visits or self.last
-        return bool(pages or self.subresources)
+        # As many contacts ask this, it does without a call of has_pages, and without the lengths of
+        # queues on disk, which are never empty.
+        return bool(
+            self.items
+            or self.overflow is not None
+            or self.visits is not None
+            or self.last is not None
+            or self.subresources
+        )
 
     @property
     def has_pages(self) -> bool:
@@ -119,8 +132,12 @@ class BackQueue:
     def push(self, data: bytes, new_overflow: Callable[[], DiskFifo]) -> None:
         """Append the encoded entry *data*; *new_overflow* creates a queue on disk if one is needed.
 
-        One is needed when the list in memory is full.
+        One is needed when the list in memory is full. On disk, visits of URLs that were finished
+        before have a queue of their own: ``pop`` takes from both queues in turn, so that neither
+        kind waits until the other is used up.
         """
+        # Entries in memory come before those on disk, so none may be added there once there are any
+        # on disk.
         if len(self.items) < INLINE and self.overflow is None and self.visits is None:
             self.items.append(data)
         elif is_visit(data):
@@ -136,7 +153,7 @@ class BackQueue:
         Subresources get some of the turns.
         """
         if self.subresources is not None:
-            self.subresources.is_turn_given = True
+            self.subresources.is_turn_given = True  # to the entry returned below, whatever its kind
             data = self.subresources.pop(may_wait=self.has_pages)
             if data is not None:
                 return data
@@ -146,6 +163,7 @@ class BackQueue:
                 return self.visits.pop()
             self.is_visit_next = True
 
+        # First those in memory, then those on disk, and at the end the URLs to be fetched last.
         if self.items:
             return self.items.pop(0)
         return (self.overflow or self.last).pop()  # type: ignore[union-attr]  # it is not empty
@@ -153,7 +171,7 @@ class BackQueue:
     def take_drained(self) -> DiskFifo | None:
         """Detach and return one of the queues on disk that is now empty; None if there is none."""
         if self.overflow is None and self.visits is None and self.last is None:
-            return None
+            return None  # as for most queues, without a loop
         for name in ("overflow", "visits", "last"):
             fifo: DiskFifo | None = getattr(self, name)
             if fifo is not None and not fifo:
@@ -186,15 +204,17 @@ class QueueSnapshots:
         return Series(len(queues) + sum(further_parts), self._copies([*queues], self.number))
 
     def copy(self, queue: BackQueue) -> None:
-        """Copy *queue*, which has not been copied yet and is about to change."""
-        queue.copied_in = self.number
-        self._early_copies[queue.host] = _states_of(queue)
+        """Copy *queue*, which is about to change, unless it has been copied already."""
+        if queue.copied_in != self.number:
+            queue.copied_in = self.number
+            self._early_copies[queue.host] = _states_of(queue)
 
     def _copies(self, queues: list[BackQueue], number: int) -> Iterator[QueueSnapshot]:
         """Yield the states that *queues* had when snapshot *number* began."""
         for queue in queues:
             if self.number != number:
                 raise RuntimeError("a later snapshot of the frontier has begun")
+            # Its turn has come. If it has changed since the snapshot began, there is a copy.
             if queue.copied_in != number:
                 queue.copied_in = number
                 yield from _states_of(queue)
@@ -207,6 +227,7 @@ def _states_of(queue: BackQueue) -> list[QueueSnapshot]:
     contact = queue.contact if queue.state is QueueState.IN_PROCESS else 0.0
 
     def state(items: list[bytes], fifo: DiskFifo | None, *, visits: bool) -> QueueSnapshot:
+        """Return the state of a part, with *items* in memory and *fifo* on disk."""
         number, snapshot = (0, None) if fifo is None else (number_of(fifo), fifo.snapshot())
         times = (queue.ready_at, contact, queue.min_rest)
         return QueueSnapshot(queue.host, *times, items, number, snapshot, visits)

@@ -91,6 +91,7 @@ class LargestDelay:
             crawl_delay,
             retry_after,
         )
+        # The average of fewer downloads is not trusted yet.
         if self.unmeasured and len(times) < REMEMBERED_TIMES:
             rest = max(rest, self.unmeasured)
         if failures:

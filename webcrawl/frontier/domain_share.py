@@ -45,10 +45,14 @@ class DomainShares:
     def __init__(
         self, *, domain_of: Callable[[str], str] = str, workers: int = 1, max_busy: int = 1
     ) -> None:
+        #: Number of held queues of all domains.
         self.held = 0
         self._domain_of = domain_of
-        self._idle = self._workers = workers
+        # Number of workers without a host.
+        self._idle = workers
+        self._workers = workers
         self._max_busy = max_busy
+        # Domains with hosts that have a queue, by name.
         self._domains: dict[str, Domain] = {}
         # Domains with held queues, in the order in which they get workers beyond their shares.
         self._domains_with_held: dict[Domain, None] = {}
@@ -58,7 +62,8 @@ class DomainShares:
     def resize(self, *, workers: int, max_busy: int) -> None:
         """Set the number of workers and the share of a domain. O(domains)."""
         self._idle += workers - self._workers
-        self._workers, self._max_busy = workers, max_busy
+        self._workers = workers
+        self._max_busy = max_busy
         domains = self._domains.values()
         self._wanted = sum(max(0, min(domain.hosts, max_busy) - domain.busy) for domain in domains)
 
@@ -67,7 +72,8 @@ class DomainShares:
         name = self._domain_of(host)
         domain = self._domains.get(name)
         if domain is None:
-            domain = self._domains[name] = Domain(name)
+            domain = Domain(name)
+            self._domains[name] = domain
 
         domain.hosts += 1
         # The new host wants a worker if its domain may still use one more than its hosts do now.

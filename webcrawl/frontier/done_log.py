@@ -134,10 +134,14 @@ class DoneLog:
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
+        #: The number of the segment being written. ``open`` sets it and the log.
         self.number = 0
         self._log: RecordLog | None = None
+        # Releases to be written with the next records.
         self._waiting: list[Record] = []
+        # Directories whose new entries were not synced yet.
         self._new_names: set[Path] = set()
+        # The oldest segment on disk, and the one that begins with the last snapshot.
         self._kept_from = 0
         self._snapshot_from = 0
 
@@ -151,10 +155,12 @@ class DoneLog:
         while self._file(number).exists():
             number += 1
 
+        # Segments before the snapshot, or after a gap, can only be left over.
         for path in self.path.glob("*.log"):
             if not first <= int(path.stem) < number:
                 path.unlink()
-        self._kept_from = self._snapshot_from = first
+        self._kept_from = first
+        self._snapshot_from = first
         self._begin(number)
 
     def write(self, *records: Record) -> None:

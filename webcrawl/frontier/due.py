@@ -41,19 +41,26 @@ _MIN_AHEAD = 512
 
 
 class DueQueues:
-    """Queues in ``<path>/due_<hour>/``, by the hour since the epoch at which they are due."""
+    """Queues in ``<path>/due_<hour>/``, by the hour since the epoch at which they are due.
+
+    Due entries are moved to *front*, except those that are *finished*. *clock* returns epoch
+    seconds.
+    """
 
     def __init__(
         self, *, path: Path, front: FrontEnd, finished: FinishedKeys, clock: TimeSource
     ) -> None:
-        self._queues = Parked(path=path, front=front, finished=finished, chunk=_CHUNK)
+        self._queues = Parked(
+            path=path, front=front, finished=finished, counts=FrontierCounts(), chunk=_CHUNK
+        )
         self._clock = clock
         #: Number of visits that wait in the front end; those of an earlier process are not counted.
         self.ahead = 0
-        # The hour of the first non-empty queue.
+        # The hour of the first non-empty queue, since the epoch; None if all are empty.
         self._next: int | None = None
         # Names of queues that were due and empty when the last snapshot was made.
         self._ended: list[str] = []
+        #: Files and directories to fsync before the last snapshot is published.
         self.written = self._queues.written
 
     def __len__(self) -> int:
@@ -62,7 +69,7 @@ class DueQueues:
 
     def open(self, snapshots: Mapping[str, FifoSnapshot]) -> None:
         """Restore the queues from *snapshots*; see ``Parked.open``."""
-        self._queues.open(snapshots, counts=FrontierCounts())
+        self._queues.open(snapshots)
         self._find_next()
 
     def push(self, data: bytes, at: float) -> None:
@@ -110,7 +117,8 @@ class DueQueues:
 
     def snapshot(self) -> dict[str, FifoSnapshot]:
         """Return the state of each non-empty queue; see ``Parked.snapshot``."""
-        counts, now = self._queues.counts, self._clock()
+        counts = self._queues.counts
+        now = self._clock()
         self._ended = [name for name in counts if not counts[name] and due_at(name) <= now]
         return self._queues.snapshot()
 
@@ -146,8 +154,10 @@ def _due_hour(at: float, now: float, draw: int) -> int:
 
     Both are epoch seconds. There may be several such queues; the random number *draw* chooses one.
     """
+    # The number of hours that the queue spans: a power of two, small compared with the time left.
     width = 1
     while width * 2 * _FRACTION * _HOUR <= at - now:
         width *= 2
+    # Queues of this width begin at hours that are multiples of it, plus one of several shifts.
     shift = draw % _SHIFTS * width // _SHIFTS
     return math.ceil((at / _HOUR - shift) / width) * width + shift

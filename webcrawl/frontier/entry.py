@@ -30,7 +30,7 @@ SUBRESOURCE = "subresource"
 NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})
 _SEED_MASK = (1 << 64) - 1
 # The first byte of an entry that has all fields, and the last bytes of one without a history.
-_ALL_FIELDS = 0x9E
+_ALL_FIELDS = b"\x9e"
 _NO_HISTORY = b"\xc4\x00"
 
 
@@ -88,9 +88,19 @@ _decode_route = msgpack_decoder(_Route)
 decode = msgpack_decoder(Entry)
 
 
+def encode_fields(entry: Entry) -> bytes:
+    """Encode the fields of *entry* that follow its URL, which must be empty."""
+    return encode(entry)[2:]
+
+
+def join(url: str, fields: bytes) -> bytes:
+    """Return the encoded entry of *url*; *fields* is a result of ``encode_fields``."""
+    return _ALL_FIELDS + encode(url) + fields
+
+
 def is_visit(data: bytes) -> bool:
     """Return whether the encoded entry *data* has a history, without decoding it."""
-    return data[0] == _ALL_FIELDS and not data.endswith(_NO_HISTORY)
+    return data.startswith(_ALL_FIELDS) and not data.endswith(_NO_HISTORY)
 
 
 def host_of(data: bytes) -> str:
@@ -108,6 +118,7 @@ def key(entry: Entry) -> int:
     """
     if entry.kind == SUBRESOURCE:
         return 0
+    # The hash of each part has another seed, so that equal texts in two parts do not cancel out.
     seed = seed_in_use()
     digest = xxhash.xxh3_64_intdigest(entry.url.encode(), seed + entry.attempts & _SEED_MASK)
     if entry.extra:

@@ -27,7 +27,7 @@ class FinishedKeys:
     def __init__(self) -> None:
         self._keys: Counter[int] = Counter()
         self.size = 0
-        #: Counters in which hidden entries are counted; the frontier puts its own here.
+        #: Counters in which hidden entries are counted: those of the frontier.
         self.counts = FrontierCounts()
 
     def add_all(self, keys: Iterable[int]) -> None:
@@ -39,17 +39,17 @@ class FinishedKeys:
     def __contains__(self, finished_key: int) -> bool:
         return finished_key in self._keys
 
-    def hides(self, data: bytes) -> bool:
-        """Return whether the encoded entry *data* was finished, and use up its key."""
-        return self.size > 0 and self.hides_entry(decode(data))
+    def use_up(self, data: bytes) -> bool:
+        """Use up the key of the encoded entry *data*; return False if it was not finished."""
+        return self.size > 0 and self.use_up_entry(decode(data))
 
-    def hides_entry(self, entry: Entry) -> bool:
-        """Return whether the decoded *entry* was finished, and use up its key."""
+    def use_up_entry(self, entry: Entry) -> bool:
+        """Use up the key of the decoded *entry*; return False if it was not finished."""
         if not self.size:
             return False
         entry_key = key(entry)
+        # Looking up a missing key in a Counter returns 0 and stores nothing.
         if not self._keys[entry_key]:
-            # Looking up a missing key in a Counter stores nothing.
             return False
 
         self._keys[entry_key] -= 1

@@ -12,7 +12,7 @@ import bisect
 from typing import TYPE_CHECKING, Any, Protocol
 
 from webcrawl.frontier.entry import decode
-from webcrawl.storage.fifo import DiskFifo
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.prioritizer import Prioritizer
     from webcrawl.frontier.selector import Selector
-    from webcrawl.storage.fifo import FifoSnapshot
 
 # Entries per frame. Two frames of each level are in memory: about 1 MB with 16 levels.
 CHUNK = 256
@@ -81,6 +80,7 @@ class LevelQueues:
         self.path = path
         self.size = 0
         self.filled: list[int] = []
+        # The queues, and the number of entries in each. Queue 1 has the index 0.
         self._fifos: list[DiskFifo] = []
         self._waiting: list[int] = []
 
@@ -89,6 +89,7 @@ class LevelQueues:
 
         A new frontier has no snapshots. Files that no snapshot names are deleted.
         """
+        # Queues of an earlier configuration are opened, too, even if there are more of them.
         levels_on_disk = [int(path.name) for path in self.path.glob("*/")]
         for index in range(max([levels, len(snapshots), *levels_on_disk])):
             fifo = DiskFifo(path=self.path / f"{index + 1:02d}", chunk_items=CHUNK)
@@ -128,7 +129,8 @@ class LevelQueues:
         """Remove and return the oldest entry of the queue *level*, which must not be empty."""
         data = self._fifos[level - 1].pop()
         self.size -= 1
-        waiting = self._waiting[level - 1] = self._waiting[level - 1] - 1
+        waiting = self._waiting[level - 1] - 1
+        self._waiting[level - 1] = waiting
         if not waiting:
             self.filled.remove(level)
         return data
@@ -156,12 +158,16 @@ class MercatorFrontEnd:
     """
 
     def __init__(self, *, path: Path, prioritizer: Prioritizer, selector: Selector) -> None:
-        self._queues = queues = LevelQueues(path)
+        queues = LevelQueues(path)
+        self._queues = queues
         self._prioritizer = prioritizer
         self._selector = selector
+        # The number of the queue of visits, and whether ``pop`` should take a visit next.
         self._visits = prioritizer.levels + 1
         self._is_visit_next = False
-        self.snapshot, self.written = queues.snapshot, queues.written
+        # These methods of the interface are those of the queues.
+        self.snapshot = queues.snapshot
+        self.written = queues.written
         self.forget = queues.forget
 
     @property
@@ -182,16 +188,16 @@ class MercatorFrontEnd:
         batches: dict[int, list[bytes]] = {}
         for data in entries:
             entry = decode(data)
+            # A URL from a page that may be a soft error goes to the last level; a visit comes after
+            # all levels.
             level = level_of(entry) if entry.score >= 0 else self._visits - 1
             level = self._visits if entry.history else level
+            # A custom prioritizer may return too large a level; ``LevelQueues`` notices others.
             if level >= self._visits and not entry.history:
                 raise ValueError(
                     f"an entry was given level {level}, not within 1 to {self._visits - 1}"
                 )
-            batch = batches.get(level)
-            if batch is None:
-                batch = batches[level] = []
-            batch.append(data)
+            batches.setdefault(level, []).append(data)
         self._queues.push(batches)
 
     def pop(self) -> bytes:
@@ -203,6 +209,7 @@ class MercatorFrontEnd:
         if not filled:
             raise IndexError("pop from an empty front end")
 
+        # Visits alternate with the other entries, if there are any.
         if self._visits in filled:
             if self._is_visit_next or len(filled) == 1:
                 self._is_visit_next = False
@@ -220,7 +227,7 @@ def check_entry_counts(front: FrontEnd) -> None:
     checkpoint.
     """
 
-    def checked(call: Callable[..., Any], growth: Callable[..., int]) -> Callable[..., Any]:
+    def wrap(call: Callable[..., Any], growth: Callable[..., int]) -> Callable[..., Any]:
         """Wrap *call* to check that it adds as many entries as *growth* predicts.
 
         *growth* gets the arguments of the call.
@@ -237,4 +244,6 @@ def check_entry_counts(front: FrontEnd) -> None:
 
         return call_and_check
 
-    front.push, front.pop = checked(front.push, len), checked(front.pop, lambda: -1)  # type: ignore[method-assign]  # once, at the start
+    # Once, at the start.
+    front.push = wrap(front.push, len)  # type: ignore[method-assign]
+    front.pop = wrap(front.pop, lambda: -1)  # type: ignore[method-assign]

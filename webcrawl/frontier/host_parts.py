@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from webcrawl.frontier.entry import Entry
 
 MAX_PARTS = 8
 _MARK = "#"  # not allowed in host names
@@ -31,5 +33,27 @@ def keys_of_other_divisions(host: str, parts: int) -> Iterator[str]:
     """Yield the keys that *host* may have had when it was not divided into *parts* parts."""
     if parts > 1:
         yield host
+    # Parts with lower numbers are in use now.
     for part in range(parts if parts > 1 else 0, MAX_PARTS):
         yield f"{host}{_MARK}{part}"
+
+
+class HostParts:
+    """Finds the politeness keys of entries; *count* returns the present number of a host's parts.
+
+    ``existed``: whether any host has been divided, now or in the restored state.
+    """
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self.count = count
+        self.existed = False
+
+    def key_of(self, entry: Entry) -> str:
+        """Return the politeness key of *entry*: its host, or a part of the host."""
+        return politeness_key(entry.host, entry.url, self.count(entry.host))
+
+    def enter(self, key: str) -> str:
+        """Record that the politeness key *key* is in use, and return its host."""
+        host = host_of_key(key)
+        self.existed = self.existed or host != key
+        return host

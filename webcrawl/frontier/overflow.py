@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from webcrawl.storage.fifo import DiskFifo, segments_in
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, segments_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from webcrawl.storage.fifo import FifoSnapshot
 
 # Entries per frame. A spilled queue has up to two frames in memory, and so in every snapshot.
 # Larger frames would make these larger; smaller ones would make disk accesses less useful.
@@ -39,6 +38,7 @@ class Overflows:
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
+        # The highest number in use so far, and lower ones that can be used again.
         self._highest_number = 0
         self._free_numbers: list[int] = []
         # Overflows that were drained since the last snapshot.
@@ -47,7 +47,8 @@ class Overflows:
         self._doomed: list[DiskFifo] = []
         # Overflows that no published snapshot names: their files can be deleted.
         self._forgotten: list[DiskFifo] = []
-        # Shared by all overflows, so that a checkpoint does not have to ask each of them.
+        # Files to sync, and overflows with files that are no longer needed. All overflows add to
+        # these sets, so that a checkpoint does not have to ask each of them.
         self._written: set[Path] = set()
         self._used_up: set[DiskFifo] = set()
 
@@ -56,6 +57,7 @@ class Overflows:
 
         Raises CorruptRecordError if a file that one of them needs is damaged.
         """
+        # By number of the overflow, which is in the upper bits of its segments' numbers.
         segments_on_disk: defaultdict[int, set[int]] = defaultdict(set)
         for directory in self.path.glob("*/"):
             for segment in segments_in(directory):
@@ -63,7 +65,8 @@ class Overflows:
 
         overflows = {}
         for number, snapshot in kept.items():
-            overflow = overflows[number] = self._overflow(number)
+            overflow = self._overflow(number)
+            overflows[number] = overflow
             overflow.open(snapshot, segments_on_disk.pop(number, ()))
 
         # The remaining segments belong to overflows that the snapshot does not name.
@@ -96,6 +99,7 @@ class Overflows:
         """Empty the overflows retired before the last snapshot, once that is published."""
         self._forgotten += self._doomed
         self._doomed = []
+        # Overflows that may still have unneeded files stay in the set.
         self._used_up -= {overflow for overflow in self._used_up if not overflow.forget()}
         self._empty_forgotten(_EMPTIED_PER_CALL)
 

@@ -17,8 +17,7 @@ import shutil
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier.snapshot import FrontierCounts
-from webcrawl.storage.fifo import DiskFifo
+from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier.finished import FinishedKeys
     from webcrawl.frontier.front_end import FrontEnd
-    from webcrawl.storage.fifo import FifoSnapshot
+    from webcrawl.frontier.snapshot import FrontierCounts
 
     # Splits encoded entries into those to admit and, by reason, those to park.
     Classify = Callable[[list[bytes]], tuple[list[bytes], Mapping[str, list[bytes]]]]
@@ -41,27 +40,33 @@ class Parked:
     """The queues in ``<path>/<reason>/``. Not thread-safe; memory does not grow with their length.
 
     *size* is the number of all entries, *due* of those that the current pass has yet to check.
+    Events are counted in *counts*, the counters of the frontier. Entries leave for *front*, except
+    those that are *finished*. A queue is written in frames of *chunk* entries, or of 256 if that is
+    0.
     """
 
     def __init__(
-        self, *, path: Path, front: FrontEnd, finished: FinishedKeys, chunk: int = 0
+        self,
+        *,
+        path: Path,
+        front: FrontEnd,
+        finished: FinishedKeys,
+        counts: FrontierCounts,
+        chunk: int = 0,
     ) -> None:
         self.path = path
         self._chunk = chunk or CHUNK
         self._front = front
         self._finished = finished
-        self._counts = FrontierCounts()
+        self._counts = counts
         self.size = 0
         self.due = 0
+        # By reason: the queue, and how many of its first entries the current pass has yet to check.
         self._fifos: dict[str, DiskFifo] = {}
         self._due: dict[str, int] = {}
 
-    def open(self, snapshots: Mapping[str, FifoSnapshot], *, counts: FrontierCounts) -> None:
-        """Restore the queues from *snapshots*, and delete files that these do not name.
-
-        From now on events are counted in *counts*, the counters of the frontier.
-        """
-        self._counts = counts
+    def open(self, snapshots: Mapping[str, FifoSnapshot]) -> None:
+        """Restore the queues from *snapshots*, and delete files that these do not name."""
         for reason in {path.name for path in self.path.glob("*/")} | snapshots.keys():
             self._queue(reason).open(snapshots.get(reason))
         self.size = sum(map(len, self._fifos.values()))
@@ -90,7 +95,8 @@ class Parked:
 
     def _queue(self, reason: str) -> DiskFifo:
         """Create and return the queue of *reason*, which is not open yet."""
-        fifo = self._fifos[reason] = DiskFifo(path=self.path / reason, chunk_items=self._chunk)
+        fifo = DiskFifo(path=self.path / reason, chunk_items=self._chunk)
+        self._fifos[reason] = fifo
         return fifo
 
     def begin_pass(self, reasons: Iterable[str]) -> None:
@@ -122,16 +128,19 @@ class Parked:
         *classify* decides about them, as in ``reconsider``. No pass needs to be under way.
         """
         batch = self._take(reason, min(len(self._fifos[reason]), limit))
-        waiting = [data for data in batch if not self._finished.hides(data)]
+        # After a crash, the queue may have entries that were finished meanwhile.
+        waiting = [data for data in batch if not self._finished.use_up(data)]
         try:
             admitted, held = classify(waiting)
         except BaseException:
+            # Put them back at the head of the queue, in their order.
             for data in reversed(waiting):
                 self._fifos[reason].push_front(data)
             self._count(reason, len(waiting))
             raise
 
-        # The stack makes sure that all entries are put somewhere, even if a push raises OSError.
+        # The stack parks the held entries after the others were admitted, even if a push raises
+        # OSError. So all entries are put somewhere.
         self._counts.admitted += len(admitted)
         with ExitStack() as stack:
             for new_reason, entries in held.items():

@@ -6,6 +6,7 @@ most urgent, to ``levels``, and depends only on the entry.
 
 from __future__ import annotations
 
+import bisect
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ class Prioritizer(Protocol):
         ...
 
 
+# The last rank of each rank class but the last, which has all others.
+_LAST_RANKS = [10**power for power in range(1, 7)]
 # A host that is not in the seed list is treated like one beyond rank 1,000,000.
-_UNRANKED = 6
+_UNRANKED = len(_LAST_RANKS)
 # One link further from a seed counts as much as being a hundred times less popular.
 _PER_DEPTH = 2
 _RANK_BITS = 24
@@ -60,7 +63,10 @@ class DepthRankPrioritizer(_WithLevels):
 
     def level(self, entry: Entry) -> int:
         level = 1 + _PER_DEPTH * entry.depth + rank_class(entry.rank)
-        return min(level, self.levels)
+        # For each URL of the crawl: min() would take as long as all the rest.
+        if level > self.levels:
+            return self.levels
+        return level
 
 
 class DepthPrioritizer(_WithLevels):
@@ -120,6 +126,4 @@ def rank_class(rank: int) -> int:
     >>> [rank_class(rank) for rank in (1, 10, 11, 100, 1_000_000, 1_000_001, 10**9, 0)]
     [0, 0, 1, 1, 5, 6, 6, 6]
     """
-    if rank <= 0:
-        return _UNRANKED
-    return min(len(str(rank - 1)) - 1, _UNRANKED)
+    return bisect.bisect_left(_LAST_RANKS, rank) if rank > 0 else _UNRANKED

@@ -17,8 +17,7 @@ from webcrawl.frontier.done_log import Contact, Distrust, Due, Finish, Record, R
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webcrawl.frontier.back_end import BackEnd
-    from webcrawl.frontier.parts import FrontierPolicies
+    from webcrawl.frontier.parts import FrontierParts
     from webcrawl.frontier.snapshot import FrontierCounts, FrontierSnapshot
 
 
@@ -53,7 +52,7 @@ class Replay:
 
         Finished and requeued entries are counted only with *trust_done*.
         """
-        counts.contacted(self.ended)
+        counts.count_contacts(self.ended)
         if trust_done:
             for record in self.finished:
                 counts.count_end(record)
@@ -72,6 +71,7 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
     (['b.test'], ['a.test'], [7])
     """
     state = Replay(last_at=since.saved_at)
+    # Contacts under way are those of hosts, and of the shared clocks that they held.
     for queue in since.queues:
         if queue.contact:
             state.contacts[queue.host] = Contact(queue.host, queue.contact, queue.min_rest)
@@ -93,48 +93,49 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
                 state.requeued.append(record)
             case Due():
                 state.due.append(record)
-            case Distrust():
+            case Distrust():  # the records before it are void, as after a power failure
                 state.finished.clear()
                 state.due.clear()
                 state.requeued = state.requeues_to_apply(trust_done=False)
     return state
 
 
-def restore_rests(
-    back: BackEnd,
-    state: FrontierSnapshot,
-    replayed: Replay,
-    *,
-    now: float,
-    policies: FrontierPolicies,
-    unlogged_until: float,
-) -> list[Release]:
-    """Let the hosts in *back* rest as before the restart; return the releases to journal.
+def restore_rests(parts: FrontierParts, state: FrontierSnapshot, replayed: Replay) -> list[Release]:
+    """Let the hosts in *parts* rest as before the restart; return the releases to journal.
 
     Shared clocks rest, too. Rest periods are taken from the snapshot *state* and the releases in
     *replayed*; the last one of a host counts. After a contact that was cut off, a host rests as
-    *policies* say for a contact that lasted until *now*, and whose server may still be answering.
-    Contacts before *unlogged_until*, epoch seconds, may be missing from the log, so all hosts also
-    rest as if they had been contacted then. No host rests less than it would have without the
-    restart, and none rests longer because the clock was set back while the machine was down.
+    the policies say for a contact that lasted until now, and whose server may still be answering.
+    Contacts before ``unlogged_until`` may be missing from the log, so all hosts also rest as if
+    they had been contacted then. No host rests less than it would have without the restart, and
+    none rests longer because the clock was set back while the machine was down.
 
     The returned releases are those of the contacts that were cut off.
     """
+    now = parts.clock()
+    policies = parts.policies
+    unlogged_until = parts.unlogged_until
+    # The clock was set back if the log has a later time than now.
     clock_set_back = max(0.0, replayed.last_at - now)
-    quiet = back.remembered.quiet_until = unlogged_until + policies.unlogged_rest
+    quiet = unlogged_until + policies.unlogged_rest
+    parts.back.remembered.quiet_until = quiet
+    # In the order of their age: of several rests of a host, the last one counts.
     known_rests = [(queue.host, queue.ready_at, queue.min_rest) for queue in state.queues]
     known_rests += state.remembered
     known_rests += [
         (release.host, release.ready_at, release.min_rest) for release in replayed.releases.values()
     ]
+    rests = {}
     for host, ready_at, min_rest in known_rests:
+        # Not before the host has rested after a contact that may be missing from the log, if any.
         earliest = max(quiet, unlogged_until and unlogged_until + min_rest)
-        back.postpone(host, max(ready_at - clock_set_back, earliest), min_rest=min_rest)
+        rests[host] = (max(ready_at - clock_set_back, earliest), min_rest)
 
+    # A contact that was cut off came after all known rests of its host.
     releases = []
     for host, at, min_rest in map(msgspec.structs.astuple, replayed.contacts.values()):
         rest = max(cut_off(policies.delay, max(now - at, 0.0)), policies.cut_off_rest, min_rest)
         releases.append(Release(host, max(now + rest, quiet), min_rest))
-        back.postpone(host, releases[-1].ready_at, min_rest=min_rest)
-    back.snooze_postponed()
+        rests[host] = (releases[-1].ready_at, min_rest)
+    parts.back.set_rests(rests)
     return releases

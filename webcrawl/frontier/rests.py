@@ -53,7 +53,7 @@ class RestStore(Protocol):
         """Store *data* for *key*; it is written to disk in the background."""
         ...
 
-    def unsaved(self) -> Iterable[tuple[str, bytes]]:
+    def unsaved_items(self) -> Iterable[tuple[str, bytes]]:
         """Return the keys and values that may not be on disk yet, in the order of their storing."""
         ...
 
@@ -66,14 +66,17 @@ class HostClocks:
     """Rest periods of hosts without a queue: maps a host to its (ready_at, min_rest).
 
     *ready_at* is when the host may be contacted, epoch seconds. *min_rest* is the last rest that it
-    asked for, in seconds, as in ``BackQueue``. If *store* is None, *limit* has no effect.
+    asked for, in seconds, as in ``BackQueue``. At most *limit* are in memory, the others in
+    *store*; if that is None, all are in memory. *clock* returns epoch seconds.
     """
 
     def __init__(self, *, clock: TimeSource, limit: int, store: RestStore | None) -> None:
+        #: Number of rests that were moved to the store.
         self.spilled = 0
         self._clock = clock
         self._limit = limit
         self._store = store
+        # The rests in memory, by host.
         self._rests: dict[str, tuple[float, float]] = {}
         #: All hosts rest until this time, as their last contacts may be missing from the log.
         self.quiet_until = 0.0
@@ -105,11 +108,14 @@ class HostClocks:
         Does not wait for the disk.
         """
         rests = {host: rest for host, rest in self._rests.items() if rest[0] > now}
-        self._rests, self._tidied_at = rests, max(2 * len(rests), _FIRST_TIDY)
+        self._rests = rests
+        # Next when there are twice as many, so that the average time per call stays small.
+        self._tidied_at = max(2 * len(rests), _FIRST_TIDY)
         if self._store is None:
             return
 
         self._tidied_at = min(self._tidied_at, self._limit)
+        # Make room for many, so that this is not needed again soon.
         most_kept = self._limit - self._limit // _SPILLED_SHARE
         if len(rests) > most_kept:
             first_spilled = sorted([ready_at for ready_at, _ in rests.values()])[most_kept]
@@ -128,6 +134,7 @@ class HostClocks:
         rest = self._find(host)
         if self.quiet_until <= self._clock():
             return rest
+        # All hosts rest, including those of which nothing is stored.
         ready_at, min_rest = rest or (0.0, 0.0)
         return max(ready_at, self.quiet_until), min_rest
 
@@ -144,7 +151,7 @@ class HostClocks:
         # A clock that was set back while the machine was down must not prolong the rest.
         return min(until, self._clock() + longest), min_rest
 
-    def latest(self, hosts: Iterable[str]) -> float:
+    def all_rested_at(self, hosts: Iterable[str]) -> float:
         """Return when all *hosts* have rested, as far as known in memory; 0.0 if none has to."""
         return max((self._rests[host][0] for host in hosts if host in self._rests), default=0.0)
 
@@ -170,7 +177,7 @@ class HostClocks:
         """
         unsaved: list[tuple[str, float, float]] = []
         if self._store is not None:
-            for host, data in self._store.unsaved():
+            for host, data in self._store.unsaved_items():
                 if host not in without:
                     until, _, min_rest = _REST.unpack(data)
                     unsaved.append((host, until, min_rest))

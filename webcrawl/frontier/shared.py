@@ -16,15 +16,13 @@ import dataclasses
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.frontier.delay_policy import cut_off
-from webcrawl.frontier.done_log import Contact, Release
+from webcrawl.frontier.delay_policy import DelayPolicy, cut_off
+from webcrawl.frontier.done_log import Contact, DoneLog, Release
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from webcrawl.clock import TimeSource
-    from webcrawl.frontier.delay_policy import DelayPolicy
-    from webcrawl.frontier.done_log import DoneLog
     from webcrawl.frontier.rests import HostClocks
 
 # Not allowed in host names.
@@ -60,6 +58,7 @@ class SharedClocks:
     log: DoneLog
     rests: HostClocks
     delay: DelayPolicy
+    # host -> its claim, and the names of all clocks that are held.
     _claims: dict[str, Claim] = dataclasses.field(default_factory=dict, init=False)
     _held: set[str] = dataclasses.field(default_factory=set, init=False)
     # name -> the latest time at which a host was told to try again.
@@ -77,7 +76,7 @@ class SharedClocks:
     def claim(self, host: str, key: str) -> float:
         """Claim the clock *key* for *host*; return 0.0 if that worked, or how many seconds to wait.
 
-        Raises ValueError if *host* holds another clock. See ``Frontier.claim``.
+        Raises ValueError if *host* holds another clock. See ``Contacts.claim``.
         """
         name = clock_name(key)
         claim = self._claims.get(host)
@@ -90,13 +89,14 @@ class SharedClocks:
         wait = self._wait(name, now)
         if not wait:
             self.log.write(Contact(name, now, 0.0))
-            self.rests.take(name)
+            self.rests.take(name)  # its rest is over, and ``release`` stores the next one
             self._held.add(name)
             self._claims[host] = Claim(name, now)
         return wait
 
     def _wait(self, name: str, now: float) -> float:
         """Return 0.0 if *name* may be claimed now, otherwise in how many seconds to try again."""
+        # The shortest rest of a clock, and so the time between two claims of it.
         pace = max(cut_off(self.delay, 0.0), _SHORTEST_PACE)
         if name in self._held:
             free_at = now + pace
@@ -106,10 +106,11 @@ class SharedClocks:
                 return 0.0
             free_at = rest[0]
 
+        # One pace after the time that was told the previous host, so that only one host comes then.
         last_assigned = self._assigned.pop(name, None)
         retry_at = free_at if last_assigned is None else max(last_assigned + pace, free_at)
         self._assigned[name] = retry_at
-        if len(self._assigned) > _MAX_ASSIGNED:
+        if len(self._assigned) > _MAX_ASSIGNED:  # forget the clock that was refused longest ago
             self._assigned.popitem(last=False)
         return retry_at - now
 
@@ -120,9 +121,12 @@ class SharedClocks:
             return
 
         now = self.clock()
-        # As for hosts, only a rest that a restart could not infer must be on disk now.
+        # After a crash, a claim without a logged release counts as a cut-off contact, whose rest
+        # follows from its time. Only a longer rest must be on disk before this returns.
         assumed = cut_off(self.delay, now - claim.at)
-        self.log.release(Release(claim.name, now + rest, 0.0), at_once=rest > assumed)
+        # Clocks ask for no minimum rest of their own, in contrast to hosts.
+        min_rest = 0.0
+        self.log.release(Release(claim.name, now + rest, min_rest), at_once=rest > assumed)
         del self._claims[host]
         self._held.discard(claim.name)
-        self.rests.remember(claim.name, now + rest, 0.0, now=now)
+        self.rests.remember(claim.name, now + rest, min_rest, now=now)

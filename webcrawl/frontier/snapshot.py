@@ -30,8 +30,8 @@ _FIRST_VERSION = 6
 _PIECE = 1 << 18
 _encoder = msgspec.msgpack.Encoder()
 
-#: A URL counts as fresh if it was answered within this many days.
-FRESH_DAYS = 7
+# A URL counts as fresh if it was answered within this many days.
+_FRESH_DAYS = 7
 _DAY = 86_400.0
 
 
@@ -69,7 +69,8 @@ class FrontierCounts(msgspec.Struct):
     """Counts of events since the crawl began.
 
     After ``kill -9`` they are those of the last snapshot, except for *finished*, *requeued* and
-    *crawl*, which include the done log. *crawl* counts contacts and their results by stats key.
+    *crawl*, which include the done log. *crawl* counts contacts and their results by stats key; it
+    lacks at most the contacts that were under way, and the last 64 that had ended.
     *answered* maps a day since the epoch to the number of URLs that were last answered on that day,
     for the latest seven days.
     """
@@ -91,41 +92,51 @@ class FrontierCounts(msgspec.Struct):
     def answer(self, before: float, at: float) -> None:
         """Count a URL that was answered at *at*; its previous answer came at *before*.
 
-        Both are epoch seconds; *before* is 0.0 if the URL was never answered before.
+        Both are epoch seconds; *before* is 0.0 if the URL was never answered before. Counts since
+        the last checkpoint are missing after ``kill -9``, for a week at most.
         """
-        today, earlier = int(at // _DAY), int(before // _DAY)
+        today = int(at // _DAY)
+        earlier = int(before // _DAY)
         if before and earlier in self.answered:
             self.answered[earlier] -= 1
 
+        # A new day takes the place of the oldest one.
         if today not in self.answered:
             self.answered[today] = 0
-            while len(self.answered) > FRESH_DAYS:
+            while len(self.answered) > _FRESH_DAYS:
                 del self.answered[min(self.answered)]
         # After a clock was set back, *at* may be before all days that are kept.
         if today in self.answered:
             self.answered[today] += 1
 
-    def contacted(self, number: int) -> None:
+    def count_fresh(self, now: float) -> int:
+        """Return the number of URLs that were last answered in the seven days before *now*."""
+        since = now // _DAY - _FRESH_DAYS
+        return sum([count for day, count in self.answered.items() if day > since])
+
+    def count_contacts(self, number: int) -> None:
         """Count *number* contacts that have ended."""
-        self._count("contacts", number)
+        if number:
+            self._count("contacts", number)
 
     def count_end(self, record: Finish) -> None:
         """Count a finished entry, with the results in *record*."""
         self.finished += 1
-        self._count("fetch/bytes", record.received)
-        self._count("content/duplicates", record.is_duplicate)
+        if record.received:
+            self._count("fetch/bytes", record.received)
+        if record.is_duplicate:
+            self._count("content/duplicates", 1)
         if record.outcome:
             self._count(f"outcome/{record.outcome}", 1)
         if record.visit:
             self._count(f"visits/{record.visit}", 1)
 
-    def reopened(self, outcome: str) -> None:
+    def uncount_outcome(self, outcome: str) -> None:
         """Subtract one from the count of *outcome*, as a URL that had it is tried again."""
         self._count(f"outcome/{outcome}", -1)
 
     def _count(self, name: str, number: int) -> None:
-        if number:
-            self.crawl[name] = self.crawl.get(name, 0) + number
+        self.crawl[name] = self.crawl.get(name, 0) + number
 
 
 class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -183,6 +194,7 @@ def _pieces(encoded: Mapping[str, bytes], series: Mapping[str, Series]) -> Itera
             piece += encoded[name]
             continue
 
+        # A long part: a piece is complete when it is large enough.
         length, members = series[name]
         piece += _array_of(length)
         for member in members:
@@ -216,6 +228,7 @@ def decode_snapshot(data: bytes) -> FrontierSnapshot:
     if version < _FIRST_VERSION:
         raise UndecodableError("it was written before webcrawl 0.1 and can no longer be read")
     state = _decode(data)
+    # In version 6, *quiet* was the only such time.
     if version == _FIRST_VERSION:
         state = msgspec.structs.replace(state, unlogged_until=state.quiet)
     return state

@@ -16,26 +16,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier.entry import encode
+from webcrawl.frontier.entry import Entry, encode
 from webcrawl.urls.registered_domain import domain_of, registered_domain
 
 if TYPE_CHECKING:
-    from webcrawl.frontier.entry import Entry
     from webcrawl.frontier.overflow import Overflows
     from webcrawl.storage.fifo import DiskFifo
 
 # While pages wait, the first and the third of four turns are theirs in any case.
-_TURNS, _OWN_TURN, _FOREIGN_TURN = 4, 1, 3
+_TURNS = 4
+_OWN_TURN = 1
+_FOREIGN_TURN = 3
 
 
 class Subresources:
-    """Queues of the waiting subresources of *host*. Not thread-safe."""
+    """Queues of the waiting subresources of *host*, which are *overflows*. Not thread-safe."""
 
     def __init__(self, host: str, overflows: Overflows) -> None:
         self._domain = registered_domain(host)
         self._overflows = overflows
         # By the domain that asks; the domain whose turn is next is the first.
         self._queues: dict[str, DiskFifo] = {}
+        # The current turn, from 0 to 3; see the constants.
         self._turn = 0
         #: Whether the last entry that left the host's queue, a page or not, was not put back.
         self.is_turn_given = False
@@ -51,7 +53,8 @@ class Subresources:
         domain = domain_of(entry.via)
         queue = self._queues.get(domain)
         if queue is None:
-            queue = self._queues[domain] = self._overflows.take()
+            queue = self._overflows.take()
+            self._queues[domain] = queue
         (queue.push_front if ahead else queue.push)(encode(entry))
 
     def pop(self, *, may_wait: bool) -> bytes | None:
@@ -62,12 +65,17 @@ class Subresources:
         queue = self._queues.pop(domain)
         data = queue.pop()
         if queue:
-            self._queues[domain] = queue
+            self._queues[domain] = queue  # as the last one: the other domains come first
         else:
             self._overflows.retire(queue)
         return data
 
     def _next_domain(self, *, may_wait: bool) -> str | None:
+        """Return the domain whose subresource is next, or None if it is the turn of a page.
+
+        In the foreign turn, the host's own domain may take the place of others. If no page waits,
+        all other turns are open to both, first to the own domain.
+        """
         own = self._domain if self._domain in self._queues else None
         foreign = next((domain for domain in self._queues if domain != own), None)
         if self._turn == _FOREIGN_TURN:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from webcrawl.frontier.entry import SUBRESOURCE
 
 if TYPE_CHECKING:
-    from webcrawl.frontier.back_end import BackEnd
-    from webcrawl.frontier.front_end import FrontEnd
-    from webcrawl.frontier.leases import LeaseTable
+    from webcrawl.frontier.back_queue import BackQueue
+    from webcrawl.frontier.parts import FrontierParts
 
 # A contact that lasts longer than this fraction of *soon* is followed by a long rest.
 _RECENT_SHARE = 0.1
@@ -30,24 +29,30 @@ class Supply(enum.IntEnum):
     NONE = 3  # nothing waits, nothing is being fetched
 
 
-def supply_of(
-    front: FrontEnd, back: BackEnd, leases: LeaseTable, *, now: float, soon: float
-) -> Supply:
-    """Return how soon after *now* a frontier made of these parts will have a URL to fetch.
+def supply_of(parts: FrontierParts) -> Supply:
+    """Return how soon a frontier made of *parts* will have a URL to fetch.
 
-    A host is far off if more than *soon* seconds lie between two contacts. The time that this takes
-    is proportional to the number of hosts contacted in the last second.
+    The time that this takes is proportional to the number of hosts contacted in the last second.
     """
-    earliest = back.earliest()
-    if front.size or (earliest is not None and earliest <= now):
+    back = parts.back
+    leases = parts.leases
+    now = parts.clock()
+    earliest = back.line.earliest(now)
+    if parts.front.size or (earliest is not None and earliest <= now):
         return Supply.NOW
 
-    # Hosts in process since earlier are far off: a long contact is followed by a long rest.
-    recent_leases = leases.since(now - _RECENT_SHARE * soon)
+    # Hosts that have been in process for longer are far off: a long contact is followed by a long
+    # rest. The others are not, unless they are known to be, or have only subresources.
+    recent_leases = leases.since(now - _RECENT_SHARE * parts.soon)
     if back.has_near_pages or not all(
         back.is_far(lease.key)
-        or (lease.entry.kind == SUBRESOURCE and not back.has_pages(lease.key))
+        or (lease.entry.kind == SUBRESOURCE and not _has_pages(back.table.get(lease.key)))
         for lease in recent_leases
     ):
         return Supply.SOON
     return Supply.LATER if back.size or leases else Supply.NONE
+
+
+def _has_pages(queue: BackQueue | None) -> bool:
+    """Return whether other URLs than subresources wait in *queue*."""
+    return queue is not None and queue.has_pages

@@ -25,12 +25,14 @@ class Tails:
 
     def __init__(self, table: Mapping[str, BackQueue]) -> None:
         self._table = table
+        # Hosts that were not checked yet in this round, and those with the longest queues so far.
         self._unchecked: list[str] = []
         self._longest: list[str] = []
 
-    def longest(self) -> list[BackQueue]:
+    def find_longest(self) -> list[BackQueue]:
         """Check more queues, and return the longest ones found so far, longest first."""
         self._unchecked = self._unchecked or [*self._table]
+        # Queues may be gone by now, or empty.
         keys = {*self._longest, *self._unchecked[-_CHECKED_PER_CALL:]}
         del self._unchecked[-_CHECKED_PER_CALL:]
         queues = [queue for key in keys if (queue := self._table.get(key))]

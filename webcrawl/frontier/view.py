@@ -17,21 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.done_log import read_done_log
 from webcrawl.frontier.due import due_name
-from webcrawl.frontier.entry import Entry, decode
+from webcrawl.frontier.entry import SUBRESOURCE, Entry, decode
 from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.overflow import overflow_path
 from webcrawl.frontier.recovery import replay
-from webcrawl.frontier.snapshot import decode_snapshot
-from webcrawl.storage.fifo import length_of, read_fifo
-from webcrawl.storage.record_log import count_packed, pack_many, unpacked
+from webcrawl.frontier.snapshot import QueueSnapshot, decode_snapshot
+from webcrawl.storage.fifo import FifoSnapshot, length_of, read_fifo
+from webcrawl.storage.record_log import CorruptRecordError, count_packed, pack_many, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from webcrawl.frontier.snapshot import QueueSnapshot
-    from webcrawl.storage.fifo import FifoSnapshot
-    from webcrawl.storage.record_log import CorruptRecordError
 
 
 class Where(enum.Enum):
@@ -99,27 +95,19 @@ class FrontierView:
         self._since = replay(read_done_log(path / "done", self._state.segment), since=self._state)
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
+        self.counts = self._state.counts
         #: If set, it is called for damage in a queue, and reading continues at the next segment.
         self.on_damage: Callable[[CorruptRecordError], object] | None = None
         # Number of entries in the further parts of each host's queue.
         self._further_entries = Counter[str]()
         for queue in self._state.queues:
+            # *visits* is true for these parts.
             self._further_entries[queue.host] += queue.visits * _length(queue)
 
     @property
     def finished_since(self) -> int:
         """Number of entries that were finished since the snapshot."""
         return len(self._since.finished)
-
-    @property
-    def finished(self) -> int:
-        """Number of entries that were finished since the crawl began."""
-        return self._state.counts.finished
-
-    @property
-    def crawl_counts(self) -> Mapping[str, int]:
-        """Counters of the whole crawl; see ``Frontier.crawl_counts``."""
-        return self._state.counts.crawl
 
     @property
     def quiet(self) -> float:
@@ -145,6 +133,7 @@ class FrontierView:
             pieces = self._reader(self._path / "due" / name, fifo)
             yield Queue(Where.DUE, name, length_of(fifo), pieces)
 
+        # Entries that a restart would read from the done log.
         requeues = self._since.requeues_to_apply(trust_done=self._trust_done)
         yield _in_memory(Where.REQUEUED, "", [requeue.data for requeue in requeues])
         if self._trust_done:
@@ -176,25 +165,29 @@ class FrontierView:
         return self.find(lambda _: True, finished, containing=b"")
 
     def find(
-        self, wanted: Callable[[Entry], bool], finished: FinishedKeys, *, containing: bytes
+        self, is_match: Callable[[Entry], bool], finished: FinishedKeys, *, containing: bytes
     ) -> Iterator[Found]:
-        """Yield those entries of ``entries`` for which *wanted* returns True.
+        """Yield those entries of ``entries`` for which *is_match* returns True.
+
+        Subresources are left out: most of those that wait are in no file.
 
         Only entries whose encoding contains the bytes *containing*, such as a host's name, are
-        decoded and passed to *wanted*; *finished* as in ``entries``. A million entries take a fifth
-        of a second, and 2 us more for each entry that is decoded.
+        decoded and passed to *is_match*; *finished* as in ``entries``. A million entries take a
+        fifth of a second, and 2 us more for each entry that is decoded.
         """
         for queue in self.queues():
-            position = gone = 0
+            position = 0  # number of entries in earlier pieces
+            gone = 0
             for piece in queue.pieces():
+                # Most pieces do not contain the bytes, and need not be unpacked.
                 if containing in piece:
-                    for number, data in enumerate(unpacked(self._path, 0, piece), start=1):
+                    for number, data in enumerate(unpack(self._path, 0, piece), start=1):
                         if containing not in data:
                             continue
                         entry = decode(data)
-                        if finished.hides_entry(entry):
+                        if finished.use_up_entry(entry):
                             gone += 1
-                        elif wanted(entry):
+                        elif entry.kind != SUBRESOURCE and is_match(entry):
                             yield Found(queue, position + number - gone, gone, entry)
                 position += count_packed(piece)
 
@@ -234,6 +227,7 @@ class FrontierView:
 
     def _as_logged(self, host: str, times: HostTimes) -> HostTimes:
         """Return *times* of *host*, updated by the releases and contacts since the snapshot."""
+        # The last release replaces the snapshot. A contact in the log was cut off after it.
         release = self._since.releases.get(host)
         if release is not None:
             times = times._replace(

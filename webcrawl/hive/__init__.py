@@ -12,7 +12,8 @@ not yet in a checkpoint are in the outboxes.
 ::
 
     drone_of    --> Drone              heartbeats: its shards, due checkpoints, end of the crawl
-                      |-- Exchange     claims and adopts shards, hands them over, abandons them
+                      |-- Exchange     hands shards over, abandons lost ones
+                      |     +-- Adoption     claims free shards, fetches and opens them
                       |-- Publication  uploads checkpoints to the store, then acknowledges them
                       |-- bus/         links and Requests between shards
                       |-- store/       checkpoints of shards

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.crawl.builder import ProcessBuilder, keeps_open
+from webcrawl.crawl.builder import ProcessBuilder, should_keep_open
 from webcrawl.crawl.job.compared_settings import compared_settings
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
-from webcrawl.crawl.process import ProcessHooks
+from webcrawl.crawl.process import Process, ProcessHooks
 from webcrawl.errors import FatalError
 from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource
 from webcrawl.hive.bus.receiver import Receiver
@@ -33,6 +33,7 @@ from webcrawl.hive.membership.lease_keeper import LeaseKeeper
 from webcrawl.hive.membership.membership import Membership
 from webcrawl.hive.membership.succession import last_drone
 from webcrawl.hive.parts import DroneParts
+from webcrawl.hive.store.checkpoint_files import FORMAT
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.net.fence import Fence
 from webcrawl.randomness import random_hex
@@ -41,11 +42,15 @@ from webcrawl.seen.caches import cache_of
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.process import Process
 
 # How many links sent to other shards a drone remembers, at 160 bytes each. Remembering 50,000 of
 # them avoids about 80 % of the messages (Broder et al., section 5).
 _CACHE_SIZE = 50_000
+
+
+def companion_of(crawler: Crawler) -> Drone | LiveSeedReader:
+    """Build the part that connects the process of *crawler* to Redis (HIVE_BUILDER)."""
+    return drone_of(crawler) if crawler.settings["HIVE"] else live_seed_reader_of(crawler)
 
 
 def drone_of(crawler: Crawler) -> Drone:
@@ -54,8 +59,9 @@ def drone_of(crawler: Crawler) -> Drone:
     hive_settings = check_hive_settings(settings)
     if not settings["JOBDIR"]:
         raise FatalError("A drone of a hive needs its own JOBDIR.")
-    keys, client = Keys(hive_settings.name), client_of(settings)
-    # The next process in a job directory continues as the same drone.
+    keys = Keys(hive_settings.name)
+    client = client_of(settings)
+    # The next process in a job directory continues as the same drone. A new drone gets a new name.
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
 
@@ -72,6 +78,7 @@ def drone_of(crawler: Crawler) -> Drone:
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
     splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
 
+    # The drone joins the hive later, so its process does not hold any shard yet.
     builder = ProcessBuilder(crawler, number=hive_settings.shards, held=(), remote=splitter_of)
     fail = builder.stop.fail
     sender = Sender(
@@ -84,7 +91,7 @@ def drone_of(crawler: Crawler) -> Drone:
     )
     receiver = Receiver(client=client, keys=keys, inboxes=holding.inboxes, fail=fail)
 
-    splitter: Any = builder.shards.remote
+    splitter: Any = builder.shards.remote  # the one that *splitter_of* has built
     process = builder.process(
         ProcessHooks(
             fence=fence,
@@ -113,7 +120,7 @@ def drone_of(crawler: Crawler) -> Drone:
         DroneParts(
             name=name,
             settings=hive_settings,
-            compared=compared_settings(settings),
+            compared=compared_settings(settings) | {"HIVE_STORE format": str(FORMAT)},
             process=process,
             job=process.job,
             shards=process.shards,
@@ -135,7 +142,7 @@ def drone_of(crawler: Crawler) -> Drone:
             receiver=receiver,
             live_seeds=live_seeds,
             suffixes=suffix_list_of(settings).text,
-            keeps_open=keeps_open(crawler),
+            keeps_open=should_keep_open(crawler),
         )
     )
     return drone
@@ -171,15 +178,17 @@ class LiveSeedReader:
 
 def live_seed_reader_of(crawler: Crawler) -> LiveSeedReader:
     """Build the reader of LIVE_SEEDS for a single-process crawl. Raises FatalError."""
-    settings, stays_open = crawler.settings, keeps_open(crawler)
+    settings = crawler.settings
+    stays_open = should_keep_open(crawler)
     if not settings["JOBDIR"]:
         raise FatalError("LIVE_SEEDS needs a JOBDIR: seeds stay in Redis until a checkpoint.")
     source = SeedSource.from_settings(settings, getattr(crawler.spider, "name", ""))
-    client, builder = client_of(settings), ProcessBuilder(crawler)
+    client = client_of(settings)
+    builder = ProcessBuilder(crawler)
     process = builder.process(
         ProcessHooks(
             may_end=lambda: seeds.is_idle and not stays_open,
-            published=lambda: seeds.published(),  # noqa: PLW0108  # it is defined later
+            published=lambda: seeds.delete_published(),  # noqa: PLW0108  # it is defined later
         )
     )
     seeds = LiveSeeds(client=client, source=source, process=process, stats=crawler.stats)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from webcrawl.configuration.values import flag, number, whole
+from webcrawl.configuration.values import flag, number, whole_number
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_hive
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 #: Largest HIVE_SHARDS: every drone reads and reports on all shards every few seconds.
 MAX_SHARDS = 4096
@@ -40,7 +37,7 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
             "HIVE must be a name of at most 64 letters, digits, underscores, dots and hyphens, "
             f"not {name!r}."
         )
-    shards = whole(settings, "HIVE_SHARDS", at_least=1)
+    shards = whole_number(settings, "HIVE_SHARDS", at_least=1)
     if shards > MAX_SHARDS:
         raise FatalError(f"HIVE_SHARDS must be at most {MAX_SHARDS}, not {shards}.")
 
@@ -49,10 +46,11 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
             "POLITENESS_KEY must be host or domain in a hive: the hosts of one IP address may "
             "belong to several drones, which do not share a clock."
         )
+    # The default is off, which is not a contradiction; only a value of the user is.
     is_set_by_user = (settings.getpriority("LIVE_SEEDS") or 0) > SETTINGS_PRIORITIES["project"]
     if is_set_by_user and not flag(settings, "LIVE_SEEDS"):
         raise FatalError("LIVE_SEEDS cannot be off in a hive, which always accepts live seeds.")
-    if whole(settings, "CLOSESPIDER_FEW_HOSTS", at_least=0):
+    if whole_number(settings, "CLOSESPIDER_FEW_HOSTS", at_least=0):
         raise FatalError(
             "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl: end a hive with scrapy hive "
             "stop, and write the URLs that are left with scrapy frontier --export."
@@ -74,6 +72,9 @@ def store_url(settings: BaseSettings) -> str:
 
 
 def store_at(path: Path, settings: BaseSettings) -> str:
-    """Return the HIVE_STORE of the hive in *path*, or its default."""
+    """Return the HIVE_STORE of the hive in *path*, or its default.
+
+    The default of a local hive, which ``scrapy hive`` runs, is in its own directory.
+    """
     is_local = not settings.get("HIVE") or is_hive(path)
     return str(settings.get("HIVE_STORE") or (path / "store" if is_local else store_url(settings)))

@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,10 +50,10 @@ from webcrawl.hive.membership.connection import (
     trouble_of,
 )
 from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
-from webcrawl.hive.membership.report import Gauge, Report, drone_name
+from webcrawl.hive.membership.report import Gauge, HiveState, Report, drone_name
 from webcrawl.hive.membership.succession import had_drone, record_drone
 from webcrawl.hive.publication import Publication
-from webcrawl.hive.store.checkpoint_files import LocalRecord
+from webcrawl.hive.store.checkpoint_files import FORMAT, LocalRecord
 from webcrawl.hive.store.store import HiveFacts
 from webcrawl.urls.registered_domain import SuffixList, use_list
 from webcrawl.wording import counted
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.hive.membership.membership import Beat
-    from webcrawl.hive.membership.report import HiveState
     from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
@@ -87,15 +87,13 @@ class Drone:
     """One process of a hive, made of *parts*."""
 
     def __init__(self, parts: DroneParts) -> None:
-        self._hive = parts
         #: Its parts.
         self.parts = parts
-        #: Its name in the hive.
-        self.name = parts.name
         self.process = parts.process
         self._holding = parts.holding
         # Seconds between two heartbeats.
         self._pause = parts.settings.lease_secs / _BEATS_PER_LEASE
+        # For how long after its start a hive counts as new, so that other drones may still join.
         self._joining_secs = min(self._pause, _JOINING_SECS)
         self.publication = Publication(parts)
         self._exchange = ShardExchange(parts, self.publication)
@@ -106,14 +104,18 @@ class Drone:
             clock=now,
         )
         self._end = EndDetection(parts.membership.last_ids)
+        # Tasks that run until the drone is closed.
         self._tasks: list[asyncio.Task[None]] = []
+        # The last answer to a heartbeat; None before the first.
         self._beat: Beat | None = None
         # Set when Redis has answered a heartbeat; cleared when shards are exchanged.
         self._has_beaten = asyncio.Event()
-        # Identifies the Redis data in which the shards are registered (``HiveState.born``).
+        # Identifies the Redis data in which the shards are registered (``HiveState.born``); it is
+        # "" until the drone has entered the hive there.
         self._known_born = ""
+        # Whether this drone may take shards, as it was accepted in Redis and in HIVE_STORE.
         self._has_joined = False
-        self._beat_count = 0
+        self._beat_count = 0  # number of heartbeats so far
         #: Whether the hive has finished its crawl.
         self.is_over = False
         # The number of the last checkpoint order that this drone has followed.
@@ -134,7 +136,7 @@ class Drone:
         away. It also waits for HIVE_STORE if other drones own shards. Raises FatalError if the hive
         was started with other settings.
         """
-        hive = self._hive
+        hive = self.parts
         settings = hive.settings
         job = hive.job
         shard_directories = [shard_path(job.path, name) for name in shard_names(job.path)]
@@ -145,11 +147,14 @@ class Drone:
             )
         politeness_key = self.process.parts.services.rules.key
 
+        # A new drone does not wait for a server that is away, as its settings may be wrong.
         is_known = bool(shard_directories) or had_drone(job.path)
         state, beat = await self._reach("hive_redis", self._enter_redis, waits=is_known)
         self._known_born = state.born
+        # Orders from before this drone joined are not for it.
         self._followed_checkpoint = state.checkpoint
         hive.keeper.start()
+        # It may have a lease from now on, and its heartbeats tell the others that it waits.
         self.run(self._keep_beating())
         self.run(self._keep_fence())
 
@@ -173,6 +178,7 @@ class Drone:
             partial(asyncio.to_thread, enter_store),
             waits=is_known or bool(beat.owners),
         )
+        # Redis and the store may be those of different hives.
         for name, saved, current in (
             ("HIVE_SHARDS", facts.shards, settings.shards),
             ("HIVE_SHARDS", state.shards, settings.shards),
@@ -200,18 +206,19 @@ class Drone:
 
         Raises FatalError if settings differ that a living drone must share.
         """
-        hive = self._hive
-        own = self._hive.compared
+        hive = self.parts
+        own = hive.compared
         if facts.settings == own:
             return
-        if facts.born != self._known_born:  # Redis does not know all drones yet
-            other_secs = float(facts.settings.get("HIVE_LEASE_SECS", 0))
-            await asyncio.sleep(max(hive.settings.lease_secs, other_secs))
+        # The longest that a drone of the hive may live without a heartbeat.
+        lease_secs = max(hive.settings.lease_secs, float(facts.settings.get("HIVE_LEASE_SECS", 0)))
+        # Redis was emptied since the hive was created. Wait until all living drones have sent it
+        # heartbeats again.
+        if facts.born != self._known_born:
+            await asyncio.sleep(lease_secs)
         if refused := differences(own, facts.settings, FIXED):
-            _, beat = await self._reach("hive_redis", self._enter_redis, waits=True)
             fixed, _ = digests(own)
-            others = [report for drone, report in beat.reports.items() if drone != self.name]
-            if any(report is None or report.settings[0] != fixed for report in others):
+            if await self._has_living_others(fixed, lease_secs):
                 raise FatalError(
                     f"The hive {hive.settings.name} runs with {refused}: keep the old value, or "
                     "stop all drones to change it."
@@ -219,20 +226,44 @@ class Drone:
         if found := differences(own, facts.settings):
             self._differs = f"settings differ: the hive had {found}"
             logger.warning("In this drone, %s", self._differs)
-        new_facts = replace(facts, settings={**own})
+        new_facts = replace(facts, format=FORMAT, settings={**own})
         await self._reach(
             _STORE_PAUSE,
             partial(asyncio.to_thread, hive.store.replace_facts, new_facts),
             waits=True,
         )
 
+    async def _has_living_others(self, fixed: str, lease_secs: float) -> bool:
+        """Return whether other drones are alive whose fixed settings do not have the hash *fixed*.
+
+        A drone that was killed seems to be alive for up to *lease_secs*, but it sends no heartbeat.
+        """
+        until = now() + lease_secs
+        first_reports: dict[str, Report | None] = {}
+        while True:
+            _, beat = await self._reach("hive_redis", self._enter_redis, waits=True)
+            others = {
+                drone: report
+                for drone, report in beat.reports.items()
+                if drone != self.parts.name and (report is None or report.settings[0] != fixed)
+            }
+            has_beaten = any(
+                report != first_reports.setdefault(drone, report)
+                for drone, report in others.items()
+            )
+            # The other drones are gone, or one has sent a heartbeat, or a lease should have ended.
+            if not others or has_beaten or now() > until:
+                return bool(others)
+            await asyncio.sleep(self._joining_secs)
+
     async def _enter_redis(self) -> tuple[HiveState, Beat]:
         """Create the hive in Redis if needed, and return its state and a look at it.
 
         Raises FatalError if Redis cannot be used.
         """
-        hive = self._hive
-        try:  # before the drone has a lease that could expire meanwhile
+        hive = self.parts
+        # The checks take some time, so they come before the drone has a lease that could expire.
+        try:
             await check(hive.client)
             await check_for_leases(hive.client, hive.settings.lease_secs)
             if warning := await replica_warning(hive.client, hive.settings.lease_secs):
@@ -289,8 +320,8 @@ class Drone:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-        membership = self._hive.membership
-        await self._hive.keeper.stop()
+        membership = self.parts.membership
+        await self.parts.keeper.stop()
         try:
             if self._known_born:  # it may have a lease, even without an answer to a heartbeat
                 await membership.release(self._holding.leases)
@@ -298,9 +329,10 @@ class Drone:
         except UNREACHABLE as error:
             message = "The hive must wait until this drone's leases expire: %s"
             logger.warning(message, reason_of(error))
+        # In these cases the drone has written heartbeats to the store, too.
         if self._holding.needs_claims or not self._holding.is_redis_up:
-            await self._leave_store()
-        await close(self._hive.client)
+            await asyncio.to_thread(self._leave_store)
+        await close(self.parts.client)
 
     @property
     def processes(self) -> int:
@@ -335,15 +367,17 @@ class Drone:
     def _abort_requests(self) -> None:
         """Abort all requests, because other drones may hold their hosts by now."""
         self.process.parts.leases.completion.abort_downloads()
-        self._hive.fence.abort()
+        self.parts.fence.abort()
 
     async def _beat_once(self) -> None:
         """Send one heartbeat, and follow what the answer says about leases and orders."""
-        hive, holding = self._hive, self._holding
+        hive = self.parts
+        holding = self._holding
         if lost := holding.superseded:
             self._exchange.abandon(lost)
         try:
             beat = await hive.keeper.beat(self._report())
+            # The drone and its keeper have a connection and a membership each.
             unreadable = hive.membership.unreadable + hive.keeper.membership.unreadable
             hive.stats.set_value("hive/unreadable", unreadable)
             if holding.leases and holding.is_in_doubt(beat.incarnation):
@@ -351,6 +385,7 @@ class Drone:
                     "The leases expired while Redis changed; shards will be claimed again"
                 )
                 self._exchange.abandon({*holding.leases})  # the store says who held them last
+            # The answer of an emptied Redis says nothing about leases or orders.
             if beat.state.born != self._known_born:
                 await self._join_again()
                 return
@@ -370,11 +405,11 @@ class Drone:
 
             self._beat = beat
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
-            hive.receiver.incarnation = beat.incarnation
+            hive.receiver.incarnation = beat.incarnation  # it now reads these streams
             if beat.is_queen:
                 await self._do_queen_duties(beat)
         except UNREACHABLE as error:
-            if holding.is_redis_up:
+            if holding.is_redis_up:  # it was until now: log this only once
                 holding.is_redis_up = False
                 message = "%s; links to other processes wait on disk"
                 logger.warning(message, trouble_of(error))
@@ -383,24 +418,26 @@ class Drone:
         if not holding.is_redis_up:
             holding.is_redis_up = True
             logger.info("Redis can be reached again")
+            # With claims, heartbeats in the store go on.
             if not holding.needs_claims:
-                await self._leave_store()
+                # A thread of its own, because a store that hangs would block one of the loop's.
+                threading.Thread(target=self._leave_store, daemon=True).start()
         self._apply_state(beat.state)
         self._has_beaten.set()
 
-    async def _leave_store(self) -> None:
-        """Delete this drone's heartbeat in the store.
+    def _leave_store(self) -> None:
+        """Delete this drone's heartbeat in the store. Blocks.
 
         If that fails, the heartbeat no longer changes, so other drones ignore it.
         """
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(self._hive.store.end_beats, self._hive.name)
+            self.parts.store.end_beats(self.parts.name)
 
     async def _join_again(self) -> None:
         """Register the hive and this drone's shards again, because Redis has lost its data."""
         logger.warning("Redis was emptied: registering the hive there again")
         self._holding.is_redis_complete = False
-        state = await self._hive.membership.enter(self._hive.settings.shards)
+        state = await self.parts.membership.enter(self.parts.settings.shards)
         await self._exchange.keep({**self._holding.leases})
         self._known_born = state.born
 
@@ -441,19 +478,23 @@ class Drone:
     async def _publish_orders(self, **orders: Any) -> None:
         """Set the fields *orders* of the hive's state in Redis, which all drones follow."""
         with contextlib.suppress(*UNREACHABLE):  # the heartbeat says so
-            await self._hive.membership.order(**orders)
+            await self.parts.membership.order(**orders)
 
     async def _do_queen_duties(self, beat: Beat) -> None:
         """Divide shards, order checkpoints and detect the end, as the queen's duties (queen.py)."""
-        hive, state = self._hive, beat.state
+        hive = self.parts
+        state = beat.state
         is_hive_new = beat.now < state.begun_at + self._joining_secs
         reports = [report for report in beat.reports.values() if report is not None]
+        # Drones that wait take no shards yet.
         drones = len(beat.alive) - sum(report.waits for report in reports)
         share = share_of(state.shards, drones, is_new=is_hive_new)
         if is_hive_new and not self._holding.is_redis_complete:
             share = state.share  # Redis was emptied; the drones will register their shards again
+        # This drone follows the new share at once; the others read it with their next heartbeat.
         self._beat = beat._replace(state=replace(state, share=share))
 
+        # The orders that should be in force. Those that are not yet are published below.
         supply, current_round, since = supply_of(reports)
         has_pages = any(report.figures.pages for report in reports)
         wanted: dict[str, Any] = {
@@ -463,12 +504,14 @@ class Drone:
             "round": current_round,
             "counted_since": since,
         }
-        if sum(len(report.leases) for report in reports) == state.shards:  # otherwise some lack
+        # While some shards have no holder, the totals would be too small.
+        if sum(len(report.leases) for report in reports) == state.shards:
             pages = sum(report.figures.pages for report in reports)
             given_up = sum(report.figures.given_up for report in reports)
             wanted["done"] = f"{counted(pages, 'page')}, {counted(given_up, 'URL')} given up"
         if has_pages:
             wanted["has_pages"] = True
+            # The first checkpoint of a hive does not wait for the interval.
             if not state.checkpoint and beat.now > state.begun_at + _FIRST_SECS:
                 wanted["checkpoint"] = 1
         if not (state.finished or hive.keeps_open) and await self._end.look(beat):
@@ -481,14 +524,15 @@ class Drone:
     def _apply_state(self, state: HiveState) -> None:
         """Follow the queen's orders in *state*."""
         process = self.process
-        self._hive.stats.set_value("hive/now", state.done)
+        self.parts.stats.set_value("hive/now", state.done)
+        # The network works for other drones, so it is not what keeps hosts from answering.
         if state.has_pages:
             process.parts.services.rules.outage.note_answer()
         # A checkpoint in progress does not count, because it may have begun before the order.
         if state.checkpoint != self._followed_checkpoint and process.checkpoints.start():
             self._followed_checkpoint = state.checkpoint
 
-        for shard in self._hive.shards:
+        for shard in self.parts.shards:
             domains = shard.hosts.records.domains
             if domains.current_round < state.round:
                 domains.begin_round(state.round, counted_since=state.counted_since)
@@ -502,6 +546,7 @@ class Drone:
     def supply_elsewhere(self) -> Supply:
         """Return how soon any shard of the hive will have URLs to fetch, according to the queen."""
         state = None if self._beat is None else self._beat.state
+        # The queen's supply is that of another round.
         if state is None or state.round != self._round:
             return Supply.SOON
         return Supply(state.supply)
@@ -509,7 +554,7 @@ class Drone:
     @property
     def _round(self) -> int:
         """The current reputation round of the held shards, or of the hive if none is held."""
-        rounds = (shard.hosts.records.domains.current_round for shard in self._hive.shards)
+        rounds = (shard.hosts.records.domains.current_round for shard in self.parts.shards)
         return max(rounds, default=0 if self._beat is None else self._beat.state.round)
 
     # --- reports to other drones
@@ -517,7 +562,7 @@ class Drone:
     @property
     def _is_idle(self) -> bool:
         """Whether no held shard has work left and no message waits to be sent."""
-        hive = self._hive
+        hive = self.parts
         return (
             hive.sender.is_idle
             and not self._exchange.is_handing_over
@@ -529,13 +574,14 @@ class Drone:
     @property
     def _is_ending(self) -> bool:
         """Whether the crawl may end at any moment."""
-        return self._is_idle and not self._hive.keeps_open
+        return self._is_idle and not self.parts.keeps_open
 
     def _report(self) -> Report:
         """Build the report that is sent with the next heartbeat."""
-        hive = self._hive
+        hive = self.parts
         self._beat_count += 1
         supplies = [shard.feeder.supply() for shard in hive.shards]
+        # Links that are not sent yet will soon be URLs of other shards.
         if not hive.sender.is_idle:
             supplies.append(Supply.SOON)
         domains = [shard.hosts.records.domains for shard in hive.shards]
@@ -546,6 +592,7 @@ class Drone:
             waits=not self._has_joined,
             activity=hive.sender.sent + hive.receiver.received,
             positions={number: inbox.position for number, inbox in self._holding.inboxes.items()},
+            # The lowest one is that with the earliest URLs.
             supply=int(min(supplies, default=Supply.NONE)),
             round=self._round,
             counted_since=max((domain.counted_since for domain in domains), default=0),

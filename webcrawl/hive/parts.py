@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from webcrawl.crawl.job.state_directory import shard_name, shard_path
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from scrapy.statscollectors import StatsCollector
 
@@ -58,3 +61,7 @@ class DroneParts:
     live_seeds: LiveSeeds
     suffixes: str
     keeps_open: bool
+
+    def directory(self, number: int) -> Path:
+        """Return the directory of shard *number* in this drone's job."""
+        return shard_path(self.job.path, shard_name(number))

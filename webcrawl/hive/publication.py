@@ -8,7 +8,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import Counts
-from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.hive.membership.connection import UNREACHABLE
 from webcrawl.hive.store.upload import SupersededError
 from webcrawl.storage.record_log import CorruptRecordError
@@ -29,15 +28,16 @@ _MAX_TRANSFERS = 4
 
 def pages_of(shard: Shard) -> int:
     """Return the number of pages of *shard*, by any drone."""
-    return Counts.of(shard.frontier.crawl_counts).pages
+    return Counts.of(shard.frontier.counts.crawl).pages
 
 
 class Publication:
-    """Publishes the checkpoints of a drone's shards, as long as its leases are valid."""
+    """Publishes the checkpoints of the drone with *parts*, as long as its leases are valid."""
 
     def __init__(self, parts: DroneParts) -> None:
         self._hive = parts
         self._holding = parts.holding
+        #: Held by each upload, and by the downloads of adopted shards.
         self.transfers = asyncio.Semaphore(_MAX_TRANSFERS)
         # Idle shards that are given up with the next checkpoint.
         self._releasing: set[int] = set()
@@ -52,9 +52,11 @@ class Publication:
         Returns the shards whose checkpoint is in the store.
         """
         checkpoints = self._hive.process.checkpoints
+        # A checkpoint that has begun already may lack the last work of the shards.
         await checkpoints.settle()
-        self._releasing, self._released = {*numbers}, set()
-        await checkpoints.make_another()
+        self._releasing = {*numbers}
+        self._released = set()
+        await checkpoints.make_another()  # its publication calls ``publish``
         self._releasing = set()
         return self._released
 
@@ -66,7 +68,7 @@ class Publication:
         published: dict[int, tuple[int, int]] = {}
         # Shards whose outboxes may hold Requests come first: see ``Outbox.has_requests``.
         for has_requests in (True, False):
-            outboxes = self._holding.outboxes.items()
+            outboxes = self._holding.outboxes.items()  # of all held shards
             numbers = [number for number, outbox in outboxes if outbox.has_requests is has_requests]
             await asyncio.gather(*(self._publish(number, published) for number in numbers))
             if not published.keys() >= {*numbers}:
@@ -79,18 +81,20 @@ class Publication:
 
     async def _publish(self, number: int, published: dict[int, tuple[int, int]]) -> None:
         """Upload shard *number*, and add its token and the sequence number to *published*."""
-        stop, holding = self._hive.process.stop, self._holding
+        stop = self._hive.process.stop
+        holding = self._holding
         # Read before the first await, so that a checkpoint prepared earlier does not count.
         is_released = number in self._releasing or stop.is_over
         async with self.transfers:
-            shard = self._hive.shards.held(number)
+            shard = self._hive.shards.find_held(number)
             if shard is None or not holding.is_valid():
                 return
 
-            path = shard_path(self._hive.job.path, shard.name)
+            path = self._hive.directory(number)
             if not (path / "CURRENT").exists():
                 return  # the shard was adopted while the checkpoint was made
 
+            # Read before the upload, during which the shard continues.
             token = holding.leases[number]
             pages = pages_of(shard)
             try:
@@ -128,7 +132,8 @@ class Publication:
         *published* has the token and the sequence number of each shard's checkpoint. Shards that
         were lost during the upload are skipped, even if this drone has claimed them again.
         """
-        hive, holding = self._hive, self._holding
+        hive = self._hive
+        holding = self._holding
         sequences = {
             number: sequence
             for number, (token, sequence) in published.items()
@@ -144,4 +149,4 @@ class Publication:
         with contextlib.suppress(*UNREACHABLE):
             await hive.membership.acknowledge(positions, holding.leases, sequences)
             if 0 in sequences:
-                await hive.live_seeds.published()
+                await hive.live_seeds.delete_published()

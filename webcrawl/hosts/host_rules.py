@@ -20,9 +20,9 @@ from webcrawl.hosts.politeness.exclusions import (
     exclusion_file,
     purge_rules,
 )
-from webcrawl.hosts.politeness.host_policies import NO_POLICY, policy_file
+from webcrawl.hosts.politeness.host_policies import NO_POLICY, HostPolicy, HostTables, policy_file
 from webcrawl.net.guard import plain_address
-from webcrawl.net.http.request import NOTHING_ADDED
+from webcrawl.net.http.request import NOTHING_ADDED, Additions
 from webcrawl.urls import host_of
 from webcrawl.urls.host import domain_among
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.hosts.politeness.host_policies import HostPolicy, HostTables
-    from webcrawl.net.http.request import Additions
     from webcrawl.storage.watched_rules import RulesFile
 
 #: Outcome of excluded URLs; for those in BLOCKLISTS, "_" and the category follow.
@@ -134,20 +132,21 @@ class HostRules:
         else:
             rules[host] = CommandRule(source, 1 / times if name == "faster" else times)
 
-    def excluded_by(self, host: str, url: str = "") -> Exclusion | None:
+    def exclusion_of(self, host: str, url: str = "") -> Exclusion | None:
         """Return why *host* or *url* is excluded; None if it is not.
 
         *host* is a name or an address in the form of `host_of`; *url* is normalized.
         """
-        if self.exclusions.rules.excludes(host, url):
+        if self.exclusions.rules.is_excluded(host, url):
             return Exclusion(self.exclusions.setting)
-        if self._purged.excludes(host, url):
+        if self._purged.is_excluded(host, url):
             return Exclusion("scrapy purge")
         for name, file in self.blocklists.items():
-            if file.rules.excludes(host, url):
+            if file.rules.is_excluded(host, url):
                 return Exclusion(f"BLOCKLISTS {name}: {file.version}", _outcome_of(name))
         if not self._commands:
             return None
+        # An IPv4 address may be written as an IPv6 address.
         rule = self._command_rule("exclude", plain_address(host) if ":" in host else host)
         return None if rule is None else Exclusion(rule.source)
 
@@ -161,7 +160,7 @@ class HostRules:
         rule = self._command_rule("pace", host)
         return 1.0 if rule is None else rule.times
 
-    def lets_pass(self, gate: str, url: str) -> bool:
+    def may_pass(self, gate: str, url: str) -> bool:
         """Return whether a command lets *url* pass *gate*."""
         return gate in self._commands and self._command_rule(gate, host_of(url)) is not None
 
@@ -192,9 +191,10 @@ class HostRules:
 
     def parts_of(self, host: str) -> int:
         """Return the number of parts into which *host* is divided; 1 if it is undivided."""
-        return self.host_policy(host).parallel
+        # Asked for each URL on its way to the back end.
+        return self.host_policy(host).parallel if self.policies.rules.tables else 1
 
-    def added_for(self, url: str) -> Additions:
+    def additions_for(self, url: str) -> Additions:
         """Return the header fields and the proxy that the operator adds to requests for *url*."""
         tables = self.policies.rules.added
         return tables.get(self.table_of(host_of(url)), NOTHING_ADDED) if tables else NOTHING_ADDED

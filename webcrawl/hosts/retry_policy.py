@@ -10,19 +10,12 @@ docs/reference/stats.md has the same table; a test compares them.
 from __future__ import annotations
 
 import math
-import re
-import sys
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-import msgspec
-
-from webcrawl.configuration.values import dictionary, number, whole
-from webcrawl.errors import FatalError
+from webcrawl.configuration.values import number, whole_number
 from webcrawl.net.walls import CHALLENGED, WALLED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.settings import BaseSettings
 
 
@@ -84,30 +77,17 @@ _TABLE = {
     BUG: Rule(1, 0, 0),
 }
 
-_Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-_RuleValues = tuple[_Whole, Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)], _Whole]
-
-_HTTP = re.compile(r"http_[4-9](?:\d\d|xx)", re.ASCII)
-
 
 class RetryPolicy:
     """The rules of all outcomes.
 
     *times* is how often a URL is usually retried, *backoff* the usual wait in seconds, and
-    *max_failures* the number of consecutive failures that a host may have. These scale the table;
-    *rules* replace single rules of it.
+    *max_failures* the number of consecutive failures that a host may have. These scale the table.
     """
 
-    def __init__(
-        self,
-        *,
-        times: int,
-        backoff: float,
-        max_failures: int,
-        rules: Mapping[str, Rule] | None = None,
-    ) -> None:
+    def __init__(self, *, times: int, backoff: float, max_failures: int) -> None:
         self.times = times
-        self._max_failures = max_failures
+        self.max_failures = max_failures
         self._rules = {
             name: Rule(
                 # A single try is not scaled up, however many tries the settings allow.
@@ -117,22 +97,19 @@ class RetryPolicy:
             )
             for name, (tries, wait, failures) in _TABLE.items()
         }
-        self._rules.update(rules or {})
         # Cache of the rules for the outcomes looked up so far, including those like http_NNN.
         self._by_outcome: dict[str, Rule] = {}
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Build from the FRONTIER_RETRY_TIMES, POLITENESS_* and RETRY_POLICY settings.
+        """Build from FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES.
 
-        The POLITENESS_* settings are POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES. Raises
-        FatalError for a bad value.
+        Raises FatalError for a bad value.
         """
         return cls(
-            times=whole(settings, "FRONTIER_RETRY_TIMES", at_least=0),
+            times=whole_number(settings, "FRONTIER_RETRY_TIMES", at_least=0),
             backoff=number(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
-            max_failures=whole(settings, "POLITENESS_MAX_FAILURES", at_least=1),
-            rules=_rules_from_settings(settings),
+            max_failures=whole_number(settings, "POLITENESS_MAX_FAILURES", at_least=1),
         )
 
     @property
@@ -148,34 +125,3 @@ class RetryPolicy:
             rule = self._rules.get(outcome) or self._rules.get(class_name, _FINAL)
             self._by_outcome[outcome] = rule
         return rule
-
-    def most_failures(self, outcome: str) -> int:
-        """Return the number of consecutive failures after which a host is given up.
-
-        The failures may be of any kind, and the last one has *outcome*. For some outcomes the
-        number is higher than usual.
-        """
-        return max(self._max_failures, self.rule(outcome).failures)
-
-
-def _rules_from_settings(settings: BaseSettings) -> dict[str, Rule]:
-    """Return the rules in RETRY_POLICY; raise FatalError for a bad value."""
-    policy = dictionary(settings, "RETRY_POLICY")
-    return {name: _rule(name, values) for name, values in policy.items()}
-
-
-def _rule(name: Any, values: Any) -> Rule:
-    """Return the rule for the outcome *name*, from its *values* in RETRY_POLICY."""
-    settable = [outcome for outcome in _TABLE if outcome != BUG and not outcome.startswith("http_")]
-    if name not in settable and not (isinstance(name, str) and _HTTP.fullmatch(name)):
-        raise FatalError(
-            f"RETRY_POLICY has {name!r}, which is not an outcome that can be retried. Use "
-            f"{', '.join(settable)}, or a status such as http_429, http_4xx or http_5xx."
-        )
-    try:
-        return Rule(*msgspec.convert(values, _RuleValues))
-    except msgspec.ValidationError:
-        raise FatalError(
-            f"RETRY_POLICY for {name} must be [tries, seconds, failures], none of them negative, "
-            f"tries and failures whole numbers, not {values!r}."
-        ) from None

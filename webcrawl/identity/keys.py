@@ -37,6 +37,7 @@ class SigningKey:
 
     def __init__(self, private: Ed25519PrivateKey) -> None:
         x = _base64url(private.public_key().public_bytes_raw())
+        # The thumbprint is defined for exactly these members, in this order and without spaces.
         canonical = f'{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}'
         self.id = _base64url(hashlib.sha256(canonical.encode()).digest())
         self.jwk = {"kty": "OKP", "crv": "Ed25519", "kid": self.id, "x": x, "use": "sig"}
@@ -49,7 +50,8 @@ def key_of(settings: BaseSettings) -> SigningKey | None:
 
     Raises FatalError if the file is in JOBDIR, which is copied to stores and attached to reports.
     """
-    name, jobdir = settings.get("CRAWLER_KEY_FILE"), settings.get("JOBDIR")
+    name = settings.get("CRAWLER_KEY_FILE")
+    jobdir = settings.get("JOBDIR")
     if not name:
         return None
     path = Path(name)

@@ -49,7 +49,8 @@ def user_agent_of(settings: BaseSettings) -> str:
     >>> user_agent_of({"CRAWL_PURPOSE": "search", "CRAWLER_CONTACT": "bot@a.test"})
     'webcrawl-search/0.3 (search; +bot@a.test)'
     """
-    contact, purpose = contact_of(settings), purpose_of(settings)
+    contact = contact_of(settings)
+    purpose = purpose_of(settings)
     agent = str(settings.get("USER_AGENT") or "")
     if not (agent.isascii() and agent.isprintable()):
         raise FatalError(f"USER_AGENT must be printable ASCII, not {agent!r}.")
@@ -85,6 +86,7 @@ def product_tokens(settings: BaseSettings) -> tuple[str, ...]:
     if match is None:
         raise FatalError(f"USER_AGENT must begin with a product name, not {text!r}.")
 
+    # Only the first of the two expressions has a group.
     name = match[match.lastindex or 0]
     if not (purpose := purpose_of(settings)):
         return (name,)

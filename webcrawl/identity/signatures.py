@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource, wall_time
+from webcrawl.configuration.values import choice
 from webcrawl.errors import FatalError
 from webcrawl.identity.keys import SigningKey, key_of
 
@@ -59,6 +60,7 @@ class Signer:
         """Return the fields for a request to *authority*: host in lower case, port if unusual."""
         now = self.clock()
         made, fields = self._made.get(authority, (0, ()))
+        # A signature from the future was made before the clock was set back.
         if made <= now < made + _VALID_SECS - _MIN_LEFT_SECS:
             return fields
         if len(self._made) >= _MAX_AUTHORITIES:
@@ -78,9 +80,7 @@ def signer_of(settings: BaseSettings) -> Signer | None:
     key = key_of(settings)
     if key is None:
         return None
-    form = settings.get("CRAWLER_SIGNATURE_FORM") or FORMS[0]
-    if form not in FORMS:
-        raise FatalError(f"CRAWLER_SIGNATURE_FORM must be {' or '.join(FORMS)}, not {form!r}.")
+    form = choice(settings, "CRAWLER_SIGNATURE_FORM", FORMS)
     return Signer(key, agent=signature_agent_of(settings), form=form)
 
 
@@ -99,8 +99,13 @@ def signature_agent_of(settings: BaseSettings) -> str:
 def signed_fields(
     authority: bytes, key: SigningKey, *, agent: str, form: str, created: int
 ) -> Fields:
-    """Return the header fields that sign a request to *authority* at *created*, epoch seconds."""
-    value, component = f'"{agent}"', '"signature-agent"'
+    """Return the header fields that sign a request to *authority* at *created*, epoch seconds.
+
+    The module's docstring describes the two forms.
+    """
+    # The component that is signed, its value, and the header field that is sent.
+    value = f'"{agent}"'
+    component = '"signature-agent"'
     sent = value
     if form == "dictionary":
         value = f'"{agent}{DIRECTORY_PATH}"'

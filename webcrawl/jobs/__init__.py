@@ -5,7 +5,7 @@ modules. The tools read these files, even while the crawl runs. Each tool has a 
 
     JOBDIR                          package      command
     CURRENT ─► manifest ─► shards
-       │ ├──────────────────────►   inspect      scrapy why, frontier, delta, doctor
+       │ ├──────────────────────►   inspect      scrapy why, frontier, delta
        │ └──────────────────────►   check        scrapy job check
        ├──────────────────────►   purge        scrapy purge, which also changes logs and outputs
        └─► frontier --retry,
@@ -21,7 +21,7 @@ modules. The tools read these files, even while the crawl runs. Each tool has a 
     graph/ ─────────────────────►   pagerank     scrapy pagerank
     text/ ──────────────────────►   dataset.py   scrapy dataset
     search/ ────────────────────►   search.py    scrapy search
-    a trace (URL_TRACE) ────────►   caches       scrapy urltrace, cachelab
+    a trace (URL_TRACE) ────────►   trace_properties.py    scrapy urltrace
 
 A hive on one machine is a directory of job directories. ``hive/launch/job_directories.py`` finds
 them, and the tools read them as one crawl.

@@ -24,8 +24,8 @@ import duckdb
 from webcrawl import __version__
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.storage.atomic import make_directory, replacing, write_atomic
-from webcrawl.storage.lock import work_directory
+from webcrawl.pipelines.work_directory import work_directory
+from webcrawl.storage.atomic import make_directory, replacement, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,34 +69,36 @@ _COUNTED = {
 
 
 def text_directories(path: Path, text_dir: str) -> dict[str, Path]:
-    """Return the directories with text files of the job or hive *path*, by names for them.
+    """Return the directories with text files of the job or hive *path*, by name of their job.
 
     *text_dir* is TEXT_DIR. Raises FatalError if there is no crawl in *path*.
     """
-    name, jobdirs = path.absolute().name, jobdirs_of(path)
-    if text_dir:
+    name = path.absolute().name
+    if text_dir:  # all drones of a hive write to this directory
         return {name: Path(text_dir)}
-    if jobdirs == [path]:
-        return {name: path / "text"}
-    return {f"{name}-{jobdir.name}": jobdir / "text" for jobdir in jobdirs}
+    return {
+        name if jobdir == path else f"{name}-{jobdir.name}": jobdir / "text"
+        for jobdir in jobdirs_of(path)
+    }
 
 
 def lay_out(directories: Mapping[str, Path], output: Path) -> tuple[int, int]:
     """Add the finished files in *directories* to the dataset *output*.
 
-    Returns the numbers of its rows and files. Raises FatalError if it has no files, if one is
-    damaged or has other columns than the rest, or if another process is writing to it; OSError.
+    Returns the numbers of its rows and files. Raises OSError, and FatalError if it has no files, if
+    one is damaged or has other columns than the rest, or if another process is writing to it.
     """
     data = output / "data"
     make_directory(data)
-    activity, work = f"{output} is being made", output / "dataset.work"
+    activity = f"{output} is being made"
+    work = output / "dataset.work"
     with work_directory(work, activity=activity), duckdb.connect() as db:
         for name, directory in directories.items():
             for file in directory.glob("part-*.parquet"):
                 copy = data / file.name.replace("part", f"train-{name}", 1)
-                if not copy.exists() or _state(copy) != _state(file):
-                    with replacing(copy) as new:
-                        shutil.copy2(file, new)
+                if not copy.exists() or _size_and_time(copy) != _size_and_time(file):
+                    with replacement(copy) as new:
+                        shutil.copy2(file, new)  # also copies the time of modification
         count = len([*data.glob("*.parquet")])
         if not count:
             raise FatalError(
@@ -111,13 +113,14 @@ def lay_out(directories: Mapping[str, Path], output: Path) -> tuple[int, int]:
     return rows, count
 
 
-def _state(path: Path) -> tuple[int, int]:
+def _size_and_time(path: Path) -> tuple[int, int]:
     state = path.stat()
     return state.st_size, state.st_mtime_ns
 
 
 def _write_card(db: duckdb.DuckDBPyConnection, files: str, output: Path) -> int:
     """Write the card of the dataset *output*, which has *files*, and return its number of rows."""
+    # One file for each set of columns; all files should have the same.
     first, *others = db.execute(_FIRST_FILES, [files]).fetchall()
     if others:
         raise FatalError(
@@ -126,6 +129,7 @@ def _write_card(db: duckdb.DuckDBPyConnection, files: str, output: Path) -> int:
         )
     columns = db.execute("SELECT * FROM read_parquet(?) LIMIT 0", [files]).description or []
     present = {column[0] for column in columns}
+    # Files of an older version may lack a column that is counted.
     counts = {
         title: db.execute(_COUNT.format(expression), [files]).fetchall()
         for (title, column), expression in _COUNTED.items()
@@ -133,6 +137,7 @@ def _write_card(db: duckdb.DuckDBPyConnection, files: str, output: Path) -> int:
     }
     rows: int = db.execute("SELECT count(*) FROM read_parquet(?)", [files]).fetchall()[0][0]
     about = output / "ABOUT.md"
+    # Hugging Face accepts only language codes. The value of a page without a language is empty.
     codes = [value for value, _ in counts.get("Languages", []) if _LANGUAGE.fullmatch(value)]
     card = _CARD.format(
         languages=json.dumps(codes),
@@ -144,7 +149,7 @@ def _write_card(db: duckdb.DuckDBPyConnection, files: str, output: Path) -> int:
     for title, table in counts.items():
         card += f"\n## {title}\n\n| | pages |\n|---|---|\n"
         for value, number in table:
-            cell = " ".join(value.split()).replace("|", "%7C")
+            cell = " ".join(value.split()).replace("|", "%7C")  # a "|" would end the cell
             card += f"| {cell or '(not stated)'} | {number:,} |\n"
     write_atomic(output / "README.md", card.encode())
     return rows

@@ -13,14 +13,14 @@ from unicodedata import normalize
 
 import msgspec
 
+from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.errors import FatalError, require_package
-from webcrawl.hive.membership.report import DRONES
 from webcrawl.pipelines.module import output_directory
 from webcrawl.pipelines.search_fields import (
-    CHARACTER,
+    ONE_CHARACTER_WORD,
     PACKAGE,
     TEXT_FIELDS,
-    folding,
+    build_analyzer,
     open_index,
 )
 from webcrawl.pipelines.search_index import SearchIndex
@@ -40,14 +40,14 @@ _TITLE_BOOST = 2.0
 _MAX_CHARACTERS = 2000
 _MAX_BRACKETS = 50
 # A word that ends in *, perhaps with its field; and the words that it stands for, at most.
-_PREFIX = re.compile(r"(?<!\w)(\w+:)?([^\W_]+)\*(?!\w)")
+_PREFIX = re.compile(r"(?<!\w)(?P<field>\w+:)?(?P<prefix>[^\W_]+)\*(?!\w)")
 _MAX_EXPANSIONS = 50
 # The sign for similar words in other search engines.
-_FUZZY = re.compile(r"(?<=\w)~[\d.]*")
+_SIMILARITY_SIGN = re.compile(r"(?<=\w)~[\d.]*")
 # What Tantivy says about a query such as -word, which finds all pages without the word.
 _ONLY_EXCLUDED = "Invalid query: Only excluding terms given"
 # Queries in which Tantivy leaves nothing to search for. The second one would find every page.
-_NOTHING = (
+_EMPTY_QUERIES = (
     "Query(EmptyQuery)",
     "Query(BooleanQuery { subqueries: [(Should, AllQuery)], minimum_number_should_match: 1 })",
 )
@@ -92,8 +92,11 @@ class SearchResult(msgspec.Struct):
 def indexes_of(settings: BaseSettings) -> list[Path]:
     """Return the index directories of the job in *settings*, or of all drones of a hive."""
     index = output_directory(settings, *SearchIndex.output)
+    if index.is_dir():
+        return [index]
     _, folder = SearchIndex.output
-    return [index] if index.is_dir() else [*index.parent.glob(f"{DRONES}/*/{folder}/")] or [index]
+    # If there is no index at all, the search will say that the job's own one is missing.
+    return [*index.parent.glob(f"{DRONES}/*/{folder}/")] or [index]
 
 
 def search_all(
@@ -115,6 +118,7 @@ def search_all(
         for directory in directories
     ]
     hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
+    # The best hit of each URL replaces the others in the dict, because it comes last.
     by_url = {hit.url: hit for hit in reversed(hits)}
     best = [hit for hit in hits if by_url[hit.url] is hit]
     total = sum(result.total for result in results)
@@ -147,8 +151,8 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
     try:
         index = open_index(directory)
         searcher = index.searcher()
-        query, not_searched = _parsed(normalize("NFC", words), index, searcher)
-        conditions = [query]
+        words_query, not_searched = _parse_query(normalize("NFC", words), index, searcher)
+        conditions = [words_query]
         for name, value in (("language", language), ("host", host)):
             if value:
                 conditions.append(tantivy.Query.term_query(index.schema, name, value))
@@ -160,21 +164,19 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
 
         @cache
         def snippets(field: str) -> tantivy.SnippetGenerator:
-            generator = tantivy.SnippetGenerator.create(
-                searcher, conditions[0], index.schema, field
-            )
+            generator = tantivy.SnippetGenerator.create(searcher, words_query, index.schema, field)
             generator.set_max_num_chars(_SNIPPET_CHARS)
             return generator
 
         hits = [_hit(searcher.doc(address), score, snippets) for score, address in answer.hits]
-    except FatalError:
+    except FatalError:  # it is a ValueError, too
         raise
     except ValueError as error:
         raise FatalError(f"The search index in {directory} cannot be read: {error}.") from error
     return SearchResult(answer.count, hits, not_searched)
 
 
-def _parsed(
+def _parse_query(
     words: str, index: tantivy.Index, searcher: tantivy.Searcher
 ) -> tuple[tantivy.Query, list[str]]:
     """Return the query *words* as Tantivy reads it, and why parts of it are not searched.
@@ -190,10 +192,11 @@ def _parsed(
     query, _ = parse(_with_prefixes(words, searcher))
     # The positions in errors are those in the query as the user wrote it.
     errors = map(str, parse(words)[1])
-    signs = _FUZZY.findall(" ".join(words.split('"')[::2]))
+    outside_quotes = words.split('"')[::2]
+    signs = _SIMILARITY_SIGN.findall(" ".join(outside_quotes))
     problems = dict.fromkeys([*(f"Similar words: '{sign}'" for sign in signs), *errors])
-    problems.pop(_ONLY_EXCLUDED, None)
-    if str(query) in _NOTHING:
+    problems.pop(_ONLY_EXCLUDED, None)  # such a query can be searched
+    if str(query) in _EMPTY_QUERIES:
         raise FatalError(
             f"Nothing in the query can be searched ({'; '.join(problems) or 'it has no words'}). "
             "Put words with such signs in double quotes."
@@ -204,20 +207,25 @@ def _parsed(
 def _with_prefixes(words: str, searcher: tantivy.Searcher) -> str:
     """Return the query *words*, in which indexed words replace ``prefix*`` outside quotes.
 
-    The sign for similar words is removed there, as it would be read as one more word.
+    The sign for similar words, as in ``word~``, is removed outside quotes. Tantivy would read it as
+    one more word.
     """
-    fold = folding()
+    fold = build_analyzer()
 
     def expand(match: re.Match[str]) -> str:
-        field, prefix = match[1] or "", match[2]
-        if CHARACTER.search(prefix):  # adjacent characters are found anyway
+        """Return the words for ``prefix*`` or ``field:prefix*``, or *prefix* if there are none."""
+        field = match["field"] or ""
+        prefix = match["prefix"]
+        if ONE_CHARACTER_WORD.search(prefix):
+            # In these scripts each character is indexed as a word. So a search for some characters
+            # also finds longer words that contain them, and needs no *.
             return field + prefix
         folded = "".join(fold.analyze(prefix))
         found = searcher.terms_with_prefix("words", folded, limit=_MAX_EXPANSIONS)
         return f"({' OR '.join(field + term for term, _ in found) or field + prefix})"
 
-    parts = words.split('"')
-    parts[::2] = [_PREFIX.sub(expand, _FUZZY.sub("", part)) for part in parts[::2]]
+    parts = words.split('"')  # every second part is in quotes
+    parts[::2] = [_PREFIX.sub(expand, _SIMILARITY_SIGN.sub("", part)) for part in parts[::2]]
     return '"'.join(parts)
 
 
@@ -246,6 +254,7 @@ def _hit(
         language=fields["language"][0],
         fetched_at=fields["date"][0].isoformat(timespec="seconds"),
         score=round(score, 3),
+        # Without a found word in the text, the snippet is the beginning of the text.
         snippet=text or fields[name][-1][:_SNIPPET_CHARS],
         highlights=highlights,
     )

@@ -98,7 +98,8 @@ class Access:
         A link from another site to this page is allowed, too.
         """
         fields = request.headers
-        host, origin = fields.get("Host", ""), fields.get("Origin")
+        host = fields.get("Host", "")
+        origin = fields.get("Origin")
         is_own = fields.get("Sec-Fetch-Site", "none") in {"none", "same-origin"}
         # Another site may link to this page, but may not load anything from it.
         is_link = fields.get("Sec-Fetch-Dest") == "document" and request.method == "GET"
@@ -107,7 +108,8 @@ class Access:
             is_own_origin = origin is None or urlsplit(origin).netloc == host
         except ValueError:
             return False
-        # Without a token, a DNS rebinding attack is only recognized by the name of the host.
+        # In DNS rebinding, another site gives its own name the address of this machine. If reading
+        # needs no token, only that name shows it.
         return (is_own or is_link) and is_own_origin and (not self._is_open or is_loopback(name))
 
     def is_form_value(self, value: object) -> bool:
@@ -120,6 +122,7 @@ class Access:
         token = credentials.strip().encode("utf-8", "replace")
         if scheme.lower() == "basic":
             try:
+                # The token is the password; any user name will do.
                 token = b64decode(token).partition(b":")[2]
             except ValueError:
                 return False

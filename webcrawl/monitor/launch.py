@@ -7,20 +7,17 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
-from webcrawl.configuration.secrets import masked
+from webcrawl.configuration.secrets import mask
 from webcrawl.configuration.values import port_number
 from webcrawl.crawl.job.ports import note_port
 from webcrawl.crawl.job.saved_settings import is_plain
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 #: The log of the process, below the job directory, and the size at which it starts a new one.
 LOG = "logs/monitor.log"
@@ -69,12 +66,13 @@ class MonitorProcess:
 
         Raises FatalError or OSError.
         """
-        settings, wanted_port = self._settings, port_number(self._settings, "MONITOR_PORT")
+        settings = self._settings
+        wanted_port = port_number(settings, "MONITOR_PORT")
         log = self._jobdir / LOG
         log.parent.mkdir(parents=True, exist_ok=True)
         is_full = log.exists() and log.stat().st_size > LOG_BYTES
-        with log.open("wb" if is_full else "ab") as errors:
-            self._process = process = subprocess.Popen(
+        with log.open("wb" if is_full else "ab") as errors:  # a full log starts again
+            process = subprocess.Popen(
                 [sys.executable, "-m", "webcrawl.monitor.process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -82,10 +80,11 @@ class MonitorProcess:
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 start_new_session=True,  # Ctrl-C is for the crawl
             )
+            self._process = process
 
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(BrokenPipeError):
+        with suppress(BrokenPipeError):  # the process has ended; its output shows that
             process.stdin.write(msgspec.json.encode(_order_of(settings)) + b"\n")
             process.stdin.flush()
         line = process.stdout.readline() or b'{"error": "it exited immediately"}'
@@ -106,10 +105,11 @@ class MonitorProcess:
 
     def end(self) -> None:
         """End the process immediately. Idempotent."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
-        note_port(self._jobdir, "monitor", 0)
+        note_port(self._jobdir, "monitor", 0)  # no longer running
         for stream in (process.stdin, process.stdout):
             with suppress(BrokenPipeError):
                 stream.close()  # type: ignore[union-attr]  # both are pipes
@@ -122,14 +122,16 @@ class MonitorProcess:
 
 def _order_of(settings: BaseSettings) -> MonitorOrder:
     """Return the input of the process for a crawl with *settings*."""
-    values, shown = {}, []
+    values = {}
+    shown = []
     for name, value in settings.items():
         priority = settings.getpriority(name) or 0
-        if not isinstance(name, str) or not priority:
+        if not isinstance(name, str) or not priority:  # 0 is that of Scrapy's defaults
             continue
         if is_plain(value):
             values[name] = value
         source = _SOURCES.get(priority, "the crawl")
-        shown.append((priority, name, str(masked(name, value))[:_MAX_SHOWN_CHARS], source))
+        shown.append((priority, name, str(mask(name, value))[:_MAX_SHOWN_CHARS], source))
+    # The settings with the highest priority come first, such as those of the command line.
     shown.sort(key=lambda row: (-row[0], row[1]))
     return MonitorOrder(values, [row[1:] for row in shown])

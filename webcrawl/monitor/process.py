@@ -40,7 +40,7 @@ def _access_of(settings: Settings, token_file: Path) -> Access:
 
     Raises FatalError or OSError.
     """
-    may_create = not settings["MONITOR_TOKEN_FILE"]
+    may_create = not settings["MONITOR_TOKEN_FILE"]  # only the default file is created
     is_open = is_loopback(settings["MONITOR_HOST"])
     if may_create and not is_open:
         raise FatalError("MONITOR_HOST is not a loopback address: set MONITOR_TOKEN_FILE")
@@ -53,7 +53,8 @@ async def _serve(order: MonitorOrder) -> None:
     settings.setdict(order.values, priority="cmdline")
     token_file = Path(settings["MONITOR_TOKEN_FILE"] or Path(settings["JOBDIR"], _TOKEN_FILE))
     access = _access_of(settings, token_file)
-    host, port = str(settings["MONITOR_HOST"]), int(settings["MONITOR_PORT"])
+    host = str(settings["MONITOR_HOST"])
+    port = int(settings["MONITOR_PORT"])
     log = RotatingFileHandler(
         Path(settings["JOBDIR"], LOG), maxBytes=LOG_BYTES, backupCount=1, delay=True
     )
@@ -67,7 +68,7 @@ async def _serve(order: MonitorOrder) -> None:
 
     def make_connection() -> asyncio.Protocol:
         connection = server()
-        site.timeout.wait(connection)
+        site.timeout.wait(connection)  # limits the time until its first request
         return connection
 
     loop = asyncio.get_running_loop()
@@ -88,7 +89,8 @@ def _shorten(record: logging.LogRecord) -> bool:
     """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, UNREADABLE):
-        record.msg, record.args = "%s: %.200r", (record.getMessage(), error)
+        record.args = (record.getMessage(), error)
+        record.msg = "%s: %.200r"
         record.exc_info = None
     return True
 

@@ -1,6 +1,6 @@
 """Web site of the monitor: the page, its commands, and the API.
 
-    GET /, ?url=, ?host=     the page, with answers about a URL or a host
+    GET /, ?url=             the page, with an answer about a URL or a host
     GET /search?q=, &offset= the pages of the crawl with these words
     GET /events              updates of its first screen (Server-Sent Events)
     GET /token               makes the browser ask for the token and remember it
@@ -33,23 +33,13 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
-from webcrawl.jobs.report.page import (
-    HITS_SHOWN,
-    ask_for_token,
-    asset,
-    first_screen,
-    page,
-    search_page,
-)
+from webcrawl.jobs.report.page import HITS_SHOWN, page, render
 from webcrawl.jobs.search import MAX_HITS, SearchResult
-from webcrawl.monitor.access import READ_SECS, RequestTimeout
-from webcrawl.monitor.watch import arguments_of
+from webcrawl.monitor.access import READ_SECS, Access, RequestTimeout
+from webcrawl.monitor.watch import Watch, arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from webcrawl.monitor.access import Access
-    from webcrawl.monitor.watch import Watch
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -69,6 +59,8 @@ _UPDATE_SECS = 1.0
 _MAX_API_HITS = 100
 # Number of answers to commands that are kept until their pages have shown them.
 _MAX_ANSWERS = 64
+# The parts of the page that /api/state has, apart from the summary.
+_STATE = ("title", "at", "head", "alarms", "processes")
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="webcrawl", charset="UTF-8"'}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
@@ -89,9 +81,9 @@ class Site:
         self._access = access
         #: Timeout for the head of a request; its body has the same timeout.
         self.timeout = RequestTimeout()
-        self._streams = 0
-        self._answers: OrderedDict[str, str] = OrderedDict()
-        self._commands = 0
+        self._streams = 0  # pages that receive updates now
+        self._answers: OrderedDict[str, str] = OrderedDict()  # to the last commands, oldest first
+        self._commands = 0  # number of commands so far; the key of the last answer
 
     def app(self) -> web.Application:
         """Return the site as an aiohttp application."""
@@ -130,6 +122,7 @@ class Site:
         access = self._access
         if not access.is_same_site(request):
             raise web.HTTPForbidden(text="Only the monitor's own pages may send requests here.\n")
+        # The page that asks for the token needs its style.
         if not (request.path == "/page.css" or access.may_read(request)):
             handler = self._ask_for_token
 
@@ -148,14 +141,13 @@ class Site:
             raise web.HTTPConflict(text=f"{error}\n") from error
 
     async def _page(self, request: web.Request) -> web.Response:
-        """Return the page, with answers to the questions in the query."""
+        """Return the page, with the answer to the question in the query."""
         may_change = self._access.has_token(request)
         query = request.query
-        live = await self._watch.live(
+        live = await self._watch.live_part(
             form=self._access.form if may_change else "",
             answer=self._answers.get(query.get("said", ""), ""),
-            url=query.get("url", ""),
-            host=query.get("host", ""),
+            question=query.get("url", query.get("host", "")),  # host is an old name
         )
         model = replace(await self._watch.page(), live=live)
         return _html(await asyncio.to_thread(page, model))
@@ -163,7 +155,7 @@ class Site:
     async def _search(self, request: web.Request) -> web.Response:
         """Return the page of a search; without words, only its form."""
         words = request.query.get("q", "").strip()
-        offset = _whole(request, "offset", default=0, limit=MAX_HITS)
+        offset = _whole_number(request, "offset", default=0, limit=MAX_HITS)
         result = None
         if words:
             try:
@@ -171,26 +163,38 @@ class Site:
             except FatalError as error:  # the page has a form to try other words
                 result = SearchResult(0, [], [str(error)])
         title = (await self._watch.page()).title
-        return _html(await asyncio.to_thread(search_page, title, words, result, offset))
+        return _html(
+            await asyncio.to_thread(
+                render,
+                "search.html",
+                title=title,
+                words=words,
+                result=result,
+                offset=offset,
+                step=HITS_SHOWN,
+            )
+        )
 
     async def _asset(self, request: web.Request) -> web.Response:
         """Return the style sheet or the script of the page."""
         name = request.path[1:]
         content_type = "text/css" if name.endswith(".css") else "text/javascript"
-        return web.Response(text=asset(name), content_type=content_type)
+        return web.Response(text=render(name), content_type=content_type)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """Send the first screen of the page whenever there is a new one."""
         if self._streams >= _MAX_STREAMS:
             raise web.HTTPTooManyRequests(text="Too many pages of the monitor are open.\n")
-        model, sent_at = await self._watch.page(), 0.0
+        model = await self._watch.page()
+        sent_at = 0.0
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         self._streams += 1
         try:
             while True:
                 if model.at != sent_at:
-                    sent_at, screen = model.at, await asyncio.to_thread(first_screen, model)
+                    sent_at = model.at
+                    screen = await asyncio.to_thread(render, "now.html", page=model)
                     lines = "".join(f"data: {line}\n" for line in screen.splitlines())
                     await response.write(
                         f"event: now\nid: {wall_time():.3f}\n{lines}\n".encode("utf-8", "replace")
@@ -218,7 +222,7 @@ class Site:
             return web.Response(
                 text="This needs Authorization: Bearer TOKEN.\n", status=401, headers=_CHALLENGE
             )
-        text = ask_for_token((await self._watch.page()).title)
+        text = render("token.html", title=(await self._watch.page()).title)
         return _html(text, status=401, headers=_CHALLENGE)
 
     async def _command(self, request: web.Request) -> web.Response:
@@ -237,6 +241,7 @@ class Site:
                 "origin": _origin(request),
             }
             answers = await self._watch.send(msgspec.convert(command, Request))
+            # Only the processes of a hive have names.
             answer = "; ".join(
                 f"{reply.drone}: {reply.said}".removeprefix(": ") for reply in answers
             )
@@ -254,20 +259,13 @@ class Site:
     async def _state(self, _: web.Request) -> web.Response:
         """Return the state of the crawl as JSON."""
         model = await self._watch.page()
-        state = {
-            "title": model.title,
-            "at": model.at,
-            "head": model.head,
-            "alarms": model.alarms,
-            "summary": dict(model.summary),
-            "processes": model.processes,
-        }
-        return _json(state)
+        facts = {name: getattr(model, name) for name in _STATE}
+        return _json(facts | {"summary": dict(model.summary)})
 
     async def _api_search(self, request: web.Request) -> web.Response:
         """Return the pages found as JSON."""
-        offset = _whole(request, "offset", default=0, limit=MAX_HITS)
-        limit = _whole(request, "limit", default=HITS_SHOWN, limit=_MAX_API_HITS)
+        offset = _whole_number(request, "offset", default=0, limit=MAX_HITS)
+        limit = _whole_number(request, "limit", default=HITS_SHOWN, limit=_MAX_API_HITS)
         words = request.query.get("q", "").strip()
         if not words:
             raise web.HTTPBadRequest(text="Give the words to search for: /api/search?q=WORDS\n")
@@ -302,7 +300,7 @@ async def _form_token(request: web.Request) -> str:
         raise web.HTTPBadRequest(text=f"Not a valid form: {error}\n") from error
 
 
-def _whole(request: web.Request, name: str, *, default: int, limit: int) -> int:
+def _whole_number(request: web.Request, name: str, *, default: int, limit: int) -> int:
     """Return the number *name* in the query of *request*, from 0 to *limit*."""
     text = request.query.get(name, str(default))
     if not (text.isascii() and text.isdecimal() and len(text) < 9 and int(text) <= limit):

@@ -19,15 +19,12 @@ from webcrawl.control.sending import send_to_crawl
 from webcrawl.control.table import COMMANDS, Drop, is_list, usage
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.jobs.inspect.explanation import explain
-from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.why_text import why_text
-from webcrawl.jobs.report.checkpoint_facts import hosts_of
+from webcrawl.jobs.inspect.answers import answer_about
 from webcrawl.jobs.report.figures import Figure, Table
-from webcrawl.jobs.report.model import Field, Live, NextCommand
+from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
-from webcrawl.jobs.search import indexes_of, search_all
+from webcrawl.jobs.search import SearchResult, indexes_of, search_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
 
     from webcrawl.control.control import CommandAnswer
     from webcrawl.crawl.job.control_journal import Request
-    from webcrawl.jobs.report.model import ReportPage
-    from webcrawl.jobs.search import SearchResult
 
 # The pause between two updates of the page is at least _MIN_PAUSE_SECS, and at least _PAUSE_FACTOR
 # times as long as the last update took.
@@ -60,13 +55,13 @@ class Watch:
         table = Table(("setting", "value", "from"), shown_settings)
         lead = "Settings that differ from Scrapy's defaults; credentials are hidden."
         self._settings_table = Figure("settings", "Settings", lead, table)
-        self._reader: CrawlReader | None = None
-        self._thread = ThreadPoolExecutor(1)
+        self._reader: CrawlReader | None = None  # made by the first update
+        self._thread = ThreadPoolExecutor(1)  # for updates
         # Commands have their own threads: a crawl that hangs must not keep pages waiting.
         self._senders = ThreadPoolExecutor(_MAX_SENDERS)
-        self._page: ReportPage | None = None
-        self._parked: Mapping[str, int] = {}
-        self._update: asyncio.Future[None] | None = None
+        self._page: ReportPage | None = None  # None until the first update has ended
+        self._parked: Mapping[str, int] = {}  # parked URLs by reason, as of that page
+        self._update: asyncio.Future[None] | None = None  # the last update; it may be running
         # The next update may begin at this time of the monotonic clock.
         self._next_update_at = 0.0
         self._query_lock = asyncio.Lock()
@@ -77,7 +72,9 @@ class Watch:
         Raises FatalError, OSError or sqlite3.Error if the last update failed.
         """
         if self._update is None or self._update.done():
-            last_update, self._update = self._update, None
+            # This request reports the failure of the last update, while the next one is running.
+            last_update = self._update
+            self._update = None
             if now() >= self._next_update_at:
                 loop = asyncio.get_running_loop()
                 self._update = loop.run_in_executor(self._thread, self._update_page)
@@ -90,46 +87,39 @@ class Watch:
 
     def _update_page(self) -> None:
         """Read what is new in the job and make a new page. Runs in the thread."""
-        started_at, jobdirs = now(), jobdirs_of(self._path)
+        started_at = now()
+        jobdirs = jobdirs_of(self._path)
+        # When a drone joins, everything is read again.
         if self._reader is None or self._reader.jobdirs != jobdirs:
             if self._reader is not None:
                 self._reader.close()
-            self._reader = CrawlReader(self._path, jobdirs, self._settings)
+            self._reader = CrawlReader(self._path, jobdirs)
 
         is_complete = self._reader.add(lambda _: None, until=started_at + _READING_SECS)
         crawl = self._reader.crawl()
         self._parked = crawl.counts("frontier/parked/")
-        page = report(crawl, price=None, at=wall_time())
+        page = report(crawl, at=wall_time())
         if not is_complete:
             page = replace(page, head=[*page.head, "Still reading the log: the figures will grow."])
         self._page = replace(page, sections={**page.sections, "Settings": [self._settings_table]})
-        self._next_update_at = now() + (
-            max(_MIN_PAUSE_SECS, _PAUSE_FACTOR * (now() - started_at)) if is_complete else 0.0
-        )
+        update_secs = now() - started_at
+        pause = max(_MIN_PAUSE_SECS, _PAUSE_FACTOR * update_secs) if is_complete else 0.0
+        self._next_update_at = now() + pause
 
-    async def live(self, *, form: str, answer: str, url: str, host: str) -> Live:
+    async def live_part(self, *, form: str, answer: str, question: str) -> Live:
         """Return the part that only the live page has.
 
-        *form* is the hidden value of its forms, and *answer* the answer to the last command. *url*
-        and *host* are what the reader asks about, or "".
+        *form* is the hidden value of its forms, and *answer* the answer to the last command.
+        *question* is the URL or host that the reader asks about, or "".
         """
-        why, hosts = "", None
-        if url:
-            why = await self._run_query(partial(self._explain, url))
-        if host:
-            hosts = await self._run_query(partial(self._host_table, host))
-        live = Live(
+        return Live(
             form,
             self._commands(),
             answer=answer,
-            url=url,
-            why=why,
-            host=host,
+            question=question,
+            why=await self._answer_about(question) if question else "",
             can_search=indexes_of(self._settings)[0].is_dir(),
         )
-        if isinstance(hosts, Figure):
-            return replace(live, hosts=hosts)
-        return replace(live, answer=hosts or answer)
 
     async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:
         """Search the pages of the crawl, as ``search_all`` does, in a thread. Raises FatalError."""
@@ -137,42 +127,28 @@ class Watch:
         async with self._query_lock:
             return await asyncio.to_thread(search_all, indexes, words, limit=limit, offset=offset)
 
-    async def _run_query(self, query: Any) -> Any:
-        """Run *query* in a thread, and return its result or the text of its error.
+    async def _answer_about(self, question: str) -> str:
+        """Return the text of ``answer_about``, or of its error, from a thread.
 
-        Queries run one at a time, because each may read a long log.
+        Questions are answered one at a time, because each may read a long log.
         """
         try:
             async with self._query_lock:
-                return await asyncio.to_thread(query)
+                answer = await asyncio.to_thread(answer_about, question, self._path, self._settings)
         except (FatalError, OSError) as error:
             return str(error)
-
-    def _explain(self, url: str) -> str:
-        """Return the explanation of *url* as text."""
-        explanation = ask(self._path, lambda view: explain(url, view, self._settings))
-        return why_text(explanation, now=wall_time())
-
-    def _host_table(self, host: str) -> Figure:
-        """Return the table with the state of *host*."""
-        table = ask(self._path, lambda view: hosts_of(view, self._settings, [host]))
-        return Figure("asked", host, "As of the last checkpoint (UTC).", table)
+        return answer.text
 
     def _commands(self) -> list[NextCommand]:
         """Return all commands that the page offers, with their forms."""
         commands = []
         for name, kind in COMMANDS.items():
-            if name != "state":
-                form_fields = [
-                    Field(field.name, _label(field.name, is_list(field))) for field in fields(kind)
-                ]
-                form_fields.append(Field("why", "Reason, for the journal", is_needed=False))
+            if name != "state":  # which the page always shows
+                labels = {field.name: _label(field.name, is_list(field)) for field in fields(kind)}
                 line = f"scrapy control {self._path} {usage(name)}"
                 effect = kind.__doc__ or ""
                 question = self._drop_question() if kind is Drop else ""
-                commands.append(
-                    NextCommand(name, name.capitalize(), effect, line, form_fields, question)
-                )
+                commands.append(NextCommand(name, effect, line, labels, question))
         return commands
 
     def _drop_question(self) -> str:

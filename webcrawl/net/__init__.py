@@ -15,12 +15,13 @@ The life of a fetch::
 
 Modules. For every protocol: `guard` (the addresses and schemes that may be contacted), `fence`
 (whether the host still belongs to this process), `limits` (the limits, from the settings), `dialer`
-(new connections), `outcomes` (names and exceptions of failures). DNS, in `dns`: `wire` and `query`
-(DNS messages and their exchange), `servers` (the system's name servers), `resolver` (one per
-crawler, with a cache). HTTP, in `http`: `handler`, `request` (in the form that is sent),
-`connections` (direct ones, those through proxies, and the pool of idle ones), `exchange` (a request
-and its answer over a connection), `head` (repairs malformed heads), `chunks` (chunked bodies),
-`answers` (responses made from the answers), `decoding` (content codings), `large_bodies`. FTP and
+(new connections), `outcomes` (names and exceptions of failures), `latencies` (histograms of the
+process). DNS, in `dns`: `wire` and `query` (DNS messages and their exchange), `servers` (the
+system's name servers), `resolver` (one per crawler, with a cache). HTTP, in `http`: `handler`,
+`request` (in the form that is sent), `connections` (direct ones, those through proxies, and the
+pool of idle ones), `exchange` (a request and its answer over a connection), `answer` (its header
+and body, from the bytes that are received), `head` (repairs malformed heads), `chunks` (chunked
+bodies), `responses` (made from answers), `decoding` (content codings), `large_bodies`. FTP and
 Gopher: `contact` (the connection), `documents` (URLs, responses, and lists as pages of links),
 `ftp`, `gopher`.
 

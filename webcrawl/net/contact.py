@@ -18,8 +18,8 @@ from webcrawl.clock import now
 from webcrawl.net import outcomes
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.http.large_bodies import limit_with_permit
-from webcrawl.net.limits import is_for_robots
-from webcrawl.net.rates import RECEIVED
+from webcrawl.net.limits import FetchLimits, is_for_robots
+from webcrawl.net.rates import COUNT_RECEIVED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from webcrawl.net.documents import Document
-    from webcrawl.net.limits import FetchLimits
 
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -74,7 +73,7 @@ class Connection:
     def __init__(self, streams: Streams, limits: FetchLimits) -> None:
         self._reader, self._writer = streams
         self._limits = limits
-        self._count = RECEIVED.get()
+        self._count_received = COUNT_RECEIVED.get()
         # None if the server has already reset the connection.
         peer = self._writer.get_extra_info("peername")
         self.address: str = peer[0] if peer else "the server"
@@ -101,7 +100,7 @@ class Connection:
             raise outcomes.BadAnswerError("a line is longer than 64 kB") from e
         except (asyncio.IncompleteReadError, OSError) as e:
             raise _lost_error(e) from e
-        self._count(len(line))
+        self._count_received(len(line))
         return line.rstrip(b"\r\n")
 
     async def read_to_end(self, limit: int, contact: PlainContact) -> Received:
@@ -110,12 +109,15 @@ class Connection:
         Reading ends early after *limit* bytes, if the bytes come below the minimum rate, or when
         the time of *contact* is over; the flags of the result tell so.
         """
+        # The minimum rate is checked at the end of each window.
         window = self._limits.rate_window if self._limits.min_rate else math.inf
         min_bytes = self._limits.min_rate * self._limits.rate_window
+        # An OSError if the connection broke, None if nothing came before the end of the window.
         chunk: bytes | OSError | None = await self._first_bytes(contact)
         window_end = min(now() + window, contact.until)
         chunks: list[bytes] = []
-        size = size_before_window = 0
+        size = 0
+        size_before_window = 0
 
         while chunk != b"":
             if isinstance(chunk, OSError):
@@ -132,11 +134,13 @@ class Connection:
 
             time = now()
             if chunk is None or time >= window_end:  # timers may fire a little early
+                # The whole time is over, or too few bytes came in this window.
                 if window_end == contact.until or size - size_before_window < min_bytes:
                     if is_for_robots(contact.request):
                         raise outcomes.TooSlowError("too slow: only a part of robots.txt came")
                     return Received(b"".join(chunks), ["truncated", "time"])
-                size_before_window, window_end = size, min(time + window, contact.until)
+                size_before_window = size
+                window_end = min(time + window, contact.until)
 
             chunk = await self._next_bytes(window_end)
         return Received(b"".join(chunks), [])
@@ -162,9 +166,10 @@ class Connection:
         try:
             async with asyncio.timeout(until - now()) as time_left:
                 chunk = await self._reader.read(_READ_BUFFER)
-        except OSError as e:  # a TimeoutError is one, and sockets raise it, too
+        except OSError as e:
+            # TimeoutError is an OSError. The system raises it, too, for a connection that is lost.
             return None if time_left.expired() else e
-        self._count(len(chunk))
+        self._count_received(len(chunk))
         return chunk
 
     def _first_byte_timeout(self) -> Exception:

@@ -33,13 +33,14 @@ def content_type_of(fields: Iterable[bytes]) -> tuple[str, str]:
 
     Both are in lower case, and empty if not given.
     """
-    return _parsed(b",".join(fields)[:_MAX_BYTES])
+    return _parse(b",".join(fields)[:_MAX_BYTES])
 
 
 @lru_cache(1024)
-def _parsed(field: bytes) -> tuple[str, str]:
+def _parse(field: bytes) -> tuple[str, str]:
     """Return the media type and charset in *field*, all header fields joined by commas."""
-    essence = charset = ""
+    essence = ""
+    charset = ""
     for value in _VALUE.findall(field.decode("latin-1").lower()):
         match = _TYPE.match(value)
         if match is None or match[1] == "*/*":

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from webcrawl.clock import now
-from webcrawl.doctor.histogram import latencies_of
 from webcrawl.net import outcomes
 from webcrawl.net.dns import resolver as dns
 from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies
+from webcrawl.net.latencies import latencies_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -86,22 +86,26 @@ class Dialer:
         ForbiddenAddressError if no address may be contacted, and TimeoutError at *until*, epoch
         seconds; a DNS lookup has its own timeouts.
         """
-        bound = "" if is_proxy else BOUND_ADDRESS.get()
-        addresses = [bound] if bound else await self._resolve(host)
+        # With POLITENESS_KEY "address", a request may be sent only to the address whose pause has
+        # passed.
+        bound_address = "" if is_proxy else BOUND_ADDRESS.get()
+        addresses = [bound_address] if bound_address else await self._resolve(host)
 
         guard = self.guard
         if is_proxy:
             from webcrawl.net.http.request import ADDED  # noqa: PLC0415  # it imports this module
 
+            # Proxies in the settings or in a host policy are the user's choice.
             if (host.lower(), port) in self.proxies or ADDED.get().proxy:
                 guard = _PROXY_GUARD
-        permitted = guard.permitted(addresses)
+        permitted = guard.permitted_addresses(addresses)
         if not permitted:
             raise outcomes.ForbiddenAddressError(
                 f"{host} has the address {', '.join(addresses[:2])}, which is not public: "
                 "ALLOW_PRIVATE_ADDRESSES=1 allows it"
             )
 
+        # If no address can be reached, the failure of the last one is raised.
         for address in permitted[:-1]:
             with contextlib.suppress(*_UNREACHABLE):
                 return await self.dial_address(address, port, connect, until=until)
@@ -131,6 +135,7 @@ class Dialer:
             try:
                 connection = await connect(address, port, self.local_address)
             except asyncio.CancelledError as e:
+                # ``uncancel`` is not 0 if the task was also cancelled by someone else.
                 if e.args != (_TOO_LATE,) or task.uncancel():
                     raise
                 raise TimeoutError from None
@@ -138,6 +143,7 @@ class Dialer:
                 timer.cancel()
             self.took(now() - began)
         except OSError as e:
+            # The time of the caller is over, not that of the connection.
             if isinstance(e, TimeoutError) and left < self.connect_timeout:
                 raise
             where = f"{address}, port {port}"

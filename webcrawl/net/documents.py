@@ -14,16 +14,15 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from scrapy.http import Headers
+from scrapy.http import Headers, Response
 
-from webcrawl.net.http.answers import class_for
+from webcrawl.net.http.responses import class_for
 from webcrawl.net.outcomes import BadUrlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scrapy import Request
-    from scrapy.http import Response
 
 CONTENT_TYPE = b"text/html; charset=utf-8"
 # Not the system's tables: a file's type must not depend on the machine.
@@ -96,9 +95,10 @@ class Row(NamedTuple):
 
 
 def make_page(document: Document, title: str, rows: Iterable[Row], *, limit: int) -> None:
-    """Replace the body of *document*, a list, by a page with the links in *rows*.
+    """Replace the body of *document*, a listing or menu, by a page with the links in *rows*.
 
-    The page has at most *limit* bytes; further rows are left out.
+    The page has at most *limit* bytes; further rows are left out. The body as received is kept as
+    the ``wire_body``.
     """
     heading = escape(title)
     parts = [
@@ -116,6 +116,8 @@ def make_page(document: Document, title: str, rows: Iterable[Row], *, limit: int
         line = f"<li>{markup}</li>\n".encode("utf-8", "replace")
         size += len(line)
         if size > limit:
+            # "body_cut" tells that the page was cut here. Flags that are set already tell that the
+            # list itself is incomplete.
             document.flags = document.flags or ["truncated", "body_cut"]
             break
         parts.append(line)
@@ -137,4 +139,5 @@ def parts_of(url: str, default_port: int) -> tuple[SplitResult, int, str]:
         raise BadUrlError(f"{url}: {e}") from e
     if not parts.hostname:
         raise BadUrlError(f"{url} has no host")
-    return parts, port, parts.path + ("%3F" + parts.query if "?" in url else "")
+    path = parts.path + ("%3F" + parts.query if "?" in url else "")
+    return parts, port, path

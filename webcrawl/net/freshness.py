@@ -8,9 +8,11 @@ from typing import NamedTuple
 # Statuses of answers that may be used without explicit freshness (RFC 9110, section 15.1), and for
 # how many seconds; maximum of all answers.
 _HEURISTIC = frozenset({200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 501})
-_HEURISTIC_SECS, _MAX_SECS = 3600.0, 30 * 86_400.0
+_HEURISTIC_SECS = 3600.0
+_MAX_SECS = 30 * 86_400.0
 # The same for preflights, as in Chromium (Fetch Standard, CORS-preflight cache).
-_PREFLIGHT_SECS, _MAX_PREFLIGHT_SECS = 5.0, 7200.0
+_PREFLIGHT_SECS = 5.0
+_MAX_PREFLIGHT_SECS = 7200.0
 
 
 class Freshness(NamedTuple):
@@ -50,7 +52,9 @@ def freshness_of(
     # A server may name the asking origin and forget Vary.
     is_for_all = fields.get("access-control-allow-origin") == "*" and "origin" not in varies
     is_shared = "*" not in varies and not control.keys() & {"no-store", "private"}
-    if is_preflight:  # no cache knows its method; browsers do
+    if is_preflight:
+        # HTTP caches do not store answers to OPTIONS, so Cache-Control and Vary do not apply.
+        # Browsers store them for the time in a field of its own (Fetch Standard).
         is_shared = True
         max_age = _number(fields.get("access-control-max-age", ""))
         secs = _PREFLIGHT_SECS if max_age is None else min(max_age, _MAX_PREFLIGHT_SECS)
@@ -64,6 +68,7 @@ def freshness_of(
 def _lifetime(status: int, control: dict[str, str], fields: dict[str, str], now: float) -> float:
     """Return for how many more seconds an answer is fresh (RFC 9111, section 4.2)."""
     date = _epoch(fields.get("date", ""), now)
+    # The seconds that it was in caches on its way, if the clocks agree: section 4.2.3.
     age = max(_number(fields.get("age", "")) or 0.0, now - date)
     for name in ("s-maxage", "max-age"):
         if name in control:

@@ -84,9 +84,13 @@ def plain_address(text: str) -> str:
     ['1.2.3.4', '1.2.3.4', '2001:db8::1', 'a.test']
     """
     try:
-        return str(_plain(text))
+        return str(_parse_address(text))
     except ValueError:
         return text
+
+
+#: Why a page does not get an answer that ``may_give`` denies.
+PRIVATE_ADDRESS = "private_address"
 
 
 def place_of(address: str, proxy: str = "") -> str:
@@ -94,6 +98,16 @@ def place_of(address: str, proxy: str = "") -> str:
     if not address:
         return proxy
     return "public" if _is_public(address) else "private"
+
+
+def may_give(place: str, page_place: str) -> bool:
+    """Return whether a page that came from *page_place* may get an answer from *place*.
+
+    These are results of ``place_of``. A host behind a proxy may have any address: it counts as
+    public when its page asks, and as private when it is asked, unless both are behind the same
+    proxy.
+    """
+    return place == "public" or page_place in {"private", place}
 
 
 class AddressGuard:
@@ -120,7 +134,7 @@ class AddressGuard:
         max_tries = 1 if settings.get("POLITENESS_KEY") == "address" else 2
         return cls(allow_private=allow_private, max_tries=max_tries)
 
-    def permits(self, address: str) -> bool:
+    def is_permitted(self, address: str) -> bool:
         """Return whether *address*, IPv4 or IPv6 without brackets, may be contacted.
 
         Names and other text that is not an address are forbidden, and so are addresses of a single
@@ -128,11 +142,11 @@ class AddressGuard:
         """
         return self._allow_private or _is_public(address)
 
-    def permitted(self, addresses: Iterable[str]) -> list[str]:
+    def permitted_addresses(self, addresses: Iterable[str]) -> list[str]:
         """Return those of *addresses* that will be tried: the first ones that may be contacted."""
-        return [address for address in addresses if self.permits(address)][: self._max_tries]
+        return [address for address in addresses if self.is_permitted(address)][: self._max_tries]
 
-    def permits_host(self, host: str) -> bool:
+    def is_host_permitted(self, host: str) -> bool:
         """Return whether *host* may be requested, as far as that is known without a DNS lookup.
 
         Text that is not an address but that some software reads as one (``127.1``, ``0x7f000001``)
@@ -141,7 +155,7 @@ class AddressGuard:
         name = host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
         last = name.rpartition(".")[2]
         if ":" in name or last.isdigit() or last.startswith("0x"):
-            return self.permits(name)
+            return self.is_permitted(name)
         return self._allow_private or last != "localhost"
 
 
@@ -152,7 +166,7 @@ _SPECIAL = tuple(map(ipaddress.ip_network, _FORBIDDEN))
 def _is_public(text: str) -> bool:
     """Return whether *text* is an address of the public internet."""
     try:
-        address = _plain(text)
+        address = _parse_address(text)
     except ValueError:
         return False
     if "%" in text or (address.version == 6 and address not in _GLOBAL_6):
@@ -160,7 +174,7 @@ def _is_public(text: str) -> bool:
     return not any(address in block for block in _SPECIAL)
 
 
-def _plain(text: str) -> IPv4Address | IPv6Address:
+def _parse_address(text: str) -> IPv4Address | IPv6Address:
     """Return the address *text*, or the IPv4 address inside it (RFC 4291, 3056, 6052).
 
     Raises ValueError if *text* is not an address.
@@ -187,6 +201,7 @@ def named_proxies(settings: BaseSettings) -> frozenset[tuple[str, int]]:
 
     All settings with PROXY or PROXIES in their names are read; each is a URL, or several URLs.
     """
+    # "no" stands for no_proxy, which lists hosts that are contacted without a proxy.
     urls = [url for scheme, url in urllib.request.getproxies().items() if scheme != "no"]
     for name in settings:
         value = settings[name] if "PROXY" in name or "PROXIES" in name else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import flag, number, positive, whole
+from webcrawl.configuration.values import flag, number, positive_number, whole_number, words
 from webcrawl.errors import FatalError
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import UnwantedTypeError
@@ -104,11 +104,11 @@ class FetchLimits:
         """
         return cls(
             max_bytes=page_max_bytes(settings),
-            total_timeout=positive(settings, "DOWNLOAD_TIMEOUT"),
-            connect_timeout=positive(settings, "NET_CONNECT_TIMEOUT_SECS"),
-            first_byte_timeout=positive(settings, "NET_FIRST_BYTE_TIMEOUT_SECS"),
+            total_timeout=positive_number(settings, "DOWNLOAD_TIMEOUT"),
+            connect_timeout=positive_number(settings, "NET_CONNECT_TIMEOUT_SECS"),
+            first_byte_timeout=positive_number(settings, "NET_FIRST_BYTE_TIMEOUT_SECS"),
             min_rate=number(settings, "NET_MIN_BYTES_PER_SEC", at_least=0),
-            rate_window=positive(settings, "NET_MIN_RATE_SECS"),
+            rate_window=positive_number(settings, "NET_MIN_RATE_SECS"),
             keepalive=KEEPALIVE_SECS,
             idle_connections=size_of(settings, "NET_KEEPALIVE_CONNECTIONS"),
             header_bytes=MAX_HEADER_BYTES,
@@ -120,7 +120,7 @@ class FetchLimits:
 
 def _types(settings: BaseSettings, setting: str) -> frozenset[str]:
     """Return the content types in *setting*; raise FatalError if one of them is not valid."""
-    names = [str(name).strip().lower().removesuffix("*") for name in settings.getlist(setting)]
+    names = [word.lower().removesuffix("*") for word in words(settings, setting)]
     for name in names:
         main_type, slash, subtype = name.partition("/")
         if not main_type or not slash or "/" in subtype or "*" in name:
@@ -152,11 +152,12 @@ def page_max_bytes(settings: BaseSettings) -> int:
     """
     if settings.get("PAGE_MAX_BYTES") is None:
         return _PROFILE_PAGE_BYTES.get(settings.get("POLITENESS_PROFILE"), _PAGE_BYTES)
-    return whole(settings, "PAGE_MAX_BYTES", at_least=1)
+    return whole_number(settings, "PAGE_MAX_BYTES", at_least=1)
 
 
 def most_open_files(settings: BaseSettings) -> int:
     """Return the maximum number of files that a crawl with *settings* has open at a time."""
-    workers = whole(settings, "CONCURRENT_REQUESTS", at_least=1)
+    workers = whole_number(settings, "CONCURRENT_REQUESTS", at_least=1)
     idle = sum(FetchLimits.from_settings(settings).idle_by_scheme.values())
+    # Two per worker: an FTP fetch has a control connection and a data connection.
     return 2 * workers + idle + FIXED

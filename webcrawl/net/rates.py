@@ -32,8 +32,11 @@ _SAVED_SECS = 1.0
 _FIRST_BYTES = 16_384.0
 _AVERAGED = 64
 
-#: A function that connections call with the number of bytes received. They read it when they open.
-RECEIVED: ContextVar[Callable[[int], object]] = ContextVar("RECEIVED", default=lambda _: None)
+#: A function that connections call with the number of bytes received. The downloader sets it for
+#: each download, and a connection keeps that of the download that opens it.
+COUNT_RECEIVED: ContextVar[Callable[[int], object]] = ContextVar(
+    "COUNT_RECEIVED", default=lambda _: None
+)
 
 
 class Rates:
@@ -49,7 +52,8 @@ class Rates:
         self._bytes = bits / 8
         self._clock = clock
         # When each rate will have allowed everything that was used so far.
-        self._contacts_due = self._bytes_due = 0.0
+        self._contacts_due = 0.0
+        self._bytes_due = 0.0
         # Average bytes per contact, and the bytes received since it was updated last.
         self._average = _FIRST_BYTES
         self._received_since = 0
@@ -68,7 +72,8 @@ class Rates:
 
     def use_limits_of(self, other: Rates) -> None:
         """Use the limits of *other* from now on; contacts and bytes so far still count."""
-        self._contacts, self._bytes = other._contacts, other._bytes
+        self._contacts = other._contacts
+        self._bytes = other._bytes
 
     @property
     def ready_at(self) -> float:
@@ -82,19 +87,28 @@ class Rates:
             return ""
         return "CONTACTS_MAX" if self._contacts_due > self._bytes_due else "BANDWIDTH_MAX"
 
-    def note_start(self) -> float:
-        """Count a new contact; return how many bytes it should receive, for ``note_end``."""
-        self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
-        self._spend_bytes(self._average)
+    @property
+    def expected_bytes(self) -> float:
+        """Number of bytes that the next contact should receive: the average of earlier ones."""
         return self._average
 
-    def note_end(self, expected: float) -> None:
-        """Count the end of a contact, for which ``note_start`` had returned *expected* bytes."""
-        self._spend_bytes(-expected)
+    def note_start(self) -> None:
+        """Count a new contact and its ``expected_bytes``, which ``note_end`` needs later."""
+        self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
+        self._spend_bytes(self.expected_bytes)
+
+    def note_end(self, expected_bytes: float) -> None:
+        """Count the end of a contact, with the ``expected_bytes`` that were counted at its start.
+
+        These are given back: the bytes that it really received were counted meanwhile.
+        """
+        self._spend_bytes(-expected_bytes)
+        # This is what all contacts together received since one of them ended last. The average of
+        # these numbers is that of the bytes per contact.
         self._average += (self._received_since - self._average) / _AVERAGED
         self._received_since = 0
 
-    def received(self, size: int) -> None:
+    def count_received(self, size: int) -> None:
         """Count *size* received bytes."""
         self._received_since += size
         self._spend_bytes(size)
@@ -109,4 +123,7 @@ class Rates:
         """Return when *rate* allows another *amount*, if it allows all earlier ones at *due*."""
         if not rate:
             return 0.0
-        return max(due, self._clock() - _SAVED_SECS) + amount * max(1, self.processes()) / rate
+        # Each process has an equal share of the rate, so an amount takes that many times as long.
+        duration = amount * max(1, self.processes()) / rate
+        # Capacity that was not used for longer than _SAVED_SECS is lost.
+        return max(due, self._clock() - _SAVED_SECS) + duration

@@ -150,8 +150,10 @@ def refusal(response: Response, wall: str) -> str:
     """
     if wall == CHALLENGED:
         return wall
+    if response.status not in _REFUSING:
+        return "none"
     demands = [words for name, words in _DEMANDS.items() if name in response.headers]
-    return "".join([f"{response.status}", *demands]) if response.status in _REFUSING else "none"
+    return "".join([f"{response.status}", *demands])
 
 
 def header_wall(url: str, response: Response) -> str:
@@ -160,18 +162,19 @@ def header_wall(url: str, response: Response) -> str:
     if _DECISIVE_FIELDS.isdisjoint(fields):
         return ""
     for rule in HEADER_RULES:
+        # The methods of Headers would normalize the name again.
         for value in dict.get(fields, rule.name, ()):
             if rule.value.match(value):
                 return rule.outcome
     for target in dict.get(fields, b"Location", ()):
         location = target[:_MAX_LOCATION]
         place, _, query = location.partition(b"?")
-        if _SIGN_ON.search(location) or (_GATE.search(place + b"?") and _leads_back(query, url)):
+        if _SIGN_ON.search(location) or (_GATE.search(place + b"?") and _has_way_back(query, url)):
             return WALLED
     return ""
 
 
-def _leads_back(query: bytes, url: str) -> bool:
+def _has_way_back(query: bytes, url: str) -> bool:
     """Return whether *query* contains the path of *url*, to return to it after a login."""
     path = "/" + url.partition("://")[2].partition("/")[2]
     return path in unquote(unquote(query.decode("latin-1")))
@@ -195,7 +198,7 @@ def outline_of(body: bytes) -> bytes:
     start = body.find(b"<title", 0, _HEAD)
     if start < 0:
         start = body.find(b"<TITLE", 0, _HEAD)
-    match = _TITLE.match(body, start + 6) if start >= 0 else None
+    match = _TITLE.match(body, start + len(b"<title")) if start >= 0 else None
     title = _VARYING.sub(b"", match[1].lower()) if match else b""
     return xxh3_64_digest(b"%b<%d" % (title, len(body) // _STEP))[:4]
 
@@ -205,8 +208,10 @@ def sample_of(body: bytes, url: str) -> bytes:
 
     It contains no digit and no word of the URL, so that pages of the same shape have it in common.
     """
-    # The middle is counted from the end, as pages with one outline differ near the beginning.
-    middle = len(body) - (len(body) // _STEP + 1) * _STEP // 2
+    # Pages with one outline have the same rounded length, and differ near the beginning. Half of
+    # that length, counted from the end, is therefore the same place in all of them.
+    rounded_length = (len(body) // _STEP + 1) * _STEP
+    middle = len(body) - rounded_length // 2
     decoded_url = (unquote_to_bytes(url) if "%" in url else url.encode()).lower()
     for match in _SAMPLE.finditer(body, middle, middle + _SEARCHED_BYTES):
         for word in match[1].lower().split():
@@ -242,7 +247,7 @@ def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
     The source includes the links as they are, unless the text shows the path of the page, as error
     pages do. It includes the URL if a script may load a different text for each page.
     """
-    page, code = _visible(body)
+    page, code = _split_visible(body)
     path = url.partition("://")[2].partition("/")[2].lower()
     url_terms = {*_TERM.findall(unquote_to_bytes(path)), *_TERM.findall(path.encode())}
 
@@ -266,8 +271,9 @@ def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
         source += _HREF.findall(page)
     code_terms = _TERM.findall(code.replace(number, b""))
     # If there is little text, scripts may load a different text for each URL.
-    few_terms = code_terms and len(kept_terms) < _FEW_TERMS
-    source += [*code_terms, url.encode()] if few_terms else code_terms
+    may_load_text = code_terms and len(kept_terms) < _FEW_TERMS
+    source += [*code_terms, url.encode()] if may_load_text else code_terms
+    # The additional bit tells it from the marks of a URL, which are stored in the same list.
     source_bits = 1 << 33 | _fingerprint(b" ".join(source))
     return Shape(_fingerprint(b" ".join(parts)), has_text, source_bits)
 
@@ -277,10 +283,10 @@ def words_of(body: bytes) -> list[bytes]:
 
     Takes 1 ms for 64 kB.
     """
-    return _words(_TAG.sub(b" ", _visible(body)[0]))
+    return _words(_TAG.sub(b" ", _split_visible(body)[0]))
 
 
-def _visible(body: bytes) -> tuple[bytes, bytes]:
+def _split_visible(body: bytes) -> tuple[bytes, bytes]:
     """Return *body* without its invisible elements, and the code of its scripts, in lower case.
 
     Style sheets and text for browsers without scripts are invisible, too.

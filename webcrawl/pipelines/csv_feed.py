@@ -29,10 +29,13 @@ class CsvExporter(CsvItemExporter):
             )
 
     def _write_headers_and_set_fields_to_export(self, item: Any) -> None:
-        """Called for the first item, before anything is written."""
+        """Write the header, unless the file already has one that fits.
+
+        Scrapy calls this for the first item, before anything is written.
+        """
         file: Any = self.stream.buffer
         path = Path(str(getattr(file, "name", "")))
-        if self.include_headers_line and path.is_file() and file.tell():
+        if self.include_headers_line and path.is_file() and file.tell():  # it appends to a file
             header = self._header(path)
             columns = self._columns()
             if not columns and {*ItemAdapter(item).field_names()} & {*header}:

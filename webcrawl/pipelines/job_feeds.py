@@ -26,12 +26,12 @@ from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlparse
 
 import msgspec
-from scrapy import exporters, signals
-from scrapy.extensions.feedexport import FileFeedStorage, StdoutFeedStorage
+from scrapy import Spider, exporters, signals
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage, StdoutFeedStorage
 
 from webcrawl.configuration.decoding import MOST, json_decoder
 from webcrawl.configuration.secrets import masked_url
@@ -43,14 +43,16 @@ from webcrawl.storage.atomic import sync_path, write_atomic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from scrapy import Spider
-    from scrapy.extensions.feedexport import FeedExporter
+    from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
 
 FILE = "feeds.json"
-# Arguments of csv.writer with which a row may have an odd number of double quotes.
-_ODD_DIALECT = {"dialect", "doublequote", "escapechar", "lineterminator", "quotechar"}
+#: A function that reads the next item of a file.
+SkipItem: TypeAlias = "Callable[[IO[bytes]], object]"
+# Arguments of csv.writer with which a complete row may have an odd number of double quotes, or end
+# without a line feed. ``_skip_row`` could not tell where such a row ends.
+_UNREADABLE_DIALECT = {"dialect", "doublequote", "escapechar", "lineterminator", "quotechar"}
 
 
 class _Feed(msgspec.Struct, array_like=True):
@@ -76,12 +78,20 @@ class JobFeeds:
     def __init__(
         self, exporter: FeedExporter, jobdir: Path, suffix: str, fail: Callable[[Exception], None]
     ) -> None:
+        """Prepare to continue feeds; nothing is changed before ``open``.
+
+        exporter: Scrapy's exporter, with the feeds of FEEDS.
+        jobdir: the directory of the job, in which feeds.json is kept.
+        suffix: added to the names of files, as the processes of a hive must not share them.
+        fail: ends the crawl because of an error.
+        """
         self._exporter = exporter
+        # The open files of the exporter as of the last ``_flush``.
         self._slots = exporter.slots
         self._path = jobdir / FILE
         self._suffix = suffix
         self._fail = fail
-        # As in feeds.json. Later runs continue them.
+        # The feeds that later runs continue, by their file in FEEDS; as in feeds.json.
         self._feeds: dict[str, _Feed] = {}
         # Files to which items were written since the last checkpoint.
         self._unsynced: set[str] = set()
@@ -112,7 +122,7 @@ class JobFeeds:
             name = stem + path.suffix
             form = options["format"]
             cls = exporter.exporters[form]
-            skip_item = _skipper(cls, options)
+            skip_item = _item_reader(cls, options)
             if storage is not FileFeedStorage or skip_item is None:
                 name = _name_for_each_run(stem, path.suffix, is_resumed=is_resumed)
             else:
@@ -167,16 +177,17 @@ class JobFeeds:
     def _flush(self) -> None:
         """Write buffered items to their files, so that they outlive this process.
 
-        Records each file before its first item is written, unless that overwrites what another
-        crawl left: until it is recorded, the next run overwrites it, too.
+        Records each file in feeds.json before its first item is written, so that the next run
+        continues it. A file that overwrites what another crawl left is only recorded after its
+        first item: if the process dies before that, the next run must overwrite the file, too.
         """
         # A slot whose batch has just been completed is no longer among those of the exporter.
         for slot in dict.fromkeys([*self._slots, *self._exporter.slots]):
             if not isinstance(slot.storage, FileFeedStorage):
                 continue
-            feed = self._feeds.get(slot.uri_template)
+            feed = self._feeds.get(slot.uri_template)  # None if each run makes a new file
             path = slot.storage.path
-            file = slot.file
+            file = slot.file  # None until the first item
             overwrites = slot.feed_options.get("overwrite")
             try:
                 if file is not None and not file.closed:
@@ -184,8 +195,9 @@ class JobFeeds:
                     self._unsynced.update({path} if feed else ())
                 if feed is None or (overwrites and file is None and not feed.file):
                     continue
-                if feed.file != path:
-                    _sync_files(self._unsynced)  # the last file of the feed
+                if feed.file != path:  # the feed begins this file
+                    # feeds.json will not name the feed's last file any more.
+                    _sync_files(self._unsynced)
                     keeps = not overwrites and Path(path).exists()
                     feed.file = path
                     feed.end = Path(path).stat().st_size if keeps else 0
@@ -209,9 +221,28 @@ class JobFeeds:
         write_atomic(self._path, msgspec.json.encode(self._feeds))
 
 
-def note_no_feeds(jobdir: Path) -> None:
-    """Record that the new job in *jobdir* has begun no feed."""
-    write_atomic(jobdir / FILE, b"{}")
+def open_feeds(
+    crawler: Crawler,
+    jobdir: Path,
+    suffix: str,
+    fail: Callable[[Exception], None],
+    *,
+    is_resumed: bool,
+) -> None:
+    """Make the feeds of *crawler* continue the files of the job in *jobdir* (JOB_FEEDS).
+
+    suffix: added to the names of files, as the processes of a hive must not share them.
+    fail: ends the crawl because of an error.
+    is_resumed: whether the job has run before.
+
+    If a new job has no feeds, that is recorded too: a job without a record may have begun all
+    feeds. Raises the errors of ``JobFeeds.open``.
+    """
+    exporter = crawler.get_extension(FeedExporter)
+    if exporter is not None:
+        JobFeeds(exporter, jobdir, suffix, fail).open(is_resumed=is_resumed)
+    elif not is_resumed:
+        write_atomic(jobdir / FILE, b"{}")
 
 
 def _file_of(uri: str) -> str:
@@ -229,7 +260,8 @@ def _sync_files(paths: Iterable[str]) -> None:
 def _name_for_each_run(stem: str, extension: str, *, is_resumed: bool) -> str:
     """Return a name for a feed that cannot be continued, with which each run makes a new file.
 
-    Raises FatalError if the job is new and the feed has another name.
+    If the feed has another name, raises FatalError in a new job, and logs a warning in a resumed
+    one.
     """
     given = stem + extension
     if "time)s" in given:  # %(time)s or %(batch_time)s
@@ -246,21 +278,24 @@ def _name_for_each_run(stem: str, extension: str, *, is_resumed: bool) -> str:
     return name
 
 
-def _skipper(exporter: type, options: Mapping[str, Any]) -> Callable[[IO[bytes]], object] | None:
+def _item_reader(exporter: type, options: Mapping[str, Any]) -> SkipItem | None:
     """Return the function that reads an item of the class *exporter*, for a feed with *options*.
 
-    It raises an error for an incomplete item. Returns None if the feed cannot be appended to.
+    It raises an error for an incomplete item. Returns None if the ends of items cannot be found in
+    the file, so that nothing can be appended to it when the crawl is resumed.
     """
-    ends_lines = "\n".encode(options["encoding"] or "utf-8").endswith(b"\n")
-    is_odd = _ODD_DIALECT & options["item_export_kwargs"].keys()
-    if is_odd or not ends_lines or "postprocessing" in options:
+    # Items are found by the byte of a line feed. In UTF-16 this byte is also a part of letters.
+    # Only what follows the letter x is compared, because encodings may begin with a mark.
+    has_ascii_lines = "x\n".encode(options["encoding"] or "utf-8").endswith(b"x\n")
+    has_unreadable_rows = _UNREADABLE_DIALECT & options["item_export_kwargs"].keys()
+    is_compressed = "postprocessing" in options
+    if has_unreadable_rows or is_compressed or not has_ascii_lines:
         return None
-    return next((skip for base, skip in _SKIPPERS.items() if issubclass(exporter, base)), None)
+    skippers = (skip for base, skip in _SKIPPERS.items() if issubclass(exporter, base))
+    return next(skippers, None)
 
 
-def remove_incomplete_item(
-    path: Path, start: int, skip_item: Callable[[IO[bytes]], object], *, is_own: bool
-) -> int:
+def remove_incomplete_item(path: Path, start: int, skip_item: SkipItem, *, is_own: bool) -> int:
     """Remove an incomplete item from the end of the file *path*; return where the last one ends.
 
     An item begins at *start*, and *skip_item* reads one. Blocks. Nothing is removed from a file
@@ -274,16 +309,18 @@ def remove_incomplete_item(
         with path.open("ab+") as file:
             size = path.stat().st_size
             end = file.seek(min(start, size))
+            # Skip complete items until the end of the file, or until something that is not an item.
             with suppress(EOFError, StopIteration, TypeError, ValueError):
                 while True:
                     skip_item(file)
                     end = file.tell()
             if end == start and not is_own:
-                end = size
+                end = size  # no complete item: keep what another program may have written
+            # The last read came to the end, so what follows *end* is the beginning of an item.
             if file.tell() == size:
                 file.truncate(end)
         sync_path(path)
-        if is_new:
+        if is_new:  # it was only made to see whether it can be written
             path.unlink()
     except OSError as error:
         raise FatalError(
@@ -307,7 +344,7 @@ def _skip_row(file: IO[bytes]) -> None:
 
 
 # None of them executes anything.
-_SKIPPERS: Mapping[type, Callable[[IO[bytes]], object]] = {
+_SKIPPERS: Mapping[type, SkipItem] = {
     exporters.JsonLinesItemExporter: _skip_line,
     exporters.CsvItemExporter: _skip_row,
     exporters.PickleItemExporter: lambda file: deque(pickletools.genops(file), 0),

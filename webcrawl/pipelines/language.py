@@ -111,18 +111,19 @@ def language_of(text: str, declared: str = "") -> Language:
     match = _TAG.match(declared.lower())
     declared = _RENAMED.get(match[1], match[1]) if match is not None else ""
     languages, share = _languages_of_script(text[:_FASTTEXT_CHARS], declared)
-    if not share:
+    if not share:  # the text has no letters
         return Language(declared, 0.0, "declared" if declared else "")
     if len(languages) == 1:
         return Language(languages[0], share, "script")
 
-    if not _includes(languages, declared):
+    if not _is_included(languages, declared):  # it cannot be true, as the script is another one
         declared = ""
     if declared and _quick_guess(text) == declared:
         return Language(declared, 1.0, "declared")
 
     probabilities = _probabilities(text, languages)
     best = max(probabilities, key=probabilities.__getitem__)
+    # The declaration stands unless fastText knows its language and is sure that it is another one.
     is_sure = len(text) >= _SHORT_TEXT and probabilities[best] >= _MIN_PROBABILITY
     if declared and (declared == best or declared not in probabilities or not is_sure):
         return Language(declared, probabilities.get(declared, 0.0), "declared")
@@ -135,6 +136,7 @@ def _languages_of_script(text: str, declared: str) -> tuple[list[str], float]:
     *declared* is the declared language, or "".
     """
     units = np.frombuffer(text.encode("utf-16-le", "replace"), "<u2")
+    # The letters of each script; the last count, of characters that are not letters, is left out.
     counts = np.bincount(_SCRIPT_OF[units], minlength=len(_LANGUAGES) + 1)[:-1]
     letters = max(int(counts.sum()), 1)
     # Count the Chinese characters of a Japanese or Korean text as kana or Hangul.
@@ -142,6 +144,8 @@ def _languages_of_script(text: str, declared: str) -> tuple[list[str], float]:
         if counts[script] > _MIN_KANA * counts[_HAN]:
             counts[[script, _HAN]] = counts[script] + counts[_HAN], 0
 
+    # The most frequent script other than Latin (0), if enough letters are in it: texts in all
+    # scripts have some Latin words. Fewer letters are enough if the page declares such a language.
     script = 1 + int(counts[1:].argmax())
     is_declared = declared in _LANGUAGES[script]
     if counts[script] < letters * (_MIN_DECLARED_SHARE if is_declared else _MIN_SHARE):
@@ -149,7 +153,7 @@ def _languages_of_script(text: str, declared: str) -> tuple[list[str], float]:
     return _LANGUAGES[script], float(counts[script] / letters)
 
 
-def _includes(languages: list[str], language: str) -> bool:
+def _is_included(languages: list[str], language: str) -> bool:
     """Return whether *language* is in *languages*, where "*" stands for others in Latin script."""
     return language in languages or ("*" in languages and language not in _NOT_LATIN)
 
@@ -167,7 +171,7 @@ def _probabilities(text: str, languages: list[str]) -> dict[str, float]:
     # The threshold is below 0, as fastText would otherwise leave out unlikely languages.
     predictions = zip(*_model().predict(line, k=-1, threshold=-1.0), strict=True)
     scores = ((label.removeprefix("__label__"), min(score, 1.0)) for label, score in predictions)
-    return {code: score for code, score in scores if _includes(languages, code)}
+    return {code: score for code, score in scores if _is_included(languages, code)}
 
 
 @functools.cache

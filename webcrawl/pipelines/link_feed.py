@@ -35,12 +35,18 @@ class LinksExporter(CsvItemExporter):
         if isinstance(item, Page):
             rows = io.StringIO(newline="")
             csv.writer(rows).writerows(
-                [item.url, link.url, link.kind, _safe(link.text), _safe(link.rel)]
+                [
+                    item.url,
+                    link.url,
+                    link.kind,
+                    _escape_formula(link.text),
+                    _escape_formula(link.rel),
+                ]
                 for link in item.links
             )
             self.stream.write(rows.getvalue())
 
 
-def _safe(text: str) -> str:
+def _escape_formula(text: str) -> str:
     """Return *text*, with a quote before it if a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -61,6 +61,7 @@ class LinkGraph(ProcessingModule):
 
     def process(self, page: Page) -> None:
         """Write the edges of *page*, then its node."""
+        # Columns of nodes and edges are in the order of the schemas in ``open``.
         edges = [
             (
                 page.url,

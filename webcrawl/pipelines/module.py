@@ -133,6 +133,7 @@ class ProcessingModule:
         for package in cls.packages:
             require_package(package, feature=f"The module {name}")
         assert crawler.stats is not None
+        # ModuleStats sets this to 0 when a module is made.
         if crawler.stats.get_value(f"modules/{name}/pages") is not None:
             raise FatalError(
                 f"Two processing modules are called {name}: give {path} another name in its "
@@ -150,6 +151,7 @@ class ProcessingModule:
         ]
         module._is_wanted = re.compile("|".join(patterns)).match
         module.takes_flagged = flag(crawler.settings, "FLAGGED_PAGES") or cls.takes_flagged
+        # With the policy "use" each class decides, with "strict" no module gets such pages.
         if (policy := crawler.settings["RIGHTS_POLICY"]) != USE:
             module.takes_refused = policy == RECORD
         module.stats = ModuleStats(crawler.stats, name)
@@ -244,7 +246,7 @@ class ProcessingModule:
         links, or for links of a redirect.
         """
         links = [links] if isinstance(links, (str, Link)) else links
-        values = [*islice(links, _MAX_LINKS + 1)]
+        values = [*islice(links, _MAX_LINKS + 1)]  # one more shows that there are too many
         if len(values) > _MAX_LINKS or page.redirect_target:
             raise ValueError(f"a page may submit {_MAX_LINKS:,} links at most, and a redirect none")
         valid_links = [link for value in values if (link := _as_link(value, page)) is not None]
@@ -258,7 +260,9 @@ class ProcessingModule:
 
     async def open_spider(self) -> None:
         """Restore the saved state and open the module. Raises FatalError if that fails."""
-        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        # Register only methods that the module overrides. Other schedulers do not use scores.
         if type(self).score is not ProcessingModule.score:
             score_by = getattr(self._crawler.engine.scheduler, "score_by", None)
             if score_by is not None:
@@ -267,6 +271,7 @@ class ProcessingModule:
             self._restore_state()
         if self.off_loop:
             self._worker = _Worker(self)
+        # Coroutines run in the event loop even if other methods run in the thread.
         self._runs_in_loop = not self.off_loop or inspect.iscoroutinefunction(self.process)
         try:
             if self.output is not None:
@@ -277,10 +282,12 @@ class ProcessingModule:
                 self._worker.shutdown()
             if not isinstance(error, (OSError, LockedError)):
                 raise
-            why = getattr(error, "strerror", None) or error
-            setting, directory = self._output_place or ("JOBDIR", self.jobdir or Path())
-            sentence = f"The module {self.stats.name} cannot be opened: {error}."
-            if self._output_place is not None:
+            if self._output_place is None:
+                setting, directory = "JOBDIR", self.jobdir or Path()
+                sentence = f"The module {self.stats.name} cannot be opened: {error}."
+            else:
+                setting, directory = self._output_place
+                why = getattr(error, "strerror", None) or error
                 sentence = f"{setting} {directory} cannot be used: {why}; choose another {setting}."
             raise refusal(error, directory, sentence, name=setting) from error
 
@@ -294,7 +301,7 @@ class ProcessingModule:
             return item
         try:
             result = await self.work(partial(method, item))
-        except DropItem:
+        except DropItem:  # the module keeps the page from later modules, which is not a failure
             self._record_success()
             raise
         except BaseException:  # including CancelledError, when the page exceeded its time
@@ -313,10 +320,11 @@ class ProcessingModule:
             if self._runs_in_loop:
                 started = cpu_time()
                 result = call()
-                self.stats.worked(1, cpu_time() - started)
+                self.stats.count_work(1, cpu_time() - started)
             else:
                 assert self._worker is not None
                 result = await self._worker.process(call)
+            # A function that is not a coroutine function may still return a coroutine.
             return await result if result is not None and inspect.isawaitable(result) else result
         except OSError as error:
             store_error = self._as_store_error(error)
@@ -325,7 +333,10 @@ class ProcessingModule:
             raise store_error from error
 
     async def close_spider(self) -> None:
-        """Close the module, once a ``sync`` in progress has ended."""
+        """Close the module, once a ``sync`` in progress has ended.
+
+        An OSError is logged, and makes the last checkpoint fail, which is made after this.
+        """
         self._is_closed = True
         try:
             async with self._sync_lock:
@@ -366,6 +377,7 @@ class ProcessingModule:
         if attach is None:
             return  # only the Mercator frontier saves state
         saved = _SavedState()
+        # The scheduler returns what it saved under this name in an earlier run, None if nothing.
         saved.last = attach(f"module:{self.stats.name}", saved) or b""
         try:
             if saved.last:
@@ -375,7 +387,7 @@ class ProcessingModule:
                 f"The module {self.stats.name} cannot read its saved state ({error!r}): use the "
                 "version that saved it, give this one another name, or start in another JOBDIR."
             ) from error
-        saved.module = self
+        saved.module = self  # from now on its state is saved instead of the restored one
 
     @property
     def _output_place(self) -> tuple[str, Path] | None:
@@ -390,7 +402,8 @@ class ProcessingModule:
         if self._output_place is None:
             return error
         if not isinstance(error, StoreError):
-            # errno is None if the error does not come from a system call.
+            # errno is None if the error does not come from a system call. A file name that is too
+            # long was made from the page, for example from its URL.
             is_about_page = error.errno in (None, errno.ENAMETOOLONG)
             if is_about_page or isinstance(error, (ConnectionError, TimeoutError)):
                 return error
@@ -415,7 +428,7 @@ class ProcessingModule:
 
     def _score(self, page: Page) -> int:
         """Return the score of *page*, 0 if it is not wanted or has no valid score."""
-        if not self._wants(page):
+        if not self._should_process(page):
             return 0
         try:
             score = self.score(page)
@@ -434,17 +447,17 @@ class ProcessingModule:
         return 0
 
     def _method_for(self, page: Page) -> Callable[[Page], Any] | None:
-        """Return ``process`` or ``gone``, whichever must handle *page*, or None."""
+        """Return ``process``, ``gone`` or ``leave_out``, whichever must handle *page*, or None."""
         if page.rights.left_out and not self.takes_refused:
             return self.leave_out
-        if page.visit == UNCHANGED:
+        if page.visit == UNCHANGED:  # it was handled at an earlier visit
             return None
-        if self._wants(page):
+        if self._should_process(page):
             return self.process
         handles_gone = type(self).gone is not ProcessingModule.gone
         return self.gone if handles_gone and page.status in _CONCLUSIVE else None
 
-    def _wants(self, page: Page) -> bool:
+    def _should_process(self, page: Page) -> bool:
         """Return whether this module wants to process *page*."""
         has_wanted_status = not self.statuses or page.status in self.statuses
         if page.flags and not self.takes_flagged:
@@ -471,7 +484,7 @@ class ModuleStats:
         self.name = name
         self._stats = stats
         self._prefix = f"modules/{name}/"
-        self.worked(0, 0)
+        self.count_work(0, 0)
 
     def inc(self, name: str, by: float = 1) -> None:
         """Add *by* to the stat *name*."""
@@ -482,12 +495,12 @@ class ModuleStats:
         """Set the stat *name* to *value*."""
         self._stats.set_value(self._prefix + name, value)
 
-    def worked(self, pages: int, cpu_secs: float) -> None:
+    def count_work(self, pages: int, cpu_secs: float) -> None:
         """Count *pages* processed pages, which took *cpu_secs* seconds of CPU time."""
         self.inc("pages", pages)
         self.inc("cpu_seconds", cpu_secs)
 
-    def waited(self, secs: float, *, for_disk: bool) -> None:
+    def count_wait(self, secs: float, *, for_disk: bool) -> None:
         """Add *secs* during which the thread was busy with pages but did not use the CPU.
 
         *for_disk* says whether it probably waited for a disk.
@@ -527,12 +540,14 @@ class _Worker:
     """The thread of a *module*, which runs one call at a time and processes pages in batches."""
 
     def __init__(self, module: ProcessingModule) -> None:
+        """Make the thread of *module*, which starts with the first call."""
         self._stats = module.stats
         self._batch_done = module.batch_done
         self._writes_files = module.output is not None
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=module.stats.name)
+        # Pages to be processed: what to call for each, and the future that gets the result.
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
-        self._is_busy = False
+        self._is_busy = False  # whether a batch is being processed
         self._page_lock = threading.Lock()  # held while a page is processed
         # Held by the thread that is next to get _page_lock. It lets the event loop get that lock
         # between two pages, although the module's thread takes it again immediately.
@@ -559,7 +574,7 @@ class _Worker:
 
         Yields whether no page is being processed.
         """
-        with self._turn_lock:
+        with self._turn_lock:  # the thread must not take the next page first
             is_between = self._page_lock.acquire(timeout=_STATE_WAIT_SECS)
         try:
             yield is_between
@@ -588,8 +603,8 @@ class _Worker:
         if self._waiting:
             self._start_batch()
         batch, cpu_secs, waited = work.result()
-        self._stats.worked(len(batch), cpu_secs)
-        self._stats.waited(waited, for_disk=self._writes_files)
+        self._stats.count_work(len(batch), cpu_secs)
+        self._stats.count_wait(waited, for_disk=self._writes_files)
         self._return_results(batch)
 
     @staticmethod
@@ -610,32 +625,34 @@ class _Worker:
         Returns the results, the seconds of CPU time, and the seconds spent waiting. Pages that were
         cancelled are skipped.
         """
-        cpu_started, started_at = cpu_time(), now()
+        cpu_started = cpu_time()
+        started_at = now()
         batch: _Batch = []
         while self._waiting and (not batch or now() - started_at < _BATCH_SECS):
             call, future = self._waiting.popleft()
             if future.cancelled():
                 continue
-            with self._turn_lock:
+            with self._turn_lock:  # wait here while ``between_pages`` waits for the page lock
                 self._page_lock.acquire()
             try:
                 batch.append((future, call()))
             except BaseException as error:  # noqa: BLE001  # process_item raises it in the event loop
-                batch.append((future, _raisable(error)))
+                batch.append((future, _as_raisable(error)))
             finally:
                 self._page_lock.release()
 
         try:
             if batch:
                 self._batch_done()
-        except Exception as error:  # noqa: BLE001  # as above
-            batch = [(future, _raisable(error)) for future, _ in batch]
+        except Exception as error:  # noqa: BLE001  # as above, for each page of the batch
+            batch = [(future, _as_raisable(error)) for future, _ in batch]
 
+        # The clocks of the CPU time and of the day may differ a little.
         cpu_secs = cpu_time() - cpu_started
         return batch, cpu_secs, max(0.0, now() - started_at - cpu_secs)
 
 
-def _raisable(error: BaseException) -> Exception:
+def _as_raisable(error: BaseException) -> Exception:
     """Return *error*, or a replacement if it must not be raised in the event loop.
 
     A coroutine cannot raise StopIteration, and others, such as SystemExit, would end the process.
@@ -659,11 +676,13 @@ class _SavedState:
         if self.module is None:
             return self.last  # restoring failed, so the saved state is kept as it is
         worker = self.module._worker
+        # Without a thread, the module works in the event loop, which is here now.
         with nullcontext(True) if worker is None else worker.between_pages() as is_between:
             if is_between:
                 state: object = self.module.state() or b""
                 if not isinstance(state, bytes):
-                    path, type_name = path_of(self.module), type(state).__name__
+                    path = path_of(self.module)
+                    type_name = type(state).__name__
                     raise TypeError(
                         f"state of the module {path} must return bytes, not {type_name}"
                     )

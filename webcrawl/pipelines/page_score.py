@@ -21,7 +21,7 @@ import numpy as np
 
 from webcrawl import settings as own_settings
 from webcrawl.errors import FatalError
-from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
+from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
-    from webcrawl.pipelines.main_text import MainText
 
 # Number of characters that are scored. With 100 dimensions and bigrams this takes 3 ms.
 _MAX_CHARS = 10_000
@@ -88,7 +87,7 @@ class PageScore(ProcessingModule):
         try:
             _check(self._path)
             self._model = fasttext.load_model(self._path)
-            labels = self._probabilities("")
+            labels = self._probabilities("")  # a prediction names all labels
         except (OSError, ValueError) as error:
             raise FatalError(f"SCORE_MODEL {self._path} cannot be used: {error}.") from error
         if self._label not in labels:
@@ -122,12 +121,16 @@ def _check(path: str) -> None:
     """
     data: Any = np.memmap(path, mode="r")
     with suppress(struct.error):  # the end is missing
+        # The head ends with the numbers of entries, words, labels, tokens and pruned n-grams.
         *_, entries, _, labels, _, pruned = _HEAD.unpack_from(data)
         dictionary = re.compile(_ENTRIES % entries, re.DOTALL).match(data, _HEAD.size)
         if dictionary is not None:
+            # 8 bytes for each pruned n-gram; their number is -1 if there was no pruning.
             position = dictionary.end() + 8 * max(pruned, 0)
             is_quantized, rows, columns = _MATRIX.unpack_from(data, position)
             if not is_quantized:
+                # Two matrices of numbers of 4 bytes follow, each after its head: the first has
+                # *rows*, the second a row per label. This fails if the file is shorter than that.
                 _MATRIX.unpack_from(data, position + _MATRIX.size + 4 * columns * (rows + labels))
             return
     raise ValueError("it is not a complete fastText model")

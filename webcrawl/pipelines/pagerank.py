@@ -35,10 +35,11 @@ def rank(sources: Ids, targets: Ids, number: int) -> Ranking:
     """
     out_degree = _sums(sources, number).astype(np.int64)
     is_dangling = out_degree == 0
-    inverse_degree = 1.0 / np.maximum(out_degree, 1)
+    inverse_degree = 1.0 / np.maximum(out_degree, 1)  # that of dangling nodes is never used
     equal_share = 1.0 / max(number, 1)
     shares = np.full(number, equal_share)
     for _ in range(_MAX_ROUNDS):
+        # Each node divides its share among the nodes that it links to.
         received = _sums(targets, number, sources, shares * inverse_degree)
         dangling_share = shares[is_dangling].sum()
         new_shares = (
@@ -60,7 +61,7 @@ def _sums(
     values that these have in *values*.
     """
     sums = np.zeros(number)
-    for start in range(0, len(nodes), _LINKS_PER_STEP):
+    for start in range(0, len(nodes), _LINKS_PER_STEP):  # in steps, to need little memory
         part = slice(start, start + _LINKS_PER_STEP)
         weights = None if others is None or values is None else values[others[part]]
         sums += np.bincount(nodes[part], weights, number)

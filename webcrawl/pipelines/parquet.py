@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,12 @@ import msgspec
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
+from webcrawl.pipelines.growing_files import GrowingFiles
 from webcrawl.storage.atomic import sync_path
-from webcrawl.storage.growing_files import GrowingFiles
 from webcrawl.storage.record_log import CorruptRecordError, RecordLog, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
-    from concurrent.futures import Executor, Future
     from pathlib import Path
 
     import pyarrow as pa
@@ -68,6 +67,12 @@ class ParquetFiles:
         executor: Executor | None = None,
         clock: TimeSource = wall_time,
     ) -> None:
+        """Prepare to write to *directory*, which ``open`` makes.
+
+        max_rows, max_bytes: a spool is full when it has this many rows or bytes.
+        executor: provides the thread that turns spools into Parquet files; None to start one.
+        clock: the time in epoch seconds.
+        """
         self._directory = directory
         self._files = GrowingFiles(
             directory=directory, prefix="part", suffixes=_SUFFIXES, clock=clock
@@ -75,11 +80,14 @@ class ParquetFiles:
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="parquet")
-        self._schema = b""
+        self._schema = b""  # serialized; ``open`` sets it
+        # The current spool, the locked descriptor of its file, and its rows. None if no row was
+        # written since the last spool was full.
         self._spool: RecordLog | None = None
         self._lock = -1
         self._rows = 0
-        self._is_synced = True
+        self._is_synced = True  # whether ``sync`` has nothing to do
+        # The conversion of the last spool, until it was waited for.
         self._conversion: Future[None] | None = None
 
     def open(self, schema: pa.Schema) -> None:
@@ -102,7 +110,7 @@ class ParquetFiles:
         if self._spool is None:
             self._spool = self._begin()
         self._is_synced = False
-        size = self._spool.append(msgspec.msgpack.encode(rows))
+        size = self._spool.append(msgspec.msgpack.encode(rows))  # of the whole spool
         self._rows += len(rows)
         if self._rows >= self._max_rows or size >= self._max_bytes:
             self._finish()
@@ -133,7 +141,8 @@ class ParquetFiles:
         except BaseException:
             os.close(lock)
             raise
-        self._lock, self._rows = lock, 0
+        self._lock = lock
+        self._rows = 0
         return spool
 
     def _finish(self) -> None:
@@ -141,7 +150,7 @@ class ParquetFiles:
         if self._spool is None:
             return
         self.sync()
-        self._wait_for_conversion()
+        self._wait_for_conversion()  # so that full spools do not pile up
         path = self._spool.path
         self._spool.close()
         self._spool = None
@@ -150,7 +159,8 @@ class ParquetFiles:
     def _wait_for_conversion(self) -> None:
         """Wait until the thread has finished its spool, and log its error, if any."""
         if self._conversion is not None:
-            conversion, self._conversion = self._conversion, None
+            conversion = self._conversion
+            self._conversion = None
             try:
                 conversion.result()
             except OSError as error:
@@ -166,6 +176,7 @@ class ParquetFiles:
             final = _final_path(path)
             temporary = final.with_name(final.name + ".open")
             try:
+                # The file exists if a process died before it removed the spool.
                 if not final.exists() and _write_parquet(path, temporary):
                     temporary.replace(final)
                     sync_path(self._directory)
@@ -206,6 +217,7 @@ def read_batches(directory: Path, columns: Sequence[str]) -> Iterator[pa.RecordB
     import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
     import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
+    # A spool and its Parquet file may both exist: only the Parquet file is then read.
     spools = [_final_path(path) for path in directory.glob(f"*{_SPOOL}")]
     for path in sorted({*spools, *directory.glob("*.parquet")}):
         if not path.exists():
@@ -244,15 +256,18 @@ def _write_parquet(spool: Path, path: Path) -> bool:
         if first is None:
             return False
         with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
-            group: list[pa.RecordBatch] = []
-            rows = size = 0
+            group: list[pa.RecordBatch] = []  # the batches of the next row group
+            rows = 0
+            size = 0
             for batch in itertools.chain((first,), batches):
                 group.append(batch)
                 rows += batch.num_rows
                 size += batch.nbytes
                 if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
                     writer.write_table(pa.Table.from_batches(group))
-                    group, rows, size = [], 0, 0
+                    group = []
+                    rows = 0
+                    size = 0
             if group:
                 writer.write_table(pa.Table.from_batches(group))
     sync_path(path)
@@ -264,7 +279,7 @@ def _batches(spool: Path) -> Generator[pa.RecordBatch, None, None]:
     import pyarrow as pa  # noqa: PLC0415  # installed by `make modules`
 
     with closing(read_records(spool)) as records:
-        _, schema_data = next(records, (0, b""))
+        _, schema_data = next(records, (0, b""))  # the first record; missing if the process died
         if not schema_data:
             return
         schema = pa.ipc.read_schema(pa.py_buffer(schema_data))
@@ -285,6 +300,7 @@ def _row_batches(payloads: Iterable[bytes]) -> Iterator[list[list[Any]]]:
         size += len(payload)
         if len(rows) >= _STEP_ROWS or size >= _STEP_BYTES:
             yield rows
-            rows, size = [], 0
+            rows = []
+            size = 0
     if rows:
         yield rows

@@ -65,7 +65,8 @@ class RedisPages(ProcessingModule):
 
     def __init__(self, *, pipeline: Any) -> None:
         self._pipeline = pipeline
-        self._key = ""
+        self._key = ""  # the name of the list; ``open`` sets it
+        # Runs while the list is full, and ends when the crawl may continue.
         self._watching: asyncio.Task[None] | None = None
 
     @classmethod
@@ -123,14 +124,14 @@ class RedisPages(ProcessingModule):
     def _hold_if_full(self, length: int) -> None:
         """If the list, which has *length* pages, is full, pause the crawl until it is shorter."""
         self.stats.set("waiting", length)
-        if length < _MAX_WAITING or self._watching is not None:
+        if length < _MAX_WAITING or self._watching is not None:  # it is already paused
             return
         sentence = (
             f"{length:,} pages wait in the Redis list {self._key} (the limit is {_MAX_WAITING:,}): "
             "start more consumers; the crawl then continues by itself."
         )
         logger.warning("The crawl pauses: %s", sentence)
-        if self._pauses is not None:
+        if self._pauses is not None:  # with another scheduler, ``_push`` waits
             self._pauses.hold(_PAUSE, sentence)
         self._watching = asyncio.ensure_future(self._watch())
 

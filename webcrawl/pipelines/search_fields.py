@@ -37,9 +37,10 @@ TEXT_FIELDS = ("text", "text_characters", *_STEMMED.values())
 # Thai, Lao, Burmese, Khmer, Kana, Han and Hangul.
 _SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 #: A character of a script without spaces between the words.
-CHARACTER = re.compile(f"[{_SCRIPTS}]")
+ONE_CHARACTER_WORD = re.compile(f"[{_SCRIPTS}]")
 # The share of such characters in a page that is divided into characters is at least 1/_SHARE.
-_SHARE, _SAMPLE = 10, 2000
+_SHARE = 10
+_SAMPLE = 2000
 # Longer words, in bytes of UTF-8, are not indexed.
 _MAX_WORD = 255
 
@@ -47,24 +48,32 @@ _MAX_WORD = 255
 def text_field(language: str, text: str) -> str:
     """Return the field for a page with this detected *language* and *text*."""
     sample = text[:_SAMPLE]
-    if len(CHARACTER.findall(sample)) * _SHARE > len(sample):
+    if len(ONE_CHARACTER_WORD.findall(sample)) * _SHARE > len(sample):
         return "text_characters"
     return _STEMMED.get(language, "text")
 
 
-def folding(stemmer: str = "", *, by_character: bool = False) -> tantivy.TextAnalyzer:
-    """Return the analyzer that folds case and accents, and stems if *stemmer* is given."""
+def build_analyzer(stemmer: str = "", *, by_character: bool = False) -> tantivy.TextAnalyzer:
+    """Return an analyzer that folds case and accents, and stems if *stemmer* is given.
+
+    With *by_character*, each character of scripts without spaces is a word.
+    """
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer  # noqa: PLC0415  # `make modules`
 
-    scripts = re.sub(r"\\u(....)", r"\\x{\1}", _SCRIPTS)
-    tokenizer = (
-        Tokenizer.regex(rf"[{scripts}]|[\w--[{scripts}]]+") if by_character else Tokenizer.simple()
-    )
+    tokenizer = Tokenizer.simple()
+    if by_character:
+        # Tantivy writes \x{0e00} for \u0e00, and "--" between a set and what is not in it.
+        scripts = re.sub(r"\\u(....)", r"\\x{\1}", _SCRIPTS)
+        tokenizer = Tokenizer.regex(rf"[{scripts}]|[\w--[{scripts}]]+")
+    filters = [Filter.remove_long(_MAX_WORD)]
+    if stemmer:  # it knows the accents of its language, so they are folded after it
+        filters += [Filter.lowercase(), Filter.stemmer(stemmer)]
+    filters += [Filter.ascii_fold(), Filter.lowercase()]
+
     builder = TextAnalyzerBuilder(tokenizer)
-    builder = builder.filter(Filter.remove_long(_MAX_WORD))
-    if stemmer:  # it knows the accents of its language
-        builder = builder.filter(Filter.lowercase()).filter(Filter.stemmer(stemmer))
-    return builder.filter(Filter.ascii_fold()).filter(Filter.lowercase()).build()
+    for one in filters:
+        builder = builder.filter(one)
+    return builder.build()
 
 
 def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
@@ -79,6 +88,7 @@ def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
     else:
         index = tantivy.Index.open(str(directory))
     try:
+        # Raises ValueError if there is no field "words", which older versions did not have.
         tantivy.Query.term_query(index.schema, "words", "")
     except ValueError as error:
         raise FatalError(
@@ -87,18 +97,23 @@ def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
             """-s 'ITEM_PIPELINES={"webcrawl.pipelines.search_index.SearchIndex": 1}'."""
         ) from error
 
-    index.register_tokenizer("folded", folding())
-    index.register_tokenizer("characters", folding(by_character=True))
+    index.register_tokenizer("folded", build_analyzer())
+    index.register_tokenizer("characters", build_analyzer(by_character=True))
     for code, field in _STEMMED.items():
-        index.register_tokenizer(field, folding(_STEMMERS[code]))
+        index.register_tokenizer(field, build_analyzer(_STEMMERS[code]))
     return index
 
 
 def _schema() -> tantivy.Schema:
-    """Return the schema of an index."""
+    """Return the schema of an index.
+
+    A page has its title and text in one of the fields ``text...``, for its language, with the
+    positions of words for phrases. They are also in ``words``, which has the words of all pages.
+    """
     import tantivy  # noqa: PLC0415  # installed by `make modules`
 
     builder = tantivy.SchemaBuilder()
+    # These values are not divided into words; for "basic", only the pages that have them are kept.
     for name in ("url", "host", "language"):
         builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
     builder.add_text_field("words", tokenizer_name="folded", index_option="freq")

@@ -27,7 +27,7 @@ import msgspec
 
 from webcrawl.configuration.decoding import Epoch, msgpack_decoder
 from webcrawl.errors import FatalError, StoreError
-from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
+from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.search_fields import PACKAGE, open_index, text_field
 from webcrawl.storage.atomic import make_directory, sync_paths
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
-    from webcrawl.pipelines.main_text import MainText
 
 # Memory for pages that are not yet in a file; Tantivy needs at least 15 MB.
 _HEAP_BYTES = 32 << 20
@@ -76,6 +75,7 @@ class SearchIndex(ProcessingModule):
     output = ("SEARCH_DIR", "search")
     packages = (PACKAGE, *PACKAGES)
     takes_flagged = False
+    text_reader = staticmethod(reader)  # change detection compares the same text
 
     _log: RecordLog
     _writer: tantivy.IndexWriter
@@ -90,7 +90,8 @@ class SearchIndex(ProcessingModule):
     def open(self) -> None:
         """Open the index, and add the pages that were not committed when the last process died."""
         sync_paths(make_directory(self.directory))
-        with _as_store_errors(errno.EEXIST):  # it is in use
+        # The error has no errno if another process is writing to the index. One thread writes.
+        with _as_store_errors(errno.EEXIST):
             self._writer = open_index(self.directory, create=True).writer(_HEAP_BYTES, 1)
 
         try:
@@ -159,6 +160,7 @@ class SearchIndex(ProcessingModule):
         with _as_store_errors():
             self._writer.delete_documents_by_term("url", page.url)
             if not page.left_out:
+                # The title and text are in a field for the language, and in one for all languages.
                 parts = [page.title, page.text]
                 document = tantivy.Document(
                     url=page.url,

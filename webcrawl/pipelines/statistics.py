@@ -104,10 +104,12 @@ class Statistics(ProcessingModule):
         """Return the row *name*, making it if necessary."""
         row = self._rows.get(name)
         if row is None:
+            # Twice as many names as are kept, because merging sorts all rows.
             if len(self._rows) >= 2 * MAX_NAMES:
                 self._merge_rare_rows()
             width = len(self.columns) + _BINS * len(self.histograms)
-            row = self._rows[name] = [0] * width
+            row = [0] * width
+            self._rows[name] = row
         return row
 
     def _merge_rare_rows(self) -> None:
@@ -181,6 +183,7 @@ class ImageStatistics(Statistics):
     histograms = ("sizes", "widths", "heights")
 
     def process(self, page: Page) -> None:
+        """Add the image *page*, with values in the order of ``columns`` and ``histograms``."""
         from PIL import Image  # noqa: PLC0415  # a plain crawl does not need it
 
         size = len(page.body)

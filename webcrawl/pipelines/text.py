@@ -19,10 +19,11 @@ import msgspec
 import numpy as np
 import xxhash
 
-from webcrawl.errors import FatalError, require_package
+from webcrawl.configuration.values import choice
+from webcrawl.errors import require_package
 from webcrawl.pipelines.datasets.minhash import minhash
 from webcrawl.pipelines.datasets.signals import Signals, signals_of
-from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, reader
+from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
 from webcrawl.pipelines.warc.records import new_record_id
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
-    from webcrawl.pipelines.main_text import MainText
 
 MAX_JSONL_BYTES = 1 << 30
 MAX_SIMHASH_CHARS = 100_000
@@ -107,27 +107,32 @@ class TextDataset(ProcessingModule):
     output = ("TEXT_DIR", "text")
     packages = PACKAGES
     takes_flagged = False
+    text_reader = staticmethod(reader)  # change detection compares the same text
 
     _rows: ParquetFiles | LineLog
 
     def __init__(
         self, *, is_parquet: bool, read: Callable[[Page], MainText], complaints: str
     ) -> None:
+        """Make the module for Parquet files or, unless *is_parquet*, for JSON lines.
+
+        *read* extracts the main text of a page. *complaints* is the URL or email address at which
+        site owners reach the operator, "" if there is none.
+        """
         self._is_parquet = is_parquet
         self._complaints = complaints
+        # The file of the pages that are left out; None until there is such a page.
         self._left_out: LineLog | None = None
         self._read = read
+        # The lock of the directory, with JSON lines; Parquet files are locked one by one.
         self._lock: DirectoryLock | None = None
-        self._job = ""
+        self._job = ""  # the name of the job directory; ``open`` sets it
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
         """Make the module for TEXT_FORMAT. Raises FatalError for bad settings."""
         settings = crawler.settings
-        text_format = settings.get("TEXT_FORMAT", "parquet")
-        if text_format not in ("parquet", "jsonl"):
-            raise FatalError(f"TEXT_FORMAT must be parquet or jsonl, not {text_format!r}.")
-        is_parquet = text_format == "parquet"
+        is_parquet = choice(settings, "TEXT_FORMAT", ("parquet", "jsonl")) == "parquet"
         if is_parquet:
             require_package("pyarrow", feature="The module text_dataset")
         values |= {"is_parquet": is_parquet, "read": reader(settings)}
@@ -151,7 +156,7 @@ class TextDataset(ProcessingModule):
         """Write a row with the main text of *page*."""
         main_text = self._read(page)
         text = main_text.text
-        # Without a record, the row gets an ID of its own.
+        # Its ID, file, offset and length. Without a WARC record, the row gets a new ID.
         record = page.warc_record or (new_record_id(), None, None, None)
         fetched = datetime.fromtimestamp(page.fetched_at, UTC)
         row = TextRow(
@@ -184,7 +189,7 @@ class TextDataset(ProcessingModule):
 
     def leave_out(self, page: Page) -> None:
         """Note that *page* is left out, in a file that exists only if there are such pages."""
-        if not self._wants(page):
+        if not self._should_process(page):
             return
         if self._left_out is None:
             path = self.directory / "_left_out.jsonl"
@@ -227,7 +232,7 @@ def simhash(text: str) -> int:
         return 0
 
     hashes = np.fromiter(map(xxhash.xxh64_intdigest, words), np.uint64, len(words))
-    if len(hashes) > 2:
+    if len(hashes) > 2:  # with fewer words, each word counts as a run
         # Each position in a run has its own factor, so that the order of words matters.
         hashes = hashes[:-2] + _FACTORS[0] * hashes[1:-1] + _FACTORS[1] * hashes[2:]
     runs = (hashes * _FACTORS[2]).astype("<u8")
@@ -235,6 +240,6 @@ def simhash(text: str) -> int:
 
     # A bit of the result is 1 if it is 1 in most of the runs.
     bits = np.unpackbits(runs.view(np.uint8)).reshape(-1, 64)
-    # The product is twice as fast as sum().
+    # Count the ones in each column; the product is twice as fast as sum().
     ones = np.ones(len(bits), np.float32) @ bits.astype(np.float32)
     return int.from_bytes(np.packbits(2 * ones > len(bits)).tobytes(), "big")

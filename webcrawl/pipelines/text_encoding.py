@@ -62,6 +62,7 @@ def encoding_of(body: bytes, *, declared: str) -> tuple[str, str]:
     header. Takes time linear in the length of *body*.
     """
     codec, source = charset.evidence(body, declared=declared)
+    # UTF-16 has zero bytes, and ISO-2022-JP escape characters. Both may look like valid UTF-8.
     if source == "guessed" or (source == "utf8" and (b"\0" in body or b"\x1b" in body)):
         guess = _guess(body) or codec
         return guess, source if guess == codec else "guessed"
@@ -71,7 +72,9 @@ def encoding_of(body: bytes, *, declared: str) -> tuple[str, str]:
 def _guess(body: bytes) -> str | None:
     """Return the most likely codec of *body*, or None if there is no evidence."""
     beginning = body[:_SAMPLE_BYTES]
-    even, odd = beginning[::2].count(0), beginning[1::2].count(0)
+    # In UTF-16, each ASCII character has a zero byte, at an even position if it is big-endian.
+    even = beginning[::2].count(0)
+    odd = beginning[1::2].count(0)
     if max(even, odd) > max(_MIN_ZEROS, _MIN_RATIO * min(even, odd)):
         return "utf-16-be" if even > odd else "utf-16-le"
     if body.isascii():
@@ -79,7 +82,7 @@ def _guess(body: bytes) -> str | None:
     sample = _sample(body)
     text = sample.decode("utf-8", "replace")
     non_ascii = len(text) - len(text.encode("ascii", "ignore"))
-    if text.count("\ufffd") < _MAX_ERRORS * non_ascii:
+    if text.count("\ufffd") < _MAX_ERRORS * non_ascii:  # the character stands for an error
         return "utf-8"
     return _detect(sample) if non_ascii >= _MIN_SHARE * len(sample) else None
 
@@ -103,7 +106,7 @@ def _detect(sample: bytes) -> str | None:
     codec = charset.codec_for(_LABELS.get(name, name))
     if codec in _WINDOWS and _ONLY_WINDOWS.search(sample):
         codec = _WINDOWS[codec]
-    if codec in _LATIN:
+    if codec in _LATIN:  # the detector also names these for texts that are in windows-1252
         language = detect_fast(sample.decode(codec, "replace"))[0]
         return codec if language in _LATIN[codec].split() else None
     return codec

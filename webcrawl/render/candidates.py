@@ -58,7 +58,7 @@ class Outline(NamedTuple):
             self.words <= words and self.links <= links for words, links in _RULES
         )
 
-    def gains(self, rendered: Outline) -> bool:
+    def is_gain(self, rendered: Outline) -> bool:
         """Return whether *rendered* has substantially more words or links."""
         return rendered.words > 1.25 * self.words + 10 or rendered.links > 1.25 * self.links
 
@@ -66,6 +66,7 @@ class Outline(NamedTuple):
 def outline_of(html: bytes) -> Outline:
     """Return the outline of the first MiB of *html*. Takes 0.2 ms for 20 kB."""
     html = html[:_MAX_BYTES].lower()
+    # Versions and hashes in the names of scripts may change from page to page.
     sources = [_DIGITS.sub(b"0", source) for source in _SOURCE.findall(html)]
     scripts = html.count(b"<script")
     for pattern in _UNREAD:
@@ -100,8 +101,9 @@ class Verdicts:
     def note(self, url: str, shape: int, *, gained: bool, samples: int = 1) -> None:
         """Count a page that was rendered, as that many *samples*."""
         records, host = self._records_of(url)
-        record, now = records.get(host), self._clock()
-        kept = [one for one in record.rendered if one.until > now]
+        record = records.get(host)
+        now = self._clock()
+        kept = [one for one in record.rendered if one.until > now]  # the oldest first
         mine = next((one for one in kept if one.shape == shape), None)
         if mine is None:
             mine = RenderVerdict(shape, now + _EXPIRE_SECS)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # The largest message accepted: the DOM of a page, with all characters escaped.
 _MAX_MESSAGE = 256 << 20
 
+# The escape of one half of a surrogate pair, without the other half.
 _HALF = re.compile(
     rb"\\ud[89ab]..(?!\\ud[c-f])|(?<!\\ud[89ab]..)\\ud[c-f]..",
     re.IGNORECASE,
@@ -57,7 +58,9 @@ class Connection:
     """
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes], *, clock: TimeSource) -> None:
-        self._reader, self._writer, self._clock = reader.fileno(), writer, clock
+        self._reader = reader.fileno()
+        self._writer = writer
+        self._clock = clock
         self._last_id = 0
         self._received = bytearray()
 
@@ -80,13 +83,14 @@ class Connection:
         Raises ConnectionLostError.
         """
         deadline = self._clock() + secs
-        searched = 0
+        searched = 0  # number of received bytes among which the end was not found
         while (end := self._received.find(b"\0", searched)) < 0:
             searched = len(self._received)
             wait = max(0.0, deadline - self._clock())
             if not select.select([self._reader], [], [], wait)[0]:
                 return None
             data = os.read(self._reader, 1 << 20)
+            # An empty read: the browser has ended. A message that is too large counts as that, too.
             if not data or searched > _MAX_MESSAGE:
                 raise ConnectionLostError("it has ended")
             self._received += data

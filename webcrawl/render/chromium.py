@@ -38,6 +38,7 @@ from webcrawl.render.engine import (
 )
 from webcrawl.render.isolation import Isolation
 from webcrawl.render.process_tree import usage_of
+from webcrawl.render.scripts import read_script
 from webcrawl.render.subresources import subresource_of
 
 if TYPE_CHECKING:
@@ -65,12 +66,14 @@ _START_SECS = 30.0
 _LAST_SECS = 3.0
 # Seconds between two measurements of the CPU time and memory of the engine; the second while it
 # has more than half of the memory that it may have.
-_POLL_SECS, _CLOSE_POLL_SECS = 0.1, 0.02
+_POLL_SECS = 0.1
+_CLOSE_POLL_SECS = 0.02
 # Maximum number of frames to draw. A frame that leads to no requests is the last one.
 _FRAMES = 4
 _PIXEL = {"x": 0, "y": 0, "width": 1, "height": 1, "scale": 1}
 # Maximum number of URLs of each kind in a result, and maximum length of a URL.
-_MAX_NAMED, _MAX_URL = 1000, 4000
+_MAX_NAMED = 1000
+_MAX_URL = 4000
 # Workers that may outlive their page.
 _SHARED = [{"type": "shared_worker"}, {"type": "service_worker"}, {"exclude": True}]
 _WORLD = "webcrawl"
@@ -98,96 +101,10 @@ _SENT = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
-# Runs in the page's own world and in workers, so that each pass asks for the same URLs. The clock
-# goes in steps, because passes differ by a few hundredths of a second.
-_STEADY = """
-((seed, start) => {
-  Math.random = () => (seed = seed * 48271 %% 2147483647) / 2147483647;
-  const Real = Date, {now} = Date, begin = now();
-  const elapsed = () => now() - begin - (now() - begin) %% 100, time = () => start + elapsed();
-  const construct = (_, values, target) =>
-    Reflect.construct(Real, values.length ? values : [time()], target);
-  const apply = () => String(new Real(time()));
-  Real.now = time;
-  self.Date = Real.prototype.constructor = new Proxy(Real, {construct, apply});
-  Performance.prototype.now = elapsed;
-  Object.defineProperty(Performance.prototype, "timeOrigin", {get: () => start});
-})(%d, %d);
-"""
-# Runs in the page's own world, before its scripts, and reports attempts that `Fetch` does not see.
-# A page can evade this, but gains nothing by it, because it has no network. The first *allowed*
-# calls of what is wrapped work. They are reported, too, unless *silent*. Thousands of workers would
-# keep the browser busy beyond the bounds. A frame with an opaque origin can make the page go
-# elsewhere without an event that the page gets. Observers of scrolling are called in animation
-# frames.
-_REPORTER = """
-(report => {
-  const wrap = (name, allowed, silent) => {
-    const Real = self[name];
-    const construct = (_, values, target) => {
-      const works = allowed-- > 0, [url] = values;
-      if (!works || !silent)
-        report(name + " " + (typeof url === "string" ? new URL(url, location.href) : ""));
-      if (works) return Reflect.construct(Real, values, target);
-      throw new DOMException("refused", "NotSupportedError");
-    };
-    if (Real) self[name] = new Proxy(Real, {construct});
-  };
-  wrap("WebSocket", Infinity); wrap("WebTransport", Infinity);
-  wrap("RTCPeerConnection", 0); wrap("webkitRTCPeerConnection", 0); wrap("SharedWorker", 0);
-  wrap("Worker", 16, true);
-  Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
-  if (self !== top && origin === "null") { report("opaque-frame"); stop(); }
-  if (self === top) {
-    const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
-    frame();
-  }
-})(self.webcrawlReport); delete self.webcrawlReport;
-"""
-# Both run in an isolated world, where the page cannot have changed any functions. The first one
-# runs before the page's scripts. `Fetch` sees navigations by HTTP, but no others.
-_GUARD = """
-if (self === top) {
-  name = "";
-  try { localStorage.clear(); sessionStorage.clear(); } catch {}
-  navigation.addEventListener("navigate", event => {
-    const url = URL.parse(event.destination.url);
-    if (!/^https?:/.test(url?.protocol) && event.downloadRequest === null) event.preventDefault();
-  });
-}
-"""
-# Names of elements hide properties of forms and documents, but not those of prototypes.
-_SNAPSHOT = """
-((maxNodes, maxLength) => {
-  const get = (type, name, node) => Reflect.get(type.prototype, name, node);
-  let nodes = 0, hasShadow = false;
-  const count = [[Document, document]];
-  while (count.length) {
-    const [type, parent] = count.pop(), all = get(type, "querySelectorAll").call(parent, "*");
-    nodes += all.length;
-    if (nodes > maxNodes) return {nodes, html: ""};
-    for (const one of all) {
-      const root = get(Element, "shadowRoot", one);
-      if (root) { hasShadow = true; count.push([ShadowRoot, root]); }
-    }
-  }
-  let root = get(Document, "documentElement", document);
-  if (!root) return {nodes, html: ""};
-  if (hasShadow) {
-    const other = new DOMParser().parseFromString("", "text/html");
-    const todo = [[root, root = other.importNode(root)]];
-    while (todo.length) {
-      const [from, to] = todo.pop();
-      for (const parent of [from instanceof Element && get(Element, "shadowRoot", from), from])
-        if (parent) for (const child of get(Node, "childNodes", parent))
-          todo.push([child, get(Node, "appendChild").call(to, other.importNode(child))]);
-    }
-  }
-  const doctype = get(Document, "doctype", document) ? "<!DOCTYPE html>" : "";
-  const html = doctype + get(Element, "outerHTML", root);
-  return {nodes, html: html.length > maxLength ? "" : html};
-})(%d, %d)
-"""
+_STEADY = read_script("steady.js")
+_REPORTER = read_script("reporter.js")
+_GUARD = read_script("guard.js")
+_SNAPSHOT = read_script("snapshot.js")
 
 
 class Chromium:
@@ -197,10 +114,13 @@ class Chromium:
     """
 
     def __init__(self, path: str = "", *, clock: TimeSource) -> None:
-        self._path, self.clock = path, clock
+        self._path = path
+        self.clock = clock
+        # ``start`` sets all of the following. The first two are None while nothing runs.
         self._process: subprocess.Popen[bytes] | None = None
         self._isolation: Isolation | None = None
         self.connection: Connection
+        #: Id of the tab, as a target and as its main frame.
         self.tab = ""
         self.warning = ""
         #: Parameter that names the browser context of the tab.
@@ -216,9 +136,11 @@ class Chromium:
                 f"RENDER needs Chromium, and {self._path or 'chromium'} is not a program: install "
                 "the system's package chromium, or name the program with RENDER_ENGINE."
             )
-        self._isolation = isolation = Isolation(executable)
+        isolation = Isolation(executable)
+        self._isolation = isolation
         self.warning = isolation.warning
         flags = [
+            # This flag has spaces, at which the others are split.
             *(flag.replace("MAP*", "MAP * ") for flag in _FLAGS.split()),
             f"--disable-features={','.join(_WITHOUT.split())}",
             f"--user-data-dir={isolation.directory}/profile",
@@ -248,6 +170,7 @@ class Chromium:
                 ) from error
 
     def _open_tab(self) -> None:
+        """Open a tab with cookies and storage of its own. Raises ConnectionLostError."""
         call = partial(self.connection.call, secs=_START_SECS)
         self.context = call("Target.createBrowserContext")
         call("Browser.setDownloadBehavior", behavior="deny", **self.context)
@@ -260,7 +183,7 @@ class Chromium:
         self._open_tab()
 
     def _attach(self, steady: str) -> str:
-        """Return a new session with the tab."""
+        """Return a new session with the tab; the script *steady* runs first in each document."""
         attached = self.connection.call(
             "Target.attachToTarget", targetId=self.tab, flatten=True, secs=_START_SECS
         )
@@ -268,6 +191,7 @@ class Chromium:
         send = partial(self.connection.send, session=session)
         for domain in ("Page", "Inspector", "Runtime", "Fetch"):
             send(f"{domain}.enable")
+        # The reporter calls this binding for what only the page sees.
         send("Runtime.addBinding", name="webcrawlReport")
         add_script = "Page.addScriptToEvaluateOnNewDocument"
         send(add_script, source=steady + _REPORTER)
@@ -277,8 +201,9 @@ class Chromium:
 
     def render(self, page: Pass, stored: LookUp) -> Rendering:
         """Render *page* in the tab."""
+        # The page gets the same random numbers and the same time in each pass.
         seed = crc32(page.url.encode()) % 2147483646 + 1
-        steady = _STEADY % (seed, 1000 * page.fetched_at)
+        steady = f"({_STEADY})({seed}, {int(1000 * page.fetched_at)});"
         try:
             session = self._attach(steady)
         except ConnectionLostError:
@@ -303,9 +228,17 @@ class _Run:
     def __init__(
         self, engine: Chromium, session: str, steady: str, page: Pass, stored: LookUp
     ) -> None:
-        self._engine, self._page, self._stored = engine, page, stored
-        self._clock, self._connection = engine.clock, engine.connection
+        """Prepare the pass over *page* in the *session* with the tab of *engine*.
+
+        *stored* answers its requests. *steady* is the script for its workers, as in the page.
+        """
+        self._engine = engine
+        self._page = page
+        self._stored = stored
+        self._clock = engine.clock
+        self._connection = engine.connection
         self._steady = steady
+        # Calls go to the page, or to the browser as a whole.
         self._send = partial(self._connection.send, session=session)
         self._call_browser = partial(
             self._connection.call, secs=_START_SECS, on_event=self._on_event
@@ -314,37 +247,48 @@ class _Run:
         self._url = urldefrag(page.url).url
         self._began = self._clock()
         self._cpu_before = usage_of(engine.pid)[0]
-        self._is_given = self._is_settled = self._is_over = False
-        #: Of the page, and of its workers.
+        # Whether the document was given to the engine.
+        self._is_given = False
+        # Whether the virtual time that was granted last is over.
+        self._is_settled = False
+        # Whether the page may do nothing more: requests fail, and nothing is recorded.
+        self._is_over = False
+        # The session of the page, followed by those of its workers.
         self._sessions = [session]
-        #: Document that the tab shows.
+        # Id of the document that the tab shows.
         self._loader = ""
         self._result = Rendering("settled")
-        # In the order of what came first; URLs with the reason.
+        # Missing subresources, and refused URLs with the reason, each once in order.
         self._missing: dict[Subresource, None] = {}
         self._refused: dict[tuple[str, str], None] = {}
 
     def result(self) -> Rendering:
+        """Render the page and return the result."""
         result = self._result
         try:
-            result.ended = self._shown()
+            result.ended = self._load()
+            # Scripts that still run would delay the snapshot.
             if result.ended in {"cpu", "wall"}:
                 self._stop_scripts()
             if result.ended != "memory":
                 self._take_snapshot()
+            # The snapshot is empty if the page has too many nodes, or its HTML is too long.
             if result.ended == "settled" and not result.html:
                 result.ended = "nodes"
+            # After any other end the engine is replaced.
             if result.ended == "settled":
                 self._leave()
         except ConnectionLostError:
+            # A bound that was exceeded before says more.
             if result.ended == "settled":
                 result.ended = "crashed"
-        result.missing, result.refused = [*self._missing], [*self._refused]
+        result.missing = [*self._missing]
+        result.refused = [*self._refused]
         result.wall_secs = self._clock() - self._began
-        self._bound_passed()
+        self._measure()
         return result
 
-    def _shown(self) -> Ending:
+    def _load(self) -> Ending:
         """Load the page, let its timers run, and return why that ended."""
         self._send("Emulation.setVirtualTimePolicy", policy="pause")
         self._send("Page.navigate", url=self._page.url)
@@ -353,6 +297,7 @@ class _Run:
             requests = self._result.requests
             if bound := self._until_settled():
                 return bound
+            # The last frame has led to no requests.
             if frame and requests == self._result.requests:
                 break
             self._is_settled = False
@@ -362,15 +307,16 @@ class _Run:
         return self._until_settled() or "settled"
 
     def _until_settled(self) -> Ending | None:
-        """Wait until the page's virtual time is over, or return the bound that it exceeds."""
-        next_look, poll_secs = 0.0, _POLL_SECS
+        """Wait until the page's virtual time is over; return the bound that it exceeds, or None."""
+        next_look = 0.0  # when to measure again; first immediately
+        poll_secs = _POLL_SECS
         while not self._is_settled:
             if message := self._connection.receive(poll_secs):
                 self._on_event(message)
-                if "errorText" in message.result:
+                if "errorText" in message.result:  # of Page.navigate
                     raise ConnectionLostError("it does not show the page")
             if self._clock() >= next_look:
-                if bound := self._bound_passed():
+                if bound := self._measure():
                     return bound
                 is_close = self._result.memory > self._page.bounds.memory / 2
                 poll_secs = _CLOSE_POLL_SECS if is_close else _POLL_SECS
@@ -378,15 +324,17 @@ class _Run:
         return None
 
     def _grant_time(self) -> None:
+        """Let virtual time pass in the page, except while it waits for answers."""
         self._send(
             "Emulation.setVirtualTimePolicy",
             policy="pauseIfNetworkFetchesPending",
             budget=1000 * self._page.bounds.virtual_secs,
         )
 
-    def _bound_passed(self) -> Ending | None:
-        """Record the CPU time and memory of the engine; return the bound that it exceeds."""
-        result, bounds = self._result, self._page.bounds
+    def _measure(self) -> Ending | None:
+        """Record the CPU time and memory of the engine; return the bound that the pass exceeds."""
+        result = self._result
+        bounds = self._page.bounds
         cpu_secs, memory = usage_of(self._engine.pid)
         result.cpu_secs = max(result.cpu_secs, cpu_secs - self._cpu_before)
         result.memory = max(result.memory, memory)
@@ -397,6 +345,8 @@ class _Run:
         return "wall" if self._clock() - self._began > bounds.wall_secs else None
 
     def _take_snapshot(self) -> None:
+        """Store the DOM in the result; "" if it exceeds a bound. Raises ConnectionLostError."""
+        bounds = self._page.bounds
         # Without a name, each page would leave a world that is created again for all later ones.
         world = self._call(
             "Page.createIsolatedWorld", secs=_LAST_SECS, frameId=self._engine.tab, worldName=_WORLD
@@ -404,14 +354,15 @@ class _Run:
         returned = self._call(
             "Runtime.evaluate",
             secs=_LAST_SECS,
-            expression=_SNAPSHOT % (self._page.bounds.nodes, self._page.bounds.bytes),
+            expression=f"({_SNAPSHOT})({bounds.nodes}, {bounds.bytes})",
             contextId=world.get("executionContextId"),
             returnByValue=True,
         )
         value = returned.get("result", {}).get("value")
         if not value:
             raise ConnectionLostError("it gives no DOM")
-        self._result.nodes, self._result.html = value["nodes"], value["html"]
+        self._result.nodes = value["nodes"]
+        self._result.html = value["html"]
 
     def _stop_scripts(self) -> None:
         self._is_over = True
@@ -424,6 +375,7 @@ class _Run:
         self._is_over = True
         self._call("Emulation.setScriptExecutionDisabled", value=True)
         left = self._call("Page.navigate", url="about:blank")
+        # Wait until the tab shows the empty page. Its document is noted by ``_on_document``.
         while self._loader != left.get("loaderId"):
             message = self._connection.receive(_START_SECS)
             if message is None:
@@ -433,13 +385,14 @@ class _Run:
         self._call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
         self._call("Network.clearBrowserCookies")
         self._call("Page.resetNavigationHistory")
+        # Check that it worked: no storage, no earlier pages, no cookies, no workers.
         usage = self._call("Storage.getUsageAndQuota", origin=origin).get("usage")
         entries = self._call("Page.getNavigationHistory").get("entries", [])
         self._call_browser("Target.detachFromTarget", sessionId=self._sessions[0])
-        if usage or len(entries) > 1 or not self._has_ended():
+        if usage or len(entries) > 1 or not self._is_clean():
             self._engine.replace_tab()
 
-    def _has_ended(self) -> bool:
+    def _is_clean(self) -> bool:
         """Return whether neither cookies nor targets, such as workers, are left of the page."""
         context = self._engine.context
         cookies = self._call_browser("Storage.getCookies", **context)
@@ -468,7 +421,7 @@ class _Run:
                 self._refuse(url, "popup")
             case "Page.downloadWillBegin":
                 self._refuse(url, "download")
-            case "Runtime.bindingCalled":
+            case "Runtime.bindingCalled":  # by the reporter: "NAME URL", or NAME for the page
                 name, _, url = params["payload"].partition(" ")
                 self._refuse(url or self._url, name)
             case "Target.attachedToTarget":
@@ -477,7 +430,10 @@ class _Run:
                 raise ConnectionLostError("the page has crashed")
 
     def _on_document(self, frame: dict[str, Any]) -> None:
-        """Let time pass in the page. Any other document would be stored in its place."""
+        """Let time pass in the page. Any other document would be stored in its place.
+
+        *frame* describes the document that the tab now shows.
+        """
         self._loader = frame["loaderId"]
         if not self._is_over:
             if frame["url"] != self._url:
@@ -491,18 +447,22 @@ class _Run:
             send = partial(self._connection.send, session=session)
             send("Fetch.enable")
             send("Runtime.evaluate", expression=self._steady)
+            # Until now it has waited for the debugger.
             send("Runtime.runIfWaitingForDebugger")
         else:
             self._refuse(target["url"], target["type"])
             self._connection.send("Target.closeTarget", targetId=target["targetId"])
 
     def _on_request(self, params: dict[str, Any], session: str) -> None:
+        """Answer a request with a stored answer, or let it fail and record why."""
         respond = partial(self._connection.send, session=session, requestId=params["requestId"])
         if self._is_over or session not in self._sessions:
             respond("Fetch.failRequest", errorReason="Aborted")
             return
-        request, kind = params["request"], params["resourceType"]
-        url, headers = request["url"], request["headers"]
+        request = params["request"]
+        kind = params["resourceType"]
+        url = request["url"]
+        headers = request["headers"]
         if headers.get("Accept") == "text/event-stream":
             kind = "EventSource"
         elif kind == "Other" and "User-Agent" not in headers:
@@ -520,7 +480,8 @@ class _Run:
                 body=base64.b64encode(answer.body).decode("ascii"),
             )
             return
-        # The icon is asked for without the page.
+        # Otherwise *answer* is the reason of a refusal, or None. Chromium itself asks for the icon,
+        # so that is not recorded.
         if answer is not None and (kind != "Other" or not url.endswith("/favicon.ico")):
             self._refuse(url, answer)
         # With "Aborted" the page stays when it tries to go elsewhere.
@@ -534,11 +495,13 @@ class _Run:
         headers = request["headers"]
         if kind == "Document" and url == self._url and not self._is_given:
             self._is_given = True
-            return msgspec.structs.replace(self._page.answer, status=200)  # others show no page
+            # With other statuses, such as 204, Chromium may show no page.
+            return msgspec.structs.replace(self._page.answer, status=200)
         if kind == "Document" and frame == self._engine.tab:
             return "navigation" if method == "GET" else f"navigation by {method}"
         if kind not in _KINDS:
             return _REFUSED.get(kind, kind.lower())
+        # A preflight is sent only for a request that would be sent itself.
         method = headers.get("Access-Control-Request-Method", method)
         if method != "GET":
             return f"method {method}"
@@ -548,7 +511,9 @@ class _Run:
         return subresource if isinstance(subresource, str) else self._look_up(subresource)
 
     def _look_up(self, subresource: Subresource) -> Answer | str | None:
-        result, bounds = self._result, self._page.bounds
+        """Return the stored answer within the bounds, or a reason to refuse it; None if missing."""
+        result = self._result
+        bounds = self._page.bounds
         if result.requests >= bounds.requests:
             return "too many requests"
         result.requests += 1
@@ -556,6 +521,7 @@ class _Run:
         if found is None:
             self._note(self._missing, subresource)
         if isinstance(found, Answer):
+            # An answer with another status would stop the pass.
             if not 200 <= found.status <= 599:
                 return f"status {found.status}"
             if result.bytes + len(found.body) > bounds.bytes:
@@ -567,5 +533,6 @@ class _Run:
         self._note(self._refused, (url[:_MAX_URL], reason))
 
     def _note(self, where: dict[Any, None], what: object) -> None:
+        """Add *what* to *where*, if it belongs to the page and there are not too many."""
         if len(where) < _MAX_NAMED and self._is_given and not self._is_over:
             where[what] = None

@@ -14,69 +14,27 @@ from contextlib import ExitStack, suppress
 
 from webcrawl.render.engine import Answer, Engine, Pass, Subresource
 from webcrawl.render.isolation import packets_of
+from webcrawl.render.scripts import read_script
 
 # Browsers trust this host without TLS, so it may have a service worker. Nothing is sent there.
 _SITE = "http://localhost/"
 _HTML = [("Content-Type", "text/html; charset=utf-8")]
 _SCRIPT = [("Content-Type", "text/javascript")]
-# Attempts to reach `host:port`, by name. `real` gets past wrappers, as a page can.
-_ATTEMPTS = """{
-  fetch: at => fetch(`http://${at}/`, {mode: "no-cors"}),
-  post: at => fetch(`http://${at}/`, {mode: "no-cors", method: "POST", body: "x"}),
-  redirect: at => fetch("/redirect?" + at, {mode: "no-cors"}),
-  keepalive: at => fetch(`http://${at}/`, {mode: "no-cors", keepalive: true}),
-  image: at => { new Image().src = `http://${at}/`; },
-  beacon: at => navigator.sendBeacon(`http://${at}/`, "x"),
-  events: at => new (real.EventSource)(`http://${at}/`),
-  websocket: at => new (real.WebSocket)(`ws://${at}/`),
-  webtransport: at => new (real.WebTransport)(`https://${at}/`),
-  webrtc: at => {
-    const servers = [{urls: "stun:" + at},
-      {urls: `turn:${at}?transport=tcp`, username: "x", credential: "x"}];
-    const peer = new (real.RTCPeerConnection)({iceServers: servers});
-    peer.createDataChannel("x");
-    return peer.createOffer().then(offer => peer.setLocalDescription(offer));
-  },
-  hints: at => { for (const rel of ["dns-prefetch", "preconnect", "prefetch", "preload"]) {
-    const link = document.createElement("link");
-    link.rel = rel; link.as = "fetch"; link.href = `http://${at}/`;
-    document.head.append(link);
-  } },
-  frame: at => { document.body.append(document.createElement("iframe"));
-    document.body.lastChild.src = `http://${at}/`; },
-  form: at => { const form = document.createElement("form");
-    form.action = `http://${at}/`; form.method = "post"; form.target = "_blank";
-    document.body.append(form); form.submit(); },
-  popup: at => window.open(`http://${at}/`),
-  worker: at => new (real.Worker)(script(at)),
-  sharedworker: at => new (real.SharedWorker)(script(at), {extendedLifetime: true}),
-  serviceworker: at => navigator.serviceWorker.register("/worker.js?" + at),
-  navigation: at => { location.href = `http://${at}/`; },
-}"""
-_NAMES = re.findall(r"^  (\w+): at =>", _ATTEMPTS, re.MULTILINE)
+_ATTEMPTS = read_script("attempts.js")
+# Names of the attempts in the script; each attempt has a port of its own.
+_NAMES = re.findall(r"^    (\w+): at =>", _ATTEMPTS, re.MULTILINE)
 _PLACES = [
     (family, host, kind)
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)
 ]
-# `wait` gives connections time: the page's own timers run in virtual time.
-_PAGE = """<!DOCTYPE html><head></head><body><script>
-const real = new Proxy({}, {get: (_, name) => self[name].prototype.constructor});
-const script = at => URL.createObjectURL(new Blob(
-  [`fetch("http://${at}/").catch(() => 0); new WebSocket("ws://${at}/");`]));
-const attempts = %s;
-for (const [name, port] of Object.entries(%s))
-  for (const host of ["127.0.0.1", "[::1]", "localhost"])
-    try { Promise.resolve(attempts[name](`${host}:${port}`)).catch(() => 0); } catch {}
-(async () => { for (let i = 0; i < 6; i++) await fetch("/wait?" + i); })();
-</script>"""
-_WORKER = "fetch('http://%s/', {mode: 'no-cors'}).catch(() => 0); new WebSocket('ws://%s/');"
 _WAIT_SECS = 0.25
 
 
 def reached_by(engine: Engine) -> list[str]:
     """Return the attempts that reached a socket, and the packets that left the engine.
 
+    Each attempt of the page's script aims at a port of its own, on which sockets of ours wait.
     [] is good. *engine* was started, and has to be replaced afterwards. Takes about two seconds.
     """
     with ExitStack() as sockets:
@@ -86,6 +44,7 @@ def reached_by(engine: Engine) -> list[str]:
             for family, host, kind in _PLACES:
                 with suppress(OSError):  # a machine without IPv6, or the port is used
                     one = sockets.enter_context(socket.socket(family, kind))
+                    # Port 0 is any free port; the other sockets of this attempt get the same one.
                     one.bind((host, ports[name]))
                     ports[name] = one.getsockname()[1]
                     listeners[one] = name
@@ -94,10 +53,12 @@ def reached_by(engine: Engine) -> list[str]:
         reached: set[str] = set()
 
         def look(secs: float) -> None:
+            """Note which sockets are reached, and wait up to *secs* for the first."""
             for one in select.select([*listeners], [], [], secs)[0]:
                 reached.add(listeners.pop(one))
 
-        def stored(asked: Subresource) -> Answer | None:
+        def answer_of(asked: Subresource) -> Answer | None:
+            """Answer the requests of the page; it asks for ``wait`` to give attempts some time."""
             path, _mark, query = asked.url.removeprefix(_SITE).partition("?")
             if path == "wait":
                 look(_WAIT_SECS)
@@ -105,11 +66,16 @@ def reached_by(engine: Engine) -> list[str]:
             if path == "redirect":
                 return Answer(302, [("Location", f"http://{query}/")], b"")
             if path == "worker.js":
-                return Answer(200, _SCRIPT, (_WORKER % (query, query)).encode())
+                return Answer(200, _SCRIPT, read_script("worker.js").encode())
             return None
 
-        html = _PAGE % (_ATTEMPTS, json.dumps(ports))
-        engine.render(Pass(_SITE, Answer(200, _HTML, html.encode())), stored)
+        script = f"({_ATTEMPTS})({json.dumps(ports)});"
+        html = f"<!DOCTYPE html><head></head><body><script>{script}</script>"
+        engine.render(Pass(_SITE, Answer(200, _HTML, html.encode())), answer_of)
         look(_WAIT_SECS)
+    found = [name for name in _NAMES if name in reached]
+    # An engine with a warning has no network of its own, so its packets cannot be counted.
     packets = 0 if engine.warning else packets_of(engine.pid)
-    return [name for name in _NAMES if name in reached] + [f"{packets} packets"] * bool(packets)
+    if packets:
+        found.append(f"{packets} packets")
+    return found

@@ -77,6 +77,7 @@ _WARNING = (
 
 def packets_of(pid: int) -> int:
     """Return how many packets were sent in the network namespace of process *pid*."""
+    # Two lines of headings, then "interface: ..." with the packets sent in the tenth column.
     counters = read_file(Path(f"/proc/{pid}/net/dev")).splitlines()[2:]
     return sum(int(line.partition(":")[2].split()[9]) for line in counters)
 
@@ -96,6 +97,7 @@ class Isolation:
         """
         self._program = str(Path(executable).resolve().parent)
         self._as_root = os.geteuid() == 0
+        # With a warning, ``command`` would not use the namespaces that are tried here.
         self.warning = ""
         #: The program's home; in the namespaces it is in memory.
         self.directory = "/own"
@@ -109,7 +111,8 @@ class Isolation:
             ).returncode
         except (OSError, subprocess.TimeoutExpired):
             tried = 1
-        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):  # of killed processes
+        # Directories of killed processes: none has the process id in the directory's name.
+        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             if not read_file(Path("/proc", left.name.split("-")[2], "cmdline")):
                 shutil.rmtree(left, ignore_errors=True)
         if tried:
@@ -127,6 +130,7 @@ class Isolation:
         The command's standard input and output are the other ends.
         """
         program = [*ENDS_WITH_PARENT, *program]
+        # *enter* creates the namespaces, a script sets them up, and *leave* gives up its rights.
         leave = _LEAVE_ROOT if self._as_root else []
         if self.warning:
             return [*_START, *leave, "sh", "-c", _PLAIN, "sh", self.directory, *program]

@@ -22,22 +22,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.frontier import key
+from webcrawl.clock import TimeSource, now
+from webcrawl.frontier import Entry, Supply, key
 from webcrawl.frontier.admission import Gate
+from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.net.outcomes import REDIRECTS
-from webcrawl.render.candidates import SAMPLES, outline_of
-from webcrawl.render.engine import Pass
-from webcrawl.render.subresources import PRIVATE_ADDRESS, redirected
+from webcrawl.render.answers import answer_of
+from webcrawl.render.candidates import SAMPLES, Verdicts, outline_of
+from webcrawl.render.engine import Answer, Pass, Rendering, Subresource
+from webcrawl.render.subresources import redirect
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from webcrawl.clock import TimeSource
-    from webcrawl.frontier import Entry, Supply
-    from webcrawl.render.candidates import Verdicts
-    from webcrawl.render.engine import Answer, Rendering, Subresource
     from webcrawl.render.store import RenderStore, SavedPage
     from webcrawl.render.worker import RenderWorker
 
@@ -52,7 +51,8 @@ _DENIALS = frozenset({"robots_denied", "http_401", "http_403"})
 _PAGES = 10_000
 # Maximum number of subresources that one page may request since the last restart, and of requests
 # to other registered domains for it.
-_NEEDS, _FOREIGN_NEEDS = 256, 64
+_NEEDS = 256
+_FOREIGN_NEEDS = 64
 # Seconds between two passes over the parked URLs.
 _GATE_SECS = 0.25
 
@@ -83,11 +83,11 @@ class Passes:
 
     *answer_of* returns the stored response in an exchange. *submit* is called with the URL of a
     missing subresource, the number of its request and the URL of the page: it requests the
-    subresource, or returns why that is impossible. *on_end* is called with the numbers of requests
-    that have ended, and "", or with the number and a page if only the entry that was submitted for
-    the domain of this page is gone. *audience_of* is called with both URLs; pages for which it
-    returns the same get the same answer. *wait_secs* bounds how long a page waits;
-    *clock* returns epoch seconds. *count* counts a stat.
+    subresource, or returns why that is impossible. *on_end* is called with the number of a request
+    that is over, and "", or with the number and a page if only the entry for the domain of this
+    page is gone; and with ``was_sent``. *audience_of* is called with both URLs; pages for which it
+    returns the same get the same answer. *verdicts* say which candidates gain. *wait_secs* bounds
+    how long a page waits; *clock* returns epoch seconds. *count* counts a stat.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Passes:
         workers: Sequence[RenderWorker],
         answer_of: Callable[[bytes], Answer],
         submit: Callable[[str, int, str], str],
-        on_end: Callable[[int, str], object],
+        on_end: Callable[..., object],
         audience_of: Callable[[str, str], str],
         verdicts: Verdicts,
         wait_secs: float,
@@ -105,6 +105,7 @@ class Passes:
         count: Callable[[str], None],
     ) -> None:
         self.store = store
+        # Used only to start and stop them; passes take an idle one from ``_idle``.
         self._workers = workers
         self._answer_of = answer_of
         self._submit = submit
@@ -114,8 +115,10 @@ class Passes:
         self._wait_secs = wait_secs
         self._clock = clock
         self._count = count
+        # All pages in the store, by URL, and how many of them are ready.
         self._pages: dict[str, _Waiting] = {}
         self._ready = 0
+        # URLs of the pages whose next pass should begin, in order.
         self._due: dict[str, None] = {}
         # By host and shape: the sample that is being rendered, and the pages that wait for it.
         self._samples: dict[tuple[str, int], str] = {}
@@ -125,7 +128,9 @@ class Passes:
         self._idle: SimpleQueue[RenderWorker] = SimpleQueue()
         for worker in workers:
             self._idle.put(worker)
-        self._running: dict[Future[Rendering], str] = {}
+        # Passes that are under way, with their pages.
+        self._running: dict[Future[Rendering], tuple[str, _Waiting]] = {}
+        # One thread for each worker; None unless the store is open.
         self._threads: ThreadPoolExecutor | None = None
 
     def open(self, *, forgets: bool, was_finished: Callable[[str, int], bool]) -> str:
@@ -137,15 +142,19 @@ class Passes:
         """
         self.store.open(forgets=forgets)
         warning = self._workers[0].start()
+        # Pages with the result of their last pass are ready; the others get further passes.
         for saved in self.store.pages():
             page_key = int.from_bytes(saved.key, "big")
             if was_finished(saved.url, page_key):
                 self.store.forget(saved.url)
                 continue
             page = self._add(saved.url, page_key, saved.since, saved.shape)
-            page.passes, page.failures = saved.passes, saved.failures
+            page.passes = saved.passes
+            page.failures = saved.failures
             if saved.html is None:
-                self._count("render/pages")  # or more pages than that would be rendered
+                # The stat counts pages kept by an earlier process, too. Otherwise this one could
+                # render more pages than it counts.
+                self._count("render/pages")
                 page.pending = self.store.pending_of(saved.url)
                 self._check(saved.url, page)
             else:
@@ -156,7 +165,9 @@ class Passes:
     def resume(self) -> None:
         """Submit the subresources again that an earlier process was waiting for."""
         for number, page_url in self.store.pending():
-            self._submit_again(number, page_url)
+            sent = self.store.pending_request(number)
+            if sent is not None:
+                self._submit_again(number, sent.url, page_url)
 
     def close(self) -> None:
         """End the engines and close the store. Passes that are under way are made again."""
@@ -182,13 +193,14 @@ class Passes:
         A candidate with a *shape* is only rendered if pages of this shape gain by it.
         """
         now = self._clock()
-        self._delete(entry.url)
+        self._delete(entry.url)  # that of an earlier visit, if it is still there
         self.store.keep(entry.url, key(entry).to_bytes(8, "big"), now, shape, exchange, place=place)
         self._check(entry.url, self._add(entry.url, key(entry), now, shape))
         self._count("render/pages")
 
     def _add(self, url: str, page_key: int, since: float, shape: int) -> _Waiting:
-        page = self._pages[url] = _Waiting(page_key, since, shape)
+        page = _Waiting(page_key, since, shape)
+        self._pages[url] = page
         self._deadlines.append((since + self._wait_secs, url))
         return page
 
@@ -200,12 +212,20 @@ class Passes:
         page = self._pages.get(entry.url)
         return page if page is not None and page.key == key(entry) else None
 
-    def awaits(self, entry: Entry) -> bool:
+    def is_waiting(self, entry: Entry) -> bool:
         """Return whether *entry* has to wait for passes."""
         page = self._find(entry)
         return page is not None and not page.is_ready
 
-    def rendered(self, entry: Entry) -> SavedPage | None:
+    def may_pass(self, gate: str, entry: Entry) -> bool:
+        """Return whether *entry* passes the gate with this name, as its page was fetched."""
+        return gate != RENDERING and self.has(entry)
+
+    def gate(self) -> RenderGate:
+        """Return a gate for a shard, which holds the URLs of pages that wait."""
+        return RenderGate(self, clock=now)
+
+    def rendered_page(self, entry: Entry) -> SavedPage | None:
         """Return the page of *entry* if its last pass is over; None otherwise."""
         page = self._find(entry)
         return self.store.page(entry.url) if page is not None and page.is_ready else None
@@ -228,8 +248,17 @@ class Passes:
 
     # --- subresources
 
+    #: Makes the answer for ``end_subresource`` of a Response.
+    answer_of = staticmethod(answer_of)
+
     def end_subresource(
-        self, number: int, page_url: str, outcome: str, answer: Answer | None
+        self,
+        number: int,
+        page_url: str,
+        outcome: str,
+        answer: Answer | None,
+        *,
+        was_sent: bool = False,
     ) -> None:
         """Store the *answer* to the request *number*, or *outcome* as why there is none.
 
@@ -237,18 +266,20 @@ class Passes:
         answer, or only this page is refused, the others wait for another one.
         """
         sent = self.store.pending_request(number)
-        if sent is None:
+        if sent is None:  # no page waits for it any more
+            self.on_end(number, page_url, was_sent=was_sent)
             return
-        target = None
+        target = None  # the request to which the answer redirects
         if answer is None:
             # Other outcomes would be the same in the turns of other pages.
-            owner = page_url if outcome in {PRIVATE_ADDRESS, "over_budget"} else ""
+            owner = page_url if outcome == PRIVATE_ADDRESS else ""
             ended = self.store.refuse(number, outcome, owner)
         else:
             ended = self.store.answer(number, answer, page_url)
             location = next((v for n, v in answer.headers if n.lower() == "location"), "")
             if location and answer.status in REDIRECTS:
-                target = redirected(sent, location)
+                target = redirect(sent, location)
+        # Pages that have got this answer.
         for needing in self.store.pages_needing(ended, answered=True):
             page = self._pages.get(needing)
             if page is not None and not page.is_ready:
@@ -257,15 +288,15 @@ class Passes:
                 if target is not None:
                     self._need(needing, page, [target])
                 self._check(needing, page)
+        # Pages that have not: the request is submitted again in their turn.
         waiting = self.store.pages_needing(number, answered=False)
-        self.on_end(number, page_url if waiting else "")
+        self.on_end(number, page_url if waiting else "", was_sent=was_sent)
         for one in waiting:
-            self._submit_again(number, one)
+            self._submit_again(number, sent.url, one)
 
-    def _submit_again(self, number: int, page_url: str) -> None:
-        """Submit the request *number* for the page *page_url*, which waits for it."""
-        sent = self.store.pending_request(number)
-        refusal = self._submit(sent.url, number, page_url) if sent else ""
+    def _submit_again(self, number: int, url: str, page_url: str) -> None:
+        """Submit the request *number* for *url* and the page *page_url*, which waits for it."""
+        refusal = self._submit(url, number, page_url)
         if refusal:
             self.store.refuse(number, refusal, page_url)
             page = self._pages[page_url]
@@ -277,16 +308,16 @@ class Passes:
         for subresource in subresources:
             audience = self._audience_of(subresource.url, page_url)
             need = self.store.need(page_url, subresource, audience)
+            # Requests that other pages have sent before do not count.
             is_foreign = need.is_new and domain_of(subresource.url) != domain_of(page_url)
             page.foreign += is_foreign
+            # Whether the page has requested as much as it may.
             is_over = page.asked >= _NEEDS or (is_foreign and page.foreign > _FOREIGN_NEEDS)
             refusal = ""
             if need.is_new and is_over:
                 refusal = "over_page_limit"
                 self._count("render/outcome/over_page_limit")
             elif need.must_wait:
-                if need.is_new:  # it may have been answered together with one of another origin
-                    self.on_end(need.number, "")
                 refusal = self._submit(subresource.url, need.number, page_url)
             if refusal:
                 self.store.refuse(need.number, refusal, page_url)
@@ -301,38 +332,52 @@ class Passes:
         """Make the next pass over *page* due if it waits for nothing."""
         if page.pending or page.is_running or page.is_ready:
             return
-        if not page.shape or self._may_begin(url, page):
+        if page.shape:
+            self._decide(url, page)
+        else:
             self._due[url] = None
 
-    def _may_begin(self, url: str, page: _Waiting) -> bool:
-        """Return whether *page*, a candidate, is rendered. Otherwise it is ready, or held."""
+    def _decide(self, url: str, page: _Waiting) -> None:
+        """Make *page*, a candidate, due if pages like it gain by being rendered; or skip it."""
         tried, gained = self._verdicts.find(url, page.shape)
-        group = (host_of(url), page.shape)
         if gained:
-            return True
-        if tried >= SAMPLES:
-            self.store.end_pass(url, page.passes, 0, "", [])
-            self._make_ready(page)
-            self._count("render/spared")
-            return False
+            self._due[url] = None
+        elif tried >= SAMPLES:
+            self._skip(url, page)
+        else:
+            self._render_or_hold(url, page)
+
+    def _skip(self, url: str, page: _Waiting) -> None:
+        """Make *page* ready as it was received."""
+        self.store.end_pass(url, page.passes, 0, "", [])
+        self._make_ready(page)
+        self._count("render/spared")
+
+    def _render_or_hold(self, url: str, page: _Waiting) -> None:
+        """Make *page* due if it is the sample of pages like it; otherwise hold it meanwhile."""
+        group = (host_of(url), page.shape)
         if self._samples.setdefault(group, url) == url:
-            return True
-        self._held.setdefault(group, []).append(url)
-        return False
+            self._due[url] = None
+        else:
+            self._held.setdefault(group, []).append(url)
 
     def _note_sample(self, url: str, page: _Waiting, html: str) -> None:
         """Note whether *page*, if it is a sample, has gained by being rendered as *html*."""
         if self._samples.get((host_of(url), page.shape)) == url:
             before = outline_of(self._answer_of(self.store.page(url).exchange).body)
-            gained = bool(html) and before.gains(outline_of(html.encode("utf-8", "replace")))
+            gained = bool(html) and before.is_gain(outline_of(html.encode("utf-8", "replace")))
             # A second sample would be denied the same scripts and data.
             samples = SAMPLES if page.is_denied and not gained else 1
             self._verdicts.note(url, page.shape, gained=gained, samples=samples)
             self._end_sample(url, page.shape)
 
     def _end_sample(self, url: str, shape: int) -> None:
-        """Check the pages that wait for the sample *url*; their RENDER_WAIT_SECS begin now."""
-        group, now = (host_of(url), shape), self._clock()
+        """Check the pages that wait for *url*, if it is a sample; their RENDER_WAIT_SECS begin now.
+
+        The first of them becomes the next sample, unless the verdict is known now.
+        """
+        group = (host_of(url), shape)
+        now = self._clock()
         if self._samples.get(group) != url:
             return
         del self._samples[group]
@@ -346,42 +391,45 @@ class Passes:
     def work(self) -> None:
         """Collect the results of passes, and begin those that are due. Raises OSError."""
         for future in [one for one in self._running if one.done()]:
-            self._end_pass(self._running.pop(future), future.result())
+            self._end_pass(*self._running.pop(future), future.result())
 
         now = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
             _, url = self._deadlines.popleft()
             page = self._pages.get(url)
+            # The deadline may be that of an earlier page with this URL, or was moved by a sample.
             if page is not None and now >= page.since + self._wait_secs:
                 page.pending.clear()
                 self._check(url, page)
 
-        # Each worker has another pass to go on with until the next call.
+        # Two passes for each worker, so that none is idle until the next call.
         while self._due and len(self._running) < 2 * len(self._workers):
             url = next(iter(self._due))
             del self._due[url]
             self._begin_pass(url)
 
     def _begin_pass(self, url: str) -> None:
+        """Start a pass over the page *url* in a thread."""
         assert self._threads is not None
-        self._pages[url].is_running = True
-        page = self.store.page(url)
-        order = Pass(url, self._answer_of(page.exchange), fetched_at=page.since)
-        self._running[self._threads.submit(self._render, order)] = url
+        page = self._pages[url]
+        page.is_running = True
+        saved = self.store.page(url)
+        order = Pass(url, self._answer_of(saved.exchange), fetched_at=saved.since)
+        self._running[self._threads.submit(self._render, order)] = url, page
 
     def _render(self, order: Pass) -> Rendering:
+        """Render with an idle worker; there are as many as threads. Blocks."""
         worker = self._idle.get()
         try:
             return worker.render(order)
         finally:
             self._idle.put(worker)
 
-    def _end_pass(self, url: str, rendering: Rendering) -> None:
-        """Decide whether the page *url* is ready, or what it must wait for."""
+    def _end_pass(self, url: str, page: _Waiting, rendering: Rendering) -> None:
+        """Decide whether *page*, with *url*, is ready, or what it must wait for."""
         self._count("render/passes")
         self._count(f"render/ended/{rendering.ended}")
-        page = self._pages.get(url)
-        if page is None or not page.is_running:
+        if self._pages.get(url) is not page:
             return  # it was finished in the meantime, perhaps fetched again
         page.is_running = False
         page.passes += 1
@@ -393,6 +441,7 @@ class Passes:
         missing = rendering.missing
         if not is_last:
             self._need(url, page, missing)
+        # Nothing is missing: another pass would give the same.
         is_last |= not (missing or failed)
         if is_last:
             rendering.refused += [(one.url, "missing") for one in missing]
@@ -415,6 +464,11 @@ class Passes:
         self._ready += 1
 
     @property
+    def has_pages(self) -> bool:
+        """Return whether any page is in the store."""
+        return bool(self._pages)
+
+    @property
     def has_ready(self) -> bool:
         """Return whether a page waits to be handed out."""
         return self._ready > 0
@@ -432,11 +486,15 @@ class RenderGate(Gate):
         self._clock = clock
         self._next_pass = 0.0
 
-    def holds(self, entry: Entry) -> bool:
-        """Return whether the page of *entry* is being rendered."""
-        return self._passes.awaits(entry)
+    def tells_apart(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
+        """Return whether pages wait: ``Passes.may_pass`` also looks at the single URL then."""
+        return self._passes.has_pages
 
-    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  # part of the interface
+    def must_wait(self, entry: Entry) -> bool:
+        """Return whether the page of *entry* is being rendered."""
+        return self._passes.is_waiting(entry)
+
+    def advance(self, supply: Supply) -> bool:  # noqa: ARG002  # part of the interface
         """Return whether some pages are ready."""
         if not self._passes.has_ready or self._clock() < self._next_pass:
             return False

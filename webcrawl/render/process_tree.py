@@ -20,11 +20,14 @@ def usage_of(pid: int) -> tuple[float, int]:
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        # The name in parentheses may contain anything.
+        # The name in parentheses may contain anything. Field 1 after it is the parent's id. Fields
+        # 11 to 14 are ticks in user mode and in the kernel, of the process and of its ended
+        # children.
         if fields := read_file(stat).rpartition(")")[2].split():
             one = int(stat.parent.name)
             children.setdefault(int(fields[1]), []).append(one)
             ticks[one] = sum(map(int, fields[11:15]))
+    # The list grows while it is read, until all descendants are in it.
     tree = [pid]
     for parent in tree:
         tree += children.get(parent, [])

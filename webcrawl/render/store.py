@@ -1,11 +1,15 @@
 """Pages that wait to be rendered, and the subresources that they share (``JOBDIR/rendering/``).
 
-One SQLite file. It survives ``kill -9``, as each change is one transaction. After a reboot, and if
-it is of an earlier version, it is deleted, and its pages are fetched again. The tables::
+One SQLite file. Each statement is one transaction. After a ``kill -9`` between two statements, a
+page may get another pass, or a request may be sent again. After a reboot, and if it is of an
+earlier version, the file is deleted, and its pages are fetched again. The tables::
 
     pages     the exchange of each page that waits, and what its passes have given so far
-    requests  a stored answer, the reason of a refusal, or a request that is under way
+    requests  a stored answer, the reason of a refusal, or neither yet
     needs     the requests of each page, and whether they were answered
+
+A request is pending, so it is to be sent, as long as a page waits for it: as long as it has a need
+that was not answered.
 
 Pages share an answer if their requests have the same method, normalized URL, own fields and Accept.
 They need the same Origin, too, unless the answer is for all origins: the other fields that Vary may
@@ -37,20 +41,22 @@ from msgspec.structs import replace
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.net.freshness import fields_of, freshness_of
-from webcrawl.render.engine import Answer, Subresource
-from webcrawl.render.subresources import PRIVATE_ADDRESS, is_withheld, may_give
+from webcrawl.net.guard import PRIVATE_ADDRESS, may_give
+from webcrawl.render.engine import Answer, LookUp, Subresource
+from webcrawl.render.subresources import is_withheld
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from webcrawl.render.engine import LookUp
 
 #: Each version of the tables has its own name.
-FILE = "store-2.sqlite"
-#: Maximum total size of the bodies of stored answers, in bytes.
+FILE = "store-3.sqlite"
+#: Maximum size of the stored answers and refusals, in bytes.
 MAX_BYTES = 200 << 20
+# What a row takes without body and header fields, in bytes, with its entry in each index.
+_ROW_BYTES = 500
 # Seconds for which refusals are shared.
 _REFUSED_SECS = 3600.0
 _SCHEMA = """
@@ -60,19 +66,26 @@ CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, key BLOB, since REAL, sh
     refused BLOB);
 CREATE TABLE IF NOT EXISTS needs (page TEXT, request INTEGER, answered INTEGER,
     PRIMARY KEY (page, request)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS needs_by_request ON needs (request);
+CREATE INDEX IF NOT EXISTS needs_by_request ON needs (request, answered);
 CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, origin TEXT,
-    audience TEXT, owner TEXT DEFAULT '', sent BLOB, is_pending INTEGER DEFAULT 0,
-    refused TEXT, status INTEGER, headers BLOB, body BLOB, size INTEGER DEFAULT 0, stored_at REAL,
-    fresh_until REAL DEFAULT 0, is_for_all INTEGER DEFAULT 0, place TEXT);
+    audience TEXT, owner TEXT DEFAULT '', sent BLOB, refused TEXT, status INTEGER, headers BLOB,
+    size INTEGER DEFAULT 0, stored_at REAL, fresh_until REAL DEFAULT 0,
+    is_for_all INTEGER DEFAULT 0, place TEXT, body BLOB);
 CREATE INDEX IF NOT EXISTS requests_by_name ON requests (name);
 """
 # An engine does not know the audience of a page: it finds what was recorded as answered.
 _USABLE = """ FROM requests LEFT JOIN needs ON request = id AND needs.page = :page
     WHERE name = :name AND (origin = :origin OR is_for_all) AND owner IN ('', :page) AND (answered
     OR fresh_until > (SELECT since FROM pages WHERE url = :page) AND audience = :audience)
-    ORDER BY answered DESC LIMIT 1"""
+    ORDER BY answered DESC, fresh_until DESC LIMIT 1"""
 _PLACE = "SELECT place FROM pages WHERE url = :page"
+# Whether the page ?2 waits for the request ?1, or any page if ?2 is "".
+_WAITS = "(request = ?1 AND (page = ?2 OR ?2 = '' AND NOT answered))"
+# The oldest rows of ? bytes in all, but first those that no page needs. Pending ones stay.
+_OLDEST = """id IN (SELECT id FROM (
+    SELECT id, sum(size) OVER (ORDER BY is_used, stored_at, id) - size AS before FROM (
+        SELECT id, size, stored_at, (SELECT min(answered) FROM needs WHERE request = id) AS is_used
+        FROM requests) WHERE is_used IS NOT 0) WHERE before < ?)"""
 _FOR_PAGE = f"SELECT refused, status, headers, body, place, ({_PLACE}){_USABLE}"
 _USABLE_ID = f"SELECT id{_USABLE}"
 
@@ -108,7 +121,7 @@ _PAGE = f"{_COLUMNS}, exchange FROM pages WHERE url = ?"
 
 
 class Need(NamedTuple):
-    """The request *number* of a page: whether the page must wait, and whether to send it."""
+    """The request *number* of a page: whether the page must wait, and is the first that waits."""
 
     number: int
     must_wait: bool
@@ -145,7 +158,7 @@ def stored_answers(path: str) -> Callable[[str], LookUp]:
 
 
 class RenderStore:
-    """The store in the directory *path*. Not thread-safe; each call is one transaction.
+    """The store in the directory *path*. Not thread-safe.
 
     All methods raise OSError if the disk is full or the file cannot be used.
     """
@@ -153,6 +166,7 @@ class RenderStore:
     def __init__(self, *, path: Path, max_bytes: int = MAX_BYTES) -> None:
         self.path = path
         self._max_bytes = max_bytes
+        # Sum of the column ``size``. ``open`` sets it and the connection, which is None otherwise.
         self._size = 0
         self._database: sqlite3.Connection | None = None
 
@@ -161,12 +175,16 @@ class RenderStore:
 
         Files of other versions are deleted, too.
         """
+        # FILE has the version of the format in its name. If it does not exist, the directory has
+        # at most files of other versions.
         if forgets or not (self.path / FILE).exists():
             shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(exist_ok=True)
-        with self._errors():
-            self._database = database = sqlite3.connect(self.path / FILE, isolation_level=None)
-            # A crash of the machine may damage the file, but then it is deleted.
+        with self._disk_errors():
+            database = sqlite3.connect(self.path / FILE, isolation_level=None)
+            self._database = database
+            # For speed, this turns off what protects the file from a crash of the machine. After
+            # one, *forgets* deletes the file.
             database.executescript(_SCHEMA)
             (self._size,) = database.execute("SELECT total(size) FROM requests").fetchone()
 
@@ -194,9 +212,9 @@ class RenderStore:
         )
 
     def place_of(self, page: str) -> str:
-        """Return from where *page* came; "" if it is not there."""
+        """Return from where *page* came; "public", which may have the least, if it is gone."""
         rows = self._rows(_PLACE, {"page": page})
-        return str(rows[0][0]) if rows else ""
+        return str(rows[0][0]) if rows else "public"
 
     def page(self, url: str) -> SavedPage:
         """Return the row of the page *url*, which must exist."""
@@ -211,16 +229,16 @@ class RenderStore:
         refused: list[tuple[str, str]],
     ) -> None:
         """Record a pass. *html* is the result of the last one; None if the page still waits."""
+        if html is not None:
+            self._rows("DELETE FROM needs WHERE page = ? AND NOT answered", [url])
         self._rows(
             "UPDATE pages SET passes = ?, failures = ?, html = ?, refused = ? WHERE url = ?",
             (passes, failures, html, msgspec.msgpack.encode(refused), url),
         )
-        if html is not None:
-            self._rows("DELETE FROM needs WHERE page = ? AND NOT answered", [url])
 
     def forget(self, url: str) -> None:
         """Delete the page *url*, if it is there, and what only it could use."""
-        self._delete("owner = ?", url)
+        self._delete("owner = ?1 AND id IN (SELECT request FROM needs WHERE page = ?1)", url)
         self._rows("DELETE FROM needs WHERE page = ?", [url])
         self._rows("DELETE FROM pages WHERE url = ?", [url])
 
@@ -233,16 +251,15 @@ class RenderStore:
         the same answer, "" for all.
         """
         key = _key(subresource, page, audience)
+        # An answer that the page may use now, or the request that will bring one.
         usable = self._rows(_USABLE_ID, key)
         number = usable[0][0] if usable else self._find_or_add(key, subresource)
+        is_new = not usable and self.pending_request(number) is None
         self._rows(
             "INSERT INTO needs VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET answered = excluded.answered",
             (page, number, bool(usable)),
         )
-        is_new = not usable and self.pending_request(number) is None
-        if is_new:
-            self._rows("UPDATE requests SET is_pending = 1 WHERE id = ?", [number])
         return Need(number, not usable, is_new)
 
     def _find_or_add(self, key: dict[str, str], subresource: Subresource) -> int:
@@ -262,8 +279,9 @@ class RenderStore:
         return int(rows[0][0])
 
     def pending_request(self, number: int) -> Subresource | None:
-        """Return the request *number*, with a normalized URL, if it is to be sent."""
-        rows = self._rows("SELECT sent FROM requests WHERE id = ? AND is_pending", [number])
+        """Return the request *number*, with a normalized URL, if it is pending."""
+        query = "SELECT sent FROM requests JOIN needs ON request = id WHERE id = ? AND NOT answered"
+        rows = self._rows(f"{query} LIMIT 1", [number])
         return _decode_sent(rows[0][0]) if rows else None
 
     def pending_of(self, page: str) -> set[int]:
@@ -272,13 +290,13 @@ class RenderStore:
         return {number for (number,) in rows}
 
     def pending(self) -> list[tuple[int, str]]:
-        """Return the requests to be sent, with each page that waits for them.
+        """Return the pending requests, with each page that waits for them.
 
         Those of the oldest pages are the first.
         """
         return self._rows(
             "SELECT id, needs.page FROM requests JOIN needs ON request = id"
-            " JOIN pages ON url = needs.page WHERE is_pending AND NOT answered ORDER BY since, id"
+            " JOIN pages ON url = needs.page WHERE NOT answered ORDER BY since, id"
         )
 
     def pages_needing(self, number: int, *, answered: bool) -> list[str]:
@@ -293,6 +311,7 @@ class RenderStore:
         """
         sent = self.pending_request(number)
         assert sent is not None
+        # An answer that is no longer fresh.
         stored = self._stored(number)
         known = fields_of(stored.headers) if stored else {}
         names = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
@@ -316,10 +335,12 @@ class RenderStore:
             stored = self._stored(number)
             if stored is None:  # nothing was asked, and the answer is useless
                 return self.refuse(number, "http_304")
+            # The stored answer is still right, with the new header fields in place of the old ones.
             changed = {name.lower() for name, _ in answer.headers}
             kept = [field for field in stored.headers if field[0].lower() not in changed]
             answer = replace(stored, headers=[*kept, *answer.headers], place=answer.place)
-        now, sent = wall_time(), self.pending_request(number)
+        now = wall_time()
+        sent = self.pending_request(number)
         is_preflight = sent is not None and sent.method == "OPTIONS"
         freshness = freshness_of(answer.status, answer.headers, now, is_preflight=is_preflight)
         ended = self._end(
@@ -329,30 +350,21 @@ class RenderStore:
             status=answer.status,
             headers=msgspec.msgpack.encode(answer.headers),
             body=answer.body,
-            size=len(answer.body),
-            stored_at=now,
             fresh_until=freshness.until,
             place=answer.place,
             is_for_all=freshness.is_for_all,
         )
+        # A redirect is followed for each origin.
         if freshness.until and freshness.is_for_all and not 300 <= answer.status < 400:
             self._answer_other_origins(ended)
-        self._evict()
         return ended
 
     def _answer_other_origins(self, number: int) -> None:
         """Give the answer to the request *number* to pages that wait for it with other origins."""
-        others = (
-            "(SELECT other.id FROM requests other JOIN requests USING (name, audience, owner)"
-            " WHERE requests.id = ?1 AND other.is_pending)"
-        )
         self._rows(
-            f"UPDATE OR REPLACE needs SET request = ?1, answered = 1 WHERE request IN {others}"  # noqa: S608  # constants
-            " AND NOT answered",
-            [number],
-        )
-        self._rows(
-            f"UPDATE requests SET is_pending = 0 WHERE id IN {others}",  # noqa: S608  # constants
+            "UPDATE OR REPLACE needs SET request = ?1, answered = 1 WHERE NOT answered AND request"
+            " IN (SELECT other.id FROM requests other JOIN requests USING (name, audience, owner)"
+            " WHERE requests.id = ?1)",
             [number],
         )
 
@@ -362,50 +374,48 @@ class RenderStore:
         If the reason lies in a *page*, only this page is refused, and the others still wait.
         Returns the number under which it is stored.
         """
-        until = wall_time() + _REFUSED_SECS
-        return self._end(number, page, refused=reason, body=None, size=0, fresh_until=until)
+        # Pages share a refusal for an hour. But the user may raise a budget at any time.
+        until = 0.0 if reason == "over_budget" else wall_time() + _REFUSED_SECS
+        return self._end(
+            number, page, refused=reason, status=0, headers=b"", body=None, fresh_until=until
+        )
 
     def _end(self, number: int, owner: str, **columns: Any) -> int:
         """Set *columns* of the request *number*, or of its copy for *owner* if others need it.
 
         Otherwise a page of another site could end the request, or change its place in the queues.
+        A failure gets a copy, too, if pages have an older answer, which they keep.
         """
         ended = number
-        if owner and self._rows(
-            "SELECT 1 FROM needs WHERE request = ? AND page != ?", (number, owner)
+        values = number, owner  # for _WAITS
+        is_failure = columns["refused"] or columns["status"] >= 400
+        if (owner or is_failure) and self._rows(
+            f"SELECT 1 FROM needs WHERE request = ?1 AND NOT {_WAITS}",  # noqa: S608  # constants
+            values,
         ):
             ended = self._rows(
-                "INSERT INTO requests (name, origin, audience, sent, is_pending)"
-                " SELECT name, origin, audience, sent, 1 FROM requests WHERE id = ? RETURNING id",
+                "INSERT INTO requests (name, origin, audience, sent)"
+                " SELECT name, origin, audience, sent FROM requests WHERE id = ? RETURNING id",
                 [number],
             )[0][0]
             self._rows(
-                "UPDATE needs SET request = ? WHERE request = ? AND page = ?",
-                (ended, number, owner),
+                f"UPDATE needs SET request = ?3 WHERE {_WAITS}",  # noqa: S608  # constants
+                (*values, ended),
             )
+        size = len(columns["body"] or b"") + len(columns["headers"]) + _ROW_BYTES
         rows = self._rows("SELECT size FROM requests WHERE id = ?", [ended])
-        self._size += columns["size"] - rows[0][0]
-        columns["owner"] = owner
+        self._size += size - rows[0][0]
+        columns |= {"owner": owner, "size": size, "stored_at": wall_time()}
         sets = ", ".join(f"{column} = ?" for column in columns)
         self._rows(
-            f"UPDATE requests SET is_pending = 0, {sets} WHERE id = ?",  # noqa: S608  # constants
+            f"UPDATE requests SET {sets} WHERE id = ?",  # noqa: S608  # constants
             (*columns.values(), ended),
         )
         self._rows("UPDATE needs SET answered = 1 WHERE request = ?", [ended])
-        if not self.pages_needing(number, answered=False):
-            self._rows("UPDATE requests SET is_pending = 0 WHERE id = ?", [number])
+        if self._size > self._max_bytes:
+            # Deleting reads all rows, so make room for many answers: a tenth of the maximum.
+            self._delete(_OLDEST, self._size - self._max_bytes * 0.9)
         return ended
-
-    def _evict(self) -> None:
-        """Delete answers until the rest fit: the oldest, but first those that no page needs."""
-        while self._size > self._max_bytes:
-            rows = self._rows(
-                "SELECT id FROM requests WHERE NOT is_pending AND size > 0 ORDER BY"
-                " EXISTS (SELECT 1 FROM needs WHERE request = id), stored_at LIMIT 1"
-            )
-            if not rows:
-                return
-            self._delete("id = ?", rows[0][0])
 
     def _delete(self, condition: str, value: Any) -> None:
         """Delete the requests for which *condition* holds."""
@@ -415,12 +425,12 @@ class RenderStore:
     # --- SQLite
 
     def _rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
-        with self._errors():
+        with self._disk_errors():
             assert self._database is not None
             return self._database.execute(query, values).fetchall()
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _disk_errors(self) -> Iterator[None]:
         """Convert SQLite's errors to OSError, which ends the crawl with a sentence."""
         try:
             yield

@@ -17,15 +17,14 @@ from webcrawl.urls import normalize, origin_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Why a page does not get an answer that ``may_give`` denies.
-PRIVATE_ADDRESS = "private_address"
 # Fields that say who the crawl is, change what an answer is, or are no part of a script's request.
 _NOT_SENT = re.compile(
     r"user-agent|from|authorization|cookie|range|if-.*|signature.*|proxy-.*|sec-.*|forwarded"
     r"|x-forwarded-.*|x-real-ip|origin|referer|host|connection|content-length|transfer-encoding"
     r"|accept-encoding|upgrade-insecure-requests"
 )
-_MAX_FIELDS, _MAX_BYTES = 16, 4096
+_MAX_FIELDS = 16
+_MAX_BYTES = 4096
 
 
 def subresource_of(url: str, kind: Kind, headers: Mapping[str, str]) -> Subresource | str:
@@ -35,8 +34,9 @@ def subresource_of(url: str, kind: Kind, headers: Mapping[str, str]) -> Subresou
         for name, value in headers.items()
         if not _NOT_SENT.fullmatch(name.lower())
     )
-    own = sum(name != "accept" for name, _ in fields)
-    if own > _MAX_FIELDS or sum(map(len, map("".join, fields))) > _MAX_BYTES:
+    # Chromium itself sets "accept"; the others come from the page's scripts.
+    set_by_page = sum(name != "accept" for name, _ in fields)
+    if set_by_page > _MAX_FIELDS or sum(map(len, map("".join, fields))) > _MAX_BYTES:
         return "too many header fields"
     origin = headers.get("Origin", "")
     if origin == origin_of(url):  # Chromium names it for modules
@@ -45,7 +45,7 @@ def subresource_of(url: str, kind: Kind, headers: Mapping[str, str]) -> Subresou
     return Subresource(url, kind, origin, tuple(fields), "OPTIONS" if is_preflight else "GET")
 
 
-def redirected(subresource: Subresource, location: str) -> Subresource | None:
+def redirect(subresource: Subresource, location: str) -> Subresource | None:
     """Return the request for *location*, to which an answer redirects.
 
     None if that is not a URL, or if only a browser can tell the request: one with Origin, or to
@@ -58,16 +58,6 @@ def redirected(subresource: Subresource, location: str) -> Subresource | None:
     if subresource.kind in {"fetch", "xhr"} and origin_of(url) != origin_of(subresource.url):
         return None
     return replace(subresource, url=url)
-
-
-def may_give(place: str, page_place: str) -> bool:
-    """Return whether a page that came from *page_place* may get an answer from *place*.
-
-    These are results of ``place_of`` in net/guard.py. A host behind a proxy may have any address:
-    it counts as public when its page asks, and as private when it is asked, unless both are behind
-    the same proxy.
-    """
-    return place == "public" or page_place in {"private", place}
 
 
 def is_withheld(subresource: Subresource, policy: str, page_url: str) -> bool:

@@ -27,7 +27,8 @@ from webcrawl.render.isolation import ENDS_WITH_PARENT
 # Pages that an engine renders before it is replaced.
 _PAGES = 200
 # Seconds for a start with the hostile page, and for a pass in addition to its bound.
-_START_SECS, _MORE_SECS = 60.0, 45.0
+_START_SECS = 60.0
+_MORE_SECS = 45.0
 
 
 class RenderOrder(msgspec.Struct, frozen=True):
@@ -63,6 +64,7 @@ class RenderWorker:
 
     def __init__(self, order: RenderOrder) -> None:
         self._order = order
+        # None while it does not run: before the first start, and after a failure.
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
@@ -71,6 +73,7 @@ class RenderWorker:
         Raises FatalError if the engine is missing or does not start, or if a page got out of it.
         """
         self._pipe, theirs = Pipe()
+        # Only the process keeps its end open, so that reading ends when the process does.
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  # all words are ours
                 [*ENDS_WITH_PARENT, sys.executable, "-m", __name__, str(theirs.fileno())],
@@ -112,7 +115,7 @@ class RenderWorker:
         return self._pipe.recv_bytes()
 
 
-def _started(engine: Chromium, *, check: bool) -> str:
+def _start(engine: Chromium, *, check: bool) -> str:
     """Start *engine*; return why it cannot start or must not be used, or ""."""
     try:
         engine.start()
@@ -127,22 +130,30 @@ def _started(engine: Chromium, *, check: bool) -> str:
 
 
 def serve(pipe: Pipes) -> None:
-    """Answer the messages of *pipe* until it is closed."""
+    """Answer the messages of *pipe* until it is closed.
+
+    Raises EOFError or OSError then.
+    """
     order = _decode_order(pipe.recv_bytes())
     # The class of another engine is named like the store.
     engine = resolve_name(order.path)() if ":" in order.path else Chromium(order.path, clock=now)
     stored = resolve_name(order.store)(order.argument)
     try:
-        error = _started(engine, check=order.check)
+        error = _start(engine, check=order.check)
         pipe.send_bytes(msgspec.msgpack.encode(RenderReady(engine.warning, error)))
-        pages = _PAGES if order.check else 0  # of this engine
+        # Number of pages that this engine has rendered. With _PAGES it is replaced before the next
+        # page, such as after the hostile page.
+        pages = _PAGES if order.check else 0
         while True:
-            page, rendering = _decode_pass(pipe.recv_bytes()), Rendering("crashed")
+            page = _decode_pass(pipe.recv_bytes())
+            rendering = Rendering("crashed")
             if pages >= _PAGES:
                 engine.stop()
-                error, pages = _started(engine, check=False), 0
+                error = _start(engine, check=False)
+                pages = 0
             if not error:
                 rendering = engine.render(page, stored(page.url))
+            # The next page must not exceed the bound because of what this one has left.
             is_large = rendering.memory > 0.75 * page.bounds.memory
             pages = _PAGES if rendering.ended != "settled" or is_large else pages + 1
             pipe.send_bytes(msgspec.msgpack.encode(rendering))

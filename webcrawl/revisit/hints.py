@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from webcrawl.configuration.decoding import msgpack_decoder
-from webcrawl.frontier import decode, encode
+from webcrawl.frontier import Entry, Frontier, decode, encode
 from webcrawl.revisit.history import (
     CHANGED,
     History,
@@ -34,14 +34,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from webcrawl.clock import TimeSource
-    from webcrawl.frontier import Entry, Frontier
     from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.revisit.visit import Visit
     from webcrawl.revisit.visits import Visits
 
 # Number of a host's hints that may be followed before its first URL is due, and the maximum number
 # that may be followed later.
-_INITIAL_ALLOWANCE, _MAX_ALLOWANCE = 64, 1024
+_INITIAL_ALLOWANCE = 64
+_MAX_ALLOWANCE = 1024
+# Positions of the numbers in ``HostRecord.hints``, see ``_counts_of``.
+_FOLLOWED, _JUDGED, _RIGHT, _ALLOWANCE = range(4)
 
 
 class _HintResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -81,7 +83,8 @@ class Hints:
         It is not worthwhile if the URL is new, was visited for a hint very recently, or if most
         hints of its host are wrong. *fp* is the fingerprint with which the URL is submitted.
         """
-        record, now = self.records.get(entry.host), int(self.clock())
+        record = self.records.get(entry.host)
+        now = int(self.clock())
         followed, judged, right, allowance = _counts_of(record)
         # If most hints were wrong, one more is followed only when all others have been judged.
         if not allowance or (2 * right < judged < followed):
@@ -100,8 +103,13 @@ class Hints:
         self.frontier.push([encode(replace(entry, history=encode_history(history)))])
 
     def note_visit(self, entry: Entry, visit: Visit) -> None:
-        """Record the result of *visit*, which was made because of a hint."""
-        before, change, last = visit.before, visit.change, self._stored_result(entry)
+        """Record the result of *visit*, which was made because of a hint.
+
+        A visit without a useful response does not show whether the hint was right.
+        """
+        before = visit.before
+        change = visit.change
+        last = self._stored_result(entry)
         if change not in (CHANGED, UNCHANGED):
             self._judge(entry, is_right=None)
             return
@@ -111,7 +119,7 @@ class Hints:
         is_judged = bool(before and before.content)
         if is_judged and last is not None:
             self._judge(entry, is_right=change == CHANGED)
-            is_judged = last.is_judged
+            is_judged = last.is_judged  # an earlier hint may still have to be judged
         self._store(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
 
     def select_visits(self, batch: Sequence[bytes]) -> list[bytes]:
@@ -123,41 +131,56 @@ class Hints:
         to_visit = []
         for data in batch:
             entry = decode(data)
-            record = self.records.get(entry.host)
-            if record.hints:
-                # The allowance of the host grows with each of its URLs that comes due.
-                record.hints = counts = _counts_of(record)
-                counts[3] = min(counts[3] + 1, _MAX_ALLOWANCE)
-                self.records.put(record)
-
-            result, history = self._stored_result(entry), history_of(entry)
-            if result is None or history is None:
+            self._raise_allowance(entry.host)
+            if not self._use_result(entry):
                 to_visit.append(data)
-                continue
-
-            latest = result.document
-            times = History(at=latest.at, hinted_at=latest.hinted_at)
-            self._store(entry, times, is_judged=True)
-            if latest.at <= history.at:
-                if latest.at and not result.is_judged:
-                    self._judge(entry, is_right=None)
-                to_visit.append(data)
-                continue
-
-            is_same = history.holds_document and (
-                latest.content in (0, history.content)
-                or (latest.text, latest.links) == (history.text, history.links) != (0, 0)
-            )
-            if not result.is_judged:
-                self._judge(entry, is_right=not is_same)
-
-            change = UNCHANGED if is_same else CHANGED
-            if latest.content:
-                history = history.with_document(latest)
-            self.frontier.count_answer(history.at, latest.at)
-            later, due_at = self.visits.after(entry, history, change, latest.at)
-            self.frontier.due.push(encode(later), due_at)
         return to_visit
+
+    def _raise_allowance(self, host: str) -> None:
+        """Let one more hint of *host* be followed, because one of its URLs has come due."""
+        record = self.records.get(host)
+        if record.hints:
+            counts = _counts_of(record)
+            counts[_ALLOWANCE] = min(counts[_ALLOWANCE] + 1, _MAX_ALLOWANCE)
+            record.hints = counts
+            self.records.put(record)
+
+    def _use_result(self, entry: Entry) -> bool:
+        """Use the result of a visit because of a hint as that of the regular visit of *entry*.
+
+        Judges the hint and schedules the next visit. Returns False if there was no such visit since
+        the last regular one, so that *entry* must be visited.
+        """
+        result = self._stored_result(entry)
+        history = history_of(entry)
+        if result is None or history is None:
+            return False
+
+        # From now on, only the time of the last hint is needed, to limit further hints.
+        latest = result.document
+        times = History(at=latest.at, hinted_at=latest.hinted_at)
+        self._store(entry, times, is_judged=True)
+        if latest.at <= history.at:
+            if latest.at and not result.is_judged:
+                self._judge(entry, is_right=None)
+            return False
+
+        # The document is the same if its bytes are, or else if its text and links are known and
+        # are. Without a fingerprint, the visit found it unchanged.
+        is_same = history.holds_document and (
+            latest.content in (0, history.content)
+            or (latest.text, latest.links) == (history.text, history.links) != (0, 0)
+        )
+        if not result.is_judged:
+            self._judge(entry, is_right=not is_same)
+
+        change = UNCHANGED if is_same else CHANGED
+        if latest.content:
+            history = history.with_document(latest)
+        self.frontier.counts.answer(history.at, latest.at)
+        later, due_at = self.visits.after(entry, history, change, latest.at)
+        self.frontier.due.push(encode(later), due_at)
+        return True
 
     def _stored_result(self, entry: Entry) -> _HintResult | None:
         data = self.records.hints.get(_key_of(entry))
@@ -170,14 +193,14 @@ class Hints:
         """Count a hint that was followed as right or wrong; None if that cannot be known."""
         record = self.records.get(entry.host)
         counts = _counts_of(record)
-        if counts[0] <= counts[1]:  # the hint was not counted as followed
+        if counts[_FOLLOWED] <= counts[_JUDGED]:  # the hint was not counted as followed
             return
 
         if is_right is None:
-            counts[0] -= 1  # followed
+            counts[_FOLLOWED] -= 1
         else:
-            counts[1] += 1  # judged
-            counts[2] += is_right
+            counts[_JUDGED] += 1
+            counts[_RIGHT] += is_right
             self._counts["right" if is_right else "wrong"] += 1
 
         record.hints = counts

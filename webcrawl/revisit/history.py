@@ -7,14 +7,14 @@ the log of finished URLs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, msgpack_decoder
 from webcrawl.net.outcomes import is_document
-from webcrawl.seen.fingerprint import document_fingerprint, hexadecimal
+from webcrawl.seen.fingerprint import document_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 #: Results of a visit besides UNCHANGED: another document, a redirect, no document any more, and no
 #: useful response.
-CHANGED, MOVED, GONE, FAILED = "changed", "moved", "gone", "failed"
+CHANGED = "changed"
+MOVED = "moved"
+GONE = "gone"
+FAILED = "failed"
 
 _GONE = frozenset({"http_404", "http_410"})
 # The fields of a history that describe the last copy of the document.
@@ -112,18 +115,6 @@ class History(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """
         return replace(self, stored_at=0.0, etag="", modified="", links=0, text=0)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the fields about the document for the log of finished URLs."""
-        return {
-            "stored": self.stored_at,
-            "content": hexadecimal(self.content) if self.content else "",
-            "duplicate": self.is_duplicate,
-            "etag": self.etag,
-            "modified": self.modified,
-            "links": hexadecimal(self.links) if self.links else "",
-            "text": hexadecimal(self.text) if self.text else "",
-        }
-
 
 _encode = msgspec.msgpack.Encoder().encode
 #: Decode the result of ``encode_history``. Raises UndecodableError for other bytes.
@@ -148,7 +139,7 @@ def links_fingerprint(links: Sequence[Link]) -> int:
     return document_fingerprint(" ".join(sorted({link.url for link in links})).encode())
 
 
-def visited(outcome: str) -> str:
+def visit_result(outcome: str) -> str:
     """Return the result of a visit that ended with *outcome*; "" if it found a document."""
     if is_document(outcome):
         return ""

@@ -14,16 +14,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol, Self
 
-from webcrawl.configuration.values import positive
-from webcrawl.revisit.history import CHANGED
+from webcrawl.configuration.values import positive_number
+from webcrawl.revisit.history import CHANGED, History
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from webcrawl.revisit.history import History
-
 # Nutch's nutch-default.xml, db.fetch.schedule.adaptive.inc_rate and .dec_rate.
-_LONGER, _SHORTER = 0.4, 0.2
+_LONGER = 0.4
+_SHORTER = 0.2
 # What is assumed about a page before its first visit: half a change, in half of the first interval.
 _PRIOR = 0.5
 _MAX_HOSTS = 1 << 16
@@ -44,7 +43,6 @@ class RevisitPolicy(Protocol):
         *importance* is above 0 and at most 1, according to RANKS_FILE. REVISIT_MIN_SECS and
         REVISIT_MAX_SECS limit the result.
         """
-        ...
 
 
 class Uniform:
@@ -56,7 +54,7 @@ class Uniform:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Build from REVISIT_FIRST_SECS. Raises FatalError for a bad value."""
-        return cls(positive(crawler.settings, "REVISIT_FIRST_SECS"))
+        return cls(positive_number(crawler.settings, "REVISIT_FIRST_SECS"))
 
     def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
         """Return the constant interval; see ``RevisitPolicy.interval``."""
@@ -84,14 +82,18 @@ class Greedy(Uniform):
 
     def __init__(self, secs: float) -> None:
         super().__init__(secs)
+        # The threshold of each host, the least recently used one first.
         self._thresholds: dict[str, float] = {}
 
     def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
         """Return the seconds until a visit is worth it; see ``RevisitPolicy.interval``."""
         rate = change_rate(history, prior_secs=self._secs)
+        # With a new host's threshold, its first page is visited after exactly *secs*.
         threshold = self._thresholds.pop(host, None) or importance * visit_value(rate, self._secs)
         secs = _secs_until_visit_value(rate, threshold / importance, max_secs=100 * self._secs)
         # The mean interval before a visit is the number of pages divided by the visits per second.
+        # So the host gets the right number of visits if the intervals are *self._secs* on average.
+        # A longer one lowers the threshold, a shorter one raises it.
         self._thresholds[host] = threshold * math.exp(
             _STEP * (1 - min(secs / self._secs, _LONGEST))
         )
@@ -105,6 +107,10 @@ def change_rate(history: History, *, prior_secs: float) -> float:
 
     The result is exact if all intervals before a change are equal. For a document without visits, a
     change within *prior_secs* is assumed to be as likely as none.
+
+    If n intervals of c seconds had a change each, and s seconds in all had none, the likelihood of
+    a rate r is (1 - exp(-r c))^n exp(-r s). It is largest for exp(r c) - 1 = n c / s. Here n c is
+    ``changed_secs`` and s is ``same_secs``.
     """
     changes = history.changes + _PRIOR
     changed_secs = history.changed_secs + _PRIOR * prior_secs
@@ -130,7 +136,8 @@ def _secs_until_visit_value(rate: float, threshold: float, *, max_secs: float) -
         return max_secs
 
     # The value grows with time, so the answer is found by bisection.
-    low, high = 0.0, max_secs
+    low = 0.0
+    high = max_secs
     for _ in range(40):
         middle = (low + high) / 2
         if visit_value(rate, middle) < threshold:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from webcrawl.frontier.entry import key
-from webcrawl.revisit.history import CHANGED
+from webcrawl.revisit.history import CHANGED, History
 from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
-    from webcrawl.revisit.history import History
     from webcrawl.revisit.visit import Answer
 
 _NOT_MODIFIED = 304
@@ -60,23 +59,41 @@ def without_useless_validators(
     """
     record = records.get(entry.host)
     if before is not None and before.headers() and not _are_dropped(record.validators):
-        # Numbers of 304 responses, of unchanged documents sent in full, and of hidden changes.
-        useful, useless, hidden = (*record.validators, 0, 0, 0)[:3]
-        is_unconditional, is_wrong = not conditional_headers(entry, before, records), False
-        name = "etag" if before.etag else "modified"
-        if answer.change == UNCHANGED and not (is_unconditional or useful):
-            useful += answer.status == _NOT_MODIFIED
-            useless += answer.status != _NOT_MODIFIED
-        elif answer.change == CHANGED and answer.validators.get(name) == getattr(before, name):
-            is_wrong = bool(before.text or before.etag.startswith('"'))
-        elif answer.change == CHANGED:
-            # A change found by a conditional request shows that the host responds truthfully.
-            hidden = hidden + 1 if is_unconditional else -_ONE_IN
-            is_wrong = hidden == _MAX_HIDDEN
-        record.validators = [0, _TRIES] if is_wrong else [useful, useless, hidden]
+        is_unconditional = not conditional_headers(entry, before, records)
+        record.validators = _counts_after(
+            record.validators, before, answer, is_unconditional=is_unconditional
+        )
         records.put(record)
 
     return replace(history, etag="", modified="") if _are_dropped(record.validators) else history
+
+
+def _counts_after(
+    counts: Sequence[int], before: History, answer: Answer, *, is_unconditional: bool
+) -> list[int]:
+    """Return the *counts* about a host's validators after *answer* to a repeat visit.
+
+    They are the numbers of 304 responses, of unchanged documents sent in full, and of hidden
+    changes: those that were found without validators. *before* is the history before the visit,
+    and *is_unconditional* says that its request had no validators.
+    """
+    useful, useless, hidden = (*counts, 0, 0, 0)[:3]
+    is_wrong = False
+    name = "etag" if before.etag else "modified"
+    if answer.change == UNCHANGED and not (is_unconditional or useful):
+        useful += answer.status == _NOT_MODIFIED
+        useless += answer.status != _NOT_MODIFIED
+    elif answer.change == CHANGED and answer.validators.get(name) == getattr(before, name):
+        # With a weak validator, other bytes are no error, but another text is. Texts were compared
+        # only if the fingerprint of the earlier one is known.
+        is_wrong = bool(before.text or before.etag.startswith('"'))
+    elif answer.change == CHANGED:
+        # A change found by a conditional request shows that the host responds truthfully, so that
+        # many more hidden ones are needed before it counts as wrong.
+        hidden = hidden + 1 if is_unconditional else -_ONE_IN
+        is_wrong = hidden == _MAX_HIDDEN
+    # Wrong validators are dropped like useless ones: by counts that have reached the limit.
+    return [0, _TRIES] if is_wrong else [useful, useless, hidden]
 
 
 def _are_dropped(counts: Sequence[int]) -> bool:

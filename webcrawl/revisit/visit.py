@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from webcrawl.revisit.history import FAILED, GONE, History, visited
+from webcrawl.revisit.history import FAILED, GONE, History, visit_result
 from webcrawl.revisit.validators import without_useless_validators
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class Answer(NamedTuple):
 
     status: the HTTP status.
     change: UNCHANGED or CHANGED if the response is a document or says "not modified"; "" otherwise.
-    is_same: whether the document has the same bytes as at the last visit.
+    has_same_bytes: whether the document has the same bytes as at the last visit.
     validators: the fields ``etag`` and ``modified`` of a History.
     copy: the document, as a History with the fields about it; None if there is no document.
     """
 
     status: int
     change: str
-    is_same: bool
+    has_same_bytes: bool
     validators: Mapping[str, str]
     copy: History | None
 
@@ -69,14 +69,16 @@ def decide(
     count whether validators are useful. *visits* schedules the next visit; a visit because of a
     hint gets none, because its URL also has a regular visit.
     """
-    change = visited(outcome)
+    change = visit_result(outcome)
     if before is not None:
-        change = (answer and answer.change) or change or FAILED
+        change = (answer.change if answer else None) or change or FAILED
         if outcome == "robots_denied" and before.is_denied(at):
             change = GONE
 
+    # The log gets the validators as they were sent, the next visit only those that are useful.
     after = _history_after(before, answer)
-    history, due = after, None
+    history = after
+    due = None
     if answer is not None and (before is not None or visits is not None):
         history = without_useless_validators(after, records, entry, before=before, answer=answer)
     if visits is not None and not after.hinted_at:
@@ -91,7 +93,7 @@ def _history_after(before: History | None, answer: Answer | None) -> History:
         return (answer and answer.copy) or History()
     if answer is None:
         return before
-    if answer.is_same:
+    if answer.has_same_bytes:  # the same document may come with newer validators
         sent = {name: value for name, value in answer.validators.items() if value}
         return replace(before, **sent)
     return before if answer.copy is None else before.with_document(answer.copy)

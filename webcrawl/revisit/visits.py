@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from webcrawl.configuration.values import number, part_of
 from webcrawl.errors import FatalError
-from webcrawl.frontier import NO_URLS
-from webcrawl.revisit.history import CHANGED, FAILED, GONE, MOVED, encode_history
+from webcrawl.frontier import NO_URLS, Entry
+from webcrawl.revisit.history import CHANGED, FAILED, GONE, MOVED, History, encode_history
 from webcrawl.revisit.policies import RevisitPolicy
 from webcrawl.signals import UNCHANGED
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
-
-    from webcrawl.frontier import Entry
-    from webcrawl.revisit.history import History
 
 _DAY = 86_400
 # Limits of intervals in seconds: the frontier stores only the hour of a visit (due.py), and cannot
@@ -96,17 +93,19 @@ class Visits:
 
         now = int(at)
         if outcome == "robots_denied":
-            history, secs = replace(history, denied_at=history.denied_at or now), float(_DAY)
-            if change == GONE:
+            history = replace(history, denied_at=history.denied_at or now)
+            secs = float(_DAY)
+            if change == GONE:  # it has been denied for a day
                 history, secs = self._with_longer_interval(history)
         elif change == FAILED:
+            # The history is kept, because the response showed nothing about the document.
             quarter = (history.interval or self.first) / 4
             secs = quarter * 2.0 ** min(history.failures, _MAX_DOUBLINGS)
             history = replace(history, failures=history.failures + 1)
         else:
             return self.after(entry, _with_visit(history, now, change), change, now)
 
-        return self._due_in(entry, history, secs, now)
+        return self._schedule(entry, history, secs, now)
 
     def after(self, entry: Entry, history: History, change: str, now: int) -> tuple[Entry, float]:
         """Return the next visit like ``next``, after a visit with a useful response.
@@ -124,20 +123,22 @@ class Visits:
                 history, change, host=entry.host, importance=self.importance(entry.url)
             )
 
-        history = replace(history, interval=round(self._bounded(secs)))
-        return self._due_in(entry, history, secs, now)
+        history = replace(history, interval=round(self._bound(secs)))
+        return self._schedule(entry, history, secs, now)
 
     def _with_longer_interval(self, history: History) -> tuple[History, float]:
         """Return *history* without its document, and its doubled interval in seconds."""
-        secs = self._bounded(2.0 * (history.interval or self.first))
+        secs = self._bound(2.0 * (history.interval or self.first))
         return replace(history.without_document(), interval=round(secs)), secs
 
-    def _due_in(self, entry: Entry, history: History, secs: float, now: int) -> tuple[Entry, float]:
+    def _schedule(
+        self, entry: Entry, history: History, secs: float, now: int
+    ) -> tuple[Entry, float]:
         """Return the entry of a visit that is due *secs* seconds after *now*, and that time."""
         next_visit = replace(entry, attempts=0, chain=b"", history=encode_history(history))
-        return next_visit, now + self._bounded(secs)
+        return next_visit, now + self._bound(secs)
 
-    def _bounded(self, secs: float) -> float:
+    def _bound(self, secs: float) -> float:
         return min(max(secs, self.shortest), self.longest)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.errors import FatalError
+from webcrawl.configuration.values import choice
 from webcrawl.rights.purposes import purpose_of
 from webcrawl.rights.statements import Rights, Statement, refusal_in
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-USE, STRICT, RECORD = POLICIES = ("use", "strict", "record")
+POLICIES = ("use", "strict", "record")
+USE, STRICT, RECORD = POLICIES
 
 #: Outcome of a URL that is not fetched, or not kept, because its owner refuses the purpose.
 RIGHTS_REFUSED = "rights_refused"
@@ -36,9 +37,7 @@ class RightsPolicy:
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Read CRAWL_PURPOSE and RIGHTS_POLICY. Raises FatalError."""
-        policy = settings.get("RIGHTS_POLICY")
-        if policy not in POLICIES:
-            raise FatalError(f"RIGHTS_POLICY must be use, strict or record, not {policy!r}.")
+        policy = choice(settings, "RIGHTS_POLICY", POLICIES)
         return cls(purpose=purpose_of(settings), policy=policy)
 
     def rights(self, statements: tuple[Statement, ...], *, agent: str) -> Rights:

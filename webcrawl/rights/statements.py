@@ -98,7 +98,7 @@ class Rights(msgspec.Struct, frozen=True, omit_defaults=True):
 NO_RIGHTS = Rights()
 
 
-def stated(place: str, source: str, text: str, at: float, purpose: str) -> Statement:
+def create_statement(place: str, source: str, text: str, at: float, purpose: str) -> Statement:
     """Return the statement *text* of *source*, read at a *place* such as ``header``."""
     text = text.strip()[:_MAX_READ_CHARS]
     verdict = verdict_of(source, text, purpose)
@@ -124,13 +124,18 @@ def page_statements(
     *tokens* are the crawler's product tokens, in lower case. Refusals come first.
     """
     robots = IMAGE if content_type.startswith("image/") else ROBOTS
+    # Each is a triple of place, source and text.
     found = [
         each for name, value in headers for each in _in_header(name.lower(), value, tokens, robots)
     ]
     if content_type in HTML_TYPES:
         # Without zeros, ASCII text in UTF-16 is ASCII.
         found += _in_head(body[:_HEAD_BYTES].replace(b"\0", b""), tokens)
-    statements = [stated(*each, at, purpose) for each in found if each[2].strip()]
+    statements = [
+        create_statement(place, source, text, at, purpose)
+        for place, source, text in found
+        if text.strip()
+    ]
     return sorted(statements, key=lambda each: each.verdict != REFUSE)[:MAX_STATEMENTS]
 
 
@@ -160,14 +165,16 @@ def _in_head(page: bytes, tokens: tuple[str, ...]) -> Iterator[tuple[str, str, s
         if end:
             return
         if text_element.lower() == b"noscript":
-            # In it, parsers ignore the same element, as they ignore <html>.
+            # The content of <noscript> is markup. Within it, a parser ignores another <noscript>.
+            # Read as <html>, which is also ignored, it does not lead to a further recursion.
             yield from _in_head(_NOSCRIPT.sub(b"<html", tag[0][1:]), tokens)
         elif text_element and b"application/rsl+xml" in tag[0]:
             yield from _in_licence(tag[0])
         if not _STATES.search(attributes_text):
             continue  # parsing the attributes takes 2 us
         attributes = attributes_of(attributes_text[:_MAX_ATTRIBUTES])
-        name, content = attributes.get("name", "").strip().lower(), attributes.get("content", "")
+        name = attributes.get("name", "").strip().lower()
+        content = attributes.get("content", "")
         if element.lower() == b"link":
             if "license" in attributes.get("rel", "").lower().split():
                 yield "link", LICENSE, attributes.get("href", "")

@@ -121,13 +121,14 @@ def verdict_of(source: str, text: str, purpose: str) -> str:
     text = _EQUALS.sub("=", text if source == USAGE else text.lower())
     for item in _SEPARATORS.split(text):
         word, _, value = item.partition(";")[0].partition("=")
-        if value:
+        if value:  # the table may have the word with this value, such as use=reference
             stated[item] = REFUSE
         if value == no:
             stated[word] = REFUSE
         elif value == yes:
             stated.setdefault(word, ALLOW)
 
+    # The last word that is about the purpose counts, because it is the most specific one.
     verdict = ""
     for word, purposes in WORDS.get(source, {}).items():
         if purpose in purposes:

@@ -30,11 +30,16 @@ class Background:
     """
 
     def __init__(self, *, executor: Executor) -> None:
+        #: Set by the owner; see the class.
         self.on_done: Callable[[], object] = lambda: None
         self._executor = executor
+        # The work whose result has not been installed yet, and the function that will install it.
+        # Both are None if there is no such work.
         self._future: Future[Any] | None = None
         self._install: Callable[[Any], None] | None = None
+        # The latest call of ``run_in_worker``, for which ``close`` waits.
         self._last_task: Future[None] | None = None
+        # Whether ``close`` was called.
         self._closing = False
 
     @property
@@ -49,7 +54,8 @@ class Background:
 
     def start(self, work: Callable[[], T], install: Callable[[T], None]) -> None:
         """Run *work* in the worker; ``settle`` passes its result to *install*."""
-        self._future = future = self._executor.submit(work)
+        future = self._executor.submit(work)
+        self._future = future
         self._install = install
         future.add_done_callback(lambda _: self.on_done())
 
@@ -58,13 +64,16 @@ class Background:
 
         If the work raised an exception, raises that exception and installs nothing.
         """
-        future, install = self._future, self._install
+        future = self._future
+        install = self._install
         if future is None or install is None or not (wait or future.done()):
             return
         try:
             result = future.result()
         finally:
-            self._future = self._install = None
+            # Before ``install`` is called, which may start the next piece of work.
+            self._future = None
+            self._install = None
         install(result)
 
     def run_in_worker(self, work: Callable[[], None]) -> None:

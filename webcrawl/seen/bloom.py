@@ -26,12 +26,12 @@ from array import array
 from typing import TYPE_CHECKING
 
 import msgspec
-from pybloom_live import ScalableBloomFilter
+from pybloom_live import BloomFilter, ScalableBloomFilter
 
 from webcrawl.clock import TimeSource, now
 from webcrawl.seen.background import Background
 from webcrawl.seen.bloom_file import SavedFilter, read_filter, write_filter
-from webcrawl.seen.drain import Cursor
+from webcrawl.seen.drain import Cursor, LogSection
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
 from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
-
-    from pybloom_live import BloomFilter
-
-    from webcrawl.seen.drain import LogSection
 
 logger = logging.getLogger(__name__)
 
@@ -73,11 +69,14 @@ class LossMeter:
         self.expected = expected
         self.lost = lost
         self._sample = set(sample)
+        # The filter's error rate when it was last computed, and the number of new fingerprints
+        # until it is computed again.
         self._rate = 0.0
         self._until_rate_update = 0
 
     def record_seen(self, fp: int) -> None:
         """Record that the filter reported *fp* as seen."""
+        # A sampled fingerprint that was submitted before is in the sample, so this one is new.
         if not fp % SAMPLE and fp not in self._sample:
             self._sample.add(fp)
             self.lost += 1
@@ -109,8 +108,13 @@ class LossMeter:
 
 
 class BloomSet:
-    """Set of submitted fingerprints in a Bloom filter, with the methods of ``DiskSet``."""
+    """Set of submitted fingerprints in a Bloom filter, with the methods of ``DiskSet``.
 
+    Its files are in the directory *path*. *background* saves the filter when the URL log has grown
+    by *save_after* bytes or more. *empty* is the filter without any fingerprints.
+    """
+
+    # These tell the eliminator that no merges are needed; see DiskSet.
     answers_at_once = True
     is_full = False
     is_behind = False
@@ -127,19 +131,24 @@ class BloomSet:
     ) -> None:
         self._path = path
         self._background = background
+        # ``open`` fills it.
         self._filter = empty
         self._filter.ratio = _RATIO
+        # The minimum; it is more if the filter is large.
         self._save_after = save_after
         self._clock = clock
         self._loss = LossMeter()
         self._new_count = 0
         self._save_count = 0
         self._save_secs = 0.0
+        # Number of the file with the filter that was saved last; 0 if there is none.
         self._saved_number = 0
         # The position in the log (file, offset) up to which the saved filter has all URLs.
         self._saved_until = (1, HEADER_SIZE)
         self._ends: dict[int, int] = {}  # for each log file, the end of its last sealed section
+        # Filter files that are no longer used, but may be named by the last snapshot.
         self._disposable: list[Path] = []
+        # Filter files to delete once the last snapshot, which does not name them, is published.
         self._deletable: list[Path] = []
 
     @property
@@ -156,6 +165,7 @@ class BloomSet:
         """Return the indexes of those *fps* that are new: 5 us per URL, including ``mark_seen``."""
         new: dict[int, int] = {}
         for index, fp in enumerate(fps):
+            # A page may link to a URL twice. The filter gets new fingerprints only in mark_seen.
             if fp not in new and not self.find(fp):
                 new[fp] = index
         return list(new.values())
@@ -235,53 +245,66 @@ class BloomSet:
                 )
             self._loss = LossMeter(sample=saved.sample, expected=saved.expected, lost=saved.lost)
 
-        self._saved_number, self._saved_until = state.saved, state.since
+        self._saved_number = state.saved
+        self._saved_until = state.since
         number, cursor = state.consumed_until
         self._ends = {span.number: span.end for span in state.files}
+        # The filter lacks the URLs logged after it was saved. Those whose payloads were taken are
+        # added here, the others when the eliminator replays the untaken sections.
         for span in _spans(state.files, state.since, (number, cursor.offset)):
             file = log_path(self._path, span.number)
             for frame in read_frames(file, start=span.start, end=span.end):
                 self.replay(frame.fps, with_payload=False)
 
         last = state.files[-1]
-        pending = _spans(state.files, (number, cursor.offset), (last.number, last.end))
+        # The first untaken section begins at the cursor's record, so that record has ordinal 0.
+        untaken = _spans(state.files, (number, cursor.offset), (last.number, last.end))
         return LogState(
-            pending,
-            Cursor(cursor.offset, 0, cursor.done) if pending else None,
+            untaken,
+            Cursor(cursor.offset, 0, cursor.done) if untaken else None,
             Span(last.number, last.end, last.end),
             state.files[0].number,
         )
 
-    def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
+    def snapshot(
+        self, untaken: list[Span], taken_until: Cursor | None, open_section: Span
+    ) -> bytes:
         """Return the encoded state; if it is due, start saving the filter for a later snapshot.
 
-        *pending* are the sections of the log that were not completely taken, *cursor* is the
-        position in the first of them, and *active* is the section being written.
+        *untaken* are the sections of the log that were not completely taken, *taken_until* is the
+        position in the first of them (None if there are none), and *open_section* is the section
+        being written.
         """
-        consumed_until = (active.number, Cursor(active.start, 0, 0))
-        if cursor is not None:
-            consumed_until = (pending[0].number, cursor)
+        # Without untaken sections, everything before the section being written was taken.
+        consumed_until = (open_section.number, Cursor(open_section.start, 0, 0))
+        if taken_until is not None:
+            consumed_until = (untaken[0].number, taken_until)
 
+        # A restart reads the log from where the filter was saved, or from where it was consumed.
         first_file = min(self._saved_until[0], consumed_until[0])
-        self._ends[active.number] = active.end
+        self._ends[open_section.number] = open_section.end
         self._ends = {number: end for number, end in self._ends.items() if number >= first_file}
 
+        # This snapshot does not name the disposable files.
         self._deletable += self._disposable
         self._disposable = []
 
         files = [Span(number, HEADER_SIZE, end) for number, end in self._ends.items()]
         state = BloomSnapshot(VERSION, self._saved_number, self._saved_until, consumed_until, files)
-        self._save_if_due(active)
+        self._save_if_due(open_section)
         return msgspec.msgpack.encode(state)
 
-    def _save_if_due(self, active: Span) -> None:
+    def _save_if_due(self, open_section: Span) -> None:
         """Start saving the filter if the log has grown enough since it was last saved."""
         number, offset = self._saved_until
+        # The bytes of all files from *number* on, without those before *offset*.
         unsaved_bytes = sum(end for n, end in self._ends.items() if n >= number) - offset
         min_bytes = max(self._save_after, self._size_bytes // _SAVE_SHARE)
         if self._background.busy or unsaved_bytes < min_bytes:
             return
 
+        # The worker gets copies of everything but the filters: bits that are set in these while
+        # they are written do no harm.
         saved = SavedFilter(
             list(self._filter.filters),
             self._loss.sample(),
@@ -289,8 +312,9 @@ class BloomSet:
             self._loss.expected,
         )
         saved_number = self._saved_number + 1
-        path, clock = filter_path(self._path, saved_number), self._clock
-        saved_until = (active.number, active.end)
+        path = filter_path(self._path, saved_number)
+        clock = self._clock
+        saved_until = (open_section.number, open_section.end)
 
         def save() -> float:
             """Write the filter to its file, in the worker; return how long it took."""
@@ -302,7 +326,8 @@ class BloomSet:
             """Use the saved file from now on; *seconds* is how long saving took."""
             if self._saved_number:
                 self._disposable.append(filter_path(self._path, self._saved_number))
-            self._saved_number, self._saved_until = saved_number, saved_until
+            self._saved_number = saved_number
+            self._saved_until = saved_until
             self._save_count += 1
             self._save_secs += seconds
             logger.info("Saved a Bloom filter of %d URLs in %.3f s", len(self._filter), seconds)
@@ -315,7 +340,8 @@ class BloomSet:
 
     def forget(self) -> list[Path]:
         """Return files to delete, because the last snapshot was published."""
-        paths, self._deletable = self._deletable, []
+        paths = self._deletable
+        self._deletable = []
         return paths
 
     @property
@@ -349,7 +375,8 @@ class BloomEliminator(Eliminator):
     """Duplicate URL eliminator with a Bloom filter: fast, but loses a few URLs; see ``BloomSet``.
 
     *capacity* is the number of fingerprints after which the filter grows. *error_rate*, between 0
-    and 1, is the error rate of the first filter. *executor* provides the thread that saves it.
+    and 1, is the error rate of the first filter. *executor* provides the thread that saves it. See
+    ``BloomSet`` for *save_after*, and ``UrlLog`` for *log_file_bytes*.
     """
 
     def __init__(
@@ -387,11 +414,13 @@ def _spans(files: list[Span], start: tuple[int, int], end: tuple[int, int]) -> l
 
     A position is the number of a file and an offset in it.
     """
+    first, first_offset = start
+    last, last_offset = end
     spans = []
     for number, file_start, file_end in files:
-        span_start = max(file_start, start[1]) if number == start[0] else file_start
-        span_end = min(file_end, end[1]) if number == end[0] else file_end
-        if start[0] <= number <= end[0] and span_start < span_end:
+        span_start = max(file_start, first_offset) if number == first else file_start
+        span_end = min(file_end, last_offset) if number == last else file_end
+        if first <= number <= last and span_start < span_end:
             spans.append(Span(number, span_start, span_end))
     return spans
 
@@ -403,5 +432,6 @@ def error_rate(filters: Sequence[BloomFilter]) -> float:
         # Each of the num_slices slices has bits_per_slice bits, and count of them were set at
         # random, some more than once.
         fill_ratio = 1.0 - (1.0 - 1.0 / bloom_filter.bits_per_slice) ** bloom_filter.count
+        # A filter reports a URL as seen if the URL's bit is set in each slice.
         all_correct *= 1.0 - fill_ratio**bloom_filter.num_slices
     return 1.0 - all_correct

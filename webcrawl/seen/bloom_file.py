@@ -64,8 +64,11 @@ def write_filter(path: Path, saved: SavedFilter) -> None:
     """Write *saved* to *path*, without fsync. Blocks; leaves no file if it fails."""
     try:
         with path.open("wb") as file:
+            # The header and its 4-byte checksum are written last.
             file.seek(HEADER.size + 4)
             body = _ChecksummingFile(file)
+            # The number of bytes that ``tofile`` writes for each filter: its header and its bits,
+            # rounded up to whole bytes.
             sizes = [
                 _FILTER_HEADER + -(-bloom_filter.num_bits // 8) for bloom_filter in saved.filters
             ]
@@ -76,7 +79,7 @@ def write_filter(path: Path, saved: SavedFilter) -> None:
             header = HEADER.pack(
                 MAGIC,
                 VERSION,
-                0,
+                0,  # flags
                 len(sizes),
                 len(saved.sample),
                 saved.lost,
@@ -105,7 +108,7 @@ def read_filter(path: Path) -> SavedFilter:
 
 def _read_file(path: Path, file: BinaryIO) -> SavedFilter:
     """Check and decode *file*, which was opened at *path*."""
-    header = file.read(HEADER.size + 4)
+    header = file.read(HEADER.size + 4)  # with its checksum
     filter_count, sample_count, lost, expected, body_crc = header_fields(
         path, header, HEADER, MAGIC, VERSION, what="filter"
     )

@@ -10,16 +10,15 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webcrawl.seen.levels import merged
-from webcrawl.seen.runs import RunWriter
+from webcrawl.seen.levels import Levels, merge_runs
+from webcrawl.seen.runs import Run, RunWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webcrawl.clock import TimeSource
     from webcrawl.seen.background import Background
-    from webcrawl.seen.levels import Levels
-    from webcrawl.seen.runs import Fingerprints, Run
+    from webcrawl.seen.runs import Fingerprints
 
 logger = logging.getLogger(__name__)
 
@@ -31,22 +30,30 @@ _MIN_LOGGED = 1 << 16
 
 
 class Compactor:
-    """Compacts *levels* when one of them has too many runs, taking turns with other work."""
+    """Compacts *levels* when one of them has too many runs, taking turns with other work.
+
+    *background* runs that work, too. *clock* returns seconds.
+    """
 
     def __init__(self, *, levels: Levels, background: Background, clock: TimeSource) -> None:
+        #: Number of finished compactions, and the seconds that they took.
         self.count = 0
         self.seconds = 0.0
         self._levels = levels
         self._background = background
         self._clock = clock
+        # Whether other work has had its turn, so that a slice of compaction is next.
         self._is_next_turn = False
-        # The compaction in progress. The crawl's thread sets ``_pause``, and the worker reads it
-        # between chunks.
+        # The compaction in progress: the runs that are merged (none between compactions), their
+        # remaining fingerprints, and the new run's file, whose writer is None before the first
+        # slice.
         self._runs: list[Run] = []
         self._chunks: Iterator[Fingerprints] = iter(())
         self._path = Path()
         self._writer: RunWriter | None = None
         self._seconds_so_far = 0.0
+        # Whether the slice should end because other work waits. The crawl's thread sets it, and the
+        # worker reads it between chunks.
         self._pause = False
 
     def start(self, *, others_wait: bool) -> bool:
@@ -55,9 +62,12 @@ class Compactor:
         It is not started if nothing needs to be compacted. With *others_wait*, it takes turns with
         that other work, so every second call does not start it either.
         """
-        if not self._runs and (crowded := self._levels.crowded()):
-            self._runs, self._chunks = crowded, merged(crowded)
-            self._path, self._seconds_so_far = self._levels.next_file(), 0.0
+        # Runs that are left from the last slice are compacted further before others.
+        if not self._runs and (crowded := self._levels.crowded_runs()):
+            self._runs = crowded
+            self._chunks = merge_runs(crowded)
+            self._path = self._levels.next_file()
+            self._seconds_so_far = 0.0
         if not self._runs:
             return False
 
@@ -106,7 +116,8 @@ class Compactor:
         )
         self.count += 1
         self.seconds += self._seconds_so_far
-        self._runs, self._writer = [], None
+        self._runs = []
+        self._writer = None
 
     def abandon(self) -> None:
         """Stop a compaction that failed or is between slices, and delete its unfinished file.
@@ -115,4 +126,5 @@ class Compactor:
         """
         if self._writer is not None:
             self._writer.abandon()
-        self._runs, self._writer = [], None
+        self._runs = []
+        self._writer = None

@@ -24,7 +24,7 @@ from webcrawl.clock import now
 from webcrawl.seen.background import Background
 from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.levels import Levels, find
-from webcrawl.seen.runs import write_run
+from webcrawl.seen.runs import Run, write_run
 from webcrawl.seen.snapshots import VERSION, decode_snapshot
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import CorruptRecordError
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Executor
     from pathlib import Path
-
-    from webcrawl.seen.runs import Run
 
 logger = logging.getLogger(__name__)
 
@@ -67,15 +65,24 @@ class ContentSeen:
         executor: Executor,
         buffer_size: int = BUFFER_SIZE,
     ) -> None:
+        """Create the test with its files in *path*; see BUFFER_SIZE for *buffer_size*.
+
+        *executor* needs only one worker thread and may be shared.
+        """
         self._path = path
         self._buffer_size = buffer_size
         self._levels = Levels(path=path)
         self._background = Background(executor=executor)
         self._compactor = Compactor(levels=self._levels, background=self._background, clock=now)
+        # A fingerprint is in process until ``commit``, committed until a spill begins, and being
+        # spilled until the worker has written it to a run.
         self._in_process: set[int] = set()
-        self._committed: set[int] = set()  # without those being spilled
+        self._committed: set[int] = set()
         self._spilling: set[int] = set()
+        # The number of committed fingerprints at which they are spilled. It is larger than the
+        # buffer size after a spill failed.
         self._spill_at = buffer_size
+        # Directories that ``open`` created and whose names must be synced with the next snapshot.
         self._new_directories: list[Path] = []
         self._counters: dict[str, float] = dict.fromkeys(
             (
@@ -90,7 +97,8 @@ class ContentSeen:
 
     def resize(self, buffer_size: int) -> None:
         """Keep at most *buffer_size* committed fingerprints in memory, from the next commit on."""
-        self._buffer_size = self._spill_at = buffer_size
+        self._buffer_size = buffer_size
+        self._spill_at = buffer_size
 
     def test(self, fp: int) -> bool:
         """Return whether a document with fingerprint *fp* was committed or is in process.
@@ -152,11 +160,13 @@ class ContentSeen:
 
         spill_due = len(self._committed) >= self._spill_at
         if self._background.busy:
+            # The spill starts when the slice of compaction that may be running has ended.
             if spill_due:
                 self._compactor.give_way()
             return
 
         # Without finished work the levels have not changed, so nothing new needs compaction.
+        # A spill and a slice of compaction that are both due take turns.
         compaction_started = (has_ended or spill_due) and self._compactor.start(
             others_wait=spill_due
         )
@@ -165,8 +175,10 @@ class ContentSeen:
 
     def _start_spill(self) -> None:
         """Write the committed fingerprints to a new run, in the worker."""
-        self._spilling, self._committed = self._committed, set()
-        fps, runs = list(self._spilling), list(self._levels.runs)
+        self._spilling = self._committed
+        self._committed = set()
+        fps = list(self._spilling)
+        runs = list(self._levels.runs)
         path = self._levels.next_file()
         self._background.start(lambda: _spill(fps, runs, path), self._install_spilled)
 
@@ -182,6 +194,7 @@ class ContentSeen:
 
     def _spill_failed(self, error: Exception) -> None:
         """Keep all fingerprints in memory and in snapshots; retry after another full buffer."""
+        # The work that failed may have been a compaction instead; then nothing was being spilled.
         self._compactor.abandon()
         self._committed |= self._spilling
         self._spilling = set()
@@ -217,6 +230,7 @@ class ContentSeen:
     def snapshot(self) -> bytes:
         """Return the state, encoded for ``open``; takes a few ms."""
         self._settle()
+        # Runs that are still being written are not in the snapshot, so their fingerprints are.
         committed = array("Q", self._committed)
         committed.extend(self._spilling)
         return msgspec.msgpack.encode(
@@ -263,6 +277,7 @@ def _spill(fps: Sequence[int], runs: Sequence[Run], path: Path) -> tuple[Run | N
     started = now()
     keys = np.array(fps, dtype=np.uint64)
     keys.sort()
+    # A replayed commit may have been spilled before, and no fingerprint may be in two runs.
     keys = keys[~find(runs, keys)]
     run = write_run(path, [keys]) if len(keys) else None
     return run, now() - started

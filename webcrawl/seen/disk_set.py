@@ -20,7 +20,7 @@ import numpy as np
 
 from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.levels import Levels, find
-from webcrawl.seen.runs import write_run
+from webcrawl.seen.runs import Run, write_run
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, DiskSnapshot, LogState, decode_snapshot
 from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from webcrawl.seen.background import Background
     from webcrawl.seen.caches import UrlCache
     from webcrawl.seen.drain import Cursor, LogSection
-    from webcrawl.seen.runs import Run
     from webcrawl.seen.url_log import Span
 
 logger = logging.getLogger(__name__)
@@ -78,6 +77,8 @@ class _Sealed:
 class DiskSet:
     """Exact set of submitted fingerprints; a merge decides which ones of a section are new.
 
+    The runs are in the directory *path*; *background* makes the merges. *buffer_size* is the number
+    of entries of T, and *cache* is in front of it.
     All methods are called in the crawl's own thread.
     """
 
@@ -104,10 +105,14 @@ class DiskSet:
         self._clock = clock
         self._levels = Levels(path=path)
         #: Files to fsync before the last snapshot may be published, and to delete afterwards.
-        self.written, self.forget = self._levels.written, self._levels.forget
+        self.written = self._levels.written
+        self.forget = self._levels.forget
         self._compactor = Compactor(levels=self._levels, background=background, clock=clock)
+        # The buffer T. ``open`` replaces this one, which is never filled.
         self._buffer = Buffer(size=0)
+        # The sections that have ended and have not been taken completely, oldest first.
         self._sealed: deque[_Sealed] = deque()
+        # Fingerprints from the last ``insert`` that enter the cache once they are in the URL log.
         self._to_admit: list[int] = []
         self._counters: dict[str, float] = dict.fromkeys(_COUNTERS, 0)
 
@@ -135,7 +140,9 @@ class DiskSet:
         The caller writes them to the URL log, then calls ``mark_seen``, or ``undo`` if writing
         failed. Takes about 0.4 us per URL.
         """
-        cache, buffer, counters = self._cache, self._buffer, self._counters
+        cache = self._cache
+        buffer = self._buffer
+        counters = self._counters
         missed = cache.misses(fps)
         counters["seen/cache/hits"] += len(fps) - len(missed)
         if not missed:
@@ -150,6 +157,7 @@ class DiskSet:
         counters["seen/buffer/hits"] += len(missed) - len(new)
         admitted = missed if admit_all else set(missed).difference(new)
         self._to_admit = [fps[index] for index in admitted]
+        # Nothing has to be written to the log then, and ``mark_seen`` is not called.
         if not new:
             cache.admit(self._to_admit)
         return new
@@ -203,11 +211,14 @@ class DiskSet:
 
     def work(self) -> None:
         """Start a merge or a slice of compaction, in turn, if the worker is idle and one is due."""
+        # The oldest section that still has its buffer T' is merged next.
         due = next((sealed for sealed in self._sealed if sealed.buffer is not None), None)
         if self._background.busy:
+            # A merge waits, so a slice of compaction that is running should end soon.
             if due is not None:
                 self._compactor.give_way()
         elif not self._compactor.start(others_wait=due is not None) and due is not None:
+            # No compaction was started: there is none to do, or it is the merge's turn.
             self._start_merge(due)
 
     def work_failed(self) -> None:
@@ -218,7 +229,8 @@ class DiskSet:
         """Merge the buffer of *sealed* with all runs, in the worker."""
         buffer: Any = sealed.buffer
         runs = self._runs
-        path, clock = self._levels.next_file(), self._clock
+        path = self._levels.next_file()
+        clock = self._clock
         self._background.start(
             lambda: merge(buffer, runs, path, clock),
             lambda merged: self._install(sealed, merged, runs),
@@ -231,6 +243,7 @@ class DiskSet:
 
     def _install(self, sealed: _Sealed, merged: Merged, runs: list[Run]) -> None:
         """Store the result of merging *sealed* with *runs*, count it and log it."""
+        # From now on, look-ups find the section's fingerprints in the runs.
         if sealed.buffer is not None:
             sealed.buffer.close()
             sealed.buffer = None
@@ -257,24 +270,35 @@ class DiskSet:
     # State on disk
 
     def open(self, snapshot: bytes | None) -> LogState:
-        """Restore the set; return the state of the URL log at *snapshot*."""
+        """Restore the set, without the URLs in the log; return the log's state at *snapshot*.
+
+        *snapshot* is None for a new set. The caller reads the sections of the log that the state
+        names, and passes their fingerprints to ``replay``.
+        """
         self._buffer = Buffer(size=self._buffer_size)
         if snapshot is None:
             self._levels.open([])
             return EMPTY_LOG
         state = decode_snapshot(snapshot, DiskSnapshot, path=self._path)
         self._levels.open(state.runs)
-        first = (*state.pending, state.active)[0].number
-        return LogState(state.pending, state.cursor, state.active, first)
+        # The log is needed from its oldest section on. A section lies in one file of the log.
+        oldest_section = (*state.untaken, state.open_section)[0]
+        first_file = oldest_section.number
+        return LogState(state.untaken, state.taken_until, state.open_section, first_file)
 
-    def snapshot(self, pending: list[Span], cursor: Cursor | None, active: Span) -> bytes:
+    def snapshot(
+        self, untaken: list[Span], taken_until: Cursor | None, open_section: Span
+    ) -> bytes:
         """Encode the set and the state of the URL log.
 
-        Runs of sections that have not been retired are left out. *pending* are these sections,
-        *cursor* is the position in the first of them, and *active* is the section being written.
+        Runs of sections that have not been retired are left out. *untaken* are these sections,
+        *taken_until* is the position in the first of them, and *open_section* is the section being
+        written.
         """
         runs = self._levels.snapshot()
-        return msgspec.msgpack.encode(DiskSnapshot(VERSION, runs, pending, cursor, active))
+        return msgspec.msgpack.encode(
+            DiskSnapshot(VERSION, runs, untaken, taken_until, open_section)
+        )
 
     def stats(self) -> dict[str, float]:
         """Return counters and gauges, by their names in Scrapy's stats."""
@@ -291,6 +315,7 @@ class DiskSet:
 
     def close(self) -> None:
         """Wait for the worker and close all files."""
+        # Do not wait until a long compaction is finished; its old runs are still valid.
         self._compactor.give_way()
         self._background.close("The last merge failed; it is repeated when the crawl resumes")
         self._compactor.abandon()
@@ -316,6 +341,7 @@ def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: TimeSource) ->
     """
     started = clock()
     kinds = np.frombuffer(buffer.kinds, dtype=np.uint8)
+    # Repeats are left out: their fingerprints occur earlier in the same buffer.
     is_first = kinds != REPEAT
     keys = np.frombuffer(buffer.order, dtype=np.uint64)[is_first]
     sorting_order = np.argsort(keys)

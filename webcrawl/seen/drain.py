@@ -12,14 +12,12 @@ from __future__ import annotations
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.seen.url_log import read_frames
-from webcrawl.storage.record_log import CorruptRecordError, unpacked
+from webcrawl.seen.url_log import Frame, Span, read_frames
+from webcrawl.storage.record_log import CorruptRecordError, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
-
-    from webcrawl.seen.url_log import Frame, Span
 
 # take() returns after reading this many bytes, which takes 10 to 20 ms.
 _SCAN_BYTES = 2 << 20
@@ -40,8 +38,9 @@ class Cursor(NamedTuple):
 class LogSection:
     """A part of the URL log whose new payloads have not all been taken.
 
-    *left* is the number of payloads from *cursor* on that may be new, exact once ``decide`` was
-    called. *path* is the log file.
+    *span* says where it is in the log, and *path* is the log file. *left* is the number of payloads
+    from *cursor* on that may be new, exact once ``decide`` was called. Without a *cursor* nothing
+    of it was taken.
     """
 
     def __init__(self, *, span: Span, path: Path, left: int, cursor: Cursor | None) -> None:
@@ -50,11 +49,15 @@ class LogSection:
         #: How far the section has been taken.
         self.cursor = cursor or Cursor(span.start, 0, 0)
         self._path = path
+        # One byte for each ordinal, 1 if the payload is new; None if all payloads are new.
         self._marks: bytes | None = None
+        # The records from the cursor on; None until ``decide`` is called.
         self._records: Generator[Frame, None, None] | None = None
         self._next = self.cursor  # the first record not read yet
         self._payloads: list[bytes] = []  # those not taken yet of the record at the cursor
+        # Number of new payloads of the next record that an earlier process has taken.
         self._already_taken = self.cursor.done
+        # The error that ended reading; every ``take`` that has nothing to return raises it.
         self._error: OSError | CorruptRecordError | None = None
 
     @property
@@ -70,6 +73,8 @@ class LogSection:
     def decide(self, marks: bytes | None) -> None:
         """Set which payloads are new: those with a 1 in *marks* (a byte per ordinal), or all."""
         if marks is not None:
+            # New payloads from the cursor's record on, without those of this record that were
+            # already taken.
             self.left = marks.count(1, self.cursor.ordinal) - self.cursor.done
         self._marks = marks
         self._records = read_frames(self._path, start=self.cursor.offset, end=self.span.end)
@@ -82,6 +87,7 @@ class LogSection:
         that place have been taken. Every later call raises the error again.
         """
         payloads: list[bytes] = []
+        # Beyond this offset no further record is read, as that would take too long.
         stop_offset = self._next.offset + _SCAN_BYTES
         while len(payloads) < limit:
             if not self._payloads and not self._try_read(has_some=bool(payloads)):
@@ -89,6 +95,7 @@ class LogSection:
             taken = self._payloads[: limit - len(payloads)]
             payloads += taken
             del self._payloads[: len(taken)]
+            # The cursor stays at this record until all of its payloads are taken.
             if self._payloads:
                 self.cursor = self.cursor._replace(done=self.cursor.done + len(taken))
             else:
@@ -113,18 +120,20 @@ class LogSection:
         raise self._error
 
     def _read(self) -> bool:
-        """Read the next record; return False at the end of the section."""
+        """Read the next record, keep its new payloads; return False at the end of the section."""
         frame = next(self._records, None)  # type: ignore[arg-type]  # they are open
         if frame is None:
             return False
 
-        offset, fps, packed = frame
+        end, fps, packed = frame
         self.cursor = self._next._replace(done=self._already_taken)
-        first, count = self._next.ordinal, len(fps)
-        self._next = Cursor(offset, first + count, 0)
+        first = self._next.ordinal
+        count = len(fps)
+        self._next = Cursor(end, first + count, 0)
         marks = self._marks
+        # A record without new URLs need not be unpacked.
         if marks is None or 1 in marks[first : first + count]:
-            payloads = unpacked(self._path, self.cursor.offset, packed)
+            payloads = unpack(self._path, self.cursor.offset, packed)
             if marks is not None:
                 payloads = list(compress(payloads, marks[first : first + count]))
             self._payloads = payloads[self._already_taken :] if self._already_taken else payloads

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from webcrawl.clock import TimeSource, now
 from webcrawl.seen.background import Background
 from webcrawl.seen.disk_set import DiskSet
-from webcrawl.seen.drain import LogSection
+from webcrawl.seen.drain import Cursor, LogSection
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
     from webcrawl.seen.bloom import BloomSet
     from webcrawl.seen.caches import UrlCache
-    from webcrawl.seen.drain import Cursor
 
 
 class Eliminator:
     """Duplicate URL eliminator with its files in the directory *path*.
+
+    *seen* is the set of fingerprints; *background* does its work in a thread. See ``UrlLog`` for
+    *log_file_bytes*.
 
     All methods run in the crawl's own thread. For the guarantees see the docstring of the package,
     for checkpoints that of ``webcrawl.storage``.
@@ -53,14 +55,18 @@ class Eliminator:
         background.on_done = lambda: self.on_merged()  # noqa: PLW0108  # it is set later
         self._set = seen
         #: Methods of the set; ``knows`` returns whether a fingerprint was submitted before.
-        self.resize, self.knows = seen.resize, seen.find
+        self.resize = seen.resize
+        self.knows = seen.find
         self._log = UrlLog(
             path=path, run_in_worker=background.run_in_worker, file_bytes=log_file_bytes
         )
+        # The sections that have ended and have not been taken completely, oldest first.
         self._sections: deque[LogSection] = deque()
         self._left = 0  # number of payloads in the log after the last section
+        # The error of work in the background that the next ``take`` or ``merge`` raises.
         self._failure: Exception | None = None
         self._submitted = 0
+        # Directories that ``open`` created and whose names must be synced with the next snapshot.
         self._new_directories: list[Path] = []
 
     # Submitting
@@ -89,12 +95,16 @@ class Eliminator:
         """End the current section if it is full."""
         if self._background.ended:
             self._settle()
+        # A set that answers immediately is never full, but the log must continue in a new file.
         if self._set.is_full or (self._set.answers_at_once and self._log.is_large):
             self._seal()
             self._advance()
 
     def _append(self, fps: Sequence[int], encode: Callable[[int], bytes] | None) -> int:
-        """Write those *fps* that may be new to the log; return their number."""
+        """Write those *fps* that may be new to the log; return their number.
+
+        *encode* is None for fingerprints without payloads, see ``add``.
+        """
         new_indexes = self._set.insert(fps)
         if new_indexes:
             new_fps = array("Q", [fps[index] for index in new_indexes])
@@ -167,6 +177,7 @@ class Eliminator:
         """
         self._settle()
         self._raise_failure()
+        # If it is already known which URLs are new, they need not wait for the end of a section.
         if self._set.answers_at_once and not self._sections:
             self._seal_if_any()
         if not self._sections or not self._sections[0].is_decided:
@@ -194,7 +205,8 @@ class Eliminator:
 
     def _raise_failure(self) -> None:
         """Raise the error that stopped work in the background, if any, and forget it."""
-        failure, self._failure = self._failure, None
+        failure = self._failure
+        self._failure = None
         if failure is not None:
             raise failure
 
@@ -211,7 +223,8 @@ class Eliminator:
     def _advance(self) -> None:
         """Start the next background work, unless a failure has not been reported yet."""
         if self._failure is None:
-            # Feeders pause while the last T' is being taken, but the worker can continue.
+            # If T is full and no merge is due, T can be merged now, even while the section before
+            # it is still being taken.
             if self._set.is_full and not self.merging:
                 self._seal()
             self._set.work()
@@ -234,11 +247,11 @@ class Eliminator:
         self._new_directories = make_directory(self._path)
         try:
             state = self._set.open(snapshot)
-            cursor = state.cursor
-            for span in state.pending:
+            cursor = state.taken_until
+            for span in state.untaken:
                 self._replay_section(span, cursor)
-                cursor = None
-            self._recover(state.active, first=state.first)
+                cursor = None  # nothing of the later sections was taken
+            self._recover(state.open_section, first=state.first_file)
         except BaseException:
             self.close()
             raise
@@ -247,36 +260,50 @@ class Eliminator:
 
     def _replay_section(self, span: Span, cursor: Cursor | None) -> None:
         """Submit the URLs of a section again; payloads before *cursor* were already taken."""
-        offset, payloads_left = span.start, 0
+        offset = span.start  # of the record that is read next
+        payloads_left = 0
         for frame in read_frames(self._log.file(span.number), start=offset, end=span.end):
+            # Records before the cursor were taken, but a merge must see their fingerprints again.
             new_payloads = self._set.replay(frame.fps, with_payload=has_payloads(frame.packed))
             if cursor is None or offset >= cursor.offset:
                 payloads_left += new_payloads
             offset = frame.end
+        # At the cursor, part of the record's payloads was taken.
         self._add_section(span, left=payloads_left - (cursor.done if cursor else 0), cursor=cursor)
 
-    def _recover(self, active: Span, *, first: int) -> None:
-        """Submit again the URLs in U from the start of *active* on, then continue writing there."""
-        number, start, end = active.number, active.start, active.start
-        trusted_until = active.end
+    def _recover(self, open_section: Span, *, first: int) -> None:
+        """Submit again the URLs in U from the start of *open_section* on; continue writing there.
+
+        *open_section* is the section that was being written at the snapshot; damage before its end
+        is an error. *first* is the oldest file of U that is still needed.
+        """
+        # The section that is read extends from *start* to *end* in file *number*.
+        number = open_section.number
+        start = open_section.start
+        end = open_section.start
+        trusted_until = open_section.end
         while True:
-            for offset, fps, packed in self._log.recovered(
+            for record_end, fps, packed in self._log.recover(
                 number, start=start, trusted_until=trusted_until
             ):
+                # Sections end where the set is full, as in ``_make_room``.
                 if self._set.is_full:
                     self._add_section(Span(number, start, end), left=self._left)
-                    start, self._left = end, 0
+                    start = end
+                    self._left = 0
                 self._left += self._set.replay(fps, with_payload=has_payloads(packed))
-                end = offset
+                end = record_end
 
-            # The log continues in the next file, if there is one.
+            # The log continues in the next file, if there is one. A section never spans two files.
             if not self._log.file(number + 1).exists():
                 break
             if end > start:
                 self._add_section(Span(number, start, end), left=self._left)
                 self._left = 0
             number += 1
-            start = end = trusted_until = HEADER_SIZE
+            start = HEADER_SIZE
+            end = start
+            trusted_until = start
         self._log.open(number=number, start=start, end=end, first=first)
 
     def snapshot(self) -> bytes:
@@ -285,11 +312,14 @@ class Eliminator:
         Take the snapshot of the frontier, which has the URLs that were taken, at the same moment.
         """
         self._settle()
-        pending = [section.span for section in self._sections]
-        cursor = self._sections[0].cursor if pending else None
-        needed_files = [self._set.log_needed_from, *(span.number for span in pending[:1])]
-        active = self._log.snapshot(min([n for n in needed_files if n is not None], default=None))
-        return self._set.snapshot(pending, cursor, active)
+        untaken = [section.span for section in self._sections]
+        taken_until = self._sections[0].cursor if untaken else None
+        # The log is needed from the oldest of these files on.
+        needed_files = [self._set.log_needed_from, *(span.number for span in untaken[:1])]
+        open_section = self._log.snapshot(
+            min([n for n in needed_files if n is not None], default=None)
+        )
+        return self._set.snapshot(untaken, taken_until, open_section)
 
     def written(self) -> list[Path]:
         """Return files and directories to fsync before the last snapshot may be published."""
@@ -321,8 +351,8 @@ class DiskEliminator(Eliminator):
     """Duplicate URL eliminator on disk, exact at any size (Mercator); see ``DiskSet``.
 
     *buffer_size* is the number of entries of T. Each entry takes 16 bytes in the table and 9 in the
-    list of arrivals, and as much again while T' is merged. *executor* needs only one worker thread
-    and may be shared.
+    list of arrivals, and as much again while T' is merged. *cache* is in front of T. *executor*
+    needs only one worker thread and may be shared.
     """
 
     def __init__(

@@ -30,10 +30,11 @@ def document_fingerprint(data: bytes) -> int:
 
 def fingerprints(urls: Iterable[str]) -> list[int]:
     """Return the fingerprints of *urls*; faster than calling ``fingerprint`` for each."""
-    digest, seed = xxh3_64_intdigest, seed_in_use()
+    digest = xxh3_64_intdigest
+    seed = seed_in_use()
     return [digest(url.encode(), seed) or 1 for url in urls]
 
 
 def hexadecimal(fp: int) -> str:
     """Format *fp* as 16 hex digits, for people and scripts."""
-    return f"{fp:016x}"
+    return fp.to_bytes(8).hex()

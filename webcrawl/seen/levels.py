@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 FAN_OUT = 4
 # Runs of fewer than 2**_SMALL_BITS fingerprints (256 kB) form one level: rewriting one takes 1 ms.
 _SMALL_BITS = 15
-# Number of blocks, of all runs together, that ``merged`` keeps in memory: 16 MB, plus the same for
-# the chunk made of them and half of that for sorting it.
+# Number of blocks, of all runs together, that ``merge_runs`` keeps in memory: 16 MB, plus the same
+# for the chunk made of them and half of that for sorting it.
 _MERGED_BLOCKS = 2048
 _LEVEL_BITS = FAN_OUT.bit_length() - 1
 
@@ -46,12 +46,16 @@ class Levels:
     """
 
     def __init__(self, *, path: Path) -> None:
+        #: Newer runs come later: look-ups begin with the last.
         self.runs: list[Run] = []
         self._path = path
+        # The number of the next run's file.
         self._next = 1
+        # The files that the last snapshot names, and those that the last published one names.
         self._in_snapshot: set[Path] = set()
         self._published: set[Path] = set()
         self._replaced: list[Path] = []  # files replaced since the last snapshot
+        # Files to delete once the last snapshot, which does not name them, is published.
         self._deletable: list[Path] = []
 
     def open(self, named: Sequence[tuple[int, int]]) -> None:
@@ -78,11 +82,12 @@ class Levels:
         """Add a finished *run*, which has no fingerprint in common with the others."""
         self.runs.append(run)
 
-    def crowded(self) -> list[Run]:
+    def crowded_runs(self) -> list[Run]:
         """Return the runs to compact now: those of a full level and all smaller ones, or none."""
         levels = [_level(run.count) for run in self.runs]
         for level in sorted(set(levels)):
             if levels.count(level) >= FAN_OUT:
+                # Smaller runs add little work, and are then looked up as part of the new run.
                 return [run for run in self.runs if _level(run.count) <= level]
         return []
 
@@ -99,6 +104,7 @@ class Levels:
         self._deletable += self._replaced
         self._replaced = []
         self._in_snapshot = {run.path for run in self.runs}
+        # A run's file is named by its number.
         return [(int(run.path.stem), run.count) for run in self.runs]
 
     def written(self) -> list[Path]:
@@ -107,7 +113,8 @@ class Levels:
 
     def forget(self) -> list[Path]:
         """Return files to delete, because the last snapshot was published."""
-        paths, self._deletable = self._deletable, []
+        paths = self._deletable
+        self._deletable = []
         self._published = self._in_snapshot
         return paths
 
@@ -139,7 +146,7 @@ def find(runs: Sequence[Run], keys: Fingerprints) -> NDArray[np.bool_]:
     return found
 
 
-def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
+def merge_runs(runs: Sequence[Run]) -> Iterator[Fingerprints]:
     """Yield all fingerprints of *runs* in increasing order, as arrays of a few megabytes.
 
     Each step takes from the chunk at the head of every run the fingerprints up to *bound*, the
@@ -149,6 +156,7 @@ def merged(runs: Sequence[Run]) -> Iterator[Fingerprints]:
     sources = [run.chunks(blocks=blocks) for run in runs]
     heads = [next(source, None) for source in sources]
     while True:
+        # Sources that are used up have no head any more.
         remaining_heads = [(number, head) for number, head in enumerate(heads) if head is not None]
         if not remaining_heads:
             return

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from webcrawl.storage.atomic import write_all
+from webcrawl.storage.atomic import OpenFile, write_all
 from webcrawl.storage.record_log import CorruptRecordError, header_fields
 
 if TYPE_CHECKING:
@@ -67,18 +67,24 @@ _SMALL_BLOCKS = 32
 _KEYS = 1 << 18
 
 
-class Run:
+class Run(OpenFile):
     """A sorted run, open for reading. Reading is thread-safe; only the owner may close it."""
 
     def __init__(
         self, *, path: Path, fd: int, count: int, fences: Fingerprints, sums: Fingerprints
     ) -> None:
+        """Use the open file *fd* at *path*, with *count* fingerprints.
+
+        *fences* has the first fingerprint of each block, *sums* the sum of each block's words.
+        """
         self.path = path
         self.count = count
         self._fd = fd
         self._fences = fences
         self._sums = sums
+        # The same fences as a memoryview, for ``bisect``.
         self._fence_words = fences.data
+        # All fingerprints of a small run, which stay in memory; None for larger runs.
         self._words: Fingerprints | None = None
         if len(fences) <= _SMALL_BLOCKS:
             self._words = next(self.chunks(blocks=_SMALL_BLOCKS))
@@ -96,8 +102,10 @@ class Run:
         except FileNotFoundError:
             raise CorruptRecordError(path, 0, "the file is missing") from None
         try:
+            # The header's own checksum follows it, in 4 bytes.
             actual_count, index_crc = read_header(path, os.pread(fd, HEADER.size + 4, 0))
-            blocks = -(-actual_count // BLOCK)
+            blocks = -(-actual_count // BLOCK)  # rounded up
+            # The index has a fence and a sum of 8 bytes each for every block.
             index = os.pread(fd, blocks * 16, DATA_AT + blocks * BLOCK_BYTES)
             _check_open(path, actual_count, count, index, index_crc)
             words = np.frombuffer(index, dtype=_WORD)
@@ -120,6 +128,7 @@ class Run:
         """
         if self._words is not None:
             return _contains(self._words.data, fp)
+        # The last block that does not begin after *fp*.
         block = bisect_right(self._fence_words, fp) - 1
         if block < 0:
             return False
@@ -141,15 +150,18 @@ class Run:
                 found[start : start + _KEYS] = _search(self._words, batch)
                 continue
 
+            # For each key, the only block that may have it; -1 if it comes before the first block.
             block_of = np.searchsorted(self._fences, batch, side="right") - 1
             first_key = int(np.searchsorted(block_of, 0))
             # Split the keys into groups where many blocks between two keys are not wanted.
             gaps = np.flatnonzero(np.diff(block_of[first_key:]) > _GAP) + first_key + 1
             for group_start, group_end in pairwise([first_key, *gaps.tolist(), len(batch)]):
+                # Read the blocks of a group together, at most READ_BLOCKS at a time.
                 start_key = group_start
                 while start_key < group_end:
                     end_key = group_end
-                    first_block, last_block = block_of.item(start_key), block_of.item(group_end - 1)
+                    first_block = block_of.item(start_key)
+                    last_block = block_of.item(group_end - 1)
                     if last_block - first_block >= READ_BLOCKS:
                         last_block = first_block + READ_BLOCKS - 1
                         end_key = int(np.searchsorted(block_of, last_block, side="right"))
@@ -164,7 +176,8 @@ class Run:
         """Read the blocks from *start* up to *end* into *buffer*; check and return them."""
         self._read(buffer, start, end - start)
         words = buffer[: (end - start) * BLOCK]
-        sums, expected = np.add.reduce(words.reshape(-1, BLOCK), axis=1), self._sums[start:end]
+        sums = np.add.reduce(words.reshape(-1, BLOCK), axis=1)
+        expected = self._sums[start:end]
         # Comparing bytes keeps the interpreter lock, so the thread need not wait to get it back.
         if sums.tobytes() != expected.tobytes():
             bad_block = start + int(np.flatnonzero(sums != expected)[0])
@@ -189,13 +202,8 @@ class Run:
         for start in range(0, len(self._fences), blocks):
             end = min(start + blocks, len(self._fences))
             words = self._checked_blocks(np.empty((end - start) * BLOCK, dtype=_WORD), start, end)
+            # The last block is filled up with words that do not count.
             yield words[: self.count - start * BLOCK]
-
-    def close(self) -> None:
-        """Close the file. Calling it again does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 def _contains(words: memoryview[int], fp: int) -> bool:
@@ -227,13 +235,13 @@ def _check_open(
         raise CorruptRecordError(
             path, 8, f"holds {actual_count} fingerprints, {expected_count} expected"
         )
-    blocks = -(-actual_count // BLOCK)
+    blocks = -(-actual_count // BLOCK)  # rounded up
     if len(index) < blocks * 16 or zlib.crc32(index) != index_crc:
         index_at = DATA_AT + blocks * BLOCK_BYTES
         raise CorruptRecordError(path, index_at, "the index is damaged or cut off")
 
 
-class RunWriter:
+class RunWriter(OpenFile):
     """Writes one run from chunks of increasing fingerprints. Not thread-safe.
 
     An unfinished file may be deleted.
@@ -241,13 +249,16 @@ class RunWriter:
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
-        self.count = 0
+        self.count = 0  # number of fingerprints appended
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        # ``finish`` writes the header, in front of the blocks.
         os.lseek(self._fd, DATA_AT, os.SEEK_SET)
+        # The fingerprints appended last, which do not fill a block yet.
         self._partial = np.empty(0, dtype=_WORD)
+        # The first word and the sum of each block written so far, in one array for each write.
         self._fences: list[Fingerprints] = []
         self._sums: list[Fingerprints] = []
-        self._last = -1
+        self._last = -1  # the last fingerprint appended; all are larger than -1
 
     def append(self, chunk: Fingerprints) -> None:
         """Add *chunk*. Raises ValueError if the fingerprints do not continue to increase."""
@@ -278,11 +289,13 @@ class RunWriter:
 
         At least one fingerprint must have been appended.
         """
+        # Fill up the last block with its last fingerprint.
         if len(self._partial):
             filler = np.full(BLOCK - len(self._partial), self._partial[-1], dtype=_WORD)
             self._write(np.concatenate((self._partial, filler)))
 
-        fences, sums = np.concatenate(self._fences), np.concatenate(self._sums)
+        fences = np.concatenate(self._fences)
+        sums = np.concatenate(self._sums)
         index = fences.tobytes() + sums.tobytes()
         write_all(self._fd, index)
 
@@ -291,19 +304,15 @@ class RunWriter:
         header += zlib.crc32(header).to_bytes(4, "little")
         os.lseek(self._fd, 0, os.SEEK_SET)
         write_all(self._fd, header)
-        fd, self._fd = self._fd, -1
+        # The file now belongs to the run, and ``close`` must not close it.
+        fd = self._fd
+        self._fd = -1
         return Run(path=self.path, fd=fd, count=self.count, fences=fences, sums=sums)
 
     def abandon(self) -> None:
         """Close and delete the unfinished file."""
         self.close()
         self.path.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Close the file without finishing it. Calling it again does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 def write_run(path: Path, chunks: Iterable[Fingerprints]) -> Run:

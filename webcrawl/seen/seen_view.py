@@ -2,7 +2,8 @@
 
 Used by commands that explain and export. It takes no lock and changes nothing on disk. It reads the
 last published snapshot and the part of the URL log written since. The invariant: for a submitted
-URL, ``holds`` is true, or the URL is among the ``undecided``, or both (if it was submitted again).
+URL, ``has`` is true, or the URL is among the ``undecided_entries``, or both (if it was submitted
+again).
 
 All methods read the disk. They raise CorruptRecordError if a file is damaged. They raise it too if
 a newer snapshot was published meanwhile and files were deleted; then start over with the newer one.
@@ -20,14 +21,12 @@ from webcrawl.seen.drain import Cursor
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
-from webcrawl.seen.url_log import UrlLog, has_payloads, read_frames
-from webcrawl.storage.record_log import HEADER_SIZE, unpacked
+from webcrawl.seen.url_log import Frame, UrlLog, has_payloads, read_frames
+from webcrawl.storage.record_log import HEADER_SIZE, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
-
-    from webcrawl.seen.url_log import Frame
 
 
 class Submitted(NamedTuple):
@@ -47,18 +46,20 @@ class SeenView:
     def __init__(self, *, path: Path, snapshot: bytes) -> None:
         self._path = path
         self._log = UrlLog(path=path, run_in_worker=lambda call: call())
+        # What the snapshot says was seen, apart from the sections of the log in ``_spans``.
         self._store: _Runs | _Filter
         cursor: Cursor | None
         if tag_of(snapshot) == "Bloom":
             bloom = decode_snapshot(snapshot, BloomSnapshot, path=path)
             self._store = _Filter(path, bloom, self._log)
             number, cursor = bloom.consumed_until
+            # The log from the file on that was not completely taken.
             self._spans = [span for span in bloom.files if span.number >= number]
         else:
             disk = decode_snapshot(snapshot, DiskSnapshot, path=path)
             self._store = _Runs(path, disk)
-            cursor = disk.cursor
-            self._spans = [*disk.pending, disk.active]
+            cursor = disk.taken_until
+            self._spans = [*disk.untaken, disk.open_section]
         # How far the first section had been taken: up to the record at this offset, and how many of
         # its payloads.
         self._cursor = cursor or Cursor(0, 0, 0)
@@ -67,14 +68,14 @@ class SeenView:
         """Close the files."""
         self._store.close()
 
-    def holds(self, fp: int) -> bool:
+    def has(self, fp: int) -> bool:
         """Return whether *fp* was submitted and is no longer undecided.
 
         With a Bloom filter, a positive answer may be wrong.
         """
-        return self._store.holds(fp) or any(entry.taken for entry in self._log_entries({fp}))
+        return self._store.has(fp) or any(entry.taken for entry in self._log_entries({fp}))
 
-    def undecided(self, wanted: Collection[int] | None = None) -> Iterator[Submitted]:
+    def undecided_entries(self, wanted: Collection[int] | None = None) -> Iterator[Submitted]:
         """Return the entries that the eliminator will return after the snapshot, in order.
 
         Each fingerprint is returned once; if *wanted* is given, only those are returned. Keeps all
@@ -91,14 +92,18 @@ class SeenView:
         """
         known: set[int] = set()
         for frame, taken_count in self._frames():
-            fps, left_to_take = frame.fps, taken_count
+            fps = frame.fps
+            # How many of the record's new URLs had been taken and were not passed yet.
+            left_to_take = taken_count
             if wanted is not None and not any(fp in fps for fp in wanted):
                 continue
 
+            # URLs without payloads were inserted by ``Eliminator.add``, which no take() returns.
             silent = not has_payloads(frame.packed)
-            payloads = [b""] * len(fps) if silent else unpacked(self._path, frame.end, frame.packed)
+            payloads = [b""] * len(fps) if silent else unpack(self._path, frame.end, frame.packed)
 
-            known |= self._store.known(fps)
+            known |= self._store.find_known(fps)
+            # Only new URLs are taken, so known ones are not counted in *left_to_take*.
             for fp, payload in zip(fps, payloads, strict=True):
                 if fp in known:
                     continue
@@ -115,13 +120,16 @@ class SeenView:
         """
         last = self._spans[-1]
         for span in self._spans:
-            file, start = self._log.file(span.number), span.start
+            file = self._log.file(span.number)
+            start = span.start  # of the next record
+            # The last section may have grown since the snapshot, and may end in a torn record.
             frames = (
-                self._log.recovered(span.number, start=start, trusted_until=span.end)
+                self._log.recover(span.number, start=start, trusted_until=span.end)
                 if span is last
                 else read_frames(file, start=start, end=span.end)
             )
             for frame in frames:
+                # Records before the cursor were taken, and a part of the record at the cursor.
                 taken = 0
                 if span is self._spans[0] and start <= self._cursor.offset:
                     is_partly_taken = start == self._cursor.offset
@@ -132,7 +140,7 @@ class SeenView:
         # Files that were begun after the snapshot.
         number = last.number + 1
         while self._log.file(number).exists():
-            for frame in self._log.recovered(number, start=HEADER_SIZE, trusted_until=HEADER_SIZE):
+            for frame in self._log.recover(number, start=HEADER_SIZE, trusted_until=HEADER_SIZE):
                 yield frame, 0
             number += 1
 
@@ -152,11 +160,11 @@ class _Runs:
             self.close()
             raise
 
-    def holds(self, fp: int) -> bool:
+    def has(self, fp: int) -> bool:
         """Return whether any run has *fp*."""
         return any(fp in run for run in reversed(self._runs))
 
-    def known(self, fps: Collection[int]) -> set[int]:
+    def find_known(self, fps: Collection[int]) -> set[int]:
         """Return those of *fps* that any run has."""
         keys = np.array(sorted(fps), dtype=np.uint64)
         return set(keys[find(self._runs, keys)].tolist())
@@ -177,10 +185,11 @@ class _Filter:
         self._log = log
         self._filters = read_filter(filter_path(path, state.saved)).filters if state.saved else []
 
-    def holds(self, fp: int) -> bool:
+    def has(self, fp: int) -> bool:
         """Return whether the filter or the log since then has *fp*."""
         if any(fp in bloom_filter for bloom_filter in self._filters):
             return True
+        # The filter has the URLs before this position of the log.
         first_file, offset = self._state.since
         for span in self._state.files:
             if span.number >= first_file:
@@ -190,7 +199,7 @@ class _Filter:
                     return True
         return False
 
-    def known(self, fps: Collection[int]) -> set[int]:  # noqa: ARG002  # as in _Runs
+    def find_known(self, fps: Collection[int]) -> set[int]:  # noqa: ARG002  # as in _Runs
         """Return an empty set, because all URLs in the log were new."""
         return set()
 

@@ -27,16 +27,16 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     """Snapshot of the exact eliminator.
 
     - runs: the file number and the count of fingerprints of each sorted run
-    - pending: sections of U that were not completely taken, oldest first
-    - cursor: position in the first of them
-    - active: the section being written
+    - untaken: sections of U that were not completely taken, oldest first
+    - taken_until: position in the first of them
+    - open_section: the section being written
     """
 
     version: int
     runs: list[tuple[int, int]]
-    pending: list[Span]
-    cursor: Cursor | None
-    active: Span
+    untaken: list[Span]
+    taken_until: Cursor | None
+    open_section: Span
 
 
 class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
@@ -58,14 +58,15 @@ class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):
 class LogState(NamedTuple):
     """State of the URL log.
 
-    *pending* are the sections not completely taken, *cursor* is the position in the first of them,
-    *active* the section being written, and *first* the number of the oldest file needed.
+    *untaken* are the sections not completely taken, *taken_until* is the position in the first of
+    them (None if there are none), *open_section* is the section being written, and *first_file* is
+    the number of the oldest file needed.
     """
 
-    pending: list[Span]
-    cursor: Cursor | None
-    active: Span
-    first: int
+    untaken: list[Span]
+    taken_until: Cursor | None
+    open_section: Span
+    first_file: int
 
 
 EMPTY_LOG = LogState([], None, Span(1, HEADER_SIZE, HEADER_SIZE), 1)
@@ -81,6 +82,7 @@ def decode_snapshot(snapshot: bytes, kind: type[T], *, path: Path) -> T:
     """
     tag = kind.__struct_config__.tag
     try:
+        # An array that is too short for a tag and a version is refused when it is decoded below.
         fields = _decode_any(snapshot)[:2]
         if len(fields) == 2 and fields[0] != tag:
             raise CorruptRecordError(

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 #: Kinds of entries: a fingerprint without a payload, one with a payload, or one that this buffer
 #: already has. The last kind occurs only after a recovery that joined two buffers.
-SILENT, WITH_PAYLOAD, REPEAT = 0, 1, 2
+SILENT = 0
+WITH_PAYLOAD = 1
+REPEAT = 2
 
 _MIN_SLOTS = 1024  # one page of memory holds 512
 _FIRST_SLOTS = 1 << 14
@@ -38,10 +40,12 @@ class Buffer:
 
     def __init__(self, *, size: int) -> None:
         """Create a buffer for *size* entries; with more, the table must grow, which takes time."""
+        # The smallest power of two that is at least twice the size.
         self._full_slots = max(_MIN_SLOTS, 1 << (2 * size - 1).bit_length())
+        #: The fingerprints in order of arrival, and the kind of each.
         self.order = array("Q")
         self.kinds = bytearray()
-        self._count = 0
+        self._count = 0  # number of fingerprints in the table
         self._allocate(min(self._full_slots, _FIRST_SLOTS))
 
     def _allocate(self, slots: int) -> None:
@@ -49,6 +53,8 @@ class Buffer:
         self._memory = anonymous_memory(slots * 8)
         self._slots = memoryview(self._memory).cast("Q")
         self._mask = slots - 1
+        # The number of fingerprints at which the table must grow: half full, or 7/8 for the table
+        # of full size, which the intended number of entries fills by half.
         self._room = slots // 2 if slots < self._full_slots else slots - slots // 8
 
     def insert(self, fps: Sequence[int], candidates: Sequence[int]) -> list[int]:
@@ -58,10 +64,12 @@ class Buffer:
         """
         if self._count + len(candidates) > self._room:
             self._grow(self._count + len(candidates))
-        slots, mask = self._slots, self._mask
+        slots = self._slots
+        mask = self._mask
         new = []
         for index in candidates:
             fp = fps[index]
+            # The lowest bits name the preferred slot. Search from there up to an empty slot, 0.
             slot = fp & mask
             occupant = slots[slot]
             while occupant:
@@ -80,7 +88,8 @@ class Buffer:
 
         The last entries can be removed from an open-addressing table without tombstones.
         """
-        slots, mask = self._slots, self._mask
+        slots = self._slots
+        mask = self._mask
         for fp in reversed(fps):
             slot = fp & mask
             while slots[slot] != fp:
@@ -108,7 +117,9 @@ class Buffer:
 
     def __contains__(self, fp: int) -> bool:
         """Return whether the table contains *fp*."""
-        slots, mask = self._slots, self._mask
+        slots = self._slots
+        mask = self._mask
+        # Search as in ``insert``.
         slot = fp & mask
         occupant = slots[slot]
         while occupant:
@@ -127,7 +138,7 @@ class Buffer:
         entries = np.frombuffer(self._memory, np.uint64)
         entries = entries[entries != 0]
         self.close()
-        slots = max(self._full_slots, 1 << (2 * needed - 1).bit_length())
+        slots = max(self._full_slots, 1 << (2 * needed - 1).bit_length())  # half full at most
         self._allocate(slots)
 
         # Sorted by preferred slot, each entry goes to its slot, or to the one after the previous

@@ -54,6 +54,8 @@ class Frame(NamedTuple):
 class UrlLog:
     """The files of the URL log in the directory *path*. Used only in the crawl's own thread.
 
+    A section begins a new file when the old one has *file_bytes* or more.
+
     *run_in_worker* runs calls that may block, in another thread. Closing a file of 200 MB would
     stop the caller for 70 ms if ext4 decides to allocate its blocks then (2026-11-20).
     """
@@ -68,10 +70,14 @@ class UrlLog:
         self._path = path
         self._run_in_worker = run_in_worker
         self._file_bytes = file_bytes
+        # The file being written, its number, and where in it the current section began. ``open``
+        # sets them; the file is None before ``open`` and after ``close``.
         self._log: RecordLog | None = None
         self._number = 0
         self._start = 0
+        # The first and the last file that the last snapshot needs.
         self._files_in_snapshot = (1, 1)
+        # The first file that was not deleted yet.
         self._published_first = 1
 
     def open(self, *, number: int, start: int, end: int, first: int) -> None:
@@ -85,7 +91,8 @@ class UrlLog:
             if not first <= int(path.stem.rpartition("-")[2]) <= number:
                 path.unlink()
         self._log = RecordLog.open(self.file(number), size=end)
-        self._number, self._start = number, start
+        self._number = number
+        self._start = start
         self._published_first = first
         self._files_in_snapshot = (first, number)
 
@@ -114,7 +121,7 @@ class UrlLog:
         """
         self._active.append(COUNT.pack(len(fps)) + fps.tobytes() + pack_many(payloads))
 
-    def recovered(
+    def recover(
         self, number: int, *, start: int, trusted_until: int
     ) -> Generator[Frame, None, None]:
         """Yield the records of file *number* from *start* on.
@@ -131,6 +138,7 @@ class UrlLog:
         """End the section being written and begin the next, in a new file if this one is large."""
         span = self.span
         if self.is_large:
+            # Opened first, so that the old file stays in use if that fails.
             log = RecordLog.open(self.file(self._number + 1), size=HEADER_SIZE)
             self._run_in_worker(self._active.close)
             self._log = log

@@ -51,6 +51,8 @@ class UrlTrace:
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
+        # The links that were not written yet, one byte for each that says whether it leaves (see
+        # ``add``), and when the first of them was submitted.
         self._fps = array("Q")
         self._leaves = bytearray()
         self._at = 0.0
@@ -62,8 +64,10 @@ class UrlTrace:
         """
         try:
             if self.path.exists():
-                _, first = next(read_records(self.path), (0, _MAGIC))
-                if not first.startswith(_MAGIC):
+                # Each record of a trace begins with _MAGIC; ``flush`` writes them. A log without a
+                # record may become a trace.
+                first_record = next((record for _, record in read_records(self.path)), None)
+                if first_record is not None and not first_record.startswith(_MAGIC):
                     raise FatalError(f"{self.path} is not a URL trace: name a new file.")
             self._log = RecordLog.open(self.path)
         except (OSError, CorruptRecordError, NewerFormatError) as error:
@@ -87,11 +91,15 @@ class UrlTrace:
 
         Raises OSError like ``add``.
         """
-        fps, leaves = self._fps, self._leaves
+        fps = self._fps
+        leaves = self._leaves
         if fps:
+            # A new trace begins with the record that has the hash seed.
             if self._log.size <= HEADER_SIZE:
                 self._log.append(_HEAD.pack(_MAGIC, 0, 0.0) + seed_in_use().to_bytes(8, "little"))
-            self._fps, self._leaves = array("Q"), bytearray()
+            # Emptied first, so that links that cannot be written are lost and do not pile up.
+            self._fps = array("Q")
+            self._leaves = bytearray()
             bits = np.packbits(np.frombuffer(leaves, dtype=np.uint8), bitorder="little")
             head = _HEAD.pack(_MAGIC, len(fps), self._at)
             self._log.append(head + fps.tobytes() + bits.tobytes())
@@ -133,6 +141,7 @@ def read_trace(path: Path) -> Trace:
             magic, count, at = _HEAD.unpack_from(payload)
             if magic != _MAGIC:
                 raise FatalError(f"{path} is not a URL trace: name one that URL_TRACE wrote.")
+            # A record without links has the hash seed.
             if not count:
                 seed = int.from_bytes(payload[_HEAD.size :], "little")
                 continue
@@ -157,6 +166,7 @@ def most_popular(fps: NDArray[np.uint64], limit: int) -> list[int]:
     """
     unique: Any = np.unique(fps, return_index=True, return_counts=True)
     distinct, first_index, counts = unique
+    # The last key, the frequency, is the main one.
     distinct = distinct[np.lexsort((first_index, -counts))[:limit]]
     return [int(fp) for fp in distinct]
 

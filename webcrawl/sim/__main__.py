@@ -20,7 +20,7 @@ from scrapy.utils.project import get_project_settings
 
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import json_decoder
-from webcrawl.crawl.figures.counts import elapsed
+from webcrawl.crawl.figures.counts import format_elapsed
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.process import SETTINGS, simulate
 from webcrawl.sim.web import SimulatedWeb
@@ -56,13 +56,14 @@ class _AccessLog(io.RawIOBase):
 
     def __init__(self, path: Path, total: int) -> None:
         self._file = path.open("wb", buffering=0)
-        self._done, self._total = 0, total
+        self._done = 0
+        self._total = total
 
     def write(self, line: Any) -> int:
         """Write a line of the log; print the progress, or stop the crawl after the last line."""
         self._done += 1
         if sys.stderr.isatty() and self._done * _PARTS % self._total < _PARTS:
-            took = elapsed(now() - BEGAN)
+            took = format_elapsed(now() - BEGAN)
             done = f"{self._done:,} of {self._total:,} requests in {took} of simulated time\n"
             sys.stderr.write(done)
         if self._done == self._total:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from webcrawl.sim.loop import BEGAN
 from webcrawl.sim.network import Route
-from webcrawl.simweb import chance
+from webcrawl.simweb import World, chance
 from webcrawl.simweb.nameserver import reply
 from webcrawl.simweb.server import protocols
 from webcrawl.simweb.server_state import ServerState
@@ -14,10 +14,8 @@ from webcrawl.simweb.server_state import ServerState
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection
-    from typing import Any, BinaryIO
 
     from webcrawl.clock import TimeSource
-    from webcrawl.simweb import World
     from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.replies import HostReply
 
@@ -44,7 +42,8 @@ class SimulatedWeb:
         roots: Collection[tuple[str, str]] = (),
     ) -> None:
         self.world = world
-        self._state = state = ServerState(world=world, log=log, clock=lambda: BEGAN + self._time())
+        state = ServerState(world=world, log=log, clock=lambda: BEGAN + self._time())
+        self._state = state
         original = state.reply_to
 
         def reply_to(host: HostSpec, target: str, **options: Any) -> HostReply:

@@ -11,15 +11,12 @@ import asyncio
 import pickle
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvloop
 
 from webcrawl.simweb.server import serve
-from webcrawl.simweb.world import SimWebError
-
-if TYPE_CHECKING:
-    from webcrawl.simweb.world import World
+from webcrawl.simweb.world import SimWebError, World
 
 
 async def _serve(world: World, options: dict[str, Any]) -> None:

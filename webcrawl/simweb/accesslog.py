@@ -75,7 +75,7 @@ def epoch_clock() -> Callable[[], float]:
     return lambda: monotonic() + offset
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Escape *text* for a field of a log line; an empty text becomes a dash."""
     if not text:
         return "-"
@@ -89,7 +89,7 @@ def line_of(hit: Hit) -> bytes:
     protocol = hit.origin.partition(":")[0].upper().removesuffix("S")
     return (
         f"{hit.client} - - [{hit.start:.6f} {hit.end:.6f}] "
-        f'"{hit.method} {escaped(hit.target)} {protocol}/{hit.version}" {hit.status} {hit.size} '
-        f'"{escaped(hit.referer)}" "{escaped(hit.agent)}" '
-        f"{escaped(hit.origin).replace(' ', '%20')} {hit.address} {hit.outcome.value}\n"
+        f'"{hit.method} {escape(hit.target)} {protocol}/{hit.version}" {hit.status} {hit.size} '
+        f'"{escape(hit.referer)}" "{escape(hit.agent)}" '
+        f"{escape(hit.origin).replace(' ', '%20')} {hit.address} {hit.outcome.value}\n"
     ).encode("ascii", "backslashreplace")

@@ -16,6 +16,7 @@ from webcrawl.simweb.distributions import HTML, Titles
 from webcrawl.simweb.host_spec import CLIENT_RENDERED, Rendering
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
+    PageSpec,
     charset_of,
     content_of,
     links_of,
@@ -27,7 +28,6 @@ from webcrawl.simweb.rendering import script_of
 from webcrawl.simweb.text_stock import PIECE_BYTES, PIECES, SEPARATORS, Stock, stock
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
 # Headers of images of 64 by 64 pixels, up to the place where programs find the format and size.
@@ -176,7 +176,8 @@ def _html(world: World, page: PageSpec, value: int) -> list[_Part]:
     # Spread the pieces evenly over the chunks, and fill up the rest with plain text.
     piece_count, remaining_bytes = divmod(max(fill_bytes, 0), PIECE_BYTES)
     parts: list[_Part] = []
-    piece, step = value >> 20, (value >> 40) | 1
+    piece = value >> 20
+    step = (value >> 40) | 1
     for at, chunk in enumerate(chunks, 1):
         parts.append(chunk)
         chunk_pieces = piece_count * at // len(chunks) - piece_count * (at - 1) // len(chunks)
@@ -215,7 +216,8 @@ def _scripted_html(world: World, page: PageSpec, value: int) -> bytes:
 
 def _title(world: World, page: PageSpec, text_stock: Stock, value: int) -> str:
     """Return the title of *page*; the draw *value* decides its words."""
-    words, title_kinds = text_stock.words, world.profile_spec.titles
+    words = text_stock.words
+    title_kinds = world.profile_spec.titles
     match title_kinds[page.host.index % len(title_kinds)]:
         case Titles.NUMBERED:
             return f"Entry {page.number}"

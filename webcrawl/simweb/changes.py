@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 from webcrawl.simweb.chance import CHANGES, FALSE_REPORTS, RATE, REPORTED, draw, draws, unit
 from webcrawl.simweb.distributions import TRUNK_MIN_SIZE
-from webcrawl.simweb.pages import content_of, size_of
+from webcrawl.simweb.pages import PageSpec, content_of, size_of
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
 _DAY = 86_400
@@ -67,7 +66,8 @@ def last_reported(world: World, page: PageSpec, at: float) -> int:
     ``World.lastmod_recall`` is the share of the real changes that the sitemap reports, and
     ``World.lastmod_precision`` is the share of the reported changes that are real.
     """
-    rate, recall = change_rate(world, page), world.lastmod_recall
+    rate = change_rate(world, page)
+    recall = world.lastmod_recall
     false_rate = rate * recall * (1 / world.lastmod_precision - 1)
     real_change = _last_change(world, page, at, rate, recall)
     return max(real_change, _last_change(world, page, at, false_rate, stream=FALSE_REPORTS))

@@ -18,14 +18,13 @@ import httptools
 
 from webcrawl.simweb import chance
 from webcrawl.simweb.accesslog import AnswerEnd, Hit
-from webcrawl.simweb.host_spec import DNS_FAULTS, Behaviour, Framing
+from webcrawl.simweb.host_spec import DNS_FAULTS, Behaviour, Framing, HostSpec
 from webcrawl.simweb.replies import NONE, STATUS_LINES, HostReply, Known, status_page
 from webcrawl.simweb.robots import MOVED_PATH, PATH
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.server_state import ServerState
 
 # Larger bodies are written in parts, as fast as the client accepts them.
@@ -179,7 +178,8 @@ class HttpConnection(asyncio.Protocol):
         """Answer queued requests one after another, until one needs a task."""
         while self._waiting and self._current is None and not self._transport.is_closing():
             request = self._waiting.popleft()
-            self._status = self._sent = 0
+            self._status = 0
+            self._sent = 0
             self._serve(request)
 
     def _serve(self, request: WebRequest) -> None:
@@ -189,7 +189,7 @@ class HttpConnection(asyncio.Protocol):
             # 421: the host name does not belong to this address, so it was resolved wrongly.
             self._is_last = True
             answer = status_page(400 if request.is_bad else 421)
-            self._write(self._framed(request, Framing.LENGTH, answer))
+            self._write(self._frame(request, Framing.LENGTH, answer))
             self._end(request, AnswerEnd.BAD)
         elif host.behaviour is Behaviour.SLOW:
             self._start(request, lambda: self._answer_slowly(request, host))
@@ -199,7 +199,7 @@ class HttpConnection(asyncio.Protocol):
             if request.target != PATH:
                 self._pages += 1
                 self._is_last = self._pages == self._world.pages_per_connection
-            parts = self._framed(request, host.framing, self._answer(request, host))
+            parts = self._frame(request, host.framing, self._answer(request, host))
             if self._sent <= _MAX_WRITE_BYTES:
                 self._write(parts)
                 self._end(request, AnswerEnd.OK)
@@ -219,7 +219,7 @@ class HttpConnection(asyncio.Protocol):
         if host.behaviour is Behaviour.THROTTLE and request.target not in {PATH, MOVED_PATH}:
             wait_secs = self._shared.secs_until_accepted(host)
             if wait_secs:
-                return _throttled(host, wait_secs, self._shared.clock())
+                return _throttle(host, wait_secs, self._shared.clock())
         if host.behaviour is Behaviour.GUARDED and request.target not in {PATH, MOVED_PATH}:
             status, field = GUARDS[host.index % len(GUARDS)]
             if not (field == ACCEPT_SIGNATURE and request.is_signed):
@@ -228,7 +228,7 @@ class HttpConnection(asyncio.Protocol):
             host, request.target, gzip=request.gzip, at=request.start, known=request.known
         )
 
-    def _framed(self, request: WebRequest, framing: Framing, answer: HostReply) -> list[bytes]:
+    def _frame(self, request: WebRequest, framing: Framing, answer: HostReply) -> list[bytes]:
         """Return the head and body of *answer* as sent; store the values for the log line."""
         self._status, headers, parts = answer
         self._sent = sum(map(len, parts))
@@ -315,7 +315,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def _answer_slowly(self, request: WebRequest, host: HostSpec) -> AnswerEnd:
         """Send a slow answer: half of the slow hosts start late, the others send in pieces."""
-        data = b"".join(self._framed(request, host.framing, self._answer(request, host)))
+        data = b"".join(self._frame(request, host.framing, self._answer(request, host)))
         starts_late = chance.draw(self._world.seed, chance.FAULT, host.index) & 1
         step = len(data) if starts_late else len(data) // _DRIPS + 1
         for offset in range(0, len(data), step):
@@ -334,7 +334,7 @@ class HttpConnection(asyncio.Protocol):
             self._write([chance.noise(seed, host.index)])
             return AnswerEnd.GARBAGE
         if chance.draw(seed, chance.FAULT, host.index) & 1:
-            head, *parts = self._framed(request, Framing.LENGTH, self._answer(request, host))
+            head, *parts = self._frame(request, Framing.LENGTH, self._answer(request, host))
             half = b"".join(parts)[: self._sent // 2]
             self._sent = len(half)
             self._write([head, half])
@@ -357,7 +357,7 @@ GUARDS = (
 )
 
 
-def _throttled(host: HostSpec, wait_secs: float, now: float) -> HostReply:
+def _throttle(host: HostSpec, wait_secs: float, now: float) -> HostReply:
     """Return the answer to a request that came too soon: a 429, or a 503 for every fourth host.
 
     *wait_secs* is the number of seconds still to wait, *now* the current time in epoch seconds.

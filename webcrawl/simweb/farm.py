@@ -33,7 +33,8 @@ _LOCAL_LINKS = 6
 def farm_name(number: int) -> str:
     """Return the name of host *number* of the farm, counted from 0."""
     domain = DOMAINS[number % len(DOMAINS)]
-    first_word, second_word = _WORDS[number * 7 % 16], _WORDS[(number * 3 + 5) % 16]
+    first_word = _WORDS[number * 7 % 16]
+    second_word = _WORDS[(number * 3 + 5) % 16]
     return f"{first_word}-{second_word}-{number}.{domain}"
 
 

@@ -19,13 +19,12 @@ from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.bodies import body_of
 from webcrawl.simweb.host_spec import Behaviour
 from webcrawl.simweb.leaves import PageKind
-from webcrawl.simweb.pages import find_page, links_of, page, size_of
+from webcrawl.simweb.pages import PageSpec, find_page, links_of, page, size_of
 from webcrawl.simweb.robots import PATH, robots_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.talks import Talk
 
 # Replies to commands that have no effect here.
@@ -121,16 +120,17 @@ class _Session:
     async def _open_data(self) -> int:
         """Listen for a data connection; return the port."""
         self._close_data()
-        data = self._data = asyncio.get_running_loop().create_future()
+        data = asyncio.get_running_loop().create_future()
+        self._data = data
 
-        def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def on_connection(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             """Use the first connection as the data connection; close any other."""
             if data.done():
                 writer.close()  # only one data connection is needed
             else:
                 data.set_result(writer)
 
-        self._data_server = await asyncio.start_server(connected, self._host.address, 0)
+        self._data_server = await asyncio.start_server(on_connection, self._host.address, 0)
         port: int = self._data_server.sockets[0].getsockname()[1]
         return port
 
@@ -140,7 +140,8 @@ class _Session:
             self._data_server.close()
             if not self._data.cancel() and not self._data.cancelled():
                 self._data.result().close()
-            self._data_server = self._data = None
+            self._data_server = None
+            self._data = None
 
     async def _transfer(self, verb: str, target: str, status: int, parts: list[bytes]) -> bool:
         """Send *parts* over the data connection; return whether the control connection continues.
@@ -148,7 +149,10 @@ class _Session:
         If *status*, an HTTP status, is not 200, only sends an error. *verb* and *target* are
         logged.
         """
-        self._method, self._target, self._status, self._size = verb, target, 0, 0
+        self._method = verb
+        self._target = target
+        self._status = 0
+        self._size = 0
         self._outcome = AnswerEnd.CLOSED
         behaviour = self._host.behaviour
         if behaviour in {Behaviour.RESET, Behaviour.STALL, Behaviour.GARBAGE}:

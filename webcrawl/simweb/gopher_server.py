@@ -12,13 +12,11 @@ from urllib.parse import quote, unquote_to_bytes
 
 from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.bodies import body_of
-from webcrawl.simweb.host_spec import Behaviour
+from webcrawl.simweb.host_spec import Behaviour, HostSpec
 from webcrawl.simweb.leaves import PageKind
-from webcrawl.simweb.pages import find_page, item_type, links_of, page, path_of, url_of
+from webcrawl.simweb.pages import PageSpec, find_page, item_type, links_of, page, path_of, url_of
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.host_spec import HostSpec
-    from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.talks import Talk
     from webcrawl.simweb.world import World
 

@@ -15,14 +15,12 @@ import struct
 from typing import TYPE_CHECKING, cast
 
 from webcrawl.simweb.farm import DOMAINS
-from webcrawl.simweb.host_spec import Behaviour
-from webcrawl.simweb.world import ZONE, SimWebError
+from webcrawl.simweb.host_spec import Behaviour, HostSpec
+from webcrawl.simweb.world import ZONE, SimWebError, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webcrawl.simweb.host_spec import HostSpec
-    from webcrawl.simweb.world import World
 
 DNS_ADDRESS = "127.0.0.1"
 TTL = 300
@@ -39,8 +37,13 @@ _RECURSION_DESIRED = 0x0100
 # Authoritative. Recursion is not available, but stub resolvers expect the flag.
 _FLAGS = _RESPONSE | 0x0400 | 0x0080
 
-_NOERROR, _SERVFAIL, _NXDOMAIN, _REFUSED = 0, 2, 3, 5
-_A, _SOA, _IN = 1, 6, 1
+_NOERROR = 0
+_SERVFAIL = 2
+_NXDOMAIN = 3
+_REFUSED = 5
+_A = 1
+_SOA = 6
+_IN = 1
 _QUESTION = 0xC000 | _HEADER.size  # a pointer to the name in the question
 
 # In answers without addresses, the SOA record says how long they may be cached (RFC 2308). Both
@@ -73,7 +76,9 @@ def reply(find: Callable[[str], HostSpec | None], query: bytes) -> bytes | None:
     if behaviour is Behaviour.DNS_TIMEOUT:
         return None
 
-    code, answer, authority = _NOERROR, b"", b""
+    code = _NOERROR
+    answer = b""
+    authority = b""
     if host is None and not f".{name}".endswith(tuple(f".{zone}" for zone in (ZONE, *DOMAINS))):
         code = _REFUSED
     elif behaviour is Behaviour.SERVFAIL:

@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.simweb.chance import CONTENT, LINKS, PAGE, REDIRECT, SIZE, TEXT, draw, draws, unit
 from webcrawl.simweb.distributions import HTML
-from webcrawl.simweb.host_spec import Rendering
+from webcrawl.simweb.host_spec import HostSpec, Rendering
 from webcrawl.simweb.leaves import GONE, LISTING, TRUNK, Leaf, PageKind
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
 # Page numbers from here on denote contents of duplicates instead of pages.
@@ -175,7 +174,8 @@ def find_page(world: World, host: HostSpec, target: str) -> PageSpec | None:
     match = _NUMBER.search(target, start)
     if match is None or match.end() != len(target):
         return _top_directory(world, host, target) if host.scheme == "ftp" else None
-    number, hop = int(match[1]), int(match[2] or 0)
+    number = int(match[1])
+    hop = int(match[2] or 0)
     if not 0 < number < host.pages or path_of(world, host, number, hop) != target:
         return None
     found_page = page(world, host, number, hop)
@@ -197,7 +197,8 @@ def content_of(world: World, page: PageSpec) -> tuple[int, int]:
     found on many hosts; the first number of their pair is above every host number. The others are
     found under about three URLs of one host.
     """
-    index, number = page.host.index, page.number
+    index = page.host.index
+    number = page.number
     if page.kind is not PageKind.DUPLICATE:
         return index, number
     value = draw(world.seed, CONTENT, index, number)
@@ -217,7 +218,8 @@ def size_of(world: World, page: PageSpec) -> int:
         return world.large_bytes
     profile = world.profile_spec
     quantile = unit(draw(world.seed, SIZE, *content_of(world, page)))
-    small, trunk_share = profile.small, world.trunk_documents
+    small = profile.small
+    trunk_share = world.trunk_documents
     if page.number < page.host.trunk:
         quantile = small + quantile * (1.0 - small)
     elif trunk_share < 1.0 - small:
@@ -237,7 +239,9 @@ def redirect_target(world: World, page: PageSpec) -> int:
 
     The target is another page, the next hop of this page, or a page that does not exist.
     """
-    host, number, hop = page.host, page.number, page.hop
+    host = page.host
+    number = page.number
+    hop = page.hop
     value = draw(world.seed, REDIRECT, host.index, number)
     choice = value & 15
     if hop + 1 < _hops(world, host, number):
@@ -287,7 +291,8 @@ def links_of(world: World, page: PageSpec) -> list[int]:
     if random_count <= 0:
         return keys
     threshold = int(0x10000 * min(max(local_count / random_count, 0.0), 1.0))
-    hosts, pages = world.hosts, host.pages
+    hosts = world.hosts
+    pages = host.pages
     append = keys.append
     for value in draws(world.seed, LINKS, index, number, random_count):
         fraction24 = value >> 16 & 0xFFFFFF

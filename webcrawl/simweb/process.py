@@ -9,11 +9,10 @@ from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.simweb.world import SimWebError
+from webcrawl.simweb.world import SimWebError, World
 
 if TYPE_CHECKING:
     from webcrawl.simweb.server import Served
-    from webcrawl.simweb.world import World
 
 _STOP_SECS = 10.0
 _ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +74,9 @@ def start_in_process(world: World, *, log_path: Path | None, **options: float) -
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        pickle.dump((world, {"log_path": log_path and log_path.resolve()} | options), process.stdin)
+        pickle.dump(
+            (world, {"log_path": log_path.resolve() if log_path else None} | options), process.stdin
+        )
         process.stdin.flush()
         answer = pickle.load(process.stdout)  # noqa: S301  # from the child
     except (BrokenPipeError, EOFError):

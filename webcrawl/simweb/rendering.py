@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from webcrawl.simweb.host_spec import Rendering
-from webcrawl.simweb.pages import DIRECTORIES
+from webcrawl.simweb.host_spec import HostSpec, Rendering
+from webcrawl.simweb.pages import DIRECTORIES, PageSpec
 from webcrawl.simweb.scripts import HOSTILE
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.host_spec import HostSpec
-    from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
 # The target of a script, and that of a batch of the data of a page.
@@ -27,7 +25,8 @@ _BUSTER = 1_700_000_000_000  # looks like a time in milliseconds
 
 def script_of(world: World, page: PageSpec) -> tuple[HostSpec, str]:
     """Return the host and the target of the script of *page*, which ``is_scripted``."""
-    host, kind = page.host, page.host.rendering
+    host = page.host
+    kind = page.host.rendering
     owner = world.guide(host.index) if kind is Rendering.MODULES else host
     variant = f"-{(host.index + page.number) % len(HOSTILE)}" if kind is Rendering.HOSTILE else ""
     target = f"/{DIRECTORIES[host.index & 7]}/{kind}{variant}.js"

@@ -15,10 +15,11 @@ from webcrawl.simweb import chance
 from webcrawl.simweb.bodies import body_of, content_type_of, data_body_of, gzip_body_of
 from webcrawl.simweb.changes import last_change, last_reported
 from webcrawl.simweb.farm import farm_page
-from webcrawl.simweb.host_spec import Behaviour, Rendering
+from webcrawl.simweb.host_spec import Behaviour, HostSpec, Rendering
 from webcrawl.simweb.leaves import PageKind
 from webcrawl.simweb.pages import (
     WORDS,
+    PageSpec,
     content_of,
     find_page,
     page,
@@ -33,8 +34,6 @@ from webcrawl.simweb.scripts import SCRIPTS
 from webcrawl.simweb.text_stock import stock
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.host_spec import HostSpec
-    from webcrawl.simweb.pages import PageSpec
     from webcrawl.simweb.world import World
 
 STATUS_LINES = {
@@ -130,12 +129,14 @@ def _document(
     """Return the response for a document: 200, or 304 if *known* has its current validator."""
     content_type = content_type_of(world, found_page)
     index, number = content_of(world, found_page)
-    etag, version = f'"{index:x}-{number:x}"', 0
+    etag = f'"{index:x}-{number:x}"'
+    version = 0
     headers = f"ETag: {etag}\r\n"
     preference = preference_of(world, found_page.host)
     if world.changes_per_day:
         version = last_change(world, found_page, at)
-        etag, modified = f'"{index:x}-{number:x}-{version:x}"', formatdate(version, usegmt=True)
+        etag = f'"{index:x}-{number:x}-{version:x}"'
+        modified = formatdate(version, usegmt=True)
         lines = f"ETag: {etag}\r\n", f"Last-Modified: {modified}\r\n"
         headers = "".join(lines[_SENT_VALIDATORS[found_page.host.index % len(_SENT_VALIDATORS)]])
         if known[0] == etag or (not known[0] and known[1] == modified):

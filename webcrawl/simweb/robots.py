@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.simweb.chance import FAULT, draws
-from webcrawl.simweb.host_spec import Behaviour, RobotsKind
+from webcrawl.simweb.host_spec import Behaviour, HostSpec, RobotsKind
 from webcrawl.simweb.preferences import preference_of
 
 if TYPE_CHECKING:
-    from webcrawl.simweb.host_spec import HostSpec
     from webcrawl.simweb.world import World
 
 PATH = "/robots.txt"

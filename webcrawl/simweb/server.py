@@ -28,12 +28,11 @@ from webcrawl.simweb.nameserver import DNS_ADDRESS, start_name_server
 from webcrawl.simweb.server_state import ServerState, Verify
 from webcrawl.simweb.talks import talk_protocol
 from webcrawl.simweb.text_stock import stock
-from webcrawl.simweb.world import ZONE, SimWebError
+from webcrawl.simweb.world import ZONE, SimWebError, World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from webcrawl.simweb.world import World
 
 _FLUSH_SECS = 0.1
 _BACKLOG = 1024
@@ -80,7 +79,8 @@ async def serve(
         stack.callback(dns.close)
         world = dataclasses.replace(world, **ports)
 
-        context = ca_path = None
+        context = None
+        ca_path = None
         if listening["https"]:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="simweb-"))
             authority = trustme.CA(organization_name="webcrawl simulated web")

@@ -91,7 +91,8 @@ class ServerState:
             answer = reply_to(self.world, host, target, gzip=gzip, **options)
             size = sum(map(len, answer.parts))
             if 0 < size <= self._pool_left:
-                answer = self._pool[key] = answer._replace(parts=[b"".join(answer.parts)])
+                answer = answer._replace(parts=[b"".join(answer.parts)])
+                self._pool[key] = answer
                 self._pool_left -= size
         return answer
 

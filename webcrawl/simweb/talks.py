@@ -92,7 +92,7 @@ def talk_protocol(
         with contextlib.closing(writer), contextlib.suppress(OSError):
             await talk(Talk(shared, reader, writer))
 
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         shared.start(serve(reader, writer))
 
-    return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_MAX_LINE), connected)
+    return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_MAX_LINE), on_connection)

@@ -352,7 +352,8 @@ class World(_DerivedFields):
         if scheme == "ftp" and robots is RobotsKind.REDIRECT:  # FTP has no redirects
             robots = RobotsKind.PREFIX
         elif scheme == "gopher":
-            robots, has_delay = RobotsKind.MISSING, False  # Gopher has no robots.txt
+            robots = RobotsKind.MISSING  # Gopher has none
+            has_delay = False
 
         name = self.names[index] if is_named else f"site{index:05d}.{ZONE}"
         return HostSpec(
@@ -373,10 +374,10 @@ class World(_DerivedFields):
             endless=not own_scheme and draw(self.seed, HOST, index, 3) / 2**64 < self.endless,
             rendering=rendering,
             framing=Framing.LENGTH if self.profile_spec.has_lengths else FRAMINGS[draw1 >> 60],
-            spammed_by=None if own_scheme else self._spammed_by(index),
+            spammed_by=None if own_scheme else self._spam_target(index),
         )
 
-    def _spammed_by(self, index: int) -> int | None:
+    def _spam_target(self, index: int) -> int | None:
         """Return the number of the farm's host that host *index* links to, if any."""
         if not self.farm_hosts:
             return None
@@ -456,7 +457,8 @@ def _solve_exponent(
 
     The largest host has *largest* pages.
     """
-    low, high = 0.0, 16.0
+    low = 0.0
+    high = 16.0
     for _ in range(40):
         middle = (low + high) / 2
         if float(np.maximum(1, largest * ranks**-middle).mean()) > mean:

@@ -32,12 +32,11 @@ from scrapy import Request, Spider
 from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.decoding import msgpack_decoder
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import component, whole_number
 from webcrawl.crawl.links.link_extractor import link_kinds
 from webcrawl.errors import FatalError
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.guard import followed_schemes
-from webcrawl.pipelines.pagerank import rank
 from webcrawl.randomness import generator
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.urls import host_of, normalize_seed
@@ -90,11 +89,18 @@ class RandomWalkSpider(Spider):
         self, *, seeds: list[str], walkers: int, steps: int, settings: BaseSettings
     ) -> None:
         super().__init__()
-        self._seeds, self._walkers, self._steps = seeds, walkers, steps
+        self._seeds = seeds
+        self._walkers = walkers
+        # Number of steps that all walkers take in all.
+        self._steps = steps
         self._walk = _Walk()
         self._rng = generator("random walk")
-        schemes, kinds = followed_schemes(settings), link_kinds(settings) & KINDS
+        # Computes the PageRank of each page from the links.
+        self._rank = component("WALK_PAGERANK", settings["WALK_PAGERANK"])
+        schemes = followed_schemes(settings)
+        kinds = link_kinds(settings) & KINDS
         self._extract = partial(extract, limit=_MAX_LINKS, schemes=schemes, kinds=kinds)
+        # Refuses ports of other services, and links to logins, shopping carts and edit forms.
         self._filters = FilterChain([port_filter(frozenset()), action_filter()])
 
     @classmethod
@@ -106,9 +112,10 @@ class RandomWalkSpider(Spider):
         values = BaseSettings({"walkers": "100", "steps": "10000", **given})
         lines = Path(seeds).read_text().split()[:_MAX_SEEDS] if Path(seeds).is_file() else []
         urls = [url for line in lines if (url := normalize_seed(line))]
+        # More than two values means that *given* has an unknown argument.
         if crawler.settings.get("HIVE") or not urls or len(values) > 2:
             raise FatalError("walk needs seeds=FILE, and takes walkers=N and steps=N, but no HIVE.")
-        counts = {name: whole(values, name, at_least=1) for name in ("walkers", "steps")}
+        counts = {name: whole_number(values, name, at_least=1) for name in ("walkers", "steps")}
         return super().from_crawler(crawler, seeds=urls, settings=crawler.settings, **counts)
 
     async def start(self) -> AsyncIterator[Any]:
@@ -134,7 +141,8 @@ class RandomWalkSpider(Spider):
     def parse(self, response: Response, **_: Any) -> Iterator[Any]:
         """Yield the item of a new URL, and the walker's next step."""
         content_type, charset = content_type_of(response.headers.getlist("Content-Type"))
-        url, host = response.url, host_of(response.url)
+        url = response.url
+        host = host_of(response.url)
         walk = self._walk
         if url not in walk.types:
             walk.types[url] = content_type
@@ -166,22 +174,14 @@ class RandomWalkSpider(Spider):
 
     def closed(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
         """Log the coverage, and the largest shares of hosts and content types with their errors."""
-        walk, urls = self._walk, [*self._walk.types]
+        walk = self._walk
+        urls = [*self._walk.types]
         if not urls:
             return
 
-        # The links between visited URLs, as pairs of indexes.
-        links = [np.frombuffer(walk.links.get(url, b""), np.uint64) for url in urls]
-        sources = np.repeat(np.arange(len(urls)), [*map(len, links)])
-        targets = np.concatenate(links)
-        visited, indexes = np.unique(np.array(fingerprints(urls), np.uint64), return_index=True)
-        positions = np.searchsorted(visited, targets) % len(visited)
-        is_visited = visited[positions] == targets
-
-        # Weights of the visited URLs, as the module's docstring says.
-        inverse = 1 / rank(sources[is_visited], indexes[positions[is_visited]], len(urls)).pagerank
-        inverse /= inverse.sum()
-        coverage = len(visited) / len(np.union1d(visited, targets))
+        # Weights of the visited URLs, as the module's docstring says: the share of visited URLs is
+        # divided evenly, and the rest in inverse proportion to PageRank.
+        coverage, inverse = self._coverage_and_inverse_ranks(urls)
         weights = coverage / len(urls) + (1 - coverage) * inverse
 
         hosts = [*map(host_of, urls)]
@@ -190,7 +190,29 @@ class RandomWalkSpider(Spider):
         for property_name, values in (("content type", [*walk.types.values()]), ("host", hosts)):
             for name, _ in Counter(values).most_common(10):
                 has_value = np.array([value == name for value in values])
-                share, shift = weights @ has_value, has_value.mean() - inverse @ has_value
+                share = weights @ has_value
+                shift = has_value.mean() - inverse @ has_value  # what the weights change
+                # The URLs of a host are not independent, so the error is that of a sample of hosts.
+                # It concerns only the URLs that were not visited, hence the factor.
                 by_host = np.bincount(host_numbers, weights * (has_value - share))
                 error = ((1 - coverage) * (by_host @ by_host + shift**2)) ** 0.5
                 logger.info("%s %s: %.1f %% ± %.1f", property_name, name, 100 * share, 100 * error)
+
+    def _coverage_and_inverse_ranks(self, urls: list[str]) -> tuple[float, Any]:
+        """Return the share of visited URLs, *urls*, among all URLs seen, and an array of weights.
+
+        The weights, one for each of *urls*, are in inverse proportion to PageRank. Their sum is 1.
+        """
+        # The links between visited URLs, as pairs of indexes: of the page, and of the target. To
+        # find the target of a link, its fingerprint is looked up among those of the visited URLs.
+        # The modulo makes a position after the last one valid; the comparison then fails.
+        links = [np.frombuffer(self._walk.links.get(url, b""), np.uint64) for url in urls]
+        sources = np.repeat(np.arange(len(urls)), [*map(len, links)])
+        targets = np.concatenate(links)
+        visited, indexes = np.unique(np.array(fingerprints(urls), np.uint64), return_index=True)
+        positions = np.searchsorted(visited, targets) % len(visited)
+        is_visited = visited[positions] == targets
+
+        ranking = self._rank(sources[is_visited], indexes[positions[is_visited]], len(urls))
+        inverse = 1 / ranking.pagerank
+        return len(visited) / len(np.union1d(visited, targets)), inverse / inverse.sum()

@@ -27,16 +27,16 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS
-from webcrawl.configuration.values import flag, whole
+from webcrawl.configuration.values import flag, whole_number
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.links.link_extractor import PageLinks
 from webcrawl.crawl.seeds import SeedReader, split_sources
-from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
+from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS, has_fewer_hosts
 from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, Lease
-from webcrawl.scheduler import is_mercator, process_of
+from webcrawl.scheduler import MercatorScheduler, is_mercator, process_of
 from webcrawl.settings import web_spider
 from webcrawl.urls import host_of
 
@@ -50,13 +50,12 @@ if TYPE_CHECKING:
     from webcrawl.crawl.job.state_directory import StateDirectory
     from webcrawl.crawl.process import Process
     from webcrawl.items import Page
-    from webcrawl.scheduler import MercatorScheduler
 
 logger = logging.getLogger(__name__)
 
 # Above the project's priority, because Scrapy applies the project's settings again when the crawl
 # starts.
-_BASE_PRIORITY = SETTINGS_PRIORITIES["project"] + 1
+_ABOVE_PROJECT = SETTINGS_PRIORITIES["project"] + 1
 _SEEDS_PER_BATCH = 500
 _NOTHING: tuple[Any, ...] = ()
 # How often an offline crawl checks whether few hosts are left.
@@ -89,14 +88,14 @@ class WebSpider(Spider):
         The settings of the project, an add-on, the ``custom_settings`` of a derived spider and the
         command line take precedence.
         """
-        # Scrapy's tools, such as ``scrapy parse``, need neither a job nor modules.
+        # Tools such as ``scrapy parse`` need neither a job nor modules. They replace the project's
+        # scheduler with Scrapy's default: see commands/__init__.py.
         is_tool = settings["SCHEDULER"] == default_settings.SCHEDULER
         for name, value in ({} if is_tool else web_spider).items():
             # Settings that end with _BASE list internal components, so they override the project's.
             # Users add components with the other settings.
-            settings.set(
-                name, value, priority=_BASE_PRIORITY if name.endswith("_BASE") else "addon"
-            )
+            is_internal = name.endswith("_BASE")
+            settings.set(name, value, priority=_ABOVE_PROJECT if is_internal else "addon")
         super().update_settings(settings)
 
     @classmethod
@@ -137,7 +136,9 @@ class WebSpider(Spider):
             )
         if offline not in {"", "0", "1"}:
             raise FatalError(f"offline must be 0 or 1, not {offline!r}.")
-        min_host_count = whole(BaseSettings({"min_hosts": min_hosts}), "min_hosts", at_least=1)
+        min_host_count = whole_number(
+            BaseSettings({"min_hosts": min_hosts}), "min_hosts", at_least=1
+        )
 
         if not is_mercator(load_object(settings["SCHEDULER"])):
             # Used by one of Scrapy's tools, which parses a page without a crawl.
@@ -198,13 +199,15 @@ class WebSpider(Spider):
 
         Raises FatalError.
         """
-        intake, shards, queue = process.intake, process.shards, self.segment_queue
+        intake = process.intake
+        shards = process.shards
+        queue = self.segment_queue
         if not self._seeds.has_sources:
             intake.note_all_seeds_read()
             return
 
         # Reading standard input may block for long.
-        await _in_daemon_thread(partial(self._seeds.open, state.saved("seeds")))
+        await _in_daemon_thread(partial(self._seeds.open, state.saved_snapshot("seeds")))
         state.attach("seeds", self._seeds)
         self._count_seeds()  # of earlier runs
         if queue is not None and state.resumed:
@@ -213,12 +216,14 @@ class WebSpider(Spider):
 
         # The engine does not stop this loop when it closes.
         while intake.may_read_seeds(state):
-            if queue is not None and not queue.should_continue(self._seeds, shards):
+            # An offline crawl reads the next segment only when few hosts are left.
+            if queue is not None and not queue.refill(self._seeds, shards):
                 await asyncio.sleep(_FEW_HOSTS_INTERVAL_SECS)
                 continue
             if self._seeds.exhausted:
                 intake.note_all_seeds_read()
-                if queue is not None and not shards.has_fewer_hosts_than(1):
+                # No segment is left: end the crawl, although some URLs are not fetched.
+                if queue is not None and not has_fewer_hosts(shards, 1):
                     process.stop.ask(HAS_FEW_HOSTS)
                 return
             intake.submit_seeds(self._seeds.read(_SEEDS_PER_BATCH))
@@ -238,7 +243,7 @@ class WebSpider(Spider):
     async def parse(
         self, response: Response, **_: Any
     ) -> list[Page] | list[Page | Request] | AsyncIterator[Page]:
-        """Process *response*, see ``Intake.take``.
+        """Process *response*, see ``Intake.accept_response``.
 
         In one of Scrapy's tools, return the Page, followed by Requests for its links.
         """
@@ -246,14 +251,16 @@ class WebSpider(Spider):
         if "fetch" in response.request.meta:
             return await self._intake.accept_response(response)
 
-        # One of Scrapy's tools, without a crawl.
+        # One of Scrapy's tools, without a crawl. The Fetch has only what ``page_of`` reads.
         links = PageLinks.from_settings(self.crawler.settings)
         entry = Entry(url=response.url, host=host_of(response.url), kind="seed")
         fetch: Fetch = Fetch(
-            lease=Lease(entry, 0, wall_time(), cast("Any", None)), release=lambda _: None
+            lease=Lease(entry, 0, wall_time(), cast("Any", None)),
+            task=cast("Any", None),
+            release=lambda _: None,
         )
         page = page_of(response, fetch, schemes=links.schemes)
-        slow_links = links.find(page) or ()  # this also sets page.links
+        slow_links = links.fill_in_links(page) or ()
         page.links += filter(None, slow_links)
         result: list[Page | Request] = [page]
         return [*result, *(Request(link.url) for link in page.links if "nofollow" not in link.rel)]

@@ -24,7 +24,7 @@ def write_atomic(path: Path, data: bytes, *, aside: str = ".tmp", is_secret: boo
     with the suffix *aside*. If the data *is_secret*, only the owner of the file can read it. On an
     error the file stays as it was.
     """
-    with replacing(path, aside=aside) as new, new.open("wb", buffering=0) as file:
+    with replacement(path, aside=aside) as new, new.open("wb", buffering=0) as file:
         if is_secret:
             os.fchmod(file.fileno(), _OWNER_ONLY)
         write_all(file.fileno(), data)
@@ -48,12 +48,12 @@ def unshare(path: Path) -> None:
     After a crash or power failure *path* is the old file or the copy. On an OSError nothing was
     changed.
     """
-    with replacing(path) as new:
+    with replacement(path) as new:
         shutil.copyfile(path, new)
 
 
 @contextmanager
-def replacing(path: Path, *, aside: str = ".tmp") -> Iterator[Path]:
+def replacement(path: Path, *, aside: str = ".tmp") -> Iterator[Path]:
     """Yield the path of a new file next to *path*, named with the suffix *aside*.
 
     On success the new file is fsynced and replaces *path*. On an error it is deleted, and *path*
@@ -68,6 +68,18 @@ def replacing(path: Path, *, aside: str = ".tmp") -> Iterator[Path]:
         new.unlink(missing_ok=True)
         raise
     sync_path(path.parent)
+
+
+class OpenFile:
+    """Owner of the open file with the descriptor ``_fd``, which is -1 once it is closed."""
+
+    _fd = -1
+
+    def close(self) -> None:
+        """Close the file without fsync. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def write_all(fd: int, data: bytes) -> None:

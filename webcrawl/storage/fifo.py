@@ -80,10 +80,10 @@ class FifoSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 def unpack_frame(payload: bytes) -> list[bytes]:
     """Return the items of a frame. Raises ValueError if *payload* is not a valid frame."""
-    return unpack_many(_decompressed(payload))
+    return unpack_many(_decompress(payload))
 
 
-def _decompressed(payload: bytes) -> bytes:
+def _decompress(payload: bytes) -> bytes:
     """Return the items of a frame as ``pack_many`` made them. Raises ValueError."""
     # Frames of older versions are not compressed. They begin with their item count, 256 or 16.
     if not payload.startswith(_COMPRESSED):
@@ -126,17 +126,23 @@ class DiskFifo:
 
     def _restore(self, state: FifoSnapshot) -> None:
         """Replace the state in memory with *state*; reads and deletes no file."""
-        self._head, self._tail = deque(state.head), list(state.tail)
+        # The fields are explained at FifoSnapshot.
+        self._head = deque(state.head)
+        self._tail = list(state.tail)
         self._overflow = state.overflow
-        self._head_segment, self._head_offset = state.head_segment, state.head_offset
-        self._tail_segment, self._tail_offset = state.tail_segment, state.tail_offset
+        self._head_segment = state.head_segment
+        self._head_offset = state.head_offset
+        self._tail_segment = state.tail_segment
+        self._tail_offset = state.tail_offset
         if not self._overflow:
             # No file is needed, so none is kept: writing starts over at the tail segment.
-            self._head_segment, self._head_offset = self._tail_segment, HEADER_SIZE
+            self._head_segment = self._tail_segment
+            self._head_offset = HEADER_SIZE
             self._tail_offset = 0
         # Segments exist from ``_first_kept`` on. The newest snapshot needs those from
         # ``_first_needed`` on.
-        self._first_kept = self._first_needed = self._head_segment
+        self._first_kept = self._head_segment
+        self._first_needed = self._head_segment
 
     def open(self, snapshot: FifoSnapshot | None, found: Iterable[int] | None = None) -> None:
         """Restore the state of *snapshot* (None: an empty queue), and delete all other segments.
@@ -146,14 +152,16 @@ class DiskFifo:
         not read items.
         """
         self._restore(self._empty_state() if snapshot is None else snapshot)
-        live_to = self._tail_segment if self._tail_offset else self._tail_segment - 1
-        live = set(range(self._head_segment, live_to + 1))
+        # With an offset of 0, the tail segment does not exist yet.
+        last_live = self._tail_segment if self._tail_offset else self._tail_segment - 1
+        live = set(range(self._head_segment, last_live + 1))
         found = segments_in(self.path) if found is None else {*found}
         if missing := live - found:
             raise CorruptRecordError(self._file(min(missing)), 0, "the segment is gone")
         for segment in found - live:
             self._file(segment).unlink()
         if self._tail_offset:
+            # Cut off what was written after the snapshot.
             RecordLog.open(self._file(self._tail_segment), size=self._tail_offset).close()
 
     def __len__(self) -> int:
@@ -183,6 +191,7 @@ class DiskFifo:
 
     def snapshot(self) -> FifoSnapshot:
         """Return the current state, in time proportional to the number of items in memory."""
+        # Once the snapshot is published, ``forget`` may delete earlier segments.
         self._first_needed = self._head_segment
         return FifoSnapshot(
             list(self._head),
@@ -209,7 +218,9 @@ class DiskFifo:
         If there are many, some are left to later calls, or to ``open``. Returns False if no
         segments are left to delete, now or after the next snapshot.
         """
-        end = min(self._first_needed, self._first_kept + _DELETED_BYTES // self._segment_bytes)
+        # A limited number at a time, because deleting many would block for too long.
+        max_deleted = _DELETED_BYTES // self._segment_bytes
+        end = min(self._first_needed, self._first_kept + max_deleted)
         for segment in range(self._first_kept, end):
             self._file(segment).unlink(missing_ok=True)
         self._first_kept = end
@@ -229,11 +240,11 @@ class DiskFifo:
             del self._tail[: self._chunk_items]
             return
 
-        if self._tail_offset >= self._segment_bytes:
+        if self._tail_offset >= self._segment_bytes:  # the segment is full
             self._append(SEGMENT_END)
             self._tail_segment += 1
             self._tail_offset = 0
-        if not self._tail_offset:
+        if not self._tail_offset:  # the segment is created below
             self._unsynced.update(make_directory(self.path))
             self._unsynced.add(self.path)
 
@@ -264,6 +275,7 @@ class DiskFifo:
             offset, payload = read_record(path, self._head_offset, end)
             if payload != SEGMENT_END:
                 break
+            # The segment was read to its end: continue with the next one.
             self._head_segment += 1
             self._head_offset = HEADER_SIZE
             if self._with_garbage is not None:
@@ -318,7 +330,7 @@ def _frames(file: Path, start: int, end: int) -> Iterator[bytes]:
         if payload == SEGMENT_END:
             break
         try:
-            yield _decompressed(payload)
+            yield _decompress(payload)
         except ValueError as error:
             raise CorruptRecordError(file, offset, str(error)) from error
 
@@ -329,8 +341,12 @@ def segments_of(path: Path, snapshot: FifoSnapshot) -> Iterator[tuple[Path, int,
     They are tuples of the file, the offset of the first record, and the offset of the end, which is
     TO_SEGMENT_END if a record marks it.
     """
-    first, last = snapshot.head_segment, snapshot.tail_segment
-    for segment in range(first, last + bool(snapshot.tail_offset)) if snapshot.overflow else ():
+    if not snapshot.overflow:
+        return
+    first = snapshot.head_segment
+    last = snapshot.tail_segment
+    # With an offset of 0, the last segment does not exist yet.
+    for segment in range(first, last + bool(snapshot.tail_offset)):
         start = snapshot.head_offset if segment == first else HEADER_SIZE
         end = snapshot.tail_offset if segment == last else TO_SEGMENT_END
         yield segment_file(path, segment), start, end

@@ -54,8 +54,11 @@ class LineLog:
         self._max_bytes = max_bytes
         self._max_secs = max_secs
         self._clock = clock
+        # When the file is full because of the age of its first line.
         self._full_at = math.inf
+        # None while the log is closed.
         self._file: AppendFile | None = None
+        # Renamed files and changed directories, which the next ``sync`` also syncs.
         self._unsynced: list[Path] = []
 
     def open(self) -> None:
@@ -64,9 +67,9 @@ class LineLog:
         Full files may end in a torn line as well: a power failure loses what was not synced.
         """
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
-        for path in [*numbered(self.path), self.path]:
+        for path in [*numbered_files(self.path), self.path]:
             cut_torn_line(path)
-        self._full_at = begins_at(self.path) + self._max_secs
+        self._full_at = start_time(self.path) + self._max_secs
         self._file = AppendFile(self.path)
 
     def append(self, line: bytes) -> None:
@@ -77,9 +80,9 @@ class LineLog:
         file: Any = self._file
         now = self._clock()
         if file.size >= self._max_bytes or (file.size and now >= self._full_at):
-            file = self._rotated(file)
+            file = self._rotate(file)
             self._file = file
-        if not file.size:
+        if not file.size:  # this is the first line of the file
             self._full_at = now + self._max_secs
         file.append(line + b"\n")
 
@@ -90,15 +93,16 @@ class LineLog:
             self.append(line)
         self._unsynced.clear()
 
-    def _rotated(self, old: AppendFile) -> AppendFile:
+    def _rotate(self, old: AppendFile) -> AppendFile:
         """Rename the full file *old* to its final name, and return a new file to append to."""
-        full_files = numbered(self.path, packed=True)
+        # Compressed files are included, as their numbers are taken, too.
+        full_files = numbered_files(self.path, packed=True)
         final_path = numbered_path(self.path, number_of(full_files[-1]) + 1 if full_files else 1)
         self.path.rename(final_path)
         try:
             new = AppendFile(self.path)
         except BaseException:
-            final_path.rename(self.path)
+            final_path.rename(self.path)  # so that the next line can be appended
             raise
         self._unsynced += [final_path, self.path.parent]
         old.close()
@@ -111,14 +115,13 @@ class LineLog:
         """
         has_more = True
         while has_more:
-            paths, self._unsynced = self._unsynced, []
+            paths = self._unsynced
+            self._unsynced = []
             try:
                 sync_path(self.path)
+                # A file that was compressed or deleted meanwhile is skipped.
                 for path in dict.fromkeys(paths):
-                    with suppress(
-                        FileNotFoundError
-                    ):  # the file was compressed or deleted meanwhile
-                        sync_path(path)
+                    sync_path(path)
             except OSError:
                 self._unsynced += paths
                 raise
@@ -149,7 +152,7 @@ def complete_lines_size(path: Path) -> int:
         return _end_of_lines(file)
 
 
-def numbered(path: Path, *, packed: bool = False) -> list[Path]:
+def numbered_files(path: Path, *, packed: bool = False) -> list[Path]:
     """Return the full files of the log whose current file is *path*, the oldest first.
 
     With *packed*, files that exist only in compressed form (``.gz``) are included.
@@ -158,6 +161,7 @@ def numbered(path: Path, *, packed: bool = False) -> list[Path]:
     pattern = re.compile(
         rf"{re.escape(path.stem)}-(\d{{6,}}){re.escape(path.suffix)}{packed_suffix}"
     )
+    # In this order, an uncompressed file comes after its compressed form, and replaces it.
     names = sorted((file.name for file in path.parent.glob(f"{path.stem}-*")), reverse=True)
     files = {int(found[1]): name for name in names if (found := pattern.fullmatch(name))}
     return [path.with_name(files[number]) for number in sorted(files)]
@@ -173,7 +177,7 @@ def number_of(path: Path) -> int:
     return int(path.name.partition(".")[0].rpartition("-")[2])
 
 
-def begins_at(path: Path) -> float:
+def start_time(path: Path) -> float:
     """Return the time of the first line of the file *path*, in epoch seconds.
 
     It is read from the field ``at``; the file may be compressed. Returns infinity if no line at the
@@ -192,9 +196,10 @@ def remove_before(path: Path, at: float) -> int:
     *path* is the current file of the log, and *at* is in epoch seconds. The last full file is
     always kept, because its number is needed to name the next one. Raises OSError.
     """
-    files = numbered(path, packed=True)
-    # A file has only older lines if the file after it begins before that time.
-    count = max((index for index, file in enumerate(files) if begins_at(file) < at), default=0)
+    files = numbered_files(path, packed=True)
+    # A file has only older lines if the file after it begins before that time. So the index of the
+    # last such file is the number of files before it.
+    count = max((index for index, file in enumerate(files) if start_time(file) < at), default=0)
     for file in files[:count]:
         file.unlink(missing_ok=True)
     return count

@@ -1,17 +1,12 @@
-"""Advisory locks on directories and on growing files; the kernel releases them with the process."""
+"""Advisory locks on directories; the kernel releases them with the process."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from webcrawl.errors import FatalError
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -31,7 +26,7 @@ class DirectoryLock:
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
-        self._fd = -1
+        self._fd = -1  # descriptor of the file; -1 while the lock is not held
 
     def acquire(self) -> None:
         """Take the lock and write our process ID into the file.
@@ -58,64 +53,3 @@ class DirectoryLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-@contextmanager
-def work_directory(path: Path, *, activity: str) -> Iterator[Path]:
-    """Lock the directory *path* for one process, yield it, and delete it on success.
-
-    On failure the directory stays for the next run. Raises FatalError if another process uses it;
-    *activity* says what the directory is used for. Raises OSError.
-    """
-    path.mkdir(parents=True, exist_ok=True)
-    lock = DirectoryLock(path=path / "lock")
-    try:
-        lock.acquire()
-    except LockedError as error:
-        raise FatalError(f"{activity} by {error.holder}: wait for it.") from error
-    try:
-        yield path
-        shutil.rmtree(path)
-    finally:
-        lock.release()
-
-
-def create_locked(path: Path) -> int | None:
-    """Create and lock the file *path*; return its descriptor, or None if the file exists."""
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-    except FileExistsError:
-        return None
-    return _lock_open_file(path, fd)
-
-
-def lock_existing(path: Path) -> int | None:
-    """Lock the file *path* and return its descriptor.
-
-    Returns None if another process has locked the file, or has completed and renamed it.
-    """
-    try:
-        fd = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return None
-    return _lock_open_file(path, fd)
-
-
-def _lock_open_file(path: Path, fd: int) -> int | None:
-    """Lock *fd*, a descriptor of the file *path*, and return it.
-
-    If another process has locked the file, or has renamed it since it was opened, *fd* is closed
-    and None is returned.
-    """
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The inodes differ if the file was renamed and *path* now names another one.
-        if path.stat().st_ino == os.fstat(fd).st_ino:
-            return fd
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except OSError:
-        os.close(fd)
-        raise
-    os.close(fd)
-    return None

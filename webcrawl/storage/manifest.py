@@ -39,6 +39,7 @@ class ManifestStore:
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
+        # The number of the last manifest that was loaded, or that may have been published.
         self._sequence = 0
 
     def load(self) -> dict[str, Any] | None:
@@ -68,6 +69,7 @@ class ManifestStore:
         # With a right checksum for FORMAT, only the format number is damaged.
         if manifest["format"] > FORMAT and checksum != _checksum({**manifest, "format": FORMAT}):
             raise NewerFormatError(path, manifest["format"], FORMAT)
+        # A manifest that was edited by hand has none.
         if checksum is not None and checksum != _checksum(manifest):
             raise CorruptRecordError(path, 0, "checksum mismatch")
         if manifest["format"] < FORMAT:
@@ -91,7 +93,8 @@ class ManifestStore:
         live. Each attempt therefore uses a new number, so that a second attempt cannot overwrite
         files of the first.
         """
-        self._sequence = sequence = self._sequence + 1
+        sequence = self._sequence + 1
+        self._sequence = sequence
         name = f"manifest-{sequence:06d}.json"
         manifest = {"format": FORMAT, "sequence": sequence, **content}
         manifest["crc32"] = _checksum(manifest)

@@ -44,15 +44,16 @@ class NumberedObjects:
         Older objects for *key* are deleted. Without a *number*, the new one gets the highest.
         """
         numbers = self._names()
+        # The clock, unless another writer's clock is ahead.
         number = number or max(
             [round(self._clock() * 1e6), *(other + 1 for other in numbers.values())]
         )
         end = f"-{xxh3_64_hexdigest(key.encode())}{suffix}"
-        same = {name: other for name, other in numbers.items() if name.endswith(end)}
+        of_key = {name: other for name, other in numbers.items() if name.endswith(end)}
         name = f"{number}{end}"
-        if max(same.values(), default=0) < number:
+        if max(of_key.values(), default=0) < number:
             self._objects.write(f"{self._folder}/{name}", data)
-        older = [name for name, other in same.items() if other < number]
+        older = [name for name, other in of_key.items() if other < number]
         self._objects.delete(f"{self._folder}/{name}" for name in older)
         return name
 

@@ -38,7 +38,7 @@ from webcrawl.errors import ObjectStoreError, StoreAwayError
 from webcrawl.randomness import random_hex
 from webcrawl.storage.atomic import (
     make_directory,
-    replacing,
+    replacement,
     sync_path,
     sync_paths,
     write_atomic,
@@ -88,12 +88,14 @@ class ObjectStore:
         #: The directory, if the store is a local one.
         self.directory: Path | None = None
         self._setting = setting
+        # The client of the store, and the path in it to which names are appended.
         self._fs: Any
         scheme, separator, location = url.partition("://")
         if not separator or scheme in _LOCAL:
             self.directory = Path(location if separator else url).absolute()
             self.name = str(self.directory)
-            self._fs, self._root = fsspec.filesystem("file"), self.name
+            self._fs = fsspec.filesystem("file")
+            self._root = self.name
         else:
             with self._translating_errors():
                 self._fs, self._root = fsspec.url_to_fs(url, **(options or {}))
@@ -124,7 +126,7 @@ class ObjectStore:
             temporary = path.with_name(path.name + _unique_suffix())
             write_atomic(temporary, data, is_secret=True)
             try:
-                os.link(temporary, path)
+                os.link(temporary, path)  # raises FileExistsError if the object exists
             finally:
                 temporary.unlink()
                 sync_path(path.parent)
@@ -136,7 +138,8 @@ class ObjectStore:
         object *name* is replaced; the caller must have checked the name. Raises FileNotFoundError
         if *path* does not exist.
         """
-        size, target = path.stat().st_size, f"{self._root.rstrip('/')}/{name}"
+        size = path.stat().st_size
+        target = f"{self._root.rstrip('/')}/{name}"
         with self._translating_errors(may_be_gone=False):
             if self.directory is None:
                 self._make(
@@ -145,6 +148,7 @@ class ObjectStore:
                 self._fs.invalidate_cache(target.rpartition("/")[0])
             else:
                 _copy(path, Path(target))
+            # The file is deleted below, so check that all of it was stored.
             stored_size = self._fs.info(target)["size"]
             if stored_size != size:
                 raise OSError(f"only {stored_size} of the {size} bytes of {name} were stored")
@@ -170,6 +174,7 @@ class ObjectStore:
         """Return the names of the objects in *folder*, without the folder; it need not exist."""
         path = self._path(folder)
         with self._translating_errors(), suppress(FileNotFoundError):
+            # Otherwise fsspec might not list objects that other processes have stored.
             self._fs.invalidate_cache(path)
             paths = self._fs.ls(path, detail=False)
             return {path.rstrip("/").rpartition("/")[2] for path in paths}
@@ -209,6 +214,7 @@ class ObjectStore:
         """
         if self.directory is None:
             return 0
+        # A missing directory of the store is an error; a missing *path* is FileNotFoundError.
         with self._translating_errors(may_be_gone=False):
             target = self._durable_path(name)
         with self._translating_errors():
@@ -222,7 +228,7 @@ class ObjectStore:
         with self._translating_errors():
             return self.directory is not None and _link(Path(self._path(name)), path)
 
-    def damaged(self, name: str, why: str) -> ObjectStoreError:
+    def damage_error(self, name: str, why: str) -> ObjectStoreError:
         """Return the error to raise if the object *name* is damaged; *why* is the reason."""
         return ObjectStoreError(f"{self._setting} {self.name}: {name} is damaged: {why}")
 
@@ -320,5 +326,5 @@ def _copy(path: Path, target: Path) -> None:
     if target.exists() and target.samefile(path):
         raise OSError("a file cannot be moved to where it already is")
     sync_paths(make_directory(target.parent))
-    with replacing(target) as temporary:
+    with replacement(target) as temporary:
         shutil.copyfile(path, temporary)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from isal import isal_zlib
 
-from webcrawl.storage.atomic import unshare, write_all
+from webcrawl.storage.atomic import OpenFile, unshare, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -73,7 +73,7 @@ class NewerFormatError(Exception):
         )
 
 
-class RecordLog:
+class RecordLog(OpenFile):
     """The writer of one record log. Not thread-safe."""
 
     def __init__(self, *, path: Path, fd: int, size: int) -> None:
@@ -95,6 +95,7 @@ class RecordLog:
         *size* of 0 any file is overwritten.
         """
         if size is None:
+            # The last good record ends where the torn tail begins.
             records = read_records(path) if path.exists() else iter(())
             size = max((offset for offset, _ in records), default=HEADER_SIZE)
 
@@ -122,7 +123,7 @@ class RecordLog:
             if size == HEADER_SIZE and os.pread(fd, HEADER_SIZE, 0) == _HEADER_BYTES:
                 # The header is not rewritten, so that the file has one at all times.
                 os.ftruncate(fd, HEADER_SIZE)
-            elif size <= HEADER_SIZE:
+            elif size <= HEADER_SIZE:  # nothing in the file is kept, not even its header
                 os.ftruncate(fd, 0)
                 write_all(fd, _HEADER_BYTES)
                 size = HEADER_SIZE
@@ -161,12 +162,6 @@ class RecordLog:
         """fsync the file; blocks for milliseconds to seconds."""
         os.fsync(self._fd)
 
-    def close(self) -> None:
-        """Close the file without fsync. Idempotent."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
     def __enter__(self) -> Self:
         return self
 
@@ -196,7 +191,7 @@ def read_records(
         raise CorruptRecordError(path, 0, "the file is gone") from None
     with opened as file:
         header = file.read(HEADER_SIZE)
-        if end is None and _is_torn(header):
+        if end is None and _is_torn(header):  # a new file that was never synced has no records
             return
         check_header(path, header)
         file.seek(start)
@@ -302,7 +297,7 @@ def unpack_many(payload: bytes) -> list[bytes]:
     return [payload[start:end] for start, end in itertools.pairwise(bounds)]
 
 
-def unpacked(path: Path, offset: int, payload: bytes) -> list[bytes]:
+def unpack(path: Path, offset: int, payload: bytes) -> list[bytes]:
     """Return the items in *payload*, the record of *path* at *offset*.
 
     Raises CorruptRecordError if ``pack_many`` did not make it.

@@ -14,15 +14,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     from webcrawl.clock import TimeSource
 
@@ -53,6 +52,8 @@ class Rules(Protocol):
 
 
 R = TypeVar("R", bound=Rules)
+# The time of the last change in nanoseconds, the size in bytes, and the inode number.
+FileVersion: TypeAlias = tuple[int, int, int]
 
 
 class Reading(Protocol):
@@ -65,10 +66,10 @@ class RulesFile(Generic[R]):
     """The rules in the file *path*; there are none if *path* is None or empty.
 
     A bad line is ignored, or makes the whole version of the file invalid if *bad_line_is_fatal*.
-    Each time the file is read, *make* is called to get an empty set of rules, and *complete* is
-    called with that set once all rules have been added. *setting* is the setting that names the
-    file. *idle* describes the effect of a bad line or an empty file in messages ("excludes
-    nobody").
+    Each time the file is read, *make_rules* is called to get an empty set of rules, and
+    *complete_rules* is called with that set once all rules have been added. *setting* is the
+    setting that names the file. *no_effect* is a verb phrase for messages that says what a bad line
+    or an empty file does, such as "excludes nothing".
     """
 
     def __init__(
@@ -76,30 +77,37 @@ class RulesFile(Generic[R]):
         *,
         path: Path | str | None,
         setting: str,
-        idle: str,
-        make: Callable[[], R],
+        no_effect: str,
+        make_rules: Callable[[], R],
         clock: TimeSource,
-        complete: Callable[[R], object] = lambda rules: rules,
+        complete_rules: Callable[[R], object] = lambda rules: rules,
         bad_line_is_fatal: bool = False,
     ) -> None:
         self._path = Path(path) if path else None
         self.setting = setting
-        self._idle = idle
-        self._make = make
-        self._complete = complete
+        self._no_effect = no_effect
+        self._make_rules = make_rules
+        self._complete_rules = complete_rules
         self._bad_line_is_fatal = bad_line_is_fatal
         self._clock = clock
-        self.rules = make()
+        #: The rules in force.
+        self.rules = make_rules()
+        #: Number of times that the file was read again.
         self.reloads = 0
-        self._bad_lines = 0
-        self._version: tuple[int, int, int] | None = None  # of the rules in force
-        self._seen: tuple[int, int, int] | None = None  # at the last check
+        self._bad_lines = 0  # in the version of the file whose rules are in force
+        # Results of ``_version_of``: for the rules in force, or for a version that could not be
+        # used; and for the file at the last check. None before the first read or check.
+        self._used_version: FileVersion | None = None
+        self._checked_version: FileVersion | None = None
+        # When the file was checked. The first check is due immediately.
         self._checked_at = -_CHECK_EVERY
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="rules")
         #: Called when the file has changed; starts to read it and returns that pending read.
         self.on_change: Callable[[], Reading] = self.read_again
+        #: The read that ``reload_if_changed`` started last; None before the first one.
         self.reading: Reading | None = None
-        self._has_reported = False
+        # Whether it was logged that the file cannot be read, since it was last readable.
+        self._has_warned_unreadable = False
 
     def open(self) -> None:
         """Read the file in the calling thread.
@@ -113,7 +121,7 @@ class RulesFile(Generic[R]):
         except OSError as e:
             raise FatalError(
                 f"{self.setting} {self._path} cannot be read ({e.strerror}): create it; an empty "
-                f"file {self._idle}."
+                f"file {self._no_effect}."
             ) from e
 
     def close(self) -> None:
@@ -134,15 +142,17 @@ class RulesFile(Generic[R]):
         if self.reading is not None and not self.reading.done():
             return
         self._checked_at = now
-        previous = self._seen
+        previous = self._checked_version
         try:
-            self._seen = _version_of(self._path.stat())
+            self._checked_version = _version_of(self._path.stat())
         except OSError as e:
             self._report_unreadable(e)
             return
-        if self._seen == self._version:
-            self._has_reported = False
-        elif self._seen == previous:
+        if (
+            self._checked_version == self._used_version
+        ):  # unchanged, and readable again if it was not
+            self._has_warned_unreadable = False
+        elif self._checked_version == previous:
             self.reading = self.on_change()
 
     def read_again(self) -> Future[str]:
@@ -157,7 +167,7 @@ class RulesFile(Generic[R]):
     @property
     def version(self) -> str:
         """Name the file whose rules are in force, with the date of its last change."""
-        changed_at = self._version[0] / 1e9 if self._version else 0
+        changed_at = self._used_version[0] / 1e9 if self._used_version else 0
         return f"{self._path} of {time.strftime('%Y-%m-%d', time.gmtime(changed_at))}"
 
     def stats(self) -> dict[str, int]:
@@ -169,6 +179,7 @@ class RulesFile(Generic[R]):
         try:
             self._read(path)
         except OSError as e:
+            # As if that were the time of the last check, so that the next one is later than usual.
             self._checked_at = self._clock() + _CHECK_AFTER_ERROR
             return self._report_unreadable(e)
         except FatalError as e:
@@ -179,9 +190,9 @@ class RulesFile(Generic[R]):
             logger.exception(error)
         else:
             self.reloads += 1
-            self._has_reported = False
+            self._has_warned_unreadable = False
             return ""
-        self._version = self._seen  # do not read the file again until it changes
+        self._used_version = self._checked_version  # do not read the file again until it changes
         return error
 
     def _read(self, path: Path) -> None:
@@ -192,7 +203,7 @@ class RulesFile(Generic[R]):
         with path.open("rb", buffering=_READ_BYTES) as file:
             # Get the version first, so that a change during the read is noticed at the next check.
             version = _version_of(os.fstat(file.fileno()))
-            rules = self._make()
+            rules = self._make_rules()
             bad_lines = 0
             for number, line in enumerate(file, 1):
                 if self._path is None:  # closed meanwhile
@@ -206,8 +217,10 @@ class RulesFile(Generic[R]):
                         ) from e
                     bad_lines += 1
                     self._report_bad_line(path, number, e, bad_lines)
-        self._complete(rules)
-        self.rules, self._version, self._bad_lines = rules, version, bad_lines
+        self._complete_rules(rules)
+        self.rules = rules
+        self._used_version = version
+        self._bad_lines = bad_lines
         logger.info("%s %s: rules in force: %d", self.setting, path, len(rules))
 
     def _report_bad_line(self, path: Path, number: int, error: ValueError, bad_lines: int) -> None:
@@ -215,7 +228,7 @@ class RulesFile(Generic[R]):
         if bad_lines <= _LOGGED_BAD_LINES:
             last = bad_lines == _LOGGED_BAD_LINES
             more = "; further bad lines are only counted" if last else ""
-            logger.warning("%s, line %d %s: %s%s", path, number, self._idle, error, more)
+            logger.warning("%s, line %d %s: %s%s", path, number, self._no_effect, error, more)
 
     def _report_unreadable(self, error: OSError) -> str:
         """Log that the file cannot be read, unless it was already logged; return the message."""
@@ -223,12 +236,12 @@ class RulesFile(Generic[R]):
             f"{self.setting} {self._path} cannot be read ({error.strerror}): its previous rules "
             f"({len(self.rules)}) stay in force"
         )
-        if not self._has_reported:
-            self._has_reported = True
+        if not self._has_warned_unreadable:
+            self._has_warned_unreadable = True
             logger.error(message)
         return message
 
 
-def _version_of(stat: os.stat_result) -> tuple[int, int, int]:
+def _version_of(stat: os.stat_result) -> FileVersion:
     """Return values that differ if the file has been changed or replaced (another inode)."""
     return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -176,9 +176,11 @@ class Equivalence:
         if unknown:
             known = ", ".join(sorted(RULES))
             raise ValueError(f"Unknown URL rule: {unknown}. The rules are {known}.")
+        # Returns the canonical form of an origin; None without host rules.
         self._canonical = (
             None if hosts is None else lru_cache(_CACHED_ORIGINS)(partial(_canonical, hosts))
         )
+        # Cache of names of parameters that are kept whatever their value is.
         self._significant: set[str] = set()
         self._escapes = _escapes(case="percent_case" in rules, unreserved="unreserved" in rules)
         self._raises_escapes = "percent_case" in rules
@@ -198,6 +200,8 @@ class Equivalence:
         port. For schemes other than http and https only host rules apply: the parts
         of a Gopher selector, for example, have no general meaning.
         """
+        # Only few URLs have a part that a rule for paths or escapes may change; position 8 is after
+        # the slashes of "https://".
         if (
             ("%" in url and _LOOSE_ESCAPE.search(url) is not None)
             or ";" in url
@@ -236,6 +240,8 @@ class Equivalence:
         """Apply percent_case and unreserved to *text*."""
         escapes = self._escapes
         text = _FREE_ESCAPE.sub(lambda escape: escapes[escape[0]], text)
+        # Escapes after a % that is not part of an escape were left out above. Upper case is safe
+        # for them, too.
         if self._raises_escapes and _NO_ESCAPE.search(text) is not None:
             text = _ESCAPE.sub(lambda escape: escape[0].upper(), text)
         return text
@@ -260,12 +266,15 @@ class Equivalence:
     def _query_form(self, query: str, before_query: str) -> str | None:
         """Return the form of *query* that is compared, or None if nothing is left.
 
-        *before_query* is the URL before the query, or only its path.
+        *before_query* is the URL before the query, or only its path. If the query stays as it is,
+        the same object is returned.
         """
         if query.count("&") >= _MAX_PARAMETERS:
             return query
-        parameters = kept = query.split("&")
+        parameters = query.split("&")
+        kept = parameters
         names = [parameter.partition("=")[0] for parameter in parameters]
+        # Usually the cache tells that all parameters are kept.
         if not self._significant.issuperset(names):
             kept = [part for part in parameters if not self._is_dropped(part, before_query)]
             if self._drops_sessions:
@@ -302,7 +311,7 @@ class Equivalence:
                 path = before.rpartition("://")[2].partition("/")[2].lower()
                 return "session" not in path and _is_random(value)
             if lower in _COLD_FUSION:
-                return False
+                return False  # ``_without_cold_fusion`` decides, which needs both parameters
 
         # Next time, the name alone decides, unless it is too long for the cache.
         if len(name) <= _LONGEST_CACHED_NAME:

@@ -99,7 +99,7 @@ def fetchable(href: str, schemes: Container[str]) -> str | None:
         href = href[:fragment_start]
     if scheme not in _STANDARD:
         return _other_scheme_url(scheme, href)
-    if "@" in href and after_scheme.startswith("//"):
+    if "@" in href and after_scheme.startswith("//"):  # drop the user name and password
         authority, slash, path = href[len(scheme) + 3 :].partition("/")
         href = f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
     return href
@@ -114,6 +114,7 @@ def _other_scheme_url(scheme: str, href: str) -> str | None:
     if match is None:
         return None
     host = match[1].lower()
+    # Parsing takes time, so it is done only for hosts that it may change or reject.
     if _USUAL_HOST.fullmatch(host) is None or "xn--" in host:
         host = _host_as_in_http(match[1])
     if not host:

@@ -71,10 +71,11 @@ class SuffixList:
             fallback_to_snapshot=False,
             extra_suffixes=(_SIMULATED,),
         )
+        # Instead of fetching a URL, the session returns the text.
         extract.update(fetch_now=True, session=_GivenText(self.text))
         return extract
 
-    def knows_suffix_of(self, host: str) -> bool:
+    def has_suffix_rule(self, host: str) -> bool:
         """Return whether the list has a rule for the suffix of *host*."""
         return bool(self._extract.extract_str(host).suffix)
 
@@ -138,7 +139,7 @@ def is_same_site(url: str, other: str) -> bool:
     return is_same_scheme and site_of(host_of(url)) == site_of(host_of(other))
 
 
-def bundled() -> SuffixList:
+def bundled_list() -> SuffixList:
     """Return the list in the package ``tldextract``."""
     return SuffixList(files("tldextract").joinpath(".tld_set_snapshot").read_text("utf-8"))
 
@@ -149,7 +150,7 @@ _current: list[SuffixList] = []
 def current_list() -> SuffixList:
     """Return the list that ``registered_domain`` and ``site_of`` use."""
     if not _current:
-        _current.append(bundled())
+        _current.append(bundled_list())
     return _current[0]
 
 

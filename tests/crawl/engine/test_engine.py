@@ -31,8 +31,8 @@ from text_tables import cases, each
 from webcrawl.crawl.engine._engine import (
     SCRAPY,
     PlainRedirectMiddleware,
+    can_take_fast_path,
     check_engine,
-    takes_fast_path,
 )
 from webcrawl.crawl.engine._fast_path import DirectSignals, _Middlewares
 from webcrawl.errors import FatalError
@@ -57,12 +57,12 @@ def opening_engine():
 
 def test_another_scrapy_goes_its_own_ways_with_a_warning(opening_engine, monkeypatch, caplog):
     check_engine(opening_engine)
-    assert takes_fast_path(Settings())
-    assert not takes_fast_path(Settings({"FAST_PATH_ENABLED": False}))
+    assert can_take_fast_path(Settings())
+    assert not can_take_fast_path(Settings({"FAST_PATH_ENABLED": False}))
     assert caplog.text == ""
     monkeypatch.setattr(scrapy, "__version__", "2.20.0")
     check_engine(opening_engine)
-    assert not takes_fast_path(Settings())
+    assert not can_take_fast_path(Settings())
     assert "Scrapy is 2.20.0, not 2.19" in caplog.text
 
 

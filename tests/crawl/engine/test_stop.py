@@ -29,7 +29,8 @@ execute()
 # Raises once in the background work of a crawl, which nobody foresaw.
 BUG = """
 from scrapy import signals
-from webcrawl.frontier import Frontier
+from webcrawl.frontier.contacts import Contacts
+from webcrawl.frontier.frontier import Frontier
 
 class Bug:
     @classmethod
@@ -41,7 +42,7 @@ class Bug:
     def begin(self):
         def broken(*args, **kwargs):
             raise ZeroDivisionError("a bug of ours")
-        setattr(Frontier, "{method}", broken)
+        {owner}.{method} = broken
 """
 
 # The background work fails while a processing module is still being opened, which may fail then.
@@ -123,7 +124,7 @@ def test_damage_met_by_the_background_work_ends_the_crawl(web):
     assert is_last_sentence(output, f"JOBDIR {web.job} is damaged", "discovered-", "start over")
 
 
-@each("fails", True, False)
+@each("fails", True, pytest.param(False, marks=pytest.mark.long))
 def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
     user_module, web, monkeypatch, fails
 ):
@@ -142,9 +143,13 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
     assert is_complete_after(web, command)
 
 
-@each("method", "acquire", "release")
-def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(user_module, web, method):
-    user_module("bug", BUG.replace("{method}", method))
+@each(
+    "owner method",
+    ("Contacts", "release"),
+    pytest.param("Frontier", "acquire", marks=pytest.mark.long),
+)
+def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(user_module, web, owner, method):
+    user_module("bug", BUG.replace("{owner}", owner).replace("{method}", method))
     command = web.command(POLITENESS_MAX_DELAY=0.2)
     said = finish([*command, "-s", 'ITEM_PIPELINES={"bug.Bug": 1}'], code=1)
     assert is_last_sentence(said, "ZeroDivisionError: a bug of ours", "nothing is lost")

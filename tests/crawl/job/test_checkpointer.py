@@ -37,7 +37,7 @@ class Crawl:
 
     def __init__(self, jobdir):
         kept = KeptCheckpoints(path=jobdir, count=2, every=0.0)
-        kept.copied["00"] = self._copy
+        kept.copy_hosts["00"] = self._copy
         self.job = Job(path=jobdir, kept=kept)
         self.job.open()
         # What the copy of a part that writes in place does.
@@ -74,7 +74,7 @@ class Crawl:
         job = Job(path=self.job.path)
         job.open()
         job.close()
-        return job.own.saved("number")
+        return job.own.saved_snapshot("number")
 
 
 def _ignore(*_): ...

@@ -60,7 +60,7 @@ def test_who_reads_a_job_names_the_line(tmp_path):
                 warm.scrapy(*words).stderr
                 for words in (
                     ("why", web.job, min(web.world.seeds())),
-                    ("doctor", web.job),
+                    ("why", web.job),
                 )
             ),
             warm.scrapy("job", "check", web.job).stdout,

@@ -73,7 +73,7 @@ def names(path):
 def test_a_new_job_is_not_resumed_and_has_nothing_saved(tmp_path):
     with begun(tmp_path / "crawls" / "web") as job:
         assert (job.own.resumed, job.own.rebooted) == (False, False)
-        assert job.shard("00").saved("queue") is None
+        assert job.shard("00").saved_snapshot("queue") is None
         assert names(job.path) == {"LOCK", "shards"}
 
 
@@ -356,7 +356,7 @@ def test_a_snapshot_of_any_length_comes_back(jobdir, monkeypatch, length):
     with begun(jobdir) as job:
         job.publish(saves(job, large=state, other=state))
     with begun(jobdir) as job:
-        assert job.own.saved("large") == job.own.saved("other") == state
+        assert job.own.saved_snapshot("large") == job.own.saved_snapshot("other") == state
 
 
 def test_a_snapshot_in_pieces_comes_back_also_when_the_disk_was_full_at_first(jobdir):
@@ -367,7 +367,7 @@ def test_a_snapshot_in_pieces_comes_back_also_when_the_disk_was_full_at_first(jo
                 job.publish(prepared)
         job.publish(prepared)
     with begun(jobdir) as job:
-        assert job.own.saved("large") == b"x" * 450
+        assert job.own.saved_snapshot("large") == b"x" * 450
 
 
 @pytest.fixture

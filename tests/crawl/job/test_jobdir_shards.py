@@ -1,17 +1,10 @@
-"""The shards of a job: each has its own state, and no link between two is lost."""
+"""The shards of a job: each has its own state, and may move to another job."""
 
-from __future__ import annotations
-
-import os
-import random
-import zlib
 from contextlib import closing
-from typing import NamedTuple
 from unittest import mock
 
-import msgspec
 import pytest
-from crash import die_between_lines
+from fifo_part import FifoPart
 from looking import contents
 from stored_job import Stored
 
@@ -22,147 +15,6 @@ from webcrawl.jobs.check.whole import check_job
 from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.inspect.overview import overview
 from webcrawl.jobs.inspect.seeds_file import export
-from webcrawl.storage.record_log import HEADER_SIZE, RecordLog, read_records
-
-SHARDS = ("00", "01", "02")
-
-
-class Saved(msgspec.Struct):
-    end: int
-    finished: list[str]
-
-
-class Links:
-    """A part: the URLs that were submitted to a shard, in a log, and those of them that were
-    finished, which are told by the snapshot alone."""
-
-    def __init__(self, shard):
-        data = shard.saved("links")
-        saved = Saved(HEADER_SIZE, [])
-        if data is not None:
-            saved = msgspec.msgpack.decode(data, type=Saved)
-        self.finished = saved.finished
-        shard.path.mkdir(parents=True, exist_ok=True)
-        self.path = shard.path / "links.log"
-        records = [*read_records(self.path, end=saved.end)] if data is not None else []
-        if self.path.exists():
-            records += read_records(self.path, start=saved.end)
-        self.known = [record.decode() for _, record in records]
-        end = records[-1][0] if records else HEADER_SIZE
-        self.log = RecordLog.open(self.path, size=end)
-        shard.attach("links", self)
-
-    def submit(self, url):
-        self.log.append(url.encode())
-        self.known.append(url)
-
-    def snapshot(self):
-        return msgspec.msgpack.encode(Saved(self.log.size, self.finished))
-
-    def written(self):
-        return [self.path, self.path.parent]
-
-    def forget(self):
-        pass
-
-
-class Seeds:
-    """A part of the job: how many seeds were submitted."""
-
-    def __init__(self, job):
-        self.count = int(job.own.saved("seeds") or 0)
-        job.own.attach("seeds", self)
-
-    def snapshot(self):
-        return str(self.count).encode()
-
-    def written(self):
-        return []
-
-    def forget(self):
-        pass
-
-
-class Crawl(NamedTuple):
-    job: Job
-    seeds: Seeds
-    links: dict[str, Links]
-
-    @classmethod
-    def begin(cls, path):
-        job = Job(path=path)
-        job.open()
-        return cls(job, Seeds(job), {name: Links(job.shard(name)) for name in SHARDS})
-
-    def submit(self, url):
-        self.links[shard_of(url)].submit(url)
-
-    def work(self, rng):
-        """Submit a seed, or fetch a page, whose links go to other shards, and finish it."""
-        shard = self.links[rng.choice(SHARDS)]
-        unfinished = sorted(set(shard.known).difference(shard.finished))
-        if rng.random() < 0.2 or not unfinished:
-            self.submit(f"{self.seeds.count}")
-            self.seeds.count += 1
-            return
-        url = rng.choice(unfinished)
-        for link in links_of(url):
-            self.submit(link)
-        shard.finished.append(url)
-
-    def checkpoint(self):
-        self.job.publish(self.job.prepare({}))
-        self.job.forget()
-
-    def close(self):
-        for links in self.links.values():
-            links.log.close()
-        self.job.close()
-
-    def lost(self):
-        """Links of finished pages, and submitted seeds, that no shard knows."""
-        urls = [str(seed) for seed in range(self.seeds.count)]
-        urls += [
-            link
-            for links in self.links.values()
-            for url in links.finished
-            for link in links_of(url)
-        ]
-        return [url for url in urls if url not in self.links[shard_of(url)].known]
-
-
-def links_of(url):
-    return [f"{url}.{number}" for number in range(2)]
-
-
-def shard_of(url):
-    return SHARDS[zlib.crc32(url.encode()) % len(SHARDS)]
-
-
-def lost_in(path):
-    """What the crawl lacks that goes on in *path*, also after its next checkpoint."""
-    crawl = Crawl.begin(path)
-    lost = crawl.lost()
-    crawl.checkpoint()
-    crawl.close()
-    crawl = Crawl.begin(path)
-    lost += crawl.lost()
-    crawl.close()
-    return lost
-
-
-def work(path, seed, *, steps, checkpoints=1):
-    crawl, rng = Crawl.begin(path), random.Random(seed)
-    for _ in range(checkpoints):
-        for _ in range(steps):
-            crawl.work(rng)
-        crawl.checkpoint()
-    crawl.close()
-
-
-def crawl_on(path):
-    """What the lines are counted of."""
-    work(path, 4, steps=6, checkpoints=2)
 
 
 def opened(path, boot="here"):
@@ -172,37 +24,37 @@ def opened(path, boot="here"):
     return closing(job)
 
 
+def checkpoint(path, boot="here"):
+    with opened(path, boot) as job:
+        FifoPart(job).queue.push(b"item")
+        job.publish(job.prepare({}))
+
+
 @pytest.fixture
-def begun(jobdir):
-    """A crawl with a checkpoint in it."""
-    work(jobdir, 3, steps=20)
-    return jobdir
-
-
-def test_a_shard_is_behind_when_it_comes_from_another_boot(jobdir, tmp_path):
-    def checkpoint(path, boot):
-        with opened(path, boot) as job:
-            Links(job.shard("00")).log.close()
-            job.publish(job.prepare({}))
-
-    checkpoint(jobdir, "here")
+def other(tmp_path):
+    """A shard of another job, which was made in another boot."""
     checkpoint(tmp_path / "other", "there")
-    with opened(jobdir, "here") as job:
+    return tmp_path / "other/shards/00"
+
+
+def test_a_shard_is_behind_when_it_comes_from_another_boot(jobdir, other):
+    checkpoint(jobdir)
+    with opened(jobdir) as job:
         assert not job.is_behind
-    (tmp_path / "other/shards/00").rename(jobdir / "shards/01")
-    with opened(jobdir, "here") as job:
+    other.rename(jobdir / "shards/01")
+    with opened(jobdir) as job:
         assert job.shards == ["00", "01"]
         assert job.is_behind
         assert [job.shard(name).rebooted for name in job.shards] == [False, True]
         assert (job.own.resumed, job.own.rebooted) == (True, False)
 
 
-def test_a_shard_that_nothing_was_attached_to_is_left_as_it_is(begun):
-    before = contents(begun / "shards/01")
-    with opened(begun) as job:
-        Links(job.shard("00")).log.close()
-        job.publish(job.prepare({}))
-    assert contents(begun / "shards/01") == before
+def test_a_shard_that_nothing_was_attached_to_is_left_as_it_is(jobdir, other):
+    checkpoint(jobdir)
+    left = other.rename(jobdir / "shards/01")
+    before = contents(left)
+    checkpoint(jobdir)
+    assert contents(left) == before
 
 
 # A shard moves
@@ -244,11 +96,3 @@ def test_a_shard_moves_from_one_stopped_job_to_another(tmp_path, clock, place):
     assert (report.damage_count, [one.file for one in report.notes]) == (0, ["shards/00"])
     with pytest.raises(FatalError, match="there are no shards"):
         exported(tmp_path / "a", tmp_path / "seeds.txt")
-
-
-def test_dying_between_any_two_lines_loses_no_link(begun, tmp_path, monkeypatch):
-    (tmp_path / "out").mkdir()
-    left = die_between_lines("tests.crawl.job.test_jobdir_shards:crawl_on", begun, tmp_path / "out")
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-    for path in left:
-        assert lost_in(path) == []

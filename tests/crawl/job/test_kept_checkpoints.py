@@ -11,7 +11,7 @@ from conftest import FakeClock
 from disk import drain, full_disk, items
 from fifo_part import FifoPart
 
-from webcrawl.crawl.job.jobdir import Job, read_checkpoint
+from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.job.kept_checkpoints import KeptCheckpoints
 from webcrawl.errors import FatalError
 from webcrawl.storage.fifo import read_fifo
@@ -172,11 +172,6 @@ def test_a_kept_checkpoint_that_was_moved_away_is_refused_while_it_shares_files(
     job.close()
 
 
-def test_a_kept_checkpoint_can_be_asked_about(kept):
-    checkpoint = read_checkpoint(kept)
-    assert (checkpoint.own.sequence, list(checkpoint.shards["00"].snapshots)) == (1, ["queue"])
-
-
 # Trouble
 
 
@@ -203,14 +198,5 @@ def test_a_disk_without_hard_links_keeps_nothing(jobdir, monkeypatch):
         patch.setattr(os, "link", refuse)
         with pytest.raises(OSError, match="not permitted"):
             checkpoint(job)
-    assert kept_in(jobdir) == []
-    job.close()
-
-
-def test_a_crawl_that_ends_does_not_wait_for_what_is_kept(jobdir):
-    job, queue = opened(jobdir)
-    queue.push_many(items(30))
-    job.kept.abort_keeping()
-    assert not checkpoint(job)
     assert kept_in(jobdir) == []
     job.close()

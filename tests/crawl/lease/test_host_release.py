@@ -1,7 +1,5 @@
 """The rest of a host after a contact or a look-up."""
 
-from __future__ import annotations
-
 import pytest
 from frontier_rig import entry
 from lease_rig import LEASE_SECS, MAX_DELAY, attempts_of, ordinary, page
@@ -22,13 +20,13 @@ def test_the_host_rests_from_the_last_byte_while_the_page_is_processed(desk):
     second = []
 
     def processed(fetch):
-        assert desk.frontier.leased == 1
+        assert len(desk.frontier.leases) == 1
         desk.wait(3)
         second.append(desk.next())
 
     desk.end(first, page(), during=processed)
     assert second[0].url == "http://a.test/1"
-    assert desk.frontier.leased == 1
+    assert len(desk.frontier.leases) == 1
 
 
 def test_a_name_that_does_not_exist_is_no_contact(desk):
@@ -84,7 +82,7 @@ def test_what_a_middleware_makes_of_a_failure_shortens_no_rest(
     desk.push(ordinary(desk), entry("a.test", 1))
     request = desk.next()
     request.meta["fetch"].begin_download()
-    request.meta["fetch"].transferred(on_wire)
+    request.meta["fetch"].note_transfer(on_wire)
     desk.end(request, in_its_place)
     assert desk.rests() == pytest.approx(rest, abs=0.2)
     assert request.meta["fetch"].on_wire is None
@@ -101,7 +99,7 @@ def test_a_host_is_looked_up_once_while_its_urls_wait(resolving, names):
     resolving.urls(2)
     assert resolving.next() is None
     assert resolving.host_release.looking_up == 1
-    assert resolving.frontier.leased == 0
+    assert len(resolving.frontier.leases) == 0
     assert resolving.next() is None
     assert list(names.waiting) == ["a.test"]
     names.answer("a.test", ["8.8.8.8"])
@@ -132,7 +130,7 @@ def test_a_new_host_is_asked_for_robots_txt_in_the_turn_in_which_it_was_looked_u
 
 def test_a_host_that_was_found_is_released_while_no_request_is_handed_out(new_host):
     new_host.host_release.release_resolved()
-    assert new_host.frontier.in_process == 0
+    assert new_host.frontier.leases.contacts == 0
     assert new_host.next().url == "http://a.test/robots.txt"
 
 
@@ -223,7 +221,7 @@ def test_a_host_without_a_queue_keeps_its_crawl_delay_over_a_crash(obedient, aga
     obedient.answer(page())
     obedient.wait(200 if again.endswith("1") else 100_000)
     # As other hosts' rests do.
-    obedient.frontier._back.remembered._tidy(obedient.clock())
+    obedient.frontier.back.remembered._tidy(obedient.clock())
     obedient.frontier.requeue(entry("a.test", 1))
     assert obedient.next().url == again
     obedient.wait(1)

@@ -1,7 +1,5 @@
 """The requests of leases: of links, robots.txt, sitemaps and ordinary ones."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 import threading

@@ -1,7 +1,5 @@
 """The line and the signal of each URL that has come to its end."""
 
-from __future__ import annotations
-
 import pytest
 from disk import file_size_limit
 from frontier_rig import entry
@@ -125,6 +123,6 @@ def test_a_url_whose_line_cannot_be_written_is_not_finished(desk):
     with file_size_limit(101):
         desk.end(request, page(200))
     assert desk.stop.has_begun
-    assert desk.frontier.leased == 1
+    assert len(desk.frontier.leases) == 1
     assert desk.outcomes == {}
     assert desk.info.read_bytes() == b"x" * 100 + b"\n"

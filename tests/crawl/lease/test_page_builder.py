@@ -1,7 +1,5 @@
 """From a Scrapy response to a Page: what the wire said, and what a plain response says."""
 
-from __future__ import annotations
-
 import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
@@ -17,7 +15,8 @@ ENTRY = Entry(
 
 
 def fetch(**facts):
-    return Fetch(lease=Lease(ENTRY, 1, 0.0, None), release=lambda _: None, **facts)
+    lease = Lease(ENTRY, 1, 0.0, None)
+    return Fetch(lease=lease, task=None, release=lambda _: None, **facts)
 
 
 def response(status=200, headers=None, body=b"", *, meta=None, flags=None, **attributes):

@@ -1,7 +1,5 @@
 """Pages that go through no processing module, handed over with a signal."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from types import SimpleNamespace
@@ -34,7 +32,7 @@ def items(signals):
 
 @pytest.fixture
 def fetch():
-    return Fetch(lease=None, release=None)
+    return Fetch(lease=None, task=None, release=None)
 
 
 async def test_every_handler_has_the_page_before_its_url_is_finished(signals, items, fetch, caplog):

@@ -14,8 +14,6 @@ from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
 from webcrawl.urls.filters.table import FilterTable
 
-FRAMESET = b"<frameset><frame src=/menu></frameset>"
-
 
 class Desk:
     """An intake; *links* and *errors* are what came of it."""
@@ -72,23 +70,6 @@ def test_the_links_of_a_document_are_submitted_once(desk):
     assert desk.links == ["http://a.test/x"]
     assert [first.is_duplicate, second.is_duplicate] == [False, True]
     assert [first.claim, second.claim] == [first.document, 0]
-
-
-def test_a_frameset_that_was_seen_leads_on_once_at_each_place(desk):
-    for host in "abb":
-        desk.take(
-            f"http://{host}.test/dir/1",
-            FRAMESET,
-            Link(f"http://{host}.test/menu", kind="frame"),
-            Link(f"http://{host}.test/other"),
-        )
-    assert desk.links == ["http://a.test/menu", "http://a.test/other", "http://b.test/menu"]
-
-
-def test_a_sitemap_that_has_moved_is_a_sitemap_still(desk):
-    moved = desk.take("http://a.test/1", redirect_target="http://a.test/2", kind="sitemap")
-    assert desk.links == [moved.redirect_target] == ["http://a.test/2"]
-    assert moved.document == 0
 
 
 def test_an_expired_page_gives_no_links_and_is_not_marked_as_seen(desk):

@@ -16,7 +16,6 @@ from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.seeds.seed_reader import Seed
 from webcrawl.frontier import Entry, decode
 from webcrawl.items import RobotsDirectives
-from webcrawl.storage.record_log import read_records
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
@@ -157,13 +156,6 @@ def test_the_links_of_a_page_become_entries_one_level_deeper_in_document_order(l
         Entry("http://b.test/2", "b.test", 2, 0, via, "a", 0, NOW),
         Entry("http://a.test/1", "a.test", 2, 0, via, "iframe", 0, NOW),
     ]
-
-
-def test_a_page_is_one_batch_in_the_url_log(links, log):
-    urls = [f"http://b.test/{n}" for n in range(50)]
-    links.page(*urls)
-    assert len(list(read_records(log))) == 1
-    assert links.urls() == urls
 
 
 def test_a_page_without_links_writes_nothing(links, eliminator, log):

@@ -257,9 +257,6 @@ class TestBrokenSources:
         expected = f"No seeds in {first}, {second} ({first}:2: neither a domain nor a URL)."
         assert refusal(first, second) == expected
 
-    def test_one_list_with_seeds_is_enough(self, write):
-        assert len(urls_of(write(b"", "a"), write(b"a.example", "b"))) == 1
-
     def test_no_source_is_refused(self):
         assert refusal().startswith("No seeds were named")
 
@@ -436,11 +433,6 @@ class TestStandardInput:
     def test_empty_input_is_refused_and_the_next_run_reads_its_own(self):
         assert refusal("-") == "No seeds in -."
         assert len(urls_of("-", stdin=b"a.example")) == 1
-
-    def test_input_read_to_its_end_is_not_asked_for_again(self):
-        _, snapshot = read("-", stdin=b"a.example")
-        Path(SPOOL_NAME).unlink()
-        assert is_read("-", snapshot=snapshot, stdin=b"b.example")
 
     def test_input_that_cannot_be_saved_is_refused(self, write):
         blocked = write(b"", "file") / "below"

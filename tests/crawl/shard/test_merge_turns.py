@@ -37,7 +37,7 @@ class Process:
                 number=number,
                 is_abandoned=False,
                 live=SimpleNamespace(workers=WORKERS),
-                frontier=SimpleNamespace(front_size=front),
+                frontier=SimpleNamespace(front=SimpleNamespace(size=front)),
                 eliminator=eliminator,
             )
             for number, eliminator in enumerate(self.eliminators)

@@ -31,8 +31,8 @@ def opened(jobdir, *, outbox=None, boot="", trusts_log=True, **values):
     settings.setdict({"JOBDIR": str(jobdir), "CRAWLER_CONTACT": "me@a.test", **values}, "cmdline")
     state = ProcessBuilder(Crawler(WebSpider, settings)).state()
     if outbox is not None:
-        state.shards.held(0).join("outbox", Outbox(path=outbox))
-    state.shards.held(0).trusts_log = trusts_log
+        state.shards.find_held(0).join("outbox", Outbox(path=outbox))
+    state.shards.find_held(0).trusts_log = trusts_log
     job = state.resources.job
     job._boot = boot or job._boot
     job.open(spider="web")
@@ -69,14 +69,14 @@ def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yield
 ):
     def begin():
         state = opened(tmp_path, trusts_log=is_alone)
-        return state, state.shards.held(0)
+        return state, state.shards.find_held(0)
 
     state, shard = begin()
     shard.frontier.requeue(Entry("http://a.test/", "a.test"))
     close(state, publish=True)
     state, shard = begin()
     lease = shard.acquire()
-    shard.frontier.release("a.test", rest=0.0)
+    shard.frontier.contacts.release("a.test", rest=0.0)
     shard.finish(lease, content=0)
     close(state)  # as after kill -9
     state, shard = begin()
@@ -87,7 +87,7 @@ def test_pages_since_the_checkpoint_count_unless_others_may_have_what_they_yield
 
 def test_a_request_rests_with_the_host_of_its_url(tmp_path):
     state = opened(tmp_path, POLITENESS_KEY="domain")
-    shard = state.shards.held(0)
+    shard = state.shards.find_held(0)
     shard.ranks.add_many([("b.test", 7)])
     entry = Entry("http://www.b.test/", "elsewhere.test", rank=9)
     shard.enqueue(entry, None)
@@ -108,15 +108,15 @@ def test_hosts_rest_from_the_start_of_a_machine_that_went_down(tmp_path):
     booted_at = time.time() - since_boot()
     longest = 1e6 + since_boot()
     state = opened(tmp_path)
-    state.shards.held(0).frontier.requeue(Entry("http://a.test/", "a.test"))
+    state.shards.find_held(0).frontier.requeue(Entry("http://a.test/", "a.test"))
     close(state, publish=True)
     state = opened(tmp_path, boot="another", POLITENESS_MAX_DELAY=longest)
-    frontier = state.shards.held(0).frontier
+    frontier = state.shards.find_held(0).frontier
     assert frontier.acquire() is None
     assert frontier.ready_at() == pytest.approx(booted_at + longest, abs=5)
     close(state)
     state = opened(tmp_path, POLITENESS_MAX_DELAY=longest)
-    assert state.shards.held(0).frontier.acquire() is not None
+    assert state.shards.find_held(0).frontier.acquire() is not None
     close(state)
 
 
@@ -173,15 +173,15 @@ def test_depths_are_taken_in_order_if_they_are_limited(tmp_path, monkeypatch, va
     monkeypatch.setattr(depths_module, "_SETTLE_SECS", 0.0)
     state = opened(tmp_path / "job", FRONTIER_LEVELS=1, POLITENESS_MIN_DELAY=0, **values)
     (shard,) = state.shards
-    shard.note_all_seeds_known()
+    shard.feeder.has_all_seeds = True
     entries = [Entry(f"http://a{depth}.test/", f"a{depth}.test", depth) for depth in (2, 0, 1)]
     shard.admission.push([encode(entry) for entry in entries])
     found = []
     while shard.has_pending:
         while (lease := shard.acquire()) is not None:
             found.append(lease.entry.depth)
-            shard.frontier.release(lease.entry.host, rest=0.0)
-            shard.frontier.finish(lease)
+            shard.frontier.contacts.release(lease.entry.host, rest=0.0)
+            shard.frontier.leases.finish(lease)
         shard.work(shard.feeder.supply)
     assert found == depths
     close(state)

@@ -55,7 +55,8 @@ def test_a_frontier_hands_out_everything_whatever_its_size_becomes(tmp_path, clo
     entries = [entry(f"h{number % 30}.test", number) for number in range(200)]
     out = []
     for number, one in enumerate(entries):
-        rig.frontier.resize(queues=rng.randrange(1, 20), rests=rng.randrange(1, 9))
+        rig.frontier.back.resize(rng.randrange(1, 20))
+        rig.frontier.back.remembered.resize(rng.randrange(1, 9))
         rig.push(one)
         if number % 3 == 0 and (lease := rig.next()) is not None:
             out.append(lease.entry)

@@ -11,9 +11,9 @@ from scrapy.utils.project import get_project_settings
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.builder import ProcessBuilder
-from webcrawl.crawl.lease.side_downloads import SideDownloads
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.crawl.shard.shards import NotHeldError
+from webcrawl.crawl.task.side_downloads import SideDownloads
 from webcrawl.frontier import Entry, Supply
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.spiders.web import WebSpider
@@ -109,32 +109,32 @@ def test_links_go_to_their_shards_and_are_handed_out_in_turn(state):
         state.shards.work()
     assert state.shards.supply is Supply.NOW
     leases = []
-    while (lease := state.shards.acquire()) is not None:
+    while (lease := state.shards.ready.acquire()) is not None:
         leases.append(lease)
     assert Counter(lease.entry.url for lease in leases) == Counter(HELD_URLS)
     # While each has one, none is handed a second one.
     first = [lease.shard.number for lease in leases[: len(HELD)]]
     assert sorted(first) == sorted(HELD)
     for lease in leases:
-        lease.shard.frontier.release(lease.entry.host, rest=0.0)
-        lease.shard.frontier.finish(lease)
+        lease.shard.frontier.contacts.release(lease.entry.host, rest=0.0)
+        lease.shard.frontier.leases.finish(lease)
 
 
 def test_a_shard_that_leaves_hands_nothing_out(state):
     url = next(url for url in URLS if number_of(url) == HELD[0])
     state.shards.requeue(Entry(url, host_of(url)))
-    shard = state.shards.held(HELD[0])
+    shard = state.shards.find_held(HELD[0])
     shard.is_leaving = True
-    assert state.shards.acquire() is None
-    assert state.shards.ready_at() is None
+    assert state.shards.ready.acquire() is None
+    assert state.shards.ready.ready_at() is None
     assert shard.is_idle
     shard.is_leaving = False
     state.shards.requeue(Entry(f"{url}/b", host_of(url)))
-    lease = state.shards.acquire()
+    lease = state.shards.ready.acquire()
     assert lease.shard is shard
     assert not shard.is_idle
-    shard.frontier.release(lease.entry.host, rest=0.0)
-    shard.frontier.put_back(lease)
+    shard.frontier.contacts.release(lease.entry.host, rest=0.0)
+    shard.frontier.leases.put_back(lease)
 
 
 def test_a_requeued_url_of_a_remote_shard_goes_to_its_process(state, remote):
@@ -153,7 +153,8 @@ def test_what_was_counted_stays_counted_when_shards_go(state):
     assert after["links/submitted"] == before["links/submitted"]
     assert after["seen/waiting"] == 0
     assert state.facts()["waiting"] == 0
-    assert (len(state.shards), state.shards.acquire(), state.shards.ready_at()) == (0, None, None)
+    assert len(state.shards) == 0
+    assert (state.shards.ready.acquire(), state.shards.ready.ready_at()) == (None, None)
     assert not state.shards.has_pending
     state.shards.work()
     assert state.shards.supply is Supply.NONE
@@ -162,13 +163,13 @@ def test_what_was_counted_stays_counted_when_shards_go(state):
 
 
 async def test_a_download_from_a_host_of_another_process_is_refused_with_a_sentence(state):
-    downloads = SideDownloads(shards=state.shards, key_of=host_of, clock=lambda: 0.0)
+    downloads = SideDownloads(shards=state.shards, key_of=host_of, stats=None, clock=lambda: 0.0)
     ours = next(url for url in URLS if number_of(url) == HELD[1])
     with pytest.raises(IgnoreRequest, match="belongs to another process of the crawl"):
         await downloads.turn(Request(THEIRS))
     turn = asyncio.ensure_future(downloads.turn(Request(ours)))
     await asyncio.sleep(0)
-    state.shards.held(HELD[1]).is_leaving = True
+    state.shards.find_held(HELD[1]).is_leaving = True
     downloads.refuse_leaving()
     with pytest.raises(IgnoreRequest, match="yield a Request instead"):
         await turn

@@ -73,7 +73,7 @@ class Reader:
 
     async def published(self, times=1):
         for _ in range(times):
-            await self.seeds.published()
+            await self.seeds.delete_published()
 
     async def gets(self, number):
         """Push one more URL and wait until it is submitted."""

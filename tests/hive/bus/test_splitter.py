@@ -34,7 +34,7 @@ class Rig:
         for number in held:
             model = ModelShard()
             model.number, model.name = number, f"{number:02d}"
-            model.frontier = SimpleNamespace()
+            model.frontier = SimpleNamespace(contacts=SimpleNamespace())
             self.models[number] = model
             self.shards.add(model)
             self.outboxes[number] = Outbox(path=directory / str(number))

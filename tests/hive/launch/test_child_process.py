@@ -9,6 +9,7 @@ import pytest
 from text_tables import each
 
 from webcrawl.clock import now
+from webcrawl.hive.launch import child_process
 from webcrawl.hive.launch.child_process import PERMANENT_ERRORS, ChildProcess
 
 
@@ -25,7 +26,6 @@ class Child:
             log=self.log,
             say=self.said.append,
             clock=now,
-            first_wait=0.01,
         )
 
     @property
@@ -38,7 +38,9 @@ class Child:
 
 
 @pytest.fixture
-def child(tmp_path):
+def child(tmp_path, monkeypatch):
+    monkeypatch.setattr(child_process, "_FIRST_WAIT_SECS", 0.01)
+    monkeypatch.setattr(child_process, "_UNREACHABLE_SECS", 0.1)
     return lambda script: Child(tmp_path, script)
 
 

@@ -16,7 +16,7 @@ from redis_server import Sentinel
 from scrapy.settings import Settings
 from text_tables import cases
 
-from webcrawl.doctor.activity import CrawlActivity
+from webcrawl.crawl.figures.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.status import look, stop_and_wait, table
@@ -73,7 +73,7 @@ def shown_of(server, drones, clock):
     local = LocalTable(
         keys=KEYS, connect=lambda url: client_of(Settings({"REDIS_URL": url})), clock=clock
     )
-    return local, partial(local, supervisor), children
+    return local, partial(local.lines, supervisor), children
 
 
 QUEEN = [
@@ -216,7 +216,13 @@ async def test_drones_of_this_machine_have_their_numbers(server):
     assert rows[3] == "  died (exit)"
 
 
-def test_a_gauge_reads_a_crawl(clock):
+NAMES_CAUSE = SimpleNamespace(diagnosis=lambda: Diagnosis(Cause.POLITENESS, 0.0, "9 hosts rest"))
+
+
+@pytest.mark.parametrize(
+    ("doctor", "diagnosis"), [(NAMES_CAUSE, "waiting for hosts: 9 hosts rest"), (None, "")]
+)
+def test_a_gauge_reads_a_crawl(clock, doctor, diagnosis):
     stats = {}
     activity = CrawlActivity(waiting=40, in_process=2, workers=200)
     parts = {}  # what they have counted, which is in the stats when it was published
@@ -225,7 +231,7 @@ def test_a_gauge_reads_a_crawl(clock):
         health=SimpleNamespace(
             activity=lambda: activity,
             publish=lambda: stats.update(parts),
-            diagnosis=lambda: Diagnosis(Cause.POLITENESS, 0.0, "9 hosts rest"),
+            doctor=doctor,
         ),
         stats=SimpleNamespace(get_stats=lambda: stats),
         clock=clock,
@@ -239,19 +245,41 @@ def test_a_gauge_reads_a_crawl(clock):
         found = gauge.read(unsent=7, lag=0.5)
     assert found == DroneFigures(
         name="drone 3", pages=2_000, given_up=3, rate=5.0, waiting=40, in_process=2, unsent=7,
-        lag=0.5, diagnosis="waiting for hosts: 9 hosts rest",
+        lag=0.5, diagnosis=diagnosis,
     )  # fmt: skip
 
 
-def test_status_names_a_master_that_writes_without_replicas(redis_of):
-    master = redis_of("one", port=True)
+DEMANDS = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3")
+
+
+@cases(
+    "demanded lease_secs warning",
+    """
+        ()      | 10 | accepts writes when it is cut off from its replicas
+        DEMANDS | 6  | None
+        DEMANDS | 4  | accepts writes for 3 s after it is cut off from its replicas
+    """,
+    {"DEMANDS": DEMANDS},
+)
+def test_status_names_a_master_that_writes_without_replicas_by_the_lease_of_the_hive(
+    redis_of, demanded, lease_secs, warning
+):
+    master = redis_of("one", port=True, more=demanded)
+    redis_of("two", replica_of=master)
     sentinel = redis_of("watch", kind=Sentinel, server=master)
+    sentinel.wait_for_replicas(1)
 
     async def begin():
         async with connected(master) as client:
-            await Membership(client=client, keys=KEYS, drone="a", lease_secs=10).enter(4)
+            member = Membership(client=client, keys=KEYS, drone="a", lease_secs=lease_secs)
+            await member.enter(4)
 
     asyncio.run(begin())
-    done = warm.scrapy("hive", "status", "-s", f"REDIS_URL={sentinel.url}", "-s", "HIVE=web")
-    assert done.returncode == 0
-    assert "set min-replicas-to-write 1 and min-replicas-max-lag 3" in done.stdout
+    hive = ("-s", f"REDIS_URL={sentinel.url}", "-s", "HIVE=web")
+    said = printed("hive", "status", *hive)
+    found = json.loads(printed("hive", "status", "--json", *hive))["warning"]
+    if warning:
+        assert warning in found
+        assert f"\n{found}\n" in said
+    else:
+        assert (found, "min-replicas" in said) == ("", False)

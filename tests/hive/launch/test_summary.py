@@ -2,7 +2,7 @@
 
 import json
 
-from webcrawl.hive.launch.crawl_stats import merged
+from webcrawl.hive.launch.crawl_stats import merge_stats
 from webcrawl.hive.launch.terminal import hive_summary
 
 
@@ -10,8 +10,8 @@ def test_counts_are_added_and_times_are_not():
     one = {"contacts": 3, "elapsed_time_seconds": 20.0, "finish_reason": "finished", "a": "x"}
     other = {"contacts": 4, "elapsed_time_seconds": 21.5, "finish_reason": "shutdown", "a": "y"}
     expected = {"contacts": 7, "elapsed_time_seconds": 21.5, "finish_reason": "shutdown", "a": "x"}
-    assert merged([one, other]) == expected
-    assert merged([other, one])["finish_reason"] == "shutdown"
+    assert merge_stats([one, other]) == expected
+    assert merge_stats([other, one])["finish_reason"] == "shutdown"
 
 
 def test_it_names_the_files_of_all_drones(tmp_path):

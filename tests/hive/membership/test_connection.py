@@ -6,7 +6,7 @@ import pytest
 from patience import LIMIT_SECS, SLOWNESS
 from redis.asyncio import Redis
 from redis_proxy import RedisProxy
-from redis_server import Sentinel, by_tls, free_port
+from redis_server import Cluster, Sentinel, by_tls, free_port
 from scrapy.settings import Settings
 from text_tables import cases
 
@@ -18,6 +18,7 @@ from webcrawl.hive.membership.connection import (
     check_for_leases,
     client_of,
     close,
+    fatal_error_of,
     replica_warning,
 )
 
@@ -152,6 +153,24 @@ async def test_a_redis_that_drops_keys_when_it_is_full_is_one_sentence(server):
         await checked_for_leases(server.url, 60)
 
 
+async def test_a_cluster_of_which_one_master_drops_keys_when_it_is_full_is_one_sentence(redis_of):
+    cluster = redis_of(kind=Cluster, hive="web")
+    await checked_for_leases(cluster.url, 60)
+    with cluster.master.client() as client:  # the URL names another one
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        client.config_set("maxmemory", "100mb")
+    with pytest.raises(FatalError, match="has maxmemory-policy allkeys-lru"):
+        await checked_for_leases(cluster.url, 60)
+
+
+async def test_a_url_of_one_server_that_names_a_node_of_a_cluster_is_one_sentence(redis_of):
+    """Even if that has all keys: another node may take its place."""
+    node = redis_of(cluster=True)
+    url = f"redis://127.0.0.1:{node.port}/0"
+    with pytest.raises(FatalError, match=r"of a Redis Cluster: set REDIS_URL to redis\+cluster://"):
+        await talked(REDIS_URL=url)
+
+
 async def test_a_lease_too_short_for_the_network_is_one_sentence(server):
     with RedisProxy(server.socket) as way:
         way.late_secs = 0.1  # each way
@@ -169,10 +188,10 @@ async def test_a_redis_that_does_not_answer_ends_with_one_sentence():
 async def test_what_sentinels_say_is_a_sentence():
     """redis-py describes each of them in 700 characters."""
     url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{free_port()}/web/0"
-    expected = "Redis at REDIS_URL does not answer (No master found for 'web'; 2 sentinels did not "
+    expected = "Redis at REDIS_URL does not answer (No master found for 'web')"
     with pytest.raises(UnreachableError) as caught:
         await talked(REDIS_URL=url)
-    assert str(caught.value) == f"{expected}answer): start it, or correct the URL."
+    assert str(caught.value) == f"{expected}: start it, or correct the URL."
 
 
 @cases(
@@ -199,6 +218,17 @@ async def test_an_unknown_parameter_is_one_sentence():
 
 def test_without_a_url_it_is_the_local_server():
     assert isinstance(client_of(Settings()), Redis)
+
+
+async def test_a_master_that_refuses_to_write_without_replicas_is_named(redis_of):
+    server = redis_of("one", port=True, more=("--min-replicas-to-write", "1"))
+    client = client_of(Settings({"REDIS_URL": server.url}))
+    with pytest.raises(UNREACHABLE) as caught:
+        await client.set("a", 1)
+    await close(client)
+    error = fatal_error_of(caught.value)
+    assert isinstance(error, UnreachableError)
+    assert str(error) == "The Redis at REDIS_URL refuses writes without its replicas: start them."
 
 
 async def test_a_drone_refused_for_lack_of_replicas_asks_the_sentinels_again(redis_of):

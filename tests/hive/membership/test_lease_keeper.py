@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 import time
 from contextlib import asynccontextmanager
 from functools import partial
@@ -125,6 +126,22 @@ async def test_while_redis_is_away_beats_in_the_store_keep_the_lease(server, cap
         )
         assert not holding.is_valid()
         server.resume()
+
+
+async def test_a_store_that_hangs_stops_no_renewals(server, caplog):
+    answers = threading.Event()
+    try:
+        async with kept(server, in_store=lambda _: answers.wait() and {}) as (keeper, holding):
+            server.pause()
+            await asyncio.sleep(LEASE_SECS)
+            server.resume()
+            holding.confirm((await keeper.beat(Report())).began, "old")
+            await asyncio.sleep(2 * LEASE_SECS)
+            assert holding.is_valid()
+            assert "HIVE_STORE cannot be reached: TimeoutError" in caplog.text
+            answers.set()
+    finally:
+        answers.set()
 
 
 @pytest.mark.parametrize("lapses", [False, True])

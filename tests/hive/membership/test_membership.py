@@ -139,19 +139,6 @@ async def test_a_claim_is_not_below_the_token_of_the_newest_checkpoint(server):
         assert await a.claim({0: Owner(ahead, "")}) == {0: ahead + 1}
 
 
-async def test_an_acknowledgement_cuts_the_stream_after_it(server):
-    async with drones(server, "a") as (a,):
-        claimed = await a.take(0, 1)
-        for shard in claimed:
-            for number in range(4):
-                await a._client.xadd(a._keys.stream(shard), {"m": "x"}, id=f"5-{number + 1}")
-        assert await a.acknowledge({0: "5-2", 1: "5-4"}, claimed, {0: 1, 1: 1}) == {0, 1}
-        left = await a._client.xrange(a._keys.stream(0))
-        assert [name for name, _ in left] == [b"5-3", b"5-4"]
-        assert await a._client.xlen(a._keys.stream(1)) == 0
-        assert await a.last_ids({0, 1}) == {0: "5-4", 1: "0-0"}
-
-
 # --- leases that end
 
 
@@ -167,7 +154,8 @@ async def test_a_stopped_process_loses_its_shards_and_learns_it(server):
         holder.send_signal(signal.SIGSTOP)
         owners = (await b.beat()).owners
         assert await b.claim(owners) == {}
-        while not (claimed := await b.claim(owners)):  # noqa: ASYNC110  in Redis
+        while not (claimed := await b.claim(owners)):
+            await b.beat()  # the lease of the other may last longer than its own
             await asyncio.sleep(0.1)
         assert claimed.keys() == {0}
         holder.send_signal(signal.SIGCONT)
@@ -220,22 +208,6 @@ async def test_orders_are_of_the_queen_and_seen_by_all(server):
         assert (state.counted_since, state.finished, state.stopping) == (2, True, False)
 
 
-async def test_anyone_may_stop_a_hive_that_there_is(server):
-    async with drones(server) as (a, b):
-        assert await b.stop()
-        assert (await a.beat()).state.stopping
-        a._keys = Keys("nowhere")
-        assert not await a.stop()
-
-
-async def test_a_report_of_another_version_is_none(server):
-    async with drones(server) as (a, _):
-        await a._client.hset(a._keys.drones, "b", b"\xc1")
-        assert (await a.beat()).reports == {"a": Report(), "b": None}
-        await a._client.hset(a._keys.drones, "b", b"\x82\xa6number\x05\xa5other\x01")
-        assert (await a.beat()).reports["b"] == Report(number=5)
-
-
 # --- a crawl that begins anew, a Redis that is away
 
 
@@ -263,25 +235,12 @@ async def test_a_hive_that_ended_begins_anew_when_no_drone_is_alive(server):
         before = await a.enter(4)
         assert (before.finished, before.stopping, before.share) == (True, True, 4)
         await a.leave()
-        state = await a.enter(4)
+        state = await a.another("b", 5.0).enter(4)
         assert (state.finished, state.stopping, state.round) == (False, False, 3)
+        assert state.lease_secs == 5.0
         # Its shards are divided as those of a new one.
         assert state.share == 0
         assert state.begun_at > before.begun_at >= state.born_at
-
-
-async def test_a_redis_that_kept_its_data_goes_on(redis_of):
-    # Otherwise it writes up to two seconds later while the disk is busy.
-    server = redis_of(appendonly=True, more=["--appendfsync", "always"])
-    async with drones(server, "a", lease_secs=100.0) as (a,):
-        claimed = await a.take(0)
-        born = (await a.beat()).state.born
-        server.kill()
-        with pytest.raises(UNREACHABLE):
-            await a.beat()
-        server.start()
-        beat = await a.beat()
-        assert (beat.state.born, beat.leases) == (born, claimed)
 
 
 @each("cluster", False, True)

@@ -82,7 +82,7 @@ def test_a_heartbeat_differs_from_all_of_earlier_processes(tmp_path, store):
         process = CheckpointStore(url=str(tmp_path / "store"))
         for _ in range(3):
             process.beat("a", {})
-            beats |= {*process.alive(["a", "b"]).items()}
+            beats |= {*process.heartbeats_of(["a", "b"]).items()}
     assert len(beats) == 9
 
 

@@ -12,6 +12,7 @@ from dying_disk import DyingDisk, Killed
 from published_shard import Living, adopted, newest_of, store_of
 from text_tables import each
 
+from webcrawl.hive.store import upload
 from webcrawl.hive.store.store import CheckpointStore
 
 long = [pytest.mark.long, pytest.mark.timeout(1800)]
@@ -163,7 +164,7 @@ def test_dying_at_any_change_of_a_fetch_leaves_nothing_that_is_half_there(
 def publish(path):
     """What the lines are counted of."""
     store = CheckpointStore(url=str(path / "store"))
-    store.pack_bytes = 3000
+    upload.PACK_BYTES = 3000
     Living(path / "job").publish(store)
     os._exit(0)
 

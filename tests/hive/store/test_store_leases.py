@@ -63,7 +63,6 @@ def stopping(kind, path, at, meanwhile):
     """The store of ``store_of``, for a drone that is `Stopped`."""
     url = f"memory://{path}" if kind == "memory" else str(path / "store")
     store = CheckpointStore(url=url)
-    store.pack_bytes = 4000
     store._objects = Stopped(store._objects, at, meanwhile)
     return store
 

@@ -65,7 +65,7 @@ def rules_of(lists):
     """),
 )
 def test_a_list_in_the_layout_of_ut1_blocks_its_urls_and_no_others(directory, host, url, part):
-    found = rules_of({"adult": str(directory)}).excluded_by(host, url)
+    found = rules_of({"adult": str(directory)}).exclusion_of(host, url)
     source = f"BLOCKLISTS adult/{part}: {directory / part} of 2026-11-18"
     assert found == ((source, "excluded_adult") if part else None)
 
@@ -77,8 +77,8 @@ def test_each_list_is_counted_by_its_category(directory):
     counts = {name: (len(file.rules), file.stats()["bad_lines"]) for name, file in lists.items()}
     parts = {"malware/domains": (3, 0), "malware/urls": (6, 0), "malware/expressions": (1, 0)}
     assert counts == parts | {"own": (2, 1)}
-    assert lists["own"].rules.excludes("b.test", "https://b.test/y")
-    assert not lists["own"].rules.excludes("b.test", "https://b.test:81/y")
+    assert lists["own"].rules.is_excluded("b.test", "https://b.test/y")
+    assert not lists["own"].rules.is_excluded("b.test", "https://b.test:81/y")
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from scrapy.settings import Settings
 from text_tables import cases
 
 from webcrawl.errors import FatalError
-from webcrawl.frontier import HostFacts, LargestDelay
+from webcrawl.frontier import HostFacts, LargestDelay, Supply
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.hosts.politeness.exclusions import exclusion_file
-from webcrawl.hosts.politeness.host_policies import HostDelays, policy_file
+from webcrawl.hosts.politeness.host_policies import CredentialGate, HostDelays, policy_file
 from webcrawl.net.outcomes import UnverifiedError
 
 SECRET = "s3cr3t-value"
@@ -220,6 +220,22 @@ def test_a_server_that_is_not_verified_is_left_alone_only_if_its_table_needs_tha
     rules = opened(f'["a.test"]\n{text}').policies.rules
     error = UnverifiedError(f"https://u:{SECRET}@a.test/: certificate verify failed")
     rules.note_unverified("https://a.test", error)
-    assert rules.withholds("https://a.test/") is is_withheld
-    assert not rules.withholds("https://b.test/")
+    assert rules.is_withheld("https://a.test/") is is_withheld
+    assert not rules.is_withheld("https://b.test/")
     assert SECRET not in caplog.text
+
+
+def test_urls_that_are_held_for_their_credentials_are_checked_again_when_the_file_changes(
+    opened, tmp_path, clock
+):
+    policies = opened('["a.test"]\nheaders = {X = "1"}').policies
+    gate = CredentialGate(policies)
+    assert not gate.advance(Supply.NOW)
+    (tmp_path / "hosts.toml").write_text('["a.test"]\nbudget = 1')
+    for _ in range(3):
+        clock.now += 1
+        policies.reload_if_changed()
+    policies.reading.result()
+    policies.reload_if_changed()
+    assert gate.advance(Supply.NOW)
+    assert not gate.advance(Supply.NOW)

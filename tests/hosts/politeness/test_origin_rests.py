@@ -20,15 +20,15 @@ def rests(clock):
 
 def test_an_origin_rests_and_no_other_of_its_host(rests, clock):
     rests.rest("http://a.test:81", 10.0)
-    assert rests.holds(CLOSED)
-    assert not rests.holds(OPEN)
-    assert rests.stops(CLOSED)
+    assert rests.hold(CLOSED)
+    assert not rests.hold(OPEN)
+    assert rests.stop(CLOSED)
     clock.advance(9.9)
-    assert not rests.needs_pass(Supply.NOW)
+    assert not rests.advance(Supply.NOW)
     clock.advance(1.0)
-    assert not rests.holds(CLOSED)
-    assert rests.needs_pass(Supply.NOW)
-    assert not rests.needs_pass(Supply.NOW)
+    assert not rests.hold(CLOSED)
+    assert rests.advance(Supply.NOW)
+    assert not rests.advance(Supply.NOW)
 
 
 def on(port, number=0):
@@ -36,21 +36,21 @@ def on(port, number=0):
 
 
 def test_ports_of_a_host_that_never_answered_have_turns(rests, clock):
-    assert not rests.needs_pass(Supply.NOW)
-    assert not rests.holds(on(1))
-    assert not rests.stops(on(1))
-    assert rests.holds(on(2))
+    assert not rests.advance(Supply.NOW)
+    assert not rests.hold(on(1))
+    assert not rests.stop(on(1))
+    assert rests.hold(on(2))
     for number in range(3):
-        assert rests.holds(on(3, number))
-    assert not rests.holds(OPEN)
-    assert not rests.holds(Entry("http://b.test:2/", "b.test"))
-    assert not rests.needs_pass(Supply.NOW)  # the turn of port 1 is not over
+        assert rests.hold(on(3, number))
+    assert not rests.hold(OPEN)
+    assert not rests.hold(Entry("http://b.test:2/", "b.test"))
+    assert not rests.advance(Supply.NOW)  # the turn of port 1 is not over
     rests.end_contact(on(1).url, 5.0)
-    assert rests.stops(on(4))  # nothing new goes first
+    assert rests.stop(on(4))  # nothing new goes first
     clock.advance(1.0)
-    assert rests.needs_pass(Supply.NOW)
-    assert not rests.holds(on(3))  # most of all wait for that one
-    assert rests.holds(on(2))
+    assert rests.advance(Supply.NOW)
+    assert not rests.hold(on(3))  # most of all wait for that one
+    assert rests.hold(on(2))
 
 
 def test_ports_have_no_turns_once_one_has_answered_or_their_host_is_given_up(clock):
@@ -60,65 +60,65 @@ def test_ports_have_no_turns_once_one_has_answered_or_their_host_is_given_up(clo
     ):
         records = Records()
         rests = OriginRests(records=records, clock=clock)
-        assert not rests.holds(on(1))
-        assert rests.holds(on(2))
+        assert not rests.hold(on(1))
+        assert rests.hold(on(2))
         records.put(record)
-        assert not rests.holds(on(2))
+        assert not rests.hold(on(2))
 
 
 @pytest.mark.parametrize(("supply", "secs"), [(Supply.NONE, 1), (Supply.NOW, 61)])
 def test_a_turn_without_a_contact_ends(rests, clock, supply, secs):
-    rests.needs_pass(Supply.NOW)
-    assert not rests.holds(on(1))
-    assert rests.holds(on(2))
+    rests.advance(Supply.NOW)
+    assert not rests.hold(on(1))
+    assert rests.hold(on(2))
     clock.advance(1.0)
-    assert not rests.needs_pass(Supply.LATER)
+    assert not rests.advance(Supply.LATER)
     clock.advance(secs)
-    assert rests.needs_pass(supply)
-    assert not rests.holds(on(2))
+    assert rests.advance(supply)
+    assert not rests.hold(on(2))
 
 
 def test_counts_for_turns_are_bounded(rests, clock, monkeypatch):
     monkeypatch.setattr(origin_rests, "_ORIGINS", 2)
-    rests.needs_pass(Supply.NOW)
+    rests.advance(Supply.NOW)
     hosts = [f"{name}.test" for name in "abc"]
     first, second = ([Entry(f"http://{host}:{port}/", host) for host in hosts] for port in (1, 2))
-    assert [rests.holds(entry) for entry in [*first, *second]] == [False] * 3 + [True] * 3
+    assert [rests.hold(entry) for entry in [*first, *second]] == [False] * 3 + [True] * 3
     for entry in first:
         rests.end_contact(entry.url, 0.0)
     clock.advance(1.0)
-    assert rests.needs_pass(Supply.NOW)
+    assert rests.advance(Supply.NOW)
     # Two were counted.
-    assert [rests.holds(entry) for entry in second] == [False, False, True]
+    assert [rests.hold(entry) for entry in second] == [False, False, True]
 
 
 def test_a_rest_is_found_again_in_the_record(clock):
     records = Records()
     records.put(HostRecord("http://a.test:81", ready_at=clock() + 10))
     rests = OriginRests(records=records, clock=clock)
-    assert rests.stops(CLOSED)
-    assert rests.holds(CLOSED)
+    assert rests.stop(CLOSED)
+    assert rests.hold(CLOSED)
     clock.advance(10)
-    assert not rests.stops(CLOSED)
+    assert not rests.stop(CLOSED)
 
 
 def test_passes_over_many_held_urls_are_rare(rests, clock):
-    assert not rests.needs_pass(Supply.NOW)
+    assert not rests.advance(Supply.NOW)
     rests.rest("http://a.test:81", 5.0)
     for _ in range(100_000):
-        assert rests.holds(CLOSED)
+        assert rests.hold(CLOSED)
     clock.advance(9.0)
-    assert not rests.needs_pass(Supply.NOW)
+    assert not rests.advance(Supply.NOW)
     clock.advance(1.1)
-    assert rests.needs_pass(Supply.NOW)
+    assert rests.advance(Supply.NOW)
 
 
 def test_the_oldest_of_too_many_rests_are_forgotten(rests, monkeypatch):
     monkeypatch.setattr(origin_rests, "_ORIGINS", 2)
     for port in (81, 82, 83):
         rests.rest(f"http://a.test:{port}", 10.0)
-    assert not rests.holds(CLOSED)
-    assert rests.holds(Entry("http://a.test:82/", "a.test"))
+    assert not rests.hold(CLOSED)
+    assert rests.hold(Entry("http://a.test:82/", "a.test"))
 
 
 def test_a_crawl_does_not_end_before_origin_rests_are_over(rests, jobdir, clock):

@@ -3,11 +3,9 @@
 from string import ascii_lowercase
 
 import pytest
-from scrapy.settings import Settings
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
-from webcrawl.errors import FatalError
 from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.politeness.pauses import Pauses
 
@@ -332,16 +330,3 @@ def test_a_crawl_that_no_host_ever_answered_ends_after_a_while(rig, answered):
     rig.clock.advance(1)
     rig.outage.work()
     assert bool(rig.ends) is (answered == "never")
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"OUTAGE_HOSTS": "many"}, "OUTAGE_HOSTS must be a whole number"),
-        ({"OUTAGE_END_SECS": -1}, "OUTAGE_END_SECS must be a number of at least 0"),
-    ],
-)
-def test_bad_settings_are_one_sentence(changed, sentence):
-    given = {"OUTAGE_HOSTS": 20, "OUTAGE_END_SECS": 600}
-    with pytest.raises(FatalError, match=sentence):
-        Outage.from_settings(Settings({**given, **changed}))

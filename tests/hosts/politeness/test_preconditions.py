@@ -5,14 +5,13 @@ from host_rig import Records
 from process_rig import process_in, shard_of
 from scrapy.http import Response
 
-from webcrawl.frontier import ROBOTS_REDIRECT, Entry
+from webcrawl.frontier import Entry
 from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
 from webcrawl.hosts.records import HostRecord
 from webcrawl.net.dns.resolver import LookupTimeoutError, NameNotFoundError
 from webcrawl.rights.policy import TDM_PATH
 
 PAGE = Entry("http://www.a.test/page", "www.a.test")
-REDIRECT = Entry(PAGE.url, "www.a.test", kind=ROBOTS_REDIRECT, via="http://b.test")
 FETCH_ROBOTS = Decision(
     FetchAction.FETCH_ROBOTS, address="8.8.8.8", robots_url="http://www.a.test/robots.txt"
 )
@@ -64,13 +63,13 @@ def hosts(hosts_with):
     )
 
 
-def decide(hosts, entry=PAGE):
-    return hosts.preconditions.decide(entry)
+def decide(hosts, entry=PAGE, **more):
+    return hosts.preconditions.decide(entry, **more)
 
 
 def with_rules(hosts, body):
     hosts.robots.robots_url(PAGE.url)
-    hosts.robots.robots.put("http://www.a.test", 200, body)
+    hosts.robots.cache.put("http://www.a.test", 200, body)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +113,8 @@ def test_a_crawl_delay_beyond_the_longest_is_a_reason_to_stay_away(hosts):
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 300\n")
     assert decide(hosts).action is FetchAction.FETCH
     with_rules(hosts, b"User-agent: *\nCrawl-delay: 301\n")
-    for entry in (PAGE, REDIRECT):
-        decision = decide(hosts, entry)
+    for is_page in (True, False):
+        decision = decide(hosts, obeys_robots=is_page, is_for_page=is_page)
         assert (decision.action, decision.outcome) == (FetchAction.REFUSE, "crawl_delay_too_long")
 
 
@@ -132,7 +131,8 @@ def test_while_another_host_is_asked_for_the_rules_the_url_waits(hosts, clock):
 
 
 def test_a_robots_redirect_needs_an_address_and_no_rules(hosts):
-    assert decide(hosts, REDIRECT) == Decision(FetchAction.FETCH, address="8.8.8.8")
+    decision = decide(hosts, obeys_robots=False, is_for_page=False)
+    assert decision == Decision(FetchAction.FETCH, address="8.8.8.8")
 
 
 TDM = f"http://www.a.test{TDM_PATH}"
@@ -149,7 +149,7 @@ def train(hosts_with):
 def answer(hosts, status, body=b""):
     """Record the answer for the tdmrep.json of the page, as the host's release does."""
     search = hosts.search_for(PAGE.url, TDM)
-    assert search is hosts.tdm
+    assert search is hosts.data_mining
     search.note_request(PAGE.url)
     response = None if status is None else Response(TDM, status=status, body=body)
     search.note_answer(PAGE.url, f"http_{status}", response, is_final=True)
@@ -170,7 +170,7 @@ def test_a_tdmrep_that_cannot_be_had_says_nothing(train, status):
 
 
 def test_a_tdmrep_that_was_asked_for_just_now_is_waited_for(train):
-    train.tdm.note_request(PAGE.url)
+    train.data_mining.note_request(PAGE.url)
     assert decide(train).action is FetchAction.WAIT
     assert 0 < decide(train).secs <= 60
 

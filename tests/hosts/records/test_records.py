@@ -441,7 +441,7 @@ def test_damage_found_by_a_write_is_raised_by_the_next_flush(path, executor):
 
 def test_facts_of_obsolete_kinds_are_ignored(records, opening):
     facts = {1: encode(HostRecord("a.test", pages=3)), 4: b"patterns", 6: b"\x90"}
-    records.database.log({kind: {"a.test": data} for kind, data in facts.items()})
+    records.database.add_to_log({kind: {"a.test": data} for kind, data in facts.items()})
     records.close()
     again = opening()
     assert again.get("a.test").pages == 3

@@ -123,4 +123,4 @@ def test_a_file_without_a_table_yet_is_sound(tmp_path):
         connection.execute("CREATE TABLE facts (a)")
         connection.execute("DROP TABLE facts")
     with RecordsReader(path=tmp_path) as reader:
-        assert list(reader.damaged()) == []
+        assert list(reader.find_damage()) == []

@@ -3,8 +3,6 @@
 import time
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES, MAX_CRAWL_DELAY, read
 
@@ -197,12 +195,6 @@ def test_groups_with_one_name_are_merged(text):
     assert patterns(text) == ["/1", "/2"]
 
 
-def test_the_token_is_compared_without_case():
-    text = "User-agent: FooBot\nDisallow: /x"
-    for token in ("foobot", "FooBot", "FOOBOT"):
-        assert patterns(text, token=token) == ["/x"]
-
-
 @pytest.mark.parametrize(
     ("lines", "answer"),
     [
@@ -313,21 +305,3 @@ def test_thousands_of_agents_with_thousands_of_rules_are_read_in_time():
     assert len(patterns(text)) == 9_000
     # Copied for each agent, the rules would take minutes; 0.02 s is what it takes.
     assert time.process_time() - started < 5
-
-
-LINES = st.sampled_from(
-    [
-        "User-agent: *", "user agent webcrawl", "User-agent: webcrawl, other", "User-agent: **",
-        "Disallow: /x", "Disallow: /*$*", "Allow: /x/y$", "Disallow", "Disallow: %zz",
-        "Crawl-delay: 1", "Sitemap: https://a.test/s", "Host: a.test",
-        "\x0bUser-agent:\u2028Disallow: /", ":", "#", "",
-    ]
-)  # fmt: skip
-
-
-@given(st.binary(max_size=300) | st.lists(LINES, max_size=12).map(lambda x: "\n".join(x).encode()))
-@example(b"User-agent: *\nRequest-rate: " + b"9" * 5000 + b"/1\nVisit-time: 9999-9999")
-def test_any_bytes_are_read(body):
-    found = read(body, tokens=("webcrawl",))
-    assert all(pattern for _, pattern, _ in found.rules)
-    assert found.crawl_delay is None or 0 <= found.crawl_delay <= MAX_CRAWL_DELAY

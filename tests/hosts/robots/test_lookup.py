@@ -43,7 +43,7 @@ def search_of(robots, clock, *, obey=True):
         "http://smtp.test:25/robots.txt": "port",
         "http://other.test/robots.txt": ON_REMOTE_HOST,
     }.get
-    return Search(robots=robots, refusal=refusal, obey=obey, retries=RETRIES, clock=clock)
+    return Search(cache=robots, refusal=refusal, obey=obey, retries=RETRIES, clock=clock)
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_a_long_or_wrongly_labelled_robots_txt_is_read(search, flag):
 
 
 @pytest.mark.parametrize("flags", [[], ["not_decoded"]])
-@pytest.mark.parametrize("status", [200, 203])
+@pytest.mark.parametrize("status", [200, 203, 206])
 def test_a_compressed_robots_txt_is_read_whatever_its_fields_say(search, flags, status):
     search.gets(status, gzip.compress(RULES), flags=flags)
     assert (search.status(), search.status(SECRET)) == ("ALLOWED", "DENIED")
@@ -232,13 +232,6 @@ def test_a_failure_after_a_redirect_is_retried_where_the_redirect_led(search):
     assert search.robots_url(PAGE) == "http://a.test/moved.txt"
 
 
-def test_the_crawl_delay_is_known_once_the_rules_are(search):
-    assert search.crawl_delay(PAGE) == 0
-    search.gets(200, RULES)
-    assert search.crawl_delay(PAGE) == 7
-    assert search.crawl_delay(SECRET) == 7
-
-
 def test_without_obeying_all_is_fetched_at_once_without_delay(robots, clock):
     search = search_of(robots, clock, obey=False)
     robots.put("http://a.test", 200, RULES)
@@ -253,7 +246,7 @@ def test_schemes_without_robots_txt_are_allowed(search, url):
 
 
 def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
-    monkeypatch.setattr("webcrawl.hosts.robots.lookup._REASONS", 2)
+    monkeypatch.setattr("webcrawl.hosts.robots.lookup._REMEMBERED_ORIGINS", 2)
     for name in ("a", "b", "c"):
         search.note_answer(f"http://{name}.test/", "timeout_never_heard_of", None)
     assert search.reason("http://a.test/") == "robots_unreachable"

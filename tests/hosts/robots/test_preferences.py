@@ -3,7 +3,7 @@
 import pytest
 from text_tables import table
 
-from webcrawl.hosts.robots.rules import RobotsRules, tdm_rules
+from webcrawl.hosts.robots.rules import RobotsRules, data_mining_rules
 
 TOKENS = ("me-train", "me")
 # Lines of robots.txt, separated by "/" alone; a path; the statements.
@@ -88,6 +88,6 @@ def test_preferences_do_not_change_what_may_be_fetched():
     ],
 )
 def test_the_longest_location_of_a_tdmrep_file_counts(status, body, expected):
-    rules = tdm_rules(status, body.encode())
+    rules = data_mining_rules(status, body.encode())
     assert rules.decide("http://a.test/ab").allow
     assert said(rules, "/ab") == expected

@@ -44,11 +44,6 @@ def test_the_line_that_decided_is_shown_without_its_comment():
     assert rules("User-agent: *\nDisallow: /").decide(f"{ORIGIN}/robots.txt").line == ""
 
 
-def test_delay_and_sitemaps_are_those_of_the_file():
-    made = rules("User-agent: *\nCrawl-delay: 2.5\nSitemap: https://a.test/2.xml\n")
-    assert (made.crawl_delay, made.sitemaps) == (2.5, ("https://a.test/2.xml",))
-
-
 # Without an HTTP status RFC 9110, section 15, has it processed as 5xx.
 FAILED = [429, 500, 503, 599, None, 999, 0, -1]
 
@@ -60,14 +55,6 @@ def test_without_a_file_the_status_decides(status):
     assert made.decide(f"{ORIGIN}/").allow is not made.failed
     assert made.decide(f"{ORIGIN}/robots.txt").allow
     assert (made.crawl_delay, made.sitemaps, made.decide(f"{ORIGIN}/").line) == (None, (), "")
-
-
-@pytest.mark.parametrize("status", [200, 203, 206])
-def test_a_file_decides_if_there_is_one(status):
-    made = RobotsRules.from_outcome(status, b"User-agent: *\nDisallow: /x", tokens=("webcrawl",))
-    assert made.decide(f"{ORIGIN}/").allow
-    assert not made.decide(f"{ORIGIN}/x").allow
-    assert not made.failed
 
 
 def test_only_the_rules_for_us_take_memory():

@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from scrapy.settings import Settings
 from strategies import examples
 
-from webcrawl.errors import FatalError
 from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
 
@@ -71,10 +70,6 @@ def test_a_delay_that_is_not_a_number_is_logged_once_and_ignored(cache, store, c
     assert cache.get(A).crawl_delay == 0.5
 
 
-def test_put_returns_its_rules_and_get_does_not_read_the_store_again(cache):
-    assert cache.put(A, 200, FORBIDDING) is cache.get(A)
-
-
 def test_sitemaps_are_returned_once_each_time_the_file_is_parsed(store, clock):
     file = FORBIDDING + b"Sitemap: http://a.test/1.xml\nSitemap: http://b.test/2.xml\n"
     cache = opened(store, clock, size=1)
@@ -106,7 +101,7 @@ def test_a_failure_that_is_forgiven_is_fetched_again_at_once_and_a_file_is_not(c
     assert cache.get(A) is not None
     cache.forgive(A)
     assert cache.get(A) is opened(store, clock).get(A) is None
-    assert cache.last(A).crawl_delay == 7
+    assert cache.last_rules(A).crawl_delay == 7
 
 
 @pytest.mark.parametrize("first", [200, 404, None])
@@ -285,8 +280,3 @@ def test_the_cache_is_built_from_the_settings(store, clock):
     clock.advance(DAY)
     cache.put(A, 503)
     assert cache.facts(A) == (503, clock.now, clock.now + 600)
-
-
-def test_settings_that_cannot_work_are_refused_by_name(store):
-    with pytest.raises(FatalError, match=r"^ROBOTS_EXPIRE_SECS must be"):
-        RobotsCache.from_settings(Settings({**SETTINGS, "ROBOTS_EXPIRE_SECS": 0}), store=store)

@@ -56,7 +56,7 @@ def verdict(auditor):
             record.smallest,
             record.concurrency,
             record.contacts,
-            sorted(one.after.line for one in auditor.worst() if one.key == key),
+            sorted(one.after.line for one in auditor.worst_violations() if one.key == key),
         )
         for key, record in auditor.keys.items()
     }
@@ -91,7 +91,7 @@ def test_contacts_are_judged_as_a_naive_judge_does(spans, least, own, allows, rn
 
 
 def test_two_contacts_at_once_are_a_violation_even_without_a_pause():
-    (found,) = judged([contact(0, 10, line=1), contact(9, 12, line=2)]).worst()
+    (found,) = judged([contact(0, 10, line=1), contact(9, 12, line=2)]).worst_violations()
     assert (found.before.line, found.after.line, found.gap, found.due) == (1, 2, -1, 0)
     assert judged([contact(0, 10), contact(10, 12)]).violations == 0
 
@@ -105,7 +105,7 @@ def test_the_delay_of_the_contacted_host_is_due_for_its_whole_domain():
     agreed = {"slow.x": Agreement(delay=10 / MICRO)}
     auditor = judged(spans, least=1 / MICRO, hosts=agreed, key=lambda one: one.host[-1])
     assert auditor.keys["x"].due == 10
-    assert [(one.before.host, one.gap, one.due) for one in auditor.worst()] == [
+    assert [(one.before.host, one.gap, one.due) for one in auditor.worst_violations()] == [
         ("slow.x", 4, 10),
         ("slow.x", 7, 10),
     ]
@@ -113,7 +113,7 @@ def test_the_delay_of_the_contacted_host_is_due_for_its_whole_domain():
 
 def test_equally_bad_violations_are_listed_in_their_order():
     auditor = judged([contact(at, at, line=at) for at in range(0, 40, 2)], least=3 / MICRO, keep=9)
-    assert [one.after.line for one in auditor.worst()] == list(range(2, 20, 2))
+    assert [one.after.line for one in auditor.worst_violations()] == list(range(2, 20, 2))
 
 
 def test_the_worst_violations_are_kept_and_all_are_counted():
@@ -124,8 +124,12 @@ def test_the_worst_violations_are_kept_and_all_are_counted():
         contacts.append(contact(at, at, line=line))
     auditor = judged(contacts, least=6 / MICRO, keep=3)
     assert auditor.violations == 6
-    assert [(one.gap, one.after.line) for one in auditor.worst()] == [(1, 2), (1, 7), (2, 5)]
-    assert judged(contacts, least=6 / MICRO, keep=0).worst() == []
+    assert [(one.gap, one.after.line) for one in auditor.worst_violations()] == [
+        (1, 2),
+        (1, 7),
+        (2, 5),
+    ]
+    assert judged(contacts, least=6 / MICRO, keep=0).worst_violations() == []
 
 
 @given(EXACT, st.integers(1, 30), st.integers(0, 6))
@@ -134,7 +138,7 @@ def test_a_small_window_never_accuses_and_says_what_it_could_not_judge(spans, wi
     contacts = [contact(s, s + took, host=host, line=n) for n, (s, took, host) in enumerate(spans)]
     contacts.sort(key=lambda one: one.end)
     auditor = judged(contacts, least=least / MICRO, window=window)
-    for found in auditor.worst():
+    for found in auditor.worst_violations():
         assert found.after.start < found.before.end + least
         assert found.before.start <= found.after.end
     expected = naive(contacts, due=lambda one: least)

@@ -13,7 +13,7 @@ from webcrawl.jobs.check.findings import Findings
 def checked(path, saved):
     findings = Findings(jobdir=path.parent, on_progress=lambda _: None)
     findings.begin("outbox")
-    with findings.catching(path, ""):
+    with findings.catch_errors(path, ""):
         check_outbox(path, saved, findings)
     return findings
 

@@ -16,7 +16,7 @@ from stored_job import in_use
 from web_truth import allowed_urls
 
 from webcrawl.crawl.job.jobdir import Job, read_checkpoint
-from webcrawl.crawl.job.kept_checkpoints import kept_in
+from webcrawl.crawl.job.kept_checkpoints import find_kept
 from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.errors import FatalError
 from webcrawl.jobs.check.restore import candidates, restore_job
@@ -64,7 +64,7 @@ def spoil(path):
 
 def older(job):
     """A second kept checkpoint, before the first."""
-    (kept,) = kept_in(job)
+    (kept,) = find_kept(job)
     second = copy(kept, kept.with_name("000001"))
     (second / "CURRENT").write_text("manifest-000001.json\n")
     manifest = only(second, "manifest-*.json").rename(second / "manifest-000001.json")
@@ -88,7 +88,7 @@ def restored(job, number=None):
 
 
 def test_the_newest_sound_checkpoint_is_named_when_the_crawl_needs_it(job):
-    (kept,) = kept_in(job)
+    (kept,) = find_kept(job)
     assert "scrapy job restore" not in scrapy_job("check", job)[1]
     (job / "logs/info.jsonl").write_bytes(b"nothing\n")
     code, said = scrapy_job("check", job)
@@ -114,7 +114,7 @@ def test_the_newest_sound_checkpoint_is_named_when_the_crawl_needs_it(job):
 def test_damage_in_an_older_checkpoint_does_not_touch_the_crawl(job, pattern):
     code, said = scrapy_job("check", job)
     assert (code, "checkpoints sound" in said) == (0, True), said
-    file = min(kept_in(job)[0].glob(pattern))
+    file = min(find_kept(job)[0].glob(pattern))
     spoil(file)
     code, said = scrapy_job("check", "--json", job)
     assert code == 1
@@ -129,7 +129,7 @@ def test_damage_in_an_older_checkpoint_does_not_touch_the_crawl(job, pattern):
 
 
 def test_the_job_is_what_was_kept_and_nothing_is_deleted(job):
-    (kept,) = kept_in(job)
+    (kept,) = find_kept(job)
     before = contents(kept)
     then, wanted = read_checkpoint(kept), meaning(kept)
     spoil(only(job / SHARD, "snapshot-*.log"))
@@ -159,7 +159,7 @@ def test_the_job_is_what_was_kept_and_nothing_is_deleted(job):
 
 
 def test_the_newest_sound_one_is_chosen_or_the_one_that_is_named(job, tmp_path):
-    (kept,) = kept_in(job)
+    (kept,) = find_kept(job)
     older(job)
     assert restored(copy(job, tmp_path / "newest")).checkpoint == int(kept.name)
     assert restored(copy(job, tmp_path / "named"), 1).written_at == "2026-11-20T10:00:00Z"
@@ -186,7 +186,7 @@ def test_a_failed_restore_says_why(job, tmp_path):
     with in_use(job):
         code, said = scrapy_job("restore", job)
     assert (code, "is in use by" in said) == (2, True)
-    (kept,) = kept_in(job)
+    (kept,) = find_kept(job)
     with pytest.raises(FatalError, match="is a kept checkpoint, which never changes"):
         restore_job(kept, [kept])
     (job / "LOCK").unlink()
@@ -204,7 +204,7 @@ def test_a_full_disk_leaves_a_job_that_can_be_restored_later(job, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "copyfile", full)
         with pytest.raises(FatalError, match="No space left on device"):
-            restore_job(job, kept_in(job))
+            restore_job(job, find_kept(job))
     assert not (job / "shards.tmp").exists()
     assert meaning(job) == before
     restored(job)
@@ -215,7 +215,7 @@ def go_back(path):
 
 
 def test_dying_between_any_two_lines_leaves_a_job_that_can_be_restored(job, tmp_path):
-    wanted = meaning(kept_in(job)[0])
+    wanted = meaning(find_kept(job)[0])
     spoil(only(job / SHARD, "manifest-*.json"))
     (tmp_path / "out").mkdir()
     left = die_between_lines("tests.jobs.check.test_restore:go_back", job, tmp_path / "out")

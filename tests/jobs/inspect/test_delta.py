@@ -15,7 +15,7 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, O
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
 from webcrawl.jobs.inspect.delta import delta, parse_since
-from webcrawl.storage.line_log import LineLog, numbered, numbered_path
+from webcrawl.storage.line_log import LineLog, numbered_files, numbered_path
 
 NOON = 1_795_694_400.0  # 2026-11-26T12:00Z
 
@@ -112,7 +112,7 @@ def test_a_token_continues_where_the_delta_ended(tmp_path):
     assert changes(tmp_path, token)[0] == {}
     # By a clock that was set back, in files that are turned over and compressed.
     write(tmp_path, *[line(f"{n}", -9000, "changed") for n in range(9)], max_bytes=300)
-    full = numbered(tmp_path / INFO_LOG)
+    full = numbered_files(tmp_path / INFO_LOG)
     assert len(full) > 3
     for one in full[::2]:
         one.with_name(f"{one.name}.gz").write_bytes(gzip.compress(one.read_bytes()))
@@ -124,7 +124,7 @@ def test_a_token_continues_where_the_delta_ended(tmp_path):
     assert kinds(tmp_path, token).keys() == found.keys() | {"a"}
     # Turned over, and not gone on, while it is read.
     changing, _ = delta(tmp_path, parse_since("0"), on_progress=lambda *_: None)
-    number = len(numbered(tmp_path / INFO_LOG, packed=True)) + 1
+    number = len(numbered_files(tmp_path / INFO_LOG, packed=True)) + 1
     (tmp_path / INFO_LOG).rename(numbered_path(tmp_path / INFO_LOG, number))
     assert len([*changing]) == 11
     assert changes(tmp_path)[0].keys() == found.keys() | {"a", "b"}

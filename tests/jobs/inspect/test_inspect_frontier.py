@@ -333,6 +333,20 @@ def test_a_host_may_be_named_in_any_spelling(stored):
         assert len(run.stderr) < 500
 
 
+def test_scrapy_why_answers_about_a_host_and_frontier_names_it(stored):
+    stored.rig.push(entry("a.test"))
+    stored.publish()
+    job = ["-s", f"JOBDIR={stored.path}"]
+    for options in ([], ["--json"]):
+        new = warm.scrapy("why", "a.test", *job, *options)
+        old = command("--host", "a.test", *job, *options)
+        assert (new.returncode, new.stderr) == (0, "")
+        assert (old.returncode, old.stdout) == (0, new.stdout)
+        assert old.stderr == "scrapy frontier --host is now scrapy why JOBDIR HOST\n"
+    unknown = warm.scrapy("why", "b.test", *job)
+    assert (unknown.returncode, "b.test: unknown" in unknown.stdout) == (1, True)
+
+
 def test_a_host_of_a_crawl_by_domains_is_its_domain(stored):
     stored.rig.push(entry("example.com"))
     stored.publish(politeness_key="domain")

@@ -43,7 +43,7 @@ from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 from webcrawl.jobs.inspect.why_text import moment, why_text
 from webcrawl.simweb import preset, start_in_process
 from webcrawl.spiders.web import WebSpider
-from webcrawl.storage.line_log import numbered
+from webcrawl.storage.line_log import numbered_files
 from webcrawl.urls import normalize
 
 NOW = 1_800_000_000.0
@@ -196,7 +196,6 @@ def test_every_spelling_of_a_url_is_answered_alike(crawled):
     told = crawled.why(spelled)
     assert (told.state, told.outcomes[-1].url) == ("finished", url)
     assert told.form == url
-    assert told.rules == ["tracking"]
 
 
 def test_the_filters_of_the_settings_are_asked(crawled):
@@ -227,7 +226,7 @@ def test_the_exclusion_file_is_asked(crawled, tmp_path):
 def test_a_line_that_was_deleted_leaves_the_url_seen(crawled, tmp_path):
     copy = shutil.copytree(crawled.job, tmp_path / "copy")
     url = crawled.asked()[0]
-    assert len(numbered(copy / INFO_LOG)) > 2
+    assert len(numbered_files(copy / INFO_LOG)) > 2
     shutil.rmtree(copy / "logs")
     told = why(url, copy)
     assert told.state == "seen"
@@ -272,8 +271,8 @@ def test_the_checkpoint_of_a_job_tells_what_waits_is_undecided_and_seen(tmp_path
             state.shards.work()
         lease = shard.frontier.acquire()
         state.links.submit_seeds([Seed(urls[3], 1)])
-        shard.frontier.release(lease.entry.host, rest=0.0)
-        shard.frontier.finish(lease)
+        shard.frontier.contacts.release(lease.entry.host, rest=0.0)
+        shard.frontier.leases.finish(lease)
     told = [why(url, tmp_path) for url in (*urls, "http://b.test/")]
     assert [one.state for one in told] == ["seen", "waiting", "waiting", "undecided", "unknown"]
     assert {one.as_of.checkpoint for one in told} == {2}
@@ -330,8 +329,12 @@ def test_the_target_of_a_redirect_and_why_it_was_refused_are_shown(stored):
 def test_bad_input_is_one_sentence(crawled, tmp_path):
     for arguments, sentence in (
         (
-            ["::", "-s", f"JOBDIR={crawled.job}"],
-            "why: '::' is not a URL that this crawler can fetch.",
+            [":::", "-s", f"JOBDIR={crawled.job}"],
+            "why: ':::' is not a host.",
+        ),
+        (
+            ["http://", "-s", f"JOBDIR={crawled.job}"],
+            "why: 'http://' is not a URL that this crawler can fetch.",
         ),
         (
             ["http://a.test", "-s", f"JOBDIR={tmp_path}"],
@@ -344,7 +347,9 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
     for arguments in ([str(tmp_path)], [str(tmp_path), "http://a.test"], ["./none"]):
         run = command(*arguments)
         assert (run.returncode, run.stderr) == (2, f"why: There is no crawl in {arguments[0]}.\n")
-    assert "give one URL; there is no crawl in none" in command("none", "http://a.test").stderr
+    assert (
+        "give one URL or host; there is no crawl in none" in command("none", "http://a.test").stderr
+    )
 
 
 def test_bytes_that_are_not_text_are_read_as_in_pages(stored):
@@ -427,5 +432,5 @@ def test_times_are_shown_with_their_distance(away, text):
 
 def _all_outcomes(jobdir):
     path = jobdir / INFO_LOG
-    for one in [*numbered(path), path]:
+    for one in [*numbered_files(path), path]:
         yield from map(json.loads, one.read_text().splitlines())

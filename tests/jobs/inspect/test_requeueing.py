@@ -40,7 +40,7 @@ def crawler_of(jobdir):
 
 def retry_here(jobdir, *outcomes, on_progress=lambda count, what: None):
     takes = given_up_filter(",".join(outcomes))
-    return put_back(crawler_of(jobdir), takes, visits=False, on_progress=on_progress)
+    return put_back(crawler_of(jobdir), takes, as_visit=False, on_progress=on_progress)
 
 
 def entries(jobdir):
@@ -107,8 +107,8 @@ def test_a_url_only_in_the_log_after_a_power_failure_is_not_new(stored, tmp_path
     assert retry_here(stored.path, "dns_not_found").urls == 1
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("http://lost.test/0\nhttp://new.test/0\n")
-    with open_stopped_job(crawler_of(stored.path)) as job, job.seeds_of([str(seeds)]) as reader:
-        assert [*job.submit(reader)][-1] == 2
+    with open_stopped_job(crawler_of(stored.path)) as job:
+        assert [*job.submit_seeds([str(seeds)])][-1].seeds_read == 2
         job.decide()
         assert job.state.facts()["in_eliminator"] == 1
 

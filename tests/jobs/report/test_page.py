@@ -16,21 +16,23 @@ from browsing import Tab, chromium
 from frontier_rig import entry
 from golden import golden
 from looking import contents
-from lxml import etree, html
+from lxml import html
 from reading_report import line, report_of, tables_of, write_log
 from scrapy.settings import Settings
 from stored_job import Stored, in_use
 
 from webcrawl.commands.report import _run
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
-from webcrawl.doctor.record import Line, Record, encode_line
-from webcrawl.doctor.states import CrawlState, State
+from webcrawl.doctor.record import Line, Record
 from webcrawl.errors import FatalError, require_package
-from webcrawl.jobs.report.figures import Figure, Table
-from webcrawl.jobs.report.model import Field, Live, NextCommand
-from webcrawl.jobs.report.page import ask_for_token, asset, first_screen, page
+from webcrawl.jobs.inspect.examination import facts_of
+from webcrawl.jobs.inspect.job_view import ask
+from webcrawl.jobs.inspect.overview import overview
+from webcrawl.jobs.report.model import Live, NextCommand
+from webcrawl.jobs.report.page import page, render
 from webcrawl.jobs.report.totals_file import TotalsFile
-from webcrawl.wording import visible
+from webcrawl.states import CrawlState, State
+from webcrawl.wording import escape_controls
 
 T0 = 1_800_000_000.0
 HOSTILE = "</style><script>alert(1)</script><img src=//x.test/>$\\frac{1}{2}$\x00\x1b[2J\u202e"
@@ -82,13 +84,14 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     (stored / "stats.json").write_text(json.dumps(STATS))
     before = contents(stored)
     done = run(stored, "--price-per-hour", "0.5", "--figures", tmp_path / "figures")
-    assert (done.returncode, done.stderr) == (0, "")
+    said = "report: instead of --figures, see the charts in the report\n"
+    assert (done.returncode, done.stderr) == (0, said)
     written = stored / "report.html"
     after = contents(stored)
     assert after.pop(written)
     assert after == before
     text = written.read_text("utf-8")
-    assert done.stdout == f"2,666 pages; the report is {written}\n"
+    assert done.stdout.startswith(f"2,666 pages; the report is {written}; a million pages cost an ")
     root = html.fromstring(text)
     assert root.xpath("//script | //link | //img | //iframe | //object | //form") == []
     policy = root.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
@@ -99,22 +102,20 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     ids = root.xpath("//@id")
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in root.xpath("//@href")} <= {*ids}
-    drawings = root.xpath("//*[local-name()='svg']")
-    assert len(drawings) == 13
-    assert text.count(">time (UTC)</text>") == 3
+    drawings = root.xpath("//*[local-name()='svg'][@role='img']")
+    assert len(drawings) == 4
+    assert text.count(">time (UTC)</text>") == 2
     assert ">Mbit/s</text>" in text
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = "waiting workers seeds-report refusals-unsigned refusals-signed walled-hosts journal"
+    empty = "waiting workers seeds-report refusals-unsigned refusals-signed journal walled-hosts"
     assert [name for name, rows in tables.items() if not rows] == empty.split()
-    assert tables["outcomes"][0] == ["http_200", "2,666", "88.9%"]
-    files = sorted((tmp_path / "figures").iterdir())
-    assert len(files) == 13
-    for path in files:
-        svg = etree.parse(path).getroot()
-        assert svg.tag == "{http://www.w3.org/2000/svg}svg"
-        assert "prefers-color-scheme: dark" in svg.findtext("{*}style")
+    assert tables["responsecode-report"][0][:3] == ["200", "2,666", "http_200"]
+    # The rows of some tables have bars, the longest one for the largest number.
+    bars = root.xpath("//figure[@id='responsecode-report']//td[@class='bars']//@d")
+    assert bars[:2] == ["M0 0h100.0v1H0z", "M0 0h2.5v1H0z"]
+    assert len(root.xpath("//figure[.//td[@class='bars']]")) == 8
 
 
 def test_a_crawl_without_a_page_has_a_report_that_says_so(stored, tmp_path):
@@ -135,7 +136,7 @@ def test_a_crawl_that_runs_is_read_as_it_is(stored):
 
 
 def test_the_first_screen_says_whether_the_crawl_is_well(stored):
-    """What its doctor said, and what waits, is parked and fails, with examples."""
+    """What its doctor said, and what waits, is parked and fails."""
     write_log(stored, lines(90))
     disk = Diagnosis(Cause.DISK, T0, "event loop held up for 40 ms", "")
     running = State(CrawlState.RUNNING)
@@ -143,7 +144,7 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
         Record(state=running, diagnosis=disk, waiting=waiting, busy=3, parked={"reputation": 5})
         for waiting in (100, 60)
     ]
-    data = [encode_line(Line(T0 + 10 * at, one)) for at, one in enumerate(said)]
+    data = [msgspec.json.encode(Line(T0 + 10 * at, one)) for at, one in enumerate(said)]
     (stored / "logs/stats.jsonl").write_bytes(b"\n".join(data) + b"\n")
     stats = {
         "frontier/waiting": 60,
@@ -151,51 +152,55 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
         "crawl/critical/my.Module": 2,
     }
     (stored / "stats.json").write_text(json.dumps(stats))
-    error = {"url": "http://a.test/odd", "where": "my.Module", "error": "KeyError", "message": "x"}
-    (stored / "logs/critical.jsonl").write_text(json.dumps(error) + '\n{"torn')
     model = report_of(stored)
-    assert model.alarms == ["stopped: killed; it can be resumed", "my.Module failed on 2 pages"]
+    assert model.alarms == [
+        "stopped: killed; it can be resumed",
+        "my.Module failed on 2 pages: see logs/critical.jsonl",
+    ]
     tables = tables_of(page(model))
-    names = ("waiting", "held", "failures", "modules", "crawl-report")
+    names = ("waiting", "responsecode-report", "crawl-report")
     rows = [f"{name}: {' | '.join(row)}\n" for name in names for row in tables[name]]
     assert "".join(rows) == golden("first-screen.txt", "".join(rows))
-    assert {row[0] for row in tables["hosts"]} > {"h0.test", "h1.test", "h2.test"}
-    assert tables["checkpoints"][0][-1] == "current"
+    # The same rows as those of ``scrapy why``.
+    (process,) = html.fromstring(page(model)).xpath("//dl[@class='process']")
+    facts = [(one.text.lower(), one.getnext().text) for one in process.iter("dt")]
+    assert facts[:-1] == facts_of(model.processes[0], model.at)
+    advice = "they are fetched when nothing else is left, in at most REPUTATION_ROUNDS rounds"
+    assert ("parked", f"5 URLs held back by their domain's page budget; {advice}") in facts
+    # The same rows as those of ``scrapy frontier``.
+    longest = ask(stored, lambda view: overview(view, top=9)).top
+    assert [row[:2] for row in tables["hosts"]] == [[one.name, str(one.waiting)] for one in longest]
+    assert {one.name for one in longest} == {"h0.test", "h1.test", "h2.test"}
 
 
 @pytest.mark.parametrize(
-    ("reason", "failed", "visits", "alarms"),
+    ("reason", "failed", "lost", "alarms"),
     [
-        ("", 0, [], ["stopped: killed; it can be resumed"]),
-        ("memusage_exceeded", 9, [], ["stopped: memusage_exceeded"]),
-        ("shutdown", 0, [], []),
-        ("control_stopped", 0, [], []),
-        ("hive_stopped", 0, [], []),
-        ("closespider_timeout", 9, [], []),
-        ("shutdown", 10, [], ["10% of 100 URLs were given up"]),
+        ("", 0, 0, ["stopped: killed; it can be resumed"]),
+        ("memusage_exceeded", 9, 0, ["stopped: memusage_exceeded"]),
+        ("shutdown", 0, 0, []),
+        ("control_stopped", 0, 0, []),
+        ("hive_stopped", 0, 0, []),
+        ("closespider_timeout", 9, 0, []),
+        ("shutdown", 10, 0, ["10% of 100 URLs were given up"]),
         (
             "shutdown",
             0,
-            ["robots_denied"],
-            ["robots.txt now denies 1 page fetched before, such as http://a.test/page"],
+            1,
+            ["robots.txt now denies 1 page fetched before, such as on a.test"],
         ),
-        ("shutdown", 0, ["robots_denied", "http_200"], []),
+        ("shutdown", 0, -1, []),  # restored after a page of the last run
     ],
 )
-def test_problems_raise_alarms_and_a_requested_stop_does_not(
-    stored, reason, failed, visits, alarms
-):
+def test_problems_raise_alarms_and_a_requested_stop_does_not(stored, reason, failed, lost, alarms):
     outcomes = ["timeout"] * failed + ["http_200"] * (100 - failed)
     written = [line(f"http://h{at}.test/", one, T0 + at) for at, one in enumerate(outcomes)]
-    visit = {"visit": "failed", "stored": T0, "form": "0123456789abcdef"}
-    written += [line("http://a.test/page", one, T0 + 200, **visit) for one in visits]
-    # It had no document, and is no loss.
-    written.append(line("http://a.test/no", "robots_denied", T0 + 200, visit="failed"))
     write_log(stored, written)
     running = State(CrawlState.RUNNING)
     said = Record(state=running, diagnosis=Diagnosis(Cause.POLITENESS, T0, "9 hosts rest"))
-    (stored / "logs/stats.jsonl").write_bytes(encode_line(Line(T0 + 300, said)) + b"\n")
-    (stored / "stats.json").write_text(json.dumps({"finish_reason": reason}))
+    (stored / "logs/stats.jsonl").write_bytes(msgspec.json.encode(Line(T0 + 300, said)) + b"\n")
+    stats = {"finish_reason": reason, "crawl/robots/lost/a.test": lost}
+    (stored / "stats.json").write_text(json.dumps(stats))
     assert report_of(stored).alarms == alarms
 
 
@@ -207,18 +212,19 @@ def test_html_in_urls_and_content_types_stays_text(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     text = (tmp_path / "report.html").read_text("utf-8")
     assert html.fromstring(text).xpath("//script | //img") == []
-    assert tables_of(text)["mimetype-report"][0][0] == visible(HOSTILE)
-    assert tables_of(text)["failures"][0][0] == visible(f"http://b.test/{HOSTILE}")
-    assert visible(text) == text
+    assert tables_of(text)["mimetype-report"][0][0] == escape_controls(HOSTILE)
+    assert tables_of(text)["responsecode-report"][1][-1] == escape_controls(
+        f"http://b.test/{HOSTILE}"
+    )
+    assert escape_controls(text) == text
 
 
 def live(model, **facts):
     """*model* as the page of a running crawl."""
-    line, asked = "scrapy control j pause", [Field("why", HOSTILE)]
-    command = NextCommand("pause", "Pause", HOSTILE, line, asked, question=HOSTILE)
-    part = {"token": HOSTILE, "commands": [command], "answer": HOSTILE, "url": HOSTILE}
-    hosts = Figure("asked", "A host", HOSTILE, Table(("host",), [(HOSTILE,)]))
-    part |= {"why": HOSTILE, "host": HOSTILE, "hosts": hosts} | facts
+    line = "scrapy control j pause"
+    command = NextCommand("pause", HOSTILE, line, {HOSTILE: HOSTILE}, question=HOSTILE)
+    part = {"token": HOSTILE, "commands": [command], "answer": HOSTILE, "question": HOSTILE}
+    part |= {"why": HOSTILE} | facts
     return msgspec.structs.replace(model, live=Live(**part))
 
 
@@ -229,29 +235,30 @@ def test_the_live_page_has_questions_commands_and_only_its_own_scripts(stored):
     root = html.fromstring(text)
     assert root.xpath("//script/@src") == ["page.js"]
     assert root.xpath("//script/text() | //style | //img | //@style | //@onclick") == []
-    assert visible(text) == text
-    assert root.xpath("//form/@action") == ["./#ask", "./#ask", "commands/pause"]
+    assert escape_controls(text) == text
+    assert root.xpath("//form/@action") == ["./#ask", "commands/pause"]
     form = root.xpath("//form[@method='post']")[0]
-    shown = [visible(HOSTILE)]
+    shown = [escape_controls(HOSTILE)]
     assert form.xpath(".//input[@name='token']/@value") == shown
-    assert form.xpath(".//label[@for]/text()") == shown
+    assert form.xpath(".//label[@for]/text()") == [*shown, "Reason, for the journal"]
     assert form.xpath("./label[input[@type='checkbox'][@required]]")[0].text_content() == (
-        f" {visible(HOSTILE)}"
+        f" {escape_controls(HOSTILE)}"
     )
     assert form.xpath(".//code/text()") == ["scrapy control j pause"]
-    assert root.xpath("//pre/text() | //input[@name='host' or @name='url']/@value") == 3 * shown
+    assert root.xpath("//pre/text() | //input[@name='url']/@value") == 2 * shown
     # Who may only look has no button to press.
     root = html.fromstring(page(live(model, token="")))
     assert root.xpath("//form[@method='post']") == []
     assert root.xpath("//a[@class='button']/@href") == ["token"]
-    root = html.fromstring(ask_for_token(HOSTILE))
+    root = html.fromstring(render("token.html", title=HOSTILE))
     assert root.xpath("//form | //input") == []
     assert root.xpath("//main//a/@href") == ["token"]
-    assert root.findtext(".//h1") == visible(HOSTILE)
+    assert root.findtext(".//h1") == escape_controls(HOSTILE)
     # What the script puts in place of it is that part of the page.
-    assert first_screen(model).strip() in page(model)
-    assert html.fromstring(first_screen(model)).get("id") == "now"
-    assert "EventSource" in asset("page.js")
+    first_screen = render("now.html", page=model)
+    assert first_screen.strip() in page(model)
+    assert html.fromstring(first_screen).get("id") == "now"
+    assert "EventSource" in render("page.js")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +287,7 @@ def test_a_disk_without_room_for_the_hosts_is_reported_in_a_sentence(tmp_path, m
 
 
 def test_a_missing_library_is_named_with_the_command_to_install_it():
-    require_package("numba", feature="The report")
+    require_package("duckdb", feature="The report")
     with pytest.raises(FatalError) as error:
         require_package("no_such_library", feature="The report")
     assert str(error.value) == (
@@ -304,10 +311,11 @@ SEEN = """() => {
     }
   };
   const texts = [...document.querySelectorAll('h1, h2, h3, p, dt, dd, th, td, summary, svg text')];
+  const charts = [...document.querySelectorAll('svg[role=img]')];
   return {
     wide: document.documentElement.scrollWidth,
     ground: getComputedStyle(document.body).backgroundColor,
-    drawings: [...document.querySelectorAll('svg')].map(one => ({
+    drawings: charts.map(one => ({
       name: one.closest('figure').id, box: box(one),
       texts: [...one.querySelectorAll('text')].map(text => [text.textContent, box(text)]),
       fill: [...one.querySelectorAll('text')].map(p => getComputedStyle(p).fill),
@@ -364,7 +372,7 @@ def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
                 assert (tab.said, tab.asked) == ([], [written.as_uri()])
     for (_, width), seen in found.items():
         assert seen["wide"] <= width
-        assert len(seen["drawings"]) == 13
+        assert len(seen["drawings"]) == 4
         assert seen["holes"] == 0
         assert min(map(contrast, seen["colours"])) >= 4.5, seen["colours"]
         for one in seen["drawings"]:

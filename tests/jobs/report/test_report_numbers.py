@@ -13,22 +13,34 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from crawling import printed
 from golden import golden
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_report import crawl_of, figure, line, numbers, open_crawl, report_of, write_log
+from reading_report import (
+    crawl_of,
+    figure,
+    figures_of,
+    line,
+    numbers,
+    open_crawl,
+    report_of,
+    write_log,
+)
 
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
-from webcrawl.doctor.record import Line, Record, encode_line
-from webcrawl.doctor.states import State
+from webcrawl.doctor.record import Line, Record
+from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.info_log import line_chunks
-from webcrawl.jobs.report import chart, figures, heritrix_log, log_totals, totals_file
+from webcrawl.jobs.report import chart, figures, heritrix_log, totals_file
+from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
+from webcrawl.states import State
 
 T0 = 1_800_000_000.0
 KNOWN = [
@@ -43,7 +55,7 @@ KNOWN = [
     line("http://a.com/private", "robots_denied", T0 + 9),
     line("http://a.com/other", "replaced", T0 + 9),  # goes on as another Request
 ]
-# Links that lead nowhere, by the page that has them; the last two are no page's.
+# Links that lead nowhere, and pages that are busy.
 DEAD = [
     *(line(f"http://b.com/{n}", "http_404", T0 + n, via="http://a.com/1") for n in range(3)),
     line("http://b.com/3", "http_404", T0 + 3, via="http://a.com/2"),
@@ -81,7 +93,7 @@ def as_text(found):
     """Write the report *found* as text, without rows of zeros."""
     text = [*found.head, *found.alarms]
     text += [f"{name}: {value}" for name, value in found.summary if name != "free disk space"]
-    for one in found.figures():
+    for one in figures_of(found):
         head, rows = one.table or ((), [])
         rows = [row for row in rows if not {*row[1:]} <= {0, "0%"}]
         text += ["", f"{one.name}: {one.title}", one.lead]
@@ -96,7 +108,7 @@ def as_text(found):
 def test_figures_are_those_of_the_log_and_the_stats(tmp_path, name, lines, stats):
     write_log(tmp_path, lines)
     (tmp_path / "stats.json").write_text(json.dumps(stats))
-    text = as_text(report_of(tmp_path, price=36.0))
+    text = as_text(report_of(tmp_path))
     assert text == golden(name, text)
 
 
@@ -104,12 +116,19 @@ def test_figures_are_those_of_the_log_and_the_stats(tmp_path, name, lines, stats
 def test_unknown_times_are_left_out(tmp_path, stats, hosts):
     write_log(tmp_path, KNOWN)
     (tmp_path / "stats.json").write_text(json.dumps(stats))
-    found = report_of(tmp_path, price=36.0)
+    found = report_of(tmp_path)
     summary = dict(found.summary)
     assert summary["hosts contacted"] == hosts
-    assert not {"running time", "pages per second", "per million pages"} & {*summary}
-    (row, *_) = figure(found, "cost").table.rows
-    assert row[2:] == ("not known", "not known", "not known")
+    assert not {"running time", "pages per second"} & {*summary}
+    said = printed("report", tmp_path, "--price-per-hour", "36")
+    assert "; a million pages cost an unknown sum, because" in said
+
+
+def test_the_cost_of_a_million_pages_is_printed(tmp_path):
+    write_log(tmp_path, KNOWN)
+    (tmp_path / "stats.json").write_text(json.dumps(STATS))
+    said = printed("report", tmp_path, "--price-per-hour", "36")
+    assert said.endswith("; a million pages cost $30,000.00\n")  # 2 pages in 6 s, 6 cents
 
 
 def test_summary_and_report_agree_on_which_urls_were_given_up(tmp_path):
@@ -122,7 +141,7 @@ def test_summary_and_report_agree_on_which_urls_were_given_up(tmp_path):
     assert f"  given up  {len(given_up)} URLs\n" in text
     assert {*re.findall(r"^ +1  (\w+)", text, re.MULTILINE)} == given_up
     with open_crawl(tmp_path) as crawl:
-        found = report(crawl, price=None, at=2e9)
+        found = report(crawl, at=2e9)
         ((by_host,),) = crawl.file.select("SELECT given_up FROM hosts")
     table = numbers(found, "crawl-report")
     assert crawl.results.given_up.keys() == given_up
@@ -130,7 +149,7 @@ def test_summary_and_report_agree_on_which_urls_were_given_up(tmp_path):
     assert f"redirects  {table['redirects']}\n" in text
     assert table["URLs finished"] == len(outcomes)
     assert table["pages"] + table["redirects"] + table["given up"] == len(outcomes) - 2
-    assert figure(found, "failures").lead.startswith(dict(found.summary)["URLs given up"])
+    assert dict(found.summary)["URLs given up"] == share(len(given_up), len(outcomes))
 
 
 def test_full_compressed_and_torn_logs_are_read(tmp_path):
@@ -199,10 +218,10 @@ def test_totals_are_the_same_in_pieces_and_at_once(monkeypatch):
     lines = msgspec.json.Encoder().encode_lines(KNOWN + DEAD)
     found = []
     for size in (1, 1 << 20):
-        monkeypatch.setattr(log_totals, "_CHUNK_BYTES", size)
+        monkeypatch.setattr(info_log, "_CHUNK_BYTES", size)
         with closing(TotalsFile()) as file:
             LogTotals(file=file).add(lines)
-            names = ("hosts", "types", "seeds", "dead_links")
+            names = ("hosts", "types", "seeds")
             found.append([file.select(f"SELECT * FROM {name}").fetchall() for name in names])
     assert found[0] == found[1]
     assert all(found[0])
@@ -273,7 +292,7 @@ def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
     with open_crawl(tmp_path) as crawl:
         for at, recent in ((943, ("0.2", "0.5")), (1943, ("0.0", "0.0"))):
             running = crawl._replace(state="running")
-            summary = dict(report(running, price=None, at=T0 + at).summary)
+            summary = dict(report(running, at=T0 + at).summary)
             pages, visits = recent
             assert summary["pages per second"] == f"{pages} in the last minute, 0.1 on average"
             assert summary["visits per second"] == f"{visits} in the last minute, 0.2 on average"
@@ -282,7 +301,7 @@ def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
 def said(at, waiting):
     """A line of a doctor."""
     diagnosis = Diagnosis(Cause.POLITENESS, T0, "")
-    return encode_line(
+    return msgspec.json.encode(
         Line(at, Record(state=State("running"), diagnosis=diagnosis, waiting=waiting))
     )
 

@@ -184,4 +184,4 @@ def test_a_directory_is_replaced_whole_or_not_at_all(tmp_path):
     (folder / "notes.txt").touch()
     assert "contains other files" in refusal("report", tmp_path / "job", "--csv", folder)
     said = refusal("report", tmp_path / "job", "--json", "--price-per-hour", "1")
-    assert "--price-per-hour needs the report" in said
+    assert "--price-per-hour is not for --json" in said

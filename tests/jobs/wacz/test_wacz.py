@@ -100,7 +100,7 @@ def test_unusable_input_is_one_sentence(tmp_path):
     other = other.rename(other.with_name(one.name))
     (tmp_path / "empty").mkdir()
     said = {
-        "There is no finished WARC file in ": wacz(tmp_path / "empty", tmp_path / "a.wacz"),
+        "There are no stored pages in ": wacz(tmp_path / "empty", tmp_path / "a.wacz"),
         "have the same name: rename one of them.": wacz(one, other, tmp_path / "a.wacz"),
         "usage: scrapy wacz [JOBDIR": wacz(one, tmp_path / "a.zip"),
     }

@@ -43,7 +43,7 @@ class Cache(RuleBasedStateMachine):
 
     @rule(host=HOSTS, spelled=st.sampled_from([str.lower, str.upper, "{}.".format]))
     def ask(self, host, spelled):
-        assert self.resolver.cached(spelled(host)) == self._used(host)
+        assert self.resolver.cached_result(spelled(host)) == self._used(host)
 
     @rule(host=HOSTS)
     def ask_how_long(self, host):

@@ -50,7 +50,7 @@ async def test_names_of_hosts_files_are_never_asked_for():
     hosts = {"a.test": ["10.0.0.1", "10.0.0.2"]}
     resolver = Resolver(servers=None, cache_size=100, hosts=hosts)
     assert await resolver.resolve("A.test.") == ["10.0.0.1", "10.0.0.2"]
-    assert resolver.cached("a.test") == ["10.0.0.1", "10.0.0.2"]
+    assert resolver.cached_result("a.test") == ["10.0.0.1", "10.0.0.2"]
     assert resolver.ttl("a.test") > 1000
     found = asyncio.get_running_loop().create_future()
     resolver.look_up("a.test", found.set_result)

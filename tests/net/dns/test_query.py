@@ -203,7 +203,7 @@ async def test_addresses_that_nobody_asked_for_are_not_taken():
 
     async with asking(answer) as (resolver, _):
         assert await resolver.resolve("a.test") == ["127.0.0.1"]
-        assert resolver.cached("bank.test") is None
+        assert resolver.cached_result("bank.test") is None
 
 
 async def test_the_system_changes_its_name_servers_and_open_questions_go_to_the_new_ones():

@@ -90,7 +90,7 @@ async def test_names_are_resolved_to_ipv6_only_where_there_is_no_ipv4():
 )
 async def test_literals_and_what_can_be_no_name_are_known_without_a_query(host, addresses):
     async with resolver_on(closed_port()) as resolver:
-        known = resolver.cached(host)
+        known = resolver.cached_result(host)
         if addresses is None:
             with pytest.raises(NameNotFoundError):
                 await resolver.resolve(host)
@@ -346,18 +346,18 @@ async def test_what_is_cached_can_be_asked_for_without_waiting(clock):
         # That six.test has no IPv4 address is known for a minute only.
         expected = {"a.test": 300, "www.test": 300, "six.test": 60, "both.test": 300}
         for host, ttl in expected.items():
-            assert (resolver.cached(host), resolver.ttl(host)) == (None, 0)
+            assert (resolver.cached_result(host), resolver.ttl(host)) == (None, 0)
             addresses = await resolver.resolve(host)
-            assert resolver.cached(host) == addresses
-            assert resolver.cached(host.upper() + ".") == addresses
+            assert resolver.cached_result(host) == addresses
+            assert resolver.cached_result(host.upper() + ".") == addresses
             assert resolver.ttl(host) == ttl
         names.asked.clear()
         clock.advance(59.5)
         assert (resolver.ttl("a.test"), resolver.ttl("six.test")) == (240.5, 0.5)
-        assert resolver.cached("six.test") == ["::1"]
+        assert resolver.cached_result("six.test") == ["::1"]
         clock.advance(240.5)
         for host in ("a.test", "A.TEST", "www.test", "six.test"):
-            assert (resolver.cached(host), resolver.ttl(host)) == (None, 0)
+            assert (resolver.cached_result(host), resolver.ttl(host)) == (None, 0)
         assert names.asked == []
         assert resolver.counts()["checks"] == 4 * 3 + 1 + 4
         assert resolver.counts()["checks_unknown"] == 4 + 4
@@ -376,16 +376,16 @@ async def test_remembered_failures_are_told_apart_without_waiting_and_not_raised
     }
     async with asking(answer, clock=clock) as (resolver, _):
         for host, (error, ttl) in expected.items():
-            assert resolver.cached(host) is None
+            assert resolver.cached_result(host) is None
             with pytest.raises(error) as raised:
                 await resolver.resolve(host)
             for spelling in (host, host.title()):
-                known = resolver.cached(spelling)
+                known = resolver.cached_result(spelling)
                 assert type(known) is error
                 assert str(known).lower() == str(raised.value).lower()
             assert resolver.ttl(host) == ttl
         clock.advance(60)
-        assert [resolver.cached(host) for host in list(expected)[:3]] == [None] * 3
+        assert [resolver.cached_result(host) for host in list(expected)[:3]] == [None] * 3
         with pytest.raises(NameNotFoundError):
             await resolver.resolve("no.such.test")
 
@@ -419,9 +419,9 @@ async def test_name_servers_are_probed_whatever_is_cached(answers, works):
         found = asyncio.get_running_loop().create_future()
         resolver.probe("a.test", found.set_result)
         assert await found is works
-        assert resolver.cached("a.test") == ["192.0.2.1"]
+        assert resolver.cached_result("a.test") == ["192.0.2.1"]
         resolver.forget()
-        assert resolver.cached("a.test") is None
+        assert resolver.cached_result("a.test") is None
         # Home routers deny addresses of top-level domains.
         assert [asked for asked in names.asked if asked.count(".") < 2] == [
             asked for asked in names.asked if asked.endswith("SOA")
@@ -439,7 +439,7 @@ async def test_who_has_resolved_a_name_finds_it_cached_even_with_a_ttl_of_zero(c
     async with asking(answer, clock=clock) as (resolver, _):
         with pytest.raises(NameNotFoundError):
             await resolver.resolve("a.test")
-        assert type(resolver.cached("a.test")) is NameNotFoundError
+        assert type(resolver.cached_result("a.test")) is NameNotFoundError
         assert resolver.ttl("a.test") == 30
 
 
@@ -451,10 +451,10 @@ async def test_addresses_of_an_earlier_run_are_remembered_without_a_query(clock)
             ("a.test", ["10.0.0.1", "10.0.0.2"], 50),
             ("six.test", ["2001:db8::1", "2001:db8::2"], 24 * 3600),
         ):
-            assert resolver.cached(host) == await resolver.resolve(host) == addresses
+            assert resolver.cached_result(host) == await resolver.resolve(host) == addresses
             assert resolver.ttl(host) == ttl
         clock.advance(50)
-        assert resolver.cached("a.test") is None
+        assert resolver.cached_result("a.test") is None
         assert resolver.counts()["remembered"] == 2
         assert resolver.counts()["queries"] == 0
 
@@ -466,12 +466,12 @@ async def test_an_earlier_run_knows_nothing_better_than_this_one(clock):
             await resolver.resolve("gone.test")
         for host in ("a.test", "gone.test", "127.0.0.1"):
             resolver.remember(host, ["10.0.0.1"], 500)
-        assert resolver.cached("a.test") == addresses
-        assert type(resolver.cached("gone.test")) is NameNotFoundError
-        assert resolver.cached("127.0.0.1") == ["127.0.0.1"]
+        assert resolver.cached_result("a.test") == addresses
+        assert type(resolver.cached_result("gone.test")) is NameNotFoundError
+        assert resolver.cached_result("127.0.0.1") == ["127.0.0.1"]
         clock.advance(300)
         resolver.remember("a.test", ["10.0.0.1"], 500)
-        assert resolver.cached("a.test") == ["10.0.0.1"]
+        assert resolver.cached_result("a.test") == ["10.0.0.1"]
 
 
 # --- settings
@@ -511,40 +511,28 @@ def test_the_system_is_asked_for_its_name_servers_now_and_then(tmp_path, clock, 
     path = tmp_path / "resolv.conf"
     monkeypatch.setattr("webcrawl.net.dns.servers._RESOLV_CONF", path)
     system = SystemServers(clock=clock)
-    assert system.current() == (("127.0.0.1", 53),)
+    assert system.current_servers() == (("127.0.0.1", 53),)
     path.write_text(
         "# nameserver 9.9.9.9\nsearch test\nnameserver 10.0.0.1\nnameserver ::1\n"
         "nameserver nonsense\nnameserver\n"
     )
-    assert system.current() == (("127.0.0.1", 53),)
+    assert system.current_servers() == (("127.0.0.1", 53),)
     # Written anew, and no other; being written; gone.
     for text in (None, "nameserver 10.0.0.1\nnameserver ::1\n", "", "\xff nonsense"):
         if text is not None:
             path.write_text(text)
         clock.advance(5)
-        assert system.current() == (("10.0.0.1", 53), ("::1", 53))
+        assert system.current_servers() == (("10.0.0.1", 53), ("::1", 53))
     path.unlink()
     clock.advance(5)
-    assert system.current() == (("10.0.0.1", 53), ("::1", 53))
+    assert system.current_servers() == (("10.0.0.1", 53), ("::1", 53))
     path.write_text("nameserver fe80::1%lo\n")
     clock.advance(5)
-    assert system.current() == (("fe80::1%lo", 53),)
-
-
-@cases(
-    "name value",
-    """
-        DNS_QUERY_TIMEOUT_SECS | 0
-        DNS_QUERY_TIMEOUT_SECS | x
-    """,
-)
-def test_settings_that_cannot_work_are_refused_by_name(name, value):
-    with pytest.raises(FatalError, match=f"^{name} must be"):
-        Resolver.from_crawler(get_crawler(settings_dict={name: value}))
+    assert system.current_servers() == (("fe80::1%lo", 53),)
 
 
 def test_the_system_is_asked_only_where_no_name_server_is_named():
     named = Resolver.from_crawler(get_crawler(settings_dict={"DNS_SERVERS": "127.0.0.1:5353,::1"}))
     assert named.servers.servers() == [("127.0.0.1", 5353), ("::1", 53)]
     left_open = Resolver.from_crawler(get_crawler())
-    assert left_open.servers.servers() == SystemServers().current()
+    assert left_open.servers.servers() == SystemServers().current_servers()

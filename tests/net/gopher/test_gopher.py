@@ -19,8 +19,9 @@ from scrapy.http import HtmlResponse, TextResponse
 from scrapy.settings import Settings
 from text_tables import cases, each
 
+from webcrawl.configuration.values import port_numbers
 from webcrawl.errors import FatalError
-from webcrawl.net.gopher.handler import gopher_ports, target_of
+from webcrawl.net.gopher.handler import target_of
 from webcrawl.net.gopher.menu import Item, items, row_of
 from webcrawl.net.outcomes import BadAnswerError, BadUrlError
 from webcrawl.urls import SCHEMES, normalize
@@ -90,13 +91,6 @@ def test_a_menu_is_a_page_of_links():
     ]
     assert response.css("li::text")[0].get() == "Welcome to <b>Floodgap</b>"
     assert response.css("a::text")[0].get() == "About & more"
-
-
-def test_links_ask_for_the_selectors_that_the_menu_has():
-    asked = [b"/about.txt", b"", b"/sub menu/?x#y%41"]
-    response, _ = get(MENU)
-    urls = [url for url in links(response) if url.startswith("gopher:")]
-    assert [target_of(url).selector for url in urls[:3]] == asked
 
 
 @cases(
@@ -203,11 +197,11 @@ def test_urls_without_a_server_are_bad(url):
 
 def test_ports_of_other_services_are_not_spoken_to():
     assert outcome_from(MENU, GOPHER_PORTS="70,7070") == "bad_url"
-    assert gopher_ports(Settings({"GOPHER_PORTS": "70, 105"})) == {70, 105}
-    assert gopher_ports(Settings()) == {70, 7070}
+    assert port_numbers(Settings({"GOPHER_PORTS": "70, 105"}), "GOPHER_PORTS") == {70, 105}
+    assert port_numbers(Settings(), "GOPHER_PORTS") == {70, 7070}
     for wrong in ("x", "0", "70000", [None]):
         with pytest.raises(FatalError, match="GOPHER_PORTS must be port numbers"):
-            gopher_ports(Settings({"GOPHER_PORTS": wrong}))
+            port_numbers(Settings({"GOPHER_PORTS": wrong}), "GOPHER_PORTS")
 
 
 # servers that mean harm

@@ -3,13 +3,11 @@
 import gzip
 import random
 import tracemalloc
-import zlib
 
 import brotli
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from isal import isal_zlib
 from odd_answers import PACK, raw_deflate
 from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
@@ -304,14 +302,6 @@ def test_damage_anywhere_stays_within_the_bounds(way, data):
     assert len(body) <= max(LIMIT, len(wire))
     if finding == NOT_DECODED:
         assert body == bytes(wire)
-
-
-@given(st.binary(max_size=2000), st.integers(0, 9))
-def test_isal_decodes_what_zlib_wrote(body, level):
-    packer = zlib.compressobj(level, wbits=31)
-    wire = packer.compress(body) + packer.flush()
-    assert isal_zlib.decompressobj(31).decompress(wire, LIMIT) == body
-    assert decode(wire, [b"gzip"], limit=LIMIT) == (body, False, "")
 
 
 def test_the_bound_is_a_setting():

@@ -308,18 +308,13 @@ def test_what_came_of_a_body_before_a_reset_may_be_kept():
 
 # How a body may end that decides nothing (RFC 9110, section 15: the status is the answer): what
 # comes after the status line, whether the server hangs up then, and the flags of the response.
-@cases(
+@each(
     "status",
-    """
-        301 Moved
-        302 Found
-        308 Moved
-        404 None
-        410 Gone
-        429 Slow Down
-        500 Broken
-        503 Busy
-    """,
+    *("301 Moved", "404 None", "503 Busy"),
+    *(
+        pytest.param(status, marks=pytest.mark.long)
+        for status in ("302 Found", "308 Moved", "410 Gone", "429 Slow Down", "500 Broken")
+    ),
 )
 @cases(
     "rest hangs_up flags",

@@ -168,13 +168,6 @@ def test_a_host_of_ones_own_choice_is_sent_in_the_place_of_the_host():
     assert request.endpoint.host == "a.test"
 
 
-def test_only_what_can_be_repeated_goes_over_a_connection_that_waited():
-    assert sent().is_reusing
-    assert sent(method="HEAD").is_reusing
-    assert not sent(method="POST", body=b"x").is_reusing
-    assert not sent(headers={"Connection": "close"}).is_reusing
-
-
 def test_a_proxy_is_part_of_the_endpoint():
     proxies = {
         "127.0.0.1:8": Proxy("http", "127.0.0.1", 8, b""),

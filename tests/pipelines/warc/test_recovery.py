@@ -39,13 +39,6 @@ def whole(tmp_path):
     return measure
 
 
-def test_a_file_is_whole_up_to_its_last_page(whole):
-    parts = members(page(1), page(2), page(3))
-    assert whole(b"".join(parts)) == (len(b"".join(parts)), 3)
-    assert whole(parts[0]) == (len(parts[0]), 0)
-    assert whole(b"") == (0, 0)
-
-
 def test_damage_at_any_byte_ends_the_file_before_it(whole):
     """A gzip header has bytes that mean nothing; a change elsewhere never goes unseen."""
     info, one, two = members(page(1), page(2))

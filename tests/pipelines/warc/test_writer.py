@@ -15,8 +15,8 @@ from strategies import some_of
 from warc_checks import complaints, killed_at, page, records, urls
 
 from webcrawl.errors import is_disk_full
+from webcrawl.pipelines.growing_files import lock_existing
 from webcrawl.pipelines.warc.writer import WarcWriteError, WarcWriter
-from webcrawl.storage.lock import lock_existing
 
 
 def writer(directory, clock=lambda: 1_700_000_000.0, **more):
@@ -208,16 +208,6 @@ def test_left_over_file_without_a_whole_page_is_removed(tmp_path, data):
     assert one.written.recovered == 0
 
 
-def test_file_of_a_living_process_is_left_alone(tmp_path, opened):
-    living = opened(1)
-    other = tmp_path / "other-1-0.warc.gz.open"
-    other.write_bytes(b"")
-    assert len(writer(tmp_path).open()) == 1
-    living.write(page(2))
-    living.close()
-    assert numbers(only(tmp_path)) == [1, 2]
-
-
 def test_file_that_its_writer_ends_meanwhile_is_left_alone(tmp_path, opened, monkeypatch):
     """Between finding the name, opening the file, and locking it."""
     one, two = opened(1), writer(tmp_path)
@@ -281,7 +271,9 @@ for number in range(100_000):
 """
 
 
-@pytest.mark.parametrize("number", [6, 48, 349])
+@pytest.mark.parametrize(
+    "number", [48, *(pytest.param(number, marks=pytest.mark.long) for number in (6, 349))]
+)
 def test_kill_9_loses_no_page_that_was_written(tmp_path, number):
     directory = tmp_path / "warc"
     said = killed_at(number, WORKER, directory)

@@ -97,16 +97,6 @@ def test_a_cache_holds_only_what_was_admitted_and_never_too_many(policy, size, s
         assert len(held) == len(cache) <= cache.size
 
 
-@each("policy", "clock", "lru")
-def test_a_url_in_use_survives_a_flood_of_others(policy):
-    cache = ALL[policy](8)
-    cache.admit(range(1, 9))
-    for flood in range(100, 200):
-        assert cache.misses([5, 5]) == []
-        cache.admit([flood])
-    assert 5 in cache
-
-
 # As webcrawl/seen/caches/__init__.py and docs/why/caches.md have them, of 65,536 entries that come
 # and go. A set of 4,096, as RANDOM's, has more room to spare than a large one.
 BYTES = {"clock": 157, "lru": 180}

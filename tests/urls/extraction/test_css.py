@@ -3,13 +3,13 @@
 from text_tables import cases, shown
 
 from webcrawl.urls.extraction.css import css_references, iter_css_links
-from webcrawl.urls.extraction.document import MarkupDocument, resolved
+from webcrawl.urls.extraction.document import MarkupDocument, resolve_links
 
 URL = "http://a.test/dir/style.css"
 
 
 def links(body, *, charset=None, limit=1000):
-    found = resolved(iter_css_links(MarkupDocument(body, URL, charset)), URL, limit=limit)
+    found = resolve_links(iter_css_links(MarkupDocument(body, URL, charset)), URL, limit=limit)
     return [link for link in found if link is not None]
 
 

@@ -5,7 +5,7 @@ import tracemalloc
 
 from text_tables import shown
 
-from webcrawl.urls.extraction.document import MarkupDocument, resolved
+from webcrawl.urls.extraction.document import MarkupDocument, resolve_links
 from webcrawl.urls.extraction.feeds import iter_feed
 
 URL = "http://a.test/dir/feed"
@@ -13,7 +13,7 @@ URL = "http://a.test/dir/feed"
 
 def links(text, *, limit=100, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    found = resolved(iter_feed(MarkupDocument(body, URL, **more)), URL, limit=limit)
+    found = resolve_links(iter_feed(MarkupDocument(body, URL, **more)), URL, limit=limit)
     return [link for link in found if link is not None]
 
 

@@ -9,7 +9,7 @@ from text_tables import each, pieces
 
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction.css import iter_css_links
-from webcrawl.urls.extraction.document import MAX_TEXT_CHARS, MarkupDocument, resolved
+from webcrawl.urls.extraction.document import MAX_TEXT_CHARS, MarkupDocument, resolve_links
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.markup import root_of
@@ -36,7 +36,9 @@ def links_of(kind, body, charset):
         return extract_header_links([body, body[::-1]], body, url=URL, limit=5)
     document = MarkupDocument(body, URL, charset)
     root_of(document)
-    return [link for link in resolved(READERS[kind](document), URL, limit=5) if link is not None]
+    return [
+        link for link in resolve_links(READERS[kind](document), URL, limit=5) if link is not None
+    ]
 
 
 @each("kind", *PIECES)

@@ -6,7 +6,7 @@ from msgspec.structs import asdict
 from text_tables import cases, each, pieces, table
 
 from webcrawl.urls import Link
-from webcrawl.urls.extraction.robots_meta import followed, robots_directives
+from webcrawl.urls.extraction.robots_meta import robots_directives, without_nofollow
 
 
 def said(directives):
@@ -124,7 +124,7 @@ def test_headers_and_elements_add_up():
 def test_links_with_nofollow_are_told_from_the_others():
     kept = [Link("http://a.test/1"), Link("http://a.test/2", rel="nofollowed ugc")]
     links = [*kept, Link("http://a.test/3", rel="ugc nofollow")]
-    assert followed(links) == kept
+    assert without_nofollow(links) == kept
 
 
 DENSE = """

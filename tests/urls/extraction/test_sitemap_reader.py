@@ -8,7 +8,7 @@ import tracemalloc
 from text_tables import cases, each, shown, table
 
 from webcrawl.urls.extraction import markup
-from webcrawl.urls.extraction.document import MarkupDocument, resolved
+from webcrawl.urls.extraction.document import MarkupDocument, resolve_links
 from webcrawl.urls.extraction.markup import CHUNK, MAX_PIECE, root_of
 from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
@@ -22,7 +22,7 @@ NEW_YEAR = 1577923199.0  # the last second of 2020-01-01
 
 def links(text, *, url=URL, limit=MAX_URLS, **more):
     body = text if isinstance(text, bytes) else text.encode()
-    found = resolved(iter_sitemap(MarkupDocument(body, url, **more)), url, limit=limit)
+    found = resolve_links(iter_sitemap(MarkupDocument(body, url, **more)), url, limit=limit)
     return [link for link in found if link is not None]
 
 
@@ -166,7 +166,7 @@ def test_memory_is_bounded_and_links_come_in_slices():
     bomb = gzip.compress(b"<urlset>" + (b"<loc>/a</loc>" * 10_000 + b" " * (30 << 20)))
     tracemalloc.start()
     try:
-        found = resolved(iter_sitemap(MarkupDocument(bomb, URL)), URL, limit=MAX_URLS)
+        found = resolve_links(iter_sitemap(MarkupDocument(bomb, URL)), URL, limit=MAX_URLS)
         assert sum(link is not None for link in found) == 1
         assert tracemalloc.get_traced_memory()[1] < 3 << 20
     finally:
@@ -182,7 +182,7 @@ def test_long_urls_of_short_references_do_not_add_up():
     tracemalloc.start()
     try:
         document = MarkupDocument(body, f"http://a.test/{'d' * 2000}/")
-        found = resolved(iter_sitemap(document), document.url, limit=MAX_URLS)
+        found = resolve_links(iter_sitemap(document), document.url, limit=MAX_URLS)
         assert sum(link is not None for link in found) == 6_000
         assert tracemalloc.get_traced_memory()[1] < 3 << 20  # of 12 MB that they have
     finally:

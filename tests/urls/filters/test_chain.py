@@ -145,18 +145,6 @@ def test_long_urls_and_servers_of_long_names_are_not_remembered(url, kind):
     assert len([one for one in asked if one[0] == kind]) == 2
 
 
-def test_filters_of_every_kind_refuse():
-    for kind in (UrlFilter, ServerFilter, LinkFilter):
-        chain = FilterChain([kind("some", lambda *_question: True)])
-        assert chain.refusal("http://a.test/?x", 1, "b.test") == "some"
-
-
-def test_page_that_is_a_seed_is_linked_from_nowhere():
-    asked, filters = asking()
-    FilterChain(filters).refusal(URL, 0)
-    assert not [one for one in asked if one[0] == "link"]
-
-
 @given(st.lists(urls() | st.sampled_from(PAGES), max_size=8), st.sampled_from(["", "a.test"]))
 def test_links_of_a_page_are_refused_as_each_of_them_would_be(links, page_host):
     def chain():

@@ -14,7 +14,6 @@ from webcrawl.urls.filters.path_filters import (
     listing_sort_filter,
     parameters_filter,
     repeated_segments_filter,
-    segment_names_filter,
     segments_filter,
 )
 
@@ -193,16 +192,6 @@ def test_urls_that_grow_by_repetition_are_refused_in_the_end(piece, start):
         assert "growing_segments" in found
 
 
-def test_segments_by_name_are_refused_whatever_their_case():
-    chain = FilterChain(
-        [segment_names_filter(frozenset({"private", "a.test", *map(str, range(5000))}))]
-    )
-    assert chain.refusal("http://a.test/x/Private/y", 0) == "segment_name"
-    assert chain.refusal("http://a.test/private?x", 0) == "segment_name"
-    assert chain.refusal("http://a.test/4999", 0) == "segment_name"
-    assert chain.refusal("http://a.test/privately/x?y=/private/", 0) is None
-
-
 @each(
     "path refused",
     *table("""
@@ -223,8 +212,4 @@ def test_extensions_are_those_of_the_last_segment(path, refused):
 
 @given(st.text(st.characters(codec=None)) | urls())
 def test_no_text_makes_a_filter_raise(url):
-    every = [
-        segment_names_filter(frozenset({"x"})),
-        extension_filter(frozenset({"x"})),
-    ]
-    FilterChain([*DEFAULTS, *every]).refusal(url, 1, "a.test")
+    FilterChain([*DEFAULTS, extension_filter(frozenset({"x"}))]).refusal(url, 1, "a.test")

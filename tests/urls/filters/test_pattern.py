@@ -92,6 +92,6 @@ def test_numbers_and_ids_never_make_a_pattern_of_their_own(number, drawn, word):
         assert other == base
 
 
-@given(st.text("a/?&=%1.-", min_size=1).map(lambda text: text * 5000))
+@given(st.text("a/?&=%1.-", min_size=1).map(lambda text: text * 500))
 def test_endless_urls_have_short_patterns(rest):
     assert all(len(one) <= MAX_PATTERN for one in patterns_of(f"http://a.test/{rest}"))

@@ -123,7 +123,7 @@ def test_what_would_be_rewritten_to_where_it_comes_from_stays_as_it_is():
         ["http://a.test/", "http://a.test/2", "http://b.test/"],
         1,
         VIA,
-        leads_back={"https://a.test/"}.__contains__,
+        is_hop={"https://a.test/"}.__contains__,
     )
     assert urls == ["http://a.test/", "https://a.test/2", "http://b.test/"]
     assert answers == [("a.test", None), ("a.test", None), ("b.test", "own_domain")]

@@ -35,9 +35,9 @@ from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware, Redirec
 from scrapy.exceptions import CloseSpider
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
-from scrapy.utils.asyncio import call_later
+from scrapy.utils.asyncio import CallLaterResult, call_later
 
-from webcrawl.configuration.values import flag, whole
+from webcrawl.configuration.values import flag, whole_number
 from webcrawl.crawl.engine.user_messages import print_error
 from webcrawl.crawl.links.url_rules import redirect_filters_of
 from webcrawl.errors import FatalError, module_of, path_of
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
-    from scrapy.utils.asyncio import CallLaterResult
 
     from webcrawl.clock import TimeSource
 
@@ -73,7 +72,7 @@ def is_known_scrapy() -> bool:
     return scrapy.__version__.startswith(f"{SCRAPY}.")
 
 
-def takes_fast_path(settings: BaseSettings) -> bool:
+def can_take_fast_path(settings: BaseSettings) -> bool:
     """Return whether FAST_PATH_ENABLED and the version of Scrapy allow the fast path."""
     return flag(settings, "FAST_PATH_ENABLED") and is_known_scrapy()
 
@@ -194,6 +193,7 @@ def bound_items(
     methods = getattr(pipelines, "methods", {}).get("process_item", ())
     for index, method in enumerate(methods):
         methods[index] = watch(method)
+        # Scrapy passes the spider to the methods in this set.
         if method in pipelines._mw_methods_requiring_spider:
             pipelines._mw_methods_requiring_spider.add(methods[index])
     pipelines.process_item_async = bound(pipelines.process_item_async)
@@ -253,13 +253,13 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
         """Open the processing modules; after an error close those that were opened."""
         try:
             await open_spider()
-        except CloseSpider:
+        except CloseSpider:  # the module ends the crawl on purpose, and Scrapy closes everything
             raise
         except Exception:
             skip_closing(engine)
             try:
                 await close_spider()
-            except Exception:
+            except Exception:  # closing a module that was never opened may raise anything
                 logger.debug("Processing modules that were never opened", exc_info=True)
             await undo()
             raise
@@ -270,7 +270,7 @@ def undo_failed_opening(engine: ExecutionEngine, undo: Callable[[], Awaitable[No
 def name_failed_closing(engine: ExecutionEngine, then: Callable[[], None]) -> None:
     """If a processing module fails to close, report which one and call *then*.
 
-    Wraps the engine's own closing of the modules.
+    Wraps the engine's own closing of the modules. Errors of other parts are raised as before.
     """
     close_spider = engine.scraper.close_spider_async
 
@@ -314,7 +314,8 @@ class _PlainMiddleware:
     crawler: Crawler
 
     def __init__(self, settings: BaseSettings) -> None:
-        whole(settings, "REDIRECT_MAX_TIMES", at_least=0)  # Scrapy's own error names no setting
+        # Scrapy's own error names no setting.
+        whole_number(settings, "REDIRECT_MAX_TIMES", at_least=0)
         super().__init__(settings)  # type: ignore[call-arg]  # Scrapy's, the next base
         self._filters = redirect_filters_of(settings, schemes=followed_schemes(settings))
 

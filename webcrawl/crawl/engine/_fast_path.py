@@ -1,7 +1,7 @@
 """The fast path: replacements for private parts of Scrapy 2.19 that only make a crawl faster.
 
-``_engine.takes_fast_path`` says whether it may be used. Without it the same pages take Scrapy's own
-path. A test checks that the source of the replaced functions has not changed.
+``_engine.can_take_fast_path`` says whether it may be used. Without it the same pages take Scrapy's
+own path. A test checks that the source of the replaced functions has not changed.
 
 * ``_Service``: between the scheduler and the item pipelines Scrapy has a dozen Deferreds, four
   tasks and three turns of the loop for each page: a quarter of all CPU time.
@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from functools import lru_cache
 from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Any, cast
@@ -50,8 +50,6 @@ from webcrawl.crawl.engine.micro_batch import TOGETHER_SECS, MicroBatch
 from webcrawl.signals import has_receivers
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
-
     from scrapy.core.downloader.handlers import DownloadHandlers
     from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
     from scrapy.core.engine import ExecutionEngine
@@ -77,7 +75,8 @@ def take_fast_path(engine: ExecutionEngine) -> None:
     loop = asyncio.get_running_loop()
 
     def schedule() -> None:
-        if nextcall._call is None:
+        """Do as the method of Scrapy's ``nextcall``, but wait a little for other requests."""
+        if nextcall._call is None:  # no call is scheduled yet
             nextcall._call = loop.call_later(TOGETHER_SECS, nextcall)
 
     nextcall.schedule = schedule
@@ -88,6 +87,7 @@ def take_fast_path(engine: ExecutionEngine) -> None:
 
     downloader: Any = engine.downloader
     downloader.handlers.download_request_async = _through_handler(downloader.handlers)
+    # Methods that still have a parameter for the spider need Scrapy's own path, which passes it.
     pipelines = engine.scraper.itemproc
     if type(pipelines) is ItemPipelineManager and not pipelines._mw_methods_requiring_spider:
         pipelines.process_item_async = _through_pipelines(pipelines)  # type: ignore[method-assign,assignment]  # likewise
@@ -108,14 +108,19 @@ class _Service:
 
     def __init__(self, engine: ExecutionEngine) -> None:
         self._engine = engine
-        self._scraper = scraper = engine.scraper
+        scraper = engine.scraper
+        self._scraper = scraper
         self._downloader: Any = engine.downloader
         self._spider = cast("Any", engine.crawler.spider)
+        # Tasks of ``_serve``: asyncio itself would not keep them from being garbage-collected.
         self._tasks: set[asyncio.Task[None] | None] = set()
+        # Pages that have arrived at the same time wait here for each other.
         self._before_callback = MicroBatch()
+        # Scrapy lists None for a middleware that lacks the method.
         methods = scraper.spidermw.methods
         self._has_spider_middlewares = any(any(methods[name]) for name in _PAGE_METHODS)
         self._signals = scraper.signals = DirectSignals(engine.signals.sender)
+        # Scrapy checks each callback; this one is checked once, here.
         warn_on_generator_with_return_value(self._spider, self._spider._parse)
 
     def start_request(self) -> bool:
@@ -146,7 +151,7 @@ class _Service:
                 result = await download
             except Exception:  # noqa: BLE001  # it goes to the errback
                 result = Failure()  # type: ignore[no-untyped-call]  # Twisted's
-            slot.nextcall.schedule()  # a worker is free
+            slot.nextcall.schedule()  # a worker is free: ask for the next request
             if isinstance(result, Request):
                 self._engine.crawl(result)
             else:
@@ -156,7 +161,7 @@ class _Service:
         finally:
             self._tasks.discard(asyncio.current_task())
             slot.remove_request(request)
-            slot.nextcall.schedule()
+            slot.nextcall.schedule()  # the scraper may have been full
 
     async def _scrape(self, result: Response | Failure, request: Request) -> None:
         """Process *result* within the scraper's limit of bytes, as Scrapy's scraper does."""
@@ -165,7 +170,7 @@ class _Service:
         size = slot.MIN_RESPONSE_SIZE
         if isinstance(result, Response):
             size = max(len(result.body), size)
-            if result.request is None:
+            if result.request is None:  # a middleware or a custom handler did not set it
                 result.request = request
             self._report_response(result, result.request)
 
@@ -193,6 +198,7 @@ class _Service:
 
     async def _call_callback(self, response: Response, request: Request) -> None:
         """Call the callback with *response*, and process its output or its exception."""
+        # As in Scrapy, a middleware may have replaced the request of the response.
         sent: Any = response.request
         callback = sent.callback
         try:
@@ -200,10 +206,11 @@ class _Service:
                 callback = self._spider._parse
             else:
                 warn_on_generator_with_return_value(self._spider, callback)
-            await self._before_callback.wait()
+            await self._before_callback.wait()  # for pages that have arrived at the same time
             output: Any = callback(response, **sent.cb_kwargs)
             if inspect.iscoroutine(output):
                 output = await output
+            # The crawler's own callbacks return lists, which need no conversion.
             if type(output) is not list:
                 output = await ensure_awaitable(iterate_spider_output(output))
         except Exception:  # noqa: BLE001  # a callback may raise anything
@@ -233,6 +240,7 @@ class _Service:
         outputs = iter_errback(result, on_error, request, response)
         for number, output in enumerate(outputs, start=1):
             await process_output(output, response)
+            # Give others a turn, as processing may not wait for anything.
             if number % _OUTPUTS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
@@ -258,14 +266,14 @@ class _Middlewares:
                     result = await _awaited_result(result, method)
                     if result is not None:
                         break
-            else:
+            else:  # no middleware has answered the request itself
                 result = await download(request)
         except Exception as error:  # noqa: BLE001  # a middleware may turn it into a response
-            await _process_pending_io()
+            await _process_pending_io()  # as Scrapy does
             result = await self._manager._process_exception(error, request)
 
         for method in self._response_methods:
-            if isinstance(result, Request):
+            if isinstance(result, Request):  # it goes back to the engine
                 break
             result = method(request=request, response=result)
             if not isinstance(result, Response):
@@ -326,6 +334,7 @@ def _through_handler(
     def download(request: Request) -> Coroutine[Any, Any, Response]:
         scheme = request.url.partition(":")[0]
         handler = handlers._handlers.get(scheme)
+        # Scrapy creates a missing handler, and converts the result of one in the old style.
         if handler is None or scheme in handlers._old_style_handlers:
             return download_as_scrapy(request)
         return handler.download_request(request)
@@ -383,9 +392,9 @@ class DirectSignals(SignalManager):
     def _receivers(self, signal: Any) -> list[Any]:
         """Return the living handlers of *signal*."""
         own_connections = connections.get(id(self.sender), {})
-        if (
-            id(Any_) in connections or Any_ in own_connections
-        ):  # handlers for all senders or signals
+        # Handlers may be connected to all senders or to all signals. The library finds these too,
+        # but takes longer.
+        if id(Any_) in connections or Any_ in own_connections:
             return [*liveReceivers(getAllReceivers(self.sender, signal))]
         return [*liveReceivers(own_connections.get(signal, ()))]
 
@@ -394,6 +403,7 @@ def _call_receiver(receiver: Any, arguments: dict[str, Any]) -> Any:
     """Call *receiver* with those of *arguments* that it accepts; return its result or exception."""
     code = getattr(getattr(receiver, "__func__", receiver), "__code__", None)
     try:
+        # The library can call any object, but takes longer than the direct call below.
         if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
             return robustApply(receiver, **arguments)
         return receiver(

@@ -32,7 +32,8 @@ class MicroBatch:
         return waiter
 
     def _release(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         for waiter in waiting:
             if not waiter.done():  # otherwise it was cancelled
                 waiter.set_result(None)

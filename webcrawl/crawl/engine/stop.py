@@ -64,7 +64,8 @@ class CrawlStop:
 
         self.has_begun = True
         cause, sentence = _cause_and_sentence(error, self._jobdir)
-        stats, spider = self._crawler.stats, self._crawler.spider
+        stats = self._crawler.stats
+        spider = self._crawler.spider
         stats.set_value("finish/cause", cause)
         stats.set_value("finish/error", sentence)
         trace = error if cause == "program_error" else None

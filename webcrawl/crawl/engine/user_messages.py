@@ -10,16 +10,13 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.crawl.engine.json_log import JsonFormatter
-from webcrawl.wording import visible
-
-if TYPE_CHECKING:
-    from typing import TextIO
+from webcrawl.wording import escape_controls
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +48,7 @@ def print_error(text: str) -> None:
     if _log_is_json() and not _log_is_file():
         return
     try:
-        sys.stderr.write(visible(masked_url(text)))
+        sys.stderr.write(escape_controls(masked_url(text)))
         sys.stderr.flush()
     except OSError:
         give_up(sys.stderr)

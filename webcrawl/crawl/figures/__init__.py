@@ -1,1 +1,1 @@
-"""Statistics of a crawl, its progress line, and the summary at its end."""
+"""Activity of a crawl at one moment, its counts, and the summary at its end."""

@@ -8,6 +8,7 @@ failures, retries and robots.txt files all count.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 _EXACT = 100_000
 _PREFIXES = ("", "k", "M", "G", "T")
+_CAUSES = {
+    "cpu": "CPU",
+    "one_request_a_host": "one request per host",
+    "politeness": "waiting for hosts",
+}
 
 
 def with_prefix(prefix: str, stats: Mapping[str, Any]) -> dict[str, int]:
@@ -43,10 +49,30 @@ def module_failures(stats: Mapping[str, Any], prefix: str = "") -> dict[str, int
     return {name: number for name, number in counts if name not in ("callback", "download")}
 
 
-def short(number: int) -> str:
+def cause_in_words(cause: str) -> str:
+    """Return the name of what limits a crawl, as in its stats, in messages to users."""
+    return _CAUSES.get(cause, cause.replace("_", " "))
+
+
+def shares_of(stats: Mapping[str, Any], prefix: str = "") -> str:
+    """Return each cause's share of the crawl's time, in words: "waiting for hosts 62%, CPU 21%".
+
+    Computed from ``doctor/..._secs`` in *stats*, whose names may have a *prefix*. Shares below a
+    tenth are left out. Returns "" if there are no such stats.
+    """
+    # A copy of the names, because threads of modules add stats.
+    names = (name for name in [*stats] if re.fullmatch(rf"{prefix}doctor/\w+_secs", name))
+    secs = {name.rpartition("/")[2].removesuffix("_secs"): stats[name] for name in names}
+    total = sum(secs.values()) or 1
+    causes = sorted(secs, key=secs.__getitem__, reverse=True)
+    shown = [cause for cause in causes if secs[cause] >= total / 10]
+    return ", ".join(f"{cause_in_words(cause)} {secs[cause] / total:.0%}" for cause in shown)
+
+
+def format_short(number: int) -> str:
     """Format *number* for a progress line: exact up to a hundred thousand.
 
-    >>> [short(number) for number in (99_999, 123_456, 12_345_678)]
+    >>> [format_short(number) for number in (99_999, 123_456, 12_345_678)]
     ['99,999', '123k', '12.3M']
     """
     if number < _EXACT:
@@ -77,10 +103,10 @@ def size(number: float) -> str:
     return f"{digits}{_PREFIXES[power]}B"
 
 
-def elapsed(secs: float) -> str:
+def format_elapsed(secs: float) -> str:
     """Format *secs* as hours, minutes and seconds.
 
-    >>> elapsed(3_725.6)
+    >>> format_elapsed(3_725.6)
     '1:02:05'
     """
     minutes, seconds = divmod(int(secs), 60)
@@ -88,17 +114,21 @@ def elapsed(secs: float) -> str:
 
 
 def is_unused(stats: Mapping[str, Any], prefix: str) -> bool:
-    """Return whether a crawl has contacted no host; *prefix* as in ``Counts.of``.
+    """Return whether a crawl has contacted no host and has only URLs of its seed list.
 
-    Its next run reads its seed lists again, so this is False if it has any other URLs.
+    *prefix* as in ``Counts.of``. The next run of such a crawl starts over with the seed list, which
+    would lose any other URLs.
     """
     refused = sum(with_prefix(f"{prefix}seeds/refused/", stats).values())
     submitted = stats.get(f"{prefix}links/submitted", 0)
+    # Each seed was submitted or refused. Any more URLs came from elsewhere, and so did all of them
+    # in a crawl without a seed list, which lacks the stat.
+    has_only_seeds = submitted + refused <= stats.get("seeds/read", -1)
     has_contacts = stats.get(f"{prefix}contacts") or Counts.of(stats, prefix).pages
-    return submitted + refused <= stats.get("seeds/read", -1) and not has_contacts
+    return has_only_seeds and not has_contacts
 
 
-def waiting(stats: Mapping[str, Any]) -> int:
+def count_waiting(stats: Mapping[str, Any]) -> int:
     """Return the number of waiting URLs, including those not yet checked for duplicates."""
     return sum(int(stats.get(name, 0)) for name in ("frontier/waiting", "seen/waiting"))
 
@@ -121,8 +151,9 @@ class Counts(NamedTuple):
 
         *prefix* comes before these names in *stats*: "crawl/" for the whole crawl, "" for this run.
         """
-        from webcrawl.crawl.lease.outcome_log import is_given_up  # noqa: PLC0415  # as below
-        from webcrawl.net.outcomes import is_document  # noqa: PLC0415  # it loads a package
+        # Imported here because they load packages that most commands do not need.
+        from webcrawl.crawl.lease.outcome_log import is_given_up  # noqa: PLC0415
+        from webcrawl.net.outcomes import is_document  # noqa: PLC0415
 
         outcomes = with_prefix(f"{prefix}outcome/", stats)
         return cls(

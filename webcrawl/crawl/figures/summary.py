@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from webcrawl.crawl.figures.counts import (
     Counts,
+    count_waiting,
     is_unused,
     module_failures,
     refused_seeds,
-    waiting,
+    shares_of,
     with_prefix,
 )
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
-from webcrawl.doctor.diagnosis import BUDGETS, shares_of
 from webcrawl.hosts.politeness.outage import OF_OUTAGES
 from webcrawl.net.walls import WALLS
 from webcrawl.wording import counted
@@ -44,6 +44,12 @@ _PARTIAL = (
     "hosts and speed are not known, and links, items, pauses, walls and failed modules lack the "
     "last minute of {} without a last checkpoint"
 )
+#: Reasons why URLs are parked, and the settings that release them.
+BUDGETS = {
+    "host_budget": "BUDGET_HOST_PAGES or _BYTES",
+    "domain_budget": "BUDGET_DOMAIN_PAGES or _BYTES",
+    "reputation": "REPUTATION_ROUNDS",
+}
 # The name of a row, and its text; rows without a text are left out.
 _Rows: TypeAlias = list[tuple[str, str]]
 
@@ -105,30 +111,35 @@ def summary(
     figures = _CrawlStats.of(stats)
     result = _result(figures, is_drone=is_drone)
     groups = {
-        "Result": result + (_stored(figures, places) if jobdir else []),
-        "Waiting": _waiting(figures),
-        "Failed": _failed(figures),
+        "Result": result + (_storage_rows(figures, places) if jobdir else []),
+        "Waiting": _waiting_rows(figures),
+        "Failed": _failure_rows(figures),
         "Next": _next(figures, jobdir, files, may_resume=may_resume),
     }
     return "\n=== crawl summary ===\n" + "".join(
         f"{name}\n{lines}"
         for name, rows in groups.items()
-        if (lines := "".join(_lines(*row) for row in rows if row[1]))
+        if (lines := "".join(_lines(label, text) for label, text in rows if text))
     )
 
 
 def _result(figures: _CrawlStats, *, is_drone: bool) -> _Rows:
     """Return the rows about what the crawl has done."""
-    stats, count = figures.stats, figures.count
-    crawl, is_complete = figures.crawl, figures.is_complete
+    stats = figures.stats
+    count = figures.count
+    crawl = figures.crawl
+    is_complete = figures.is_complete
     has_own_rates = is_complete and not is_drone
-    ended = finished(figures.held) if figures.reason == "finished" else ""
+    ended = describe_end(figures.held) if figures.reason == "finished" else ""
     # The items of the web spider are its pages.
     items = 0 if "seeds/read" in stats else count("item_scraped_count")
-    in_force, received = stats.get("control/now", ""), count("fetch/bytes")
+    in_force = stats.get("control/now", "")
+    received = count("fetch/bytes")
     written = f", {count('warc/bytes'):,} written to WARC"
     decompressed = _volume(received, count("fetch/decoded_bytes"), count("fetch/sent_bytes"))
 
+    # Rows without a text are left out: a text times False is empty. If the counts are not complete,
+    # only those of links on pages are shown of the links.
     return [
         ("end", ended or _ENDS.get(figures.reason, figures.reason)),
         *(_drone(stats) if is_drone else []),
@@ -141,7 +152,7 @@ def _result(figures: _CrawlStats, *, is_drone: bool) -> _Rows:
         ("hosts", f"{count('hosts/contacted'):,} contacted" * has_own_rates),
         ("speed", _speed(crawl, figures.seconds) if has_own_rates else ""),
         *_bound(stats, figures.prefix),
-        *_paused(stats, figures.prefix),
+        *_pause_rows(stats, figures.prefix),
         ("changed", in_force and f"in force: {in_force}"),
         ("bytes", f"{received:,} received{written * is_complete}"),
         ("", decompressed * is_complete),
@@ -158,7 +169,7 @@ def _result(figures: _CrawlStats, *, is_drone: bool) -> _Rows:
     ]
 
 
-def _stored(figures: _CrawlStats, places: Mapping[str, str]) -> _Rows:
+def _storage_rows(figures: _CrawlStats, places: Mapping[str, str]) -> _Rows:
     """Return the rows about where modules stored the pages and what they made from them."""
     rows = [("WARC", f"{places['WARC']}/*.warc.gz" if figures.count("warc/bytes") else "")]
     rows += [(name, path) for name, path in places.items() if name != "WARC"]
@@ -170,23 +181,28 @@ def _stored(figures: _CrawlStats, places: Mapping[str, str]) -> _Rows:
     return rows
 
 
-def _waiting(figures: _CrawlStats) -> _Rows:
+def _waiting_rows(figures: _CrawlStats) -> _Rows:
     """Return the rows about URLs that wait or are held back."""
     stats = figures.stats
     return [
-        ("waiting", counted(waiting(stats), "URL")),
-        *[("", line) for line in parked(figures.held, has_finished=figures.reason == "finished")],
+        ("waiting", counted(count_waiting(stats), "URL")),
+        *[
+            ("", line)
+            for line in parked_lines(figures.held, has_finished=figures.reason == "finished")
+        ],
         ("freshness", _freshness(stats.get("frontier/due", 0), stats.get("frontier/fresh", 0))),
-        ("denied", _denied_now(with_prefix(f"{figures.prefix}robots/lost/", stats))),
+        ("denied", _describe_denied(with_prefix(f"{figures.prefix}robots/lost/", stats))),
     ]
 
 
-def _failed(figures: _CrawlStats) -> _Rows:
+def _failure_rows(figures: _CrawlStats) -> _Rows:
     """Return the rows about URLs given up and failed modules."""
-    errors, count = figures.crawl.given_up, figures.count
+    errors = figures.crawl.given_up
+    count = figures.count
     flagged = count("walls/flagged") + count("walls/soft_errors")
     return [
         ("given up", counted(sum(errors.values()), "URL") if errors else "none"),
+        # The largest number comes first.
         *[
             ("", f"{number:>8,}  {name}{REMEDIES.get(name, '')}")
             for name, number in sorted(errors.items(), key=lambda item: (-item[1], item[0]))
@@ -204,18 +220,28 @@ def _failed(figures: _CrawlStats) -> _Rows:
 
 
 def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) -> _Rows:
-    """Return the rows about what the user can do next; the parameters as in ``summary``."""
+    """Return the rows about what the user can do next. Rows with an empty text are not printed.
+
+    *jobdir* is empty if nothing of the crawl is kept. *files* is the directory of the log and the
+    stats if that is not *jobdir*, which is the case only in a hive. *may_resume* tells whether the
+    same command may be run again.
+    """
     has_used_seeds = not is_unused(figures.stats, figures.prefix)
-    can_retry = jobdir and not files and has_used_seeds  # a hive cannot
-    rows = [*_retry(figures, jobdir)] if can_retry else []
+    # The command that retries works on one job directory, and a hive has several.
+    is_hive = bool(files)
+    rows = [*_retry(figures, jobdir)] if jobdir and not is_hive and has_used_seeds else []
+    # If a processing module failed on every page, this is the command that processes them again.
     rows.append(("reprocess", figures.stats.get("finish/again", "")))
     if not jobdir:
         return rows
 
-    if figures.count("links/submitted") or figures.count("contacts"):
+    # Without any of these the log and the report would be empty.
+    has_found_or_fetched = figures.count("links/submitted") or figures.count("contacts")
+    if has_found_or_fetched:
+        log_directory = files or jobdir
         rows += [
-            ("log", f"{files or jobdir}/logs/info.jsonl: the outcome of each URL"),
-            ("stats", f"{files or jobdir}/stats.json"),
+            ("log", f"{log_directory}/logs/info.jsonl: the outcome of each URL"),
+            ("stats", f"{log_directory}/stats.json"),
             ("report", f"scrapy report {jobdir}: charts and tables of this crawl"),
             ("why", f"scrapy why {jobdir} URL: what happened to a URL"),
         ]
@@ -276,7 +302,7 @@ _REFUSALS = ("address_forbidden", "excluded", "rights_refused", "robots_denied")
 REMEDIES = {"address_forbidden": ": not a public address; -s ALLOW_PRIVATE_ADDRESSES=1 allows it"}
 
 
-def finished(held: Mapping[str, int]) -> str:
+def describe_end(held: Mapping[str, int]) -> str:
     """Describe the end of a finished crawl in which URLs are *held* back, by reason."""
     if not any(held.values()):
         return "finished: nothing is left to fetch"
@@ -284,7 +310,7 @@ def finished(held: Mapping[str, int]) -> str:
     return f"finished; {counted(sum(held.values()), 'URL')} held back by {reasons}"
 
 
-def parked(held: Mapping[str, int], *, has_finished: bool) -> list[str]:
+def parked_lines(held: Mapping[str, int], *, has_finished: bool) -> list[str]:
     """Return a line for each reason in *held*: how many URLs, and how to release them.
 
     Until the crawl *has_finished*, it releases some of them itself.
@@ -323,7 +349,7 @@ def _visits(counts: Mapping[str, int]) -> str:
     return f"{sum(counts.values()):,} of URLs fetched before: {by_result}" if counts else ""
 
 
-def _denied_now(counts: Mapping[str, int]) -> str:
+def _describe_denied(counts: Mapping[str, int]) -> str:
     """Describe how many pages fetched earlier are now denied by robots.txt, by host."""
     names = [f"{number:,} of {host}" for host, number in sorted(counts.items()) if number > 0]
     explanation = "pages fetched before that robots.txt now denies, until it allows them again: "
@@ -344,7 +370,8 @@ def _speed(counts: Counts, secs: float) -> str:
 
 def _this_run(stats: Mapping[str, Any]) -> str:
     """Describe the last run of a crawl that was resumed."""
-    run, secs = Counts.of(stats), float(stats.get("elapsed_time_seconds", 0.0))
+    run = Counts.of(stats)
+    secs = float(stats.get("elapsed_time_seconds", 0.0))
     requests = counted(int(stats.get("contacts", 0)), "request")
     lost = counted(run.total_given_up, "URL")
     return f"{counted(run.pages, 'page')}, {requests}, {lost} given up; {_speed(run, secs)}"
@@ -365,7 +392,7 @@ def _drone(stats: Mapping[str, Any]) -> _Rows:
 def _links(figures: _CrawlStats) -> str:
     """Describe how many links were in scope, and how many different URLs the crawl knows."""
     submitted = figures.count("links/submitted")
-    known = figures.crawl.urls + waiting(figures.stats) + sum(figures.held.values())
+    known = figures.crawl.urls + count_waiting(figures.stats) + sum(figures.held.values())
     return f"{submitted:,} in scope, {known:,} of them not seen before" if submitted else ""
 
 
@@ -391,14 +418,15 @@ def _bound(stats: Mapping[str, Any], prefix: str) -> _Rows:
         return []
     rows = [("limited by", f"{shares} of the time")]
     if stats.get("finish_reason") != "finished":
-        end = stats.get("projection/now", "")
-        rows += [("", f"at the end: {stats['doctor/now']}"), ("", end and f"projected: {end}")]
+        cause, end = (stats.get(name, "") for name in ("doctor/now", "projection/now"))
+        rows += [("", cause and f"at the end: {cause}"), ("", end and f"projected: {end}")]
     return rows
 
 
-def _paused(stats: Mapping[str, Any], prefix: str) -> _Rows:
+def _pause_rows(stats: Mapping[str, Any], prefix: str) -> _Rows:
     """Return a row for each reason the crawl paused for, and one for a pause at the end."""
-    prefix, suffix = f"{prefix}pauses/", "_secs"
+    prefix = f"{prefix}pauses/"
+    suffix = "_secs"
 
     def reason(name: str) -> str:
         return name.removeprefix(prefix).removesuffix(suffix).replace("_", " ")

@@ -44,6 +44,7 @@ class Checkpointer:
     on_published: Callable[[], Awaitable[None]] | None = None
     on_due: Callable[[], object] | None = None
     is_temporary: bool = False
+    # The last checkpoint that was started, whether or not it is complete; None before the first.
     _running: asyncio.Task[bool] | None = dataclasses.field(default=None, init=False)
     _is_ending: bool = dataclasses.field(default=False, init=False)
 
@@ -129,14 +130,16 @@ class Checkpointer:
         started = now()
         try:
             prepared = self.job.prepare(self.facts())
-            pause_secs = now() - started
-            pause_secs = max(pause_secs, await self._encode_in_steps(prepared))
+            prepare_secs = now() - started
+            # The longest time for which nothing else could run in the reactor.
+            pause_secs = max(prepare_secs, await self._encode_in_steps(prepared))
             await self._await_modules()
             await asyncio.to_thread(self.job.publish, prepared)
         except Exception as error:
             self.stats.inc_value("checkpoint/failed")
             message = "No checkpoint was made; the previous one stays current: %s"
             logger.error(message, error, exc_info=_traceback_of(error))  # noqa: TRY400  # by kind
+            # After another error the crawl continues, and the next checkpoint may succeed.
             if isinstance(error, OSError):
                 self.stop.fail(error)
             return False
@@ -187,7 +190,7 @@ class Checkpointer:
     async def _delete_old_files(self) -> None:
         """Delete files that only earlier checkpoints name. An error of the disk ends the crawl."""
         try:
-            for _ in self.job.forgetting():
+            for _ in self.job.forget_in_steps():
                 await asyncio.sleep(0)
         except OSError as error:
             # The checkpoint is valid, and resuming deletes leftover files.

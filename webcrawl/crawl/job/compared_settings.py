@@ -1,7 +1,7 @@
 """Settings that decide how hosts see a crawl, as texts that the processes of a hive compare.
 
-Those in ``FIXED`` must be equal in all processes. The others may differ for some time, while the
-processes are restarted one by one.
+Those in ``FIXED`` must be equal in all processes, and so must the format of HIVE_STORE, which the
+hive adds. The others may differ for some time, while the processes are restarted one by one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl import __version__
-from webcrawl.configuration.secrets import masked
+from webcrawl.configuration.secrets import mask
 from webcrawl.errors import FatalError
 from webcrawl.identity.keys import key_of
 from webcrawl.identity.names import product_tokens, user_agent_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-FIXED = ("CRAWL_PURPOSE", "CRAWLER_NAME", "USER_AGENT", "HIVE_LEASE_SECS")
+FIXED = ("CRAWL_PURPOSE", "CRAWLER_NAME", "USER_AGENT", "HIVE_LEASE_SECS", "HIVE_STORE format")
 # Key, politeness, scope, rights and rendering.
 _COMPARED = re.compile(
     r"CRAWLER_.+|POLITENESS_(?!KEY).+|ROBOTS.+|NOFOLLOW_OBEY|CONTACTS_MAX|BANDWIDTH_MAX"
@@ -41,10 +41,11 @@ def compared_settings(settings: BaseSettings) -> dict[str, str]:
     """
     key = key_of(settings)
     values = {name: settings[name] for name in (*FIXED, *filter(_COMPARED.fullmatch, settings))}
+    # These are compared in the form that hosts see, or would differ without a reason.
     values |= {
         "CRAWLER_NAME": " ".join(product_tokens(settings)),
         "USER_AGENT": user_agent_of(settings).replace(f"/{__version__}", ""),
-        "CRAWLER_KEY_FILE": key and key.id,
+        "CRAWLER_KEY_FILE": key.id if key else None,
     }
     return {name: _as_text(name, value) for name, value in values.items()}
 
@@ -53,15 +54,16 @@ def _as_text(name: str, value: Any) -> str:
     """Return *value* of the setting *name* in the form in which it is compared and shown."""
     if value in (None, ""):
         return "not set"
+    # The value of CRAWLER_KEY_FILE is the ID of the key here.
     if name.endswith("_FILE") and name != "CRAWLER_KEY_FILE":
         try:
             return f"content {xxh3_64_hexdigest(Path(value).read_bytes())}"
         except OSError as error:
             raise FatalError(f"{name} {value} cannot be read: {error.strerror}.") from error
     try:
-        return f"{float(value):.15g}"
+        return f"{float(value):.15g}"  # so that 1, "1" and 1.0 are equal
     except (TypeError, ValueError):
-        text = str(masked(name, value))
+        text = str(mask(name, value))
         return text if len(text) <= _MAX_CHARS else f"{text[:20]}... {_hash_of(text)}"
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,14 +27,13 @@ from webcrawl.configuration.decoding import (
     json_decoder,
 )
 from webcrawl.errors import FatalError
-from webcrawl.hosts.host_rules import COMMANDS
+from webcrawl.hosts.host_rules import COMMANDS, HostRules
 from webcrawl.storage.line_log import LineLog
+from webcrawl.wording import utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-
-    from webcrawl.hosts.host_rules import HostRules
 
 #: Path of the journal, relative to the job directory.
 JOURNAL = "logs/control.jsonl"
@@ -88,10 +86,9 @@ class Change(Request, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def as_sentence(self) -> str:
         """Return the command with its time, origin and reason, and how to undo it, as text."""
-        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.at))
         reason = f" ({' '.join(self.reason.split())})" if self.reason else ""
         undo = f"; {self.undo} ends it" if self.undo else ""
-        return f"{self.command}, {since}, by {self.origin}{reason}{undo}"
+        return f"{self.command}, {utc_time(self.at)} UTC, by {self.origin}{reason}{undo}"
 
     @property
     def command(self) -> str:
@@ -148,7 +145,7 @@ class Journal:
         Blocks. Raises FatalError for an unreadable line.
         """
         for line in _lines(self._log.path):
-            if isinstance(line, str):
+            if isinstance(line, str):  # the description of a line that cannot be read
                 raise FatalError(
                     f"{self._log.path}, {line}: repair the file, or delete it if none of its "
                     "changes should be in force."
@@ -169,6 +166,7 @@ class Journal:
             self.pending.pop(line.n, None)
             return
         self.number = line.n
+        # The new change goes to the end of ``last``, which is in the order of the changes.
         if key := line.state_key:
             self.last = {other: self.last[other] for other in self.last if other != key} | {
                 key: line
@@ -203,6 +201,8 @@ def last_changes(jobdir: Path, limit: int) -> list[Change]:
     changes: dict[int, Change] = {}
     for line in _lines(jobdir / JOURNAL):
         if isinstance(line, Change):
+            # An answer is a line of its own, which repeats the number of its command. The command
+            # then moves to the end of *changes*.
             command = changes.pop(line.n, line) if line.answer is not None else line
             changes[line.n] = msgspec.structs.replace(command, answer=line.answer)
     return [*reversed(changes.values())][:limit]
@@ -218,6 +218,7 @@ def in_force(jobdirs: Iterable[Path]) -> list[Change]:
         journal = Journal(jobdir)
         journal.read()
         for key, change in journal.last.items():
+            # Several drones may have changed the same; the hive's journal numbers their commands.
             latest[key] = max(latest.get(key, change), change, key=lambda change: change.order)
     return [change for change in latest.values() if not change.ends]
 

@@ -149,11 +149,8 @@ def resume_error(error: Exception, jobdir: Path) -> FatalError:
 class Job:
     """One JOBDIR, in *path*.
 
-    ``open`` and ``publish`` block on the disk. *kept* manages its older checkpoints.
-    *allowed_names* has the names that a new directory may already contain. *only* has the names of
-    the shards to load, or is None for all that exist; ``adopt`` and ``drop`` add and remove shards
-    while the job is open. *draw_seed* returns the seed of a new job (hash_seed.py), which all its
-    manifests contain.
+    ``open`` and ``publish`` block on the disk. ``adopt`` and ``drop`` add and remove shards while
+    the job is open.
     """
 
     def __init__(
@@ -165,6 +162,12 @@ class Job:
         only: Collection[str] | None = None,
         draw_seed: Callable[[], int] = new_seed,
     ) -> None:
+        """Create it without touching the disk; *kept* manages its older checkpoints.
+
+        *allowed_names* has the names that a new directory may already contain. *only* has the names
+        of the shards to load, or is None for all that exist. *draw_seed* returns the seed of a new
+        job (hash_seed.py), which all its manifests contain.
+        """
         self.path = path
         self._only = None if only is None else frozenset(only)
         self._allowed = frozenset(allowed_names)
@@ -172,9 +175,11 @@ class Job:
         self._lock = DirectoryLock(path=path / "LOCK")
         self._boot = boot_id()
         self._draw_seed = draw_seed
+        #: The hash seed; 0 until the job is open.
         self.seed = 0
         # Content of the directory when this run locked it; None until then.
         self._content_before: frozenset[str] | None = None
+        # Whether this run has created the directory.
         self._is_new_directory = False
         #: State of the job itself: totals, seed cursor, public suffix list.
         self.own = StateDirectory(path=path, boot=self._boot)
@@ -182,6 +187,7 @@ class Job:
         # Held while states are published. Until it is released, files of a shard that was dropped
         # meanwhile may still be written.
         self._publish_lock = threading.Lock()
+        # States that the last checkpoint has published, until ``forget`` deletes their old files.
         self._published: list[StateDirectory] = []
 
     def open(self, **crawl: str) -> None:
@@ -223,7 +229,8 @@ class Job:
             self.path.mkdir(parents=True, exist_ok=True)
             content_before = frozenset(path.name for path in self.path.iterdir())
             self._lock.acquire()
-            self._content_before, self._is_new_directory = content_before, is_new
+            self._content_before = content_before
+            self._is_new_directory = is_new
             sync_path(self.path)
         except LockedError as error:
             raise FatalError(
@@ -253,7 +260,7 @@ class Job:
         Raises FatalError if the facts in *crawl* are not those of the job.
         """
         own, shards = _read(self.path, lambda name: self._only is None or name in self._only)
-        # A shard may have been moved here.
+        # The job itself has no state if only its shards were moved here. They have the same seed.
         saved = [state for state in (own, *shards.values()) if state is not None]
         self.use_hash_seed(seed_of(saved[0]) if saved else self._draw_seed())
 
@@ -261,6 +268,7 @@ class Job:
             self.own.begin()
         else:
             for name, value in crawl.items():
+                # A job of an earlier version may lack the fact.
                 if (saved_value := own.facts.get(name) or value) != value:
                     raise FatalError(
                         f"JOBDIR {self.path} holds a crawl of the {name} {saved_value}, "
@@ -318,7 +326,7 @@ class Job:
         Its state is not published any more, and its directory may be moved or deleted after
         ``settle``.
         """
-        self.kept.copied.pop(name, None)
+        self.kept.copy_hosts.pop(name, None)
         state = self._shards.pop(name, None)
         if state is not None:
             state.is_dropped = True
@@ -356,9 +364,10 @@ class Job:
         After an OSError some shards may have their new state, and the others and the job their
         previous one. May run in another thread only after ``gather``.
         """
-        for _ in prepared.gather():
+        for _ in prepared.gather():  # does nothing if all is encoded already
             pass
         with self._publish_lock:
+            # All states are written before the first one is published. The job's own is the last.
             for step in (StateDirectory.write, StateDirectory.publish):
                 for state, prepared_state in prepared.states:
                     _run_unless_dropped(state, lambda: step(state, prepared_state))  # noqa: B023  # called immediately
@@ -370,12 +379,13 @@ class Job:
 
         To be called after ``publish``, before the next ``prepare``.
         """
-        for _ in self.forgetting():
+        for _ in self.forget_in_steps():
             pass
 
-    def forgetting(self) -> Iterator[None]:
+    def forget_in_steps(self) -> Iterator[None]:
         """Delete files as ``forget`` does, one shard per step, because deleting files is slow."""
-        published, self._published = self._published, []
+        published = self._published
+        self._published = []
         for state in published:
             if not state.is_dropped:
                 state.forget()
@@ -395,6 +405,7 @@ class Job:
             return
         with contextlib.suppress(LockedError, OSError):
             self._lock.acquire()
+            # None: nothing was there before, so the directory itself is removed as well.
             remove_new(self.path, None if self._is_new_directory else self._content_before)
         self._lock.release()
 

@@ -44,22 +44,26 @@ _HOSTS = "hosts"
 
 
 class KeptCheckpoints:
-    """Keeps the last *count* checkpoints of the job in *path*, at least *every* seconds apart.
-
-    *clock* returns epoch seconds.
-    """
+    """Keeps some of the last checkpoints of a job."""
 
     def __init__(
         self, *, path: Path, count: int = 0, every: float = 0.0, clock: TimeSource = wall_time
     ) -> None:
+        """Keep the last *count* checkpoints of the job in *path*, at least *every* seconds apart.
+
+        With a *count* of 0 none is kept, and with *every* 0 each one. *clock* returns epoch
+        seconds.
+        """
         self._job = path
         self._path = path / DIRECTORY
         self._count = count
         self._every = every
-        #: Functions that copy host records, which are overwritten in place, by name of the shard.
-        #: The records may be newer than the rest of the checkpoint, but not older.
-        self.copied: dict[str, Copy] = {}
+        #: For each open shard, by name, the function that copies its host records. They cannot be
+        #: linked, because they are overwritten in place. They may be newer than the rest of the
+        #: checkpoint, but not older.
+        self.copy_hosts: dict[str, Copy] = {}
         self._clock = clock
+        # Set from another thread: ``keep`` must stop as soon as possible.
         self._is_aborted = False
 
     def open(self) -> None:
@@ -115,7 +119,8 @@ class KeptCheckpoints:
                 shutil.rmtree(temporary)
 
         sync_path(self._path)
-        for path in kept_in(self._job)[: -self._count]:
+        # All but the newest ones.
+        for path in find_kept(self._job)[: -self._count]:
             self._delete(path)
         return True
 
@@ -128,7 +133,7 @@ class KeptCheckpoints:
 
     def _is_due(self) -> bool:
         """Return whether the current checkpoint is to be kept."""
-        checkpoints = kept_in(self._job)
+        checkpoints = find_kept(self._job)
         if not checkpoints:
             return self._count > 0
         # A clock set back must not prevent checkpoints from being kept for years.
@@ -143,7 +148,8 @@ class KeptCheckpoints:
         for shard in shard_names(self._job):
             to_sync += self._link_tree(shard_path(self._job, shard), shard_path(temporary, shard))
 
-        for shard, copy in [*self.copied.items()]:
+        # A copy of the dict, because the reactor's thread may add and remove shards.
+        for shard, copy in [*self.copy_hosts.items()]:
             hosts = shard_path(temporary, shard) / _HOSTS
             to_sync += make_directory(hosts)
             copy(hosts, lambda: not self._is_aborted)
@@ -161,6 +167,7 @@ class KeptCheckpoints:
         """
         to_sync: list[Path] = []
         for directory, subdirectories, files in os.walk(source):
+            # ``os.walk`` skips what is removed here: host records are copied, not linked.
             subdirectories[:] = [name for name in subdirectories if name != _HOSTS]
             target_directory = target / os.path.relpath(directory, source)
             starts_empty = target_directory.name == _DONE_LOG
@@ -169,7 +176,7 @@ class KeptCheckpoints:
             for file in files:
                 if self._is_aborted:
                     return to_sync
-                if starts_empty:
+                if starts_empty:  # its records are newer than the snapshot that is kept
                     RecordLog.open(target_directory / file, size=0).close()
                     to_sync.append(target_directory / file)
                     continue
@@ -178,7 +185,7 @@ class KeptCheckpoints:
         return to_sync
 
 
-def kept_in(path: Path) -> list[Path]:
+def find_kept(path: Path) -> list[Path]:
     """Return the kept checkpoints of the job in *path*, the oldest first.
 
     The name of each is its number.

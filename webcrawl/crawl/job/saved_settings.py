@@ -11,7 +11,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
 
 from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -19,8 +19,6 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from scrapy.settings import Settings
 
 _SAVED_PREFIXES = (
     *("URL_", "TRAP_", "POLITENESS_", "ROBOTSTXT_", "ROBOTS_", "EXCLUSION_FILE", "GOPHER_PORTS"),

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,12 +24,15 @@ from webcrawl.configuration.decoding import Count, UndecodableError, converter
 from webcrawl.storage.atomic import restrict, sync_path, sync_paths
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.record_log import MAX_PAYLOAD, CorruptRecordError, RecordLog, read_records
+from webcrawl.wording import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 #: Directory of a job's shards, within its own.
 SHARDS = "shards"
+#: The directory in which ``scrapy hive`` makes the job directories of its drones.
+DRONES = "drones"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SNAPSHOTS = "snapshot-*.log"
 #: Pattern of all manifests of a directory.
@@ -110,7 +112,7 @@ class PreparedState:
         """
         for name, pieces in self.snapshots.items():
             encoded = []
-            for piece in pieces:
+            for piece in pieces:  # a part encodes each piece when it is requested
                 encoded.append(piece)
                 yield
             self.snapshots[name] = encoded
@@ -141,11 +143,6 @@ def boot_id() -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
         return ""
-
-
-def date_of(at: float) -> str:
-    """Format *at*, in epoch seconds, as manifests do: ``2026-11-20T10:15:00Z``."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def read_state(path: Path) -> SavedState | None:
@@ -192,10 +189,13 @@ class StateDirectory:
         self.path = path
         self._boot = boot
         self._manifests = ManifestStore(path=path)
+        # Parts whose snapshots are taken, by name, and saved snapshots of parts that are not
+        # attached.
         self._parts: dict[str, Part] = {}
         self._snapshots: dict[str, bytes] = {}
         # Paths to be fsynced. They stay here after a failed checkpoint, for the next one.
         self._unsynced: list[Path] = []
+        #: Whether the directory had a saved state, from which the crawl continues.
         self.resumed = False
         #: Whether the job has dropped this directory, so that nothing is published any more.
         self.is_dropped = False
@@ -213,6 +213,7 @@ class StateDirectory:
         killed process may have created them.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        # Directories of the same file system that can be opened, as fsync requires.
         device = self.path.stat().st_dev
         above = [
             path
@@ -229,7 +230,7 @@ class StateDirectory:
         # The process that saved the state may have died before its last fsync. After a power
         # failure CURRENT must not name files that are deleted here or by the parts.
         sync_path(self.path)
-        for path in self.path.glob(MANIFESTS):  # older versions did not restrict them
+        for path in self.path.glob(MANIFESTS):  # older versions let other users read them
             restrict(path)
         self._delete_snapshots(keep=state.sequence)
         self.resumed = True
@@ -247,7 +248,7 @@ class StateDirectory:
         """
         return bool(self._parts) or not (self.path / "CURRENT").exists()
 
-    def saved(self, name: str) -> bytes | None:
+    def saved_snapshot(self, name: str) -> bytes | None:
         """Return the saved snapshot with which to open the part *name*; None if it is new."""
         return self._snapshots.get(name)
 
@@ -266,6 +267,7 @@ class StateDirectory:
 
     def prepare(self) -> PreparedState:
         """Take a snapshot of each part, in the thread of the parts."""
+        # Parts that were not attached keep their saved snapshots.
         snapshots: dict[str, Iterable[bytes]] = {
             name: _split(saved) for name, saved in self._snapshots.items()
         }
@@ -296,7 +298,7 @@ class StateDirectory:
         # This fsyncs the directory, and so the name of the snapshot file, before CURRENT changes.
         self._manifests.publish(
             {
-                "written_at": date_of(wall_time()),
+                "written_at": iso_time(wall_time()),
                 "boot_id": self._boot,
                 "snapshot": {"file": self._snapshot_path(sequence).name, "bytes": prepared.size},
                 "facts": dict(prepared.facts),

@@ -13,14 +13,12 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.errors import FatalError
-from webcrawl.urls.registered_domain import SuffixList, bundled, site_of, use_list
+from webcrawl.urls.registered_domain import SuffixList, bundled_list, site_of, use_list
 
 if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
     from webcrawl.crawl.job.jobdir import Job
     from webcrawl.crawl.job.state_directory import SavedState
 
@@ -38,9 +36,10 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
     """
     name = "SUFFIX_LIST_FILE"
     path = Path(settings.get(name) or "")
+    # Only a file that the user has named must exist.
     is_users_choice = (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["project"]
     if not settings.get(name) or not (is_users_choice or path.exists()):
-        return bundled()
+        return bundled_list()
 
     try:
         return SuffixList(path.read_text(encoding="utf-8"))
@@ -53,8 +52,8 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
 
 def open_suffix_list(job: Job, present: SuffixList) -> None:
     """Use the list saved in *job*, which must be open; if it has none, use and save *present*."""
-    saved = job.own.saved(_PART)
-    crawl_list = present if saved is None else _decompressed(saved)
+    saved = job.own.saved_snapshot(_PART)
+    crawl_list = present if saved is None else _decompress(saved)
     if crawl_list.text != present.text:
         logger.info(
             "This crawl keeps the public suffix list that it started with (%s); a new crawl would "
@@ -72,9 +71,9 @@ def use_suffix_list_of(state: SavedState) -> None:
     """Use the list saved in *state*, the state of a job, to answer questions about its crawl."""
     saved = state.snapshots.get(_PART)
     if saved is not None:
-        use_list(_decompressed(saved))
+        use_list(_decompress(saved))
 
 
-def _decompressed(saved: bytes) -> SuffixList:
+def _decompress(saved: bytes) -> SuffixList:
     """Return the list that is compressed in *saved*."""
     return SuffixList(zlib.decompress(saved).decode("utf-8"))

@@ -1,6 +1,6 @@
 """Counts of the whole crawl: those of its earlier runs plus those of this run so far.
 
-Contacts and their results are counted by the shards (``Frontier.crawl_counts``). These counts
+Contacts and their results are counted by the shards (``FrontierCounts``). These counts
 survive ``kill -9``, and in a hive they move with the shard, so that each page is counted once. The
 other counts are a part of the job, saved with every checkpoint: ``kill -9`` loses the counts since
 the last one. In the stats, a count of the whole crawl has the prefix ``crawl/`` before its
@@ -41,7 +41,7 @@ COUNTED = (
 OF_SHARDS = ("outcome/", "visits/", "contacts", "fetch/bytes", "content/duplicates")
 
 
-def summed(*counts: Mapping[str, float]) -> dict[str, float]:
+def sum_counts(*counts: Mapping[str, float]) -> dict[str, float]:
     """Add up *counts*, name by name."""
     sums: dict[str, float] = {}
     for names in counts:
@@ -65,11 +65,7 @@ def of_older_job(saved: bytes | None) -> dict[str, float]:
 
 
 class Totals:
-    """Totals of the whole crawl; *stats* has the counts of this run.
-
-    *clock* returns epoch seconds, *of_shards* the counts of the shards. *is_over* says whether a
-    snapshot is the last one of this run.
-    """
+    """Totals of the whole crawl. A part that checkpoints save."""
 
     def __init__(
         self,
@@ -79,13 +75,20 @@ class Totals:
         of_shards: Callable[[], dict[str, float]],
         is_over: Callable[[], bool],
     ) -> None:
+        """Create it; *stats* has the counts of this run.
+
+        *clock* returns epoch seconds, *of_shards* the counts of the shards. *is_over* says whether
+        a snapshot is the last one of this run.
+        """
         self._stats = stats
         self._clock = clock
         self._of_shards = of_shards
         self._is_over = is_over
+        # Counts of the earlier runs, and the time at which this run started; set by ``open``.
         self._earlier_runs: Mapping[str, float] = {}
-        self._published: dict[str, float] = {}
         self._started_at = 0.0
+        # The counts of the shards that ``publish`` has put into the stats.
+        self._published: dict[str, float] = {}
 
     def open(self, saved: bytes | None) -> None:
         """Start counting this run; *saved* is the last ``snapshot``, or None for a new crawl."""
@@ -96,13 +99,17 @@ class Totals:
         """Put the totals into the stats."""
         # Set the counts of a shard that has left to 0: they now belong to another process.
         self._published = dict.fromkeys(self._published, 0) | self._of_shards()
-        for name, number in summed(self._sum_of_runs(), self._published).items():
+        for name, number in sum_counts(self._sum_of_runs(), self._published).items():
             self._stats.set_value(PREFIX + name, number)
 
     def snapshot(self) -> bytes:
-        """Return the encoded totals, to be saved in a checkpoint (see ``Part``)."""
+        """Return the encoded totals, to be saved in a checkpoint (see ``Part``).
+
+        Until the last snapshot of the run, they say that the run was cut off: that is true if the
+        next run starts from them.
+        """
         sums = self._sum_of_runs()
-        return _encode(sums if self._is_over() else summed(sums, {CUT_OFF: 1}))
+        return _encode(sums if self._is_over() else sum_counts(sums, {CUT_OFF: 1}))
 
     def written(self) -> list[Path]:
         """Return no files: everything is in the snapshot."""
@@ -120,6 +127,6 @@ class Totals:
             and not name.startswith(OF_SHARDS)
             and type(value) in {int, float}
         }
-        sums = summed(self._earlier_runs, counted)
+        sums = sum_counts(self._earlier_runs, counted)
         sums[_SECS] = round(self._earlier_runs.get(_SECS, 0) + self._clock() - self._started_at, 1)
         return sums

@@ -1,5 +1,7 @@
 """Leases: the life of one URL from the frontier to its host, and back.
 
+Dispatcher and Completion, at both ends, are beside this package.
+
 ::
 
     Dispatcher.dispatch     decides whether the URL, or first its host's robots.txt, is fetched
@@ -15,7 +17,7 @@
 
 `ProcessServices` are the rules that every contact follows and the parts it reports to. Requests
 that a callback, a pipeline or a middleware sends with ``engine.download_async`` wait in their
-host's queue like any URL (side_downloads.py).
+host's queue like any URL (task/side_downloads.py).
 
 A lease exists in memory only. After a crash, its URL is found in the frontier's snapshot and done
 log.

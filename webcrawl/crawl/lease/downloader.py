@@ -22,18 +22,17 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
 
-from webcrawl.configuration.values import flag, number, whole
-from webcrawl.crawl.lease.fetch import fetch_of
+from webcrawl.configuration.values import flag, number, whole_number
+from webcrawl.crawl.lease.fetch import Fetch, fetch_of
 from webcrawl.crawl.lease.stored_exchange import restore
 from webcrawl.crawl.links.page_intake import PageState
-from webcrawl.doctor.histogram import latencies_of
-from webcrawl.frontier import SUBRESOURCE
 from webcrawl.items import is_success
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.request import ADDED
+from webcrawl.net.latencies import latencies_of
 from webcrawl.net.outcomes import UnverifiedError, errback_error, is_stale
-from webcrawl.net.rates import RECEIVED
+from webcrawl.net.rates import COUNT_RECEIVED
 from webcrawl.signals import has_receivers
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.side_downloads import SideDownloads
+    from webcrawl.crawl.task.side_downloads import SideDownloads
 
 # Share of a lease that a download may take if its request has its own timeout.
 _LEASE_SHARE = 0.9
@@ -62,18 +60,20 @@ class MercatorDownloader:
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._first_byte = latencies_of(crawler).first_byte
-        #: Number of workers.
-        self.total_concurrency = whole(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
-        # In seconds. The frontier takes back a URL that is not completed within its lease.
+        #: Number of workers; 0 for any number.
+        self.total_concurrency = whole_number(crawler.settings, "CONCURRENT_REQUESTS", at_least=0)
+        # Maximum timeout of a download, in seconds. The frontier takes back a URL that is not
+        # completed within its lease.
         lease = number(crawler.settings, "FRONTIER_LEASE_SECS", at_least=1)
         self._max_secs = _LEASE_SHARE * lease
+        #: Requests that occupy a worker.
         self.active: set[Request] = set()
         # The tasks of downloads, with the requests whose middlewares they run.
         self._tasks: dict[asyncio.Task[Any], Request] = {}
         # Always empty: add-ons for Scrapy's downloader expect this attribute.
         self.slots: dict[str, Any] = {}
-        # The middleware DownloaderStats would count the same, and serialize each request and
-        # response to find out its size.
+        # The same counts as those of the middleware DownloaderStats. That would also serialize
+        # each request and response to find out its size, so it is usually switched off.
         self._is_counting = not flag(crawler.settings, "DOWNLOADER_STATS")
         self.handlers = DownloadHandlers(crawler)
         self.middleware = build_from_crawler(DownloaderMiddlewareManager, crawler)
@@ -128,6 +128,8 @@ class MercatorDownloader:
             return await side_downloads.turn(request)
 
         if side_downloads.is_for_host(outer_fetch.lease.entry.host, request):
+            # The host is not released before it has answered, nor while its robots.txt is fetched,
+            # because no request may be sent before the rules are known.
             if outer_fetch.on_wire is None or outer_fetch.robots_url:
                 raise IgnoreRequest(f"{request.url}: its host is busy with {outer}")
             outer_fetch.release_host()  # it has answered
@@ -149,25 +151,26 @@ class MercatorDownloader:
         fetch.abort = task.cancel
 
         try:
-            if fetch.refusal:  # fail like a request that was sent
+            if fetch.refusal:  # nothing is sent, but the errback is called as if it had failed
                 raise errback_error(fetch.refusal)(f"{request.url}: {fetch.refusal}")  # noqa: TRY301  # noted below
-            if fetch.rendered is not None:
-                result: Response | Request = restore(fetch.rendered.exchange, request, fetch)
+            if fetch.stored is not None:
+                result: Response | Request = restore(fetch.stored.exchange, request, fetch)
             else:
                 result = await self.middleware.download_async(self._download, request)
         except asyncio.CancelledError:
             # The errback is not called, because the request goes back to the frontier. The error is
             # replaced, because Scrapy's scraper never recovers from one that is not an Exception.
-            fetch.page.becomes(PageState.PUT_BACK)
+            fetch.page.raise_state(PageState.PUT_BACK)
             fetch.end_download(None)
             request.errback = None
             task.uncancel()  # the steps after the download continue
             raise IgnoreRequest(f"{fetch.url}: aborted") from None
         except Exception as error:
-            is_kept = is_stale(error) or isinstance(error, UnverifiedError)
-            if is_kept and not fetch.robots_url:
-                # In the host's next turn the request is sent again, or its URL is parked.
-                fetch.page.becomes(PageState.PUT_BACK)
+            # The request was lost on a reused connection, or its credentials were withheld. In the
+            # host's next turn it is sent again, or its URL is parked.
+            is_put_back = is_stale(error) or isinstance(error, UnverifiedError)
+            if is_put_back and not fetch.robots_url:
+                fetch.page.raise_state(PageState.PUT_BACK)
                 fetch.end_download(error)
                 request.errback = None
                 raise IgnoreRequest(str(error)) from error
@@ -199,14 +202,13 @@ class MercatorDownloader:
 
         # These context variables pass facts about the contact to the protocol modules.
         FENCE.set(self._process.parts.hooks.fence)
-        pass_fence()
+        pass_fence()  # raises CancelledError if this process may not contact the host any more
         BOUND_ADDRESS.set(fetch.address)
-        added = self._process.parts.services.rules.hosts.added_for(fetch.url)
-        is_subresource = fetch.lease.entry.kind == SUBRESOURCE and not fetch.robots_url
-        if is_subresource and request.meta.get("dont_merge_cookies", True):
+        added = self._process.parts.services.rules.hosts.additions_for(fetch.url)
+        if not fetch.has_credentials:
             added = added.without_headers()
         ADDED.set(added)
-        RECEIVED.set(self._process.parts.services.rules.rates.received)
+        COUNT_RECEIVED.set(self._process.parts.services.rules.rates.count_received)
 
         fetch.begin_download()
         self._count("downloader/request_count")
@@ -236,14 +238,14 @@ class MercatorDownloader:
     def _record_result(self, fetch: Fetch, result: Response | BaseException) -> None:
         """Record *result* in *fetch*, and count it; an aborted download has no result."""
         if isinstance(result, Response):
-            fetch.transferred(result)
+            fetch.note_transfer(result)
             self._count("downloader/response_count")
             self._count(f"downloader/response_status_count/{result.status}")
         elif isinstance(result, Exception):
-            fetch.transferred(result)
+            fetch.note_transfer(result)
             self._count("downloader/exception_count")
         else:
-            fetch.transferred(None)
+            fetch.note_transfer(None)
 
     @cached_property
     def _process(self) -> Any:

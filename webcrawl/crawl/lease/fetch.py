@@ -11,23 +11,21 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
-from scrapy.http import Response
+from scrapy.http import Request, Response
 
 from webcrawl.clock import now, wall_time
 from webcrawl.crawl.links.page_intake import PageResult, PageState
-from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.net.walls import WALLS
-from webcrawl.render.store import SavedPage  # noqa: TC001  # msgspec reads it
 from webcrawl.revisit.history import History, validators
 from webcrawl.revisit.visit import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scrapy.http import Request
-
     from webcrawl.crawl.shard.shard import Shard
+    from webcrawl.crawl.task.renderer import StoredPage
+    from webcrawl.crawl.task.task import Task
     from webcrawl.frontier import Lease
     from webcrawl.rights.statements import Statement
 
@@ -36,10 +34,12 @@ class Fetch(msgspec.Struct, eq=False):
     """The facts about the download made for one lease.
 
     lease: the frontier's lease of the URL and, until ``release`` is called, of its host.
+    task: what the contact is for; not the lease's task if a robots.txt is fetched for its URL.
     release: ``release(fetch)`` returns the host to the frontier; called once.
     address: the only address that may be contacted, because only its clock is held; "" for any
         address.
     robots_url: the robots.txt fetched by this contact instead of the URL; "" for the URL itself.
+    robots_for: the URL, or its origin, that needs this robots.txt.
     refusal: the outcome that says why nothing is sent; "" when the host may be contacted.
     robots_line: the line of robots.txt that allowed or denied the URL; "" if no rule matched.
     statements: what the owner says about the use of the URL, as far as known before the fetch.
@@ -59,13 +59,16 @@ class Fetch(msgspec.Struct, eq=False):
     page: the result of processing the page.
     is_signed: the request was sent with a signature (RFC 9421).
     history: facts about the URL's document from earlier fetches; None at the first fetch.
-    rendered: the page in the store that answers instead of the host; None if the host does.
+    stored: the page in the store that answers instead of the host; None if the host does.
+    has_credentials: the request may have the header fields of a host policy, and cookies.
     """
 
     lease: Lease[Shard]
+    task: Task
     release: Callable[[Fetch], None]
     address: str = ""
     robots_url: str = ""
+    robots_for: str = ""
     refusal: str = ""
     robots_line: str = ""
     statements: Sequence[Statement] = ()
@@ -82,7 +85,8 @@ class Fetch(msgspec.Struct, eq=False):
     page: PageResult = msgspec.field(default_factory=PageResult)
     is_signed: bool = False
     history: History | None = None
-    rendered: SavedPage | None = None
+    stored: StoredPage | None = None
+    has_credentials: bool = True
 
     def bind(self, request: Request) -> Request:
         """Link *request*, which will be sent for this contact, to this Fetch, and return it."""
@@ -99,9 +103,10 @@ class Fetch(msgspec.Struct, eq=False):
             raise asyncio.CancelledError(f"{self.url}: the host was released")
         if self.sent_at is not None:
             raise RuntimeError(f"{self.url}: sent twice in one turn of its host")
-        self.sent_at, self.sent_wall = now(), round(wall_time(), 6)
+        self.sent_at = now()
+        self.sent_wall = round(wall_time(), 6)
 
-    def transferred(self, result: Response | Exception | None) -> None:
+    def note_transfer(self, result: Response | Exception | None) -> None:
         """Record *result*, None if the transfer was aborted, before any middleware sees it."""
         self.on_wire = result
         if self.sent_at is not None:
@@ -130,7 +135,7 @@ class Fetch(msgspec.Struct, eq=False):
 
     def expire(self) -> None:
         """Record that the frontier has taken back URL and host; later results are ignored."""
-        self.page.becomes(PageState.EXPIRED)
+        self.page.raise_state(PageState.EXPIRED)
         self.is_released = True
 
     def end(self) -> None:
@@ -139,7 +144,8 @@ class Fetch(msgspec.Struct, eq=False):
         This frees the page without waiting for the garbage collector. And a later request may have
         the same ``id``.
         """
-        self.response = self.on_wire = None
+        self.response = None
+        self.on_wire = None
         self.request_id = 0
 
     @property
@@ -150,36 +156,44 @@ class Fetch(msgspec.Struct, eq=False):
     @property
     def answer(self) -> Answer | None:
         """Return the facts of the response for the next visit; None without a response."""
-        response, page = self.response, self.page
+        response = self.response
+        page = self.page
         if response is None:
             return None
 
         sent_validators = validators(response.headers)
         stored_copy = None
-        if page.document:
+        if page.document:  # the response has a document, which the content-seen test has checked
             stored_copy = History(
                 stored_at=self.sent_wall,
                 content=page.tested,
                 is_duplicate=page.is_duplicate,
                 etag=sent_validators.get("etag", ""),
                 modified=sent_validators.get("modified", ""),
-                links=page.links,
-                text=page.text,
+                links=page.links_fingerprint,
+                text=page.text_fingerprint,
             )
 
-        return Answer(response.status, page.visit, page.is_same, sent_validators, stored_copy)
+        return Answer(
+            response.status, page.visit, page.has_same_bytes, sent_validators, stored_copy
+        )
 
     @property
     def holds_url(self) -> bool:
         """Return whether this contact holds the lease of the URL, not only that of the host."""
         if self.page.state is PageState.EXPIRED:
             return False
-        return not self.robots_url or self.lease.entry.kind == ROBOTS_REDIRECT
+        return self.task is self.lease.task
 
     @property
     def is_for_page(self) -> bool:
         """Return whether a page of the crawl was requested."""
-        return not (self.robots_url or self.refusal or self.lease.entry.kind in NO_URLS)
+        return self.task.is_for_page and not self.refusal
+
+    @property
+    def is_contact(self) -> bool:
+        """Return whether a host is contacted."""
+        return not self.refusal and self.stored is None
 
     @property
     def is_walled(self) -> bool:
@@ -190,7 +204,7 @@ class Fetch(msgspec.Struct, eq=False):
     def is_last(self) -> bool:
         """Return whether no other URL of the host waits in the frontier's back end."""
         lease = self.lease
-        return not self.robots_url and not lease.shard.frontier.has_more(lease.key)
+        return not (self.robots_url or lease.shard.frontier.back.table.get(lease.key))
 
     @property
     def received_bytes(self) -> int:

@@ -17,9 +17,9 @@ from scrapy.http import Response
 from webcrawl.clock import wall_time
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
-from webcrawl.doctor.histogram import latencies_of
-from webcrawl.frontier import ROBOTS_REDIRECT, Entry
+from webcrawl.frontier import ROBOTS_REDIRECT, Entry, Lease
 from webcrawl.hosts.politeness.outage import SILENT
+from webcrawl.net.latencies import latencies_of
 from webcrawl.net.outcomes import (
     FirstByteTimeoutError,
     UnverifiedError,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.frontier import Lease
     from webcrawl.hosts.politeness.preconditions import Decision
 
 logger = logging.getLogger(__name__)
@@ -56,11 +55,13 @@ class HostRelease:
         self._reading = services.reading
         self._stop = services.stop
         self._shards = services.shards
+        # Called after each look-up, so that the engine asks for the next request.
         self._wake = wake
         self._latencies = latencies_of(services.crawler)
-        # By id, leases whose URLs were put back while their hosts, in process, are being looked up.
+        # Leases of hosts that are being looked up, by id. The URLs are back in their queues, but
+        # the hosts stay in process.
         self._in_look_up: dict[int, Lease[Shard]] = {}
-        # Leases of hosts whose addresses were found, until a worker is free.
+        # The same for hosts whose addresses were found, until a worker is free.
         self._resolved: dict[int, Lease[Shard]] = {}
 
     @property
@@ -73,7 +74,7 @@ class HostRelease:
         try:
             if fetch.expected_bytes is not None:
                 self._rules.rates.note_end(fetch.expected_bytes)
-            if fetch.rendered is None:
+            if fetch.stored is None:
                 self._after_contact(fetch)
             else:  # there was no contact
                 self._release(fetch.lease)
@@ -82,9 +83,12 @@ class HostRelease:
 
     def _after_contact(self, fetch: Fetch) -> None:
         """Learn from the contact of *fetch*, and release its host for the pause that follows."""
-        entry, shard = fetch.lease.entry, fetch.lease.shard
-        frontier, politeness = shard.frontier, shard.hosts.politeness
-        outcome, response = fetch.outcome, fetch.response
+        entry = fetch.lease.entry
+        shard = fetch.lease.shard
+        frontier = shard.frontier
+        politeness = shard.hosts.politeness
+        outcome = fetch.outcome
+        response = fetch.response
         if response is None and fetch.on_wire is not None:
             # A middleware may have replaced the result, for example by a Request that retries it.
             outcome = outcome_of(fetch.on_wire)
@@ -108,16 +112,16 @@ class HostRelease:
                 fetch.outcome = wall
 
         # Excused contacts count neither for the host nor as a try of the URL.
-        excused = fetch.reached_host and self._is_excused(fetch, outcome)
+        excused = fetch.reached_host and self._excuse(fetch, outcome)
         if excused and not entry.extra:
             # An ordinary Request is finished all the same: its errback has been called.
-            fetch.page.becomes(PageState.PUT_BACK)
+            fetch.page.raise_state(PageState.PUT_BACK)
 
-        origin = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+        origin = fetch.robots_for or entry.url
         # If the credentials withheld are those of another host, the origin does not wait for them.
         is_lost = (
             fetch.outcome == UnverifiedError.outcome
-            and not self._rules.hosts.policies.rules.withholds(origin)
+            and not self._rules.hosts.policies.rules.is_withheld(origin)
         )
         if fetch.robots_url and fetch.outcome and (is_lost or not excused):
             # Counted in the shard that made the request: the origin may belong to another one.
@@ -135,7 +139,7 @@ class HostRelease:
             if fetch.outcome == "dns_failed":
                 rest = politeness.lookup_failed(entry.host, entry.url, at_least=0.0)
             self._hold(fetch.lease, rest)
-            frontier.release(fetch.lease.key, rest=rest, shared_rest=0.0)
+            frontier.contacts.release(fetch.lease.key, rest=rest, shared_rest=0.0)
             return
 
         self._stats.inc_value("contacts")
@@ -163,7 +167,7 @@ class HostRelease:
             shared_rest = politeness.shared_rest(took, hung_up=hung_up)
         if pause.for_all_parts:
             self._hold(fetch.lease, pause.secs)
-        frontier.release(
+        frontier.contacts.release(
             fetch.lease.key,
             rest=pause.secs,
             min_rest=pause.min_rest,
@@ -174,33 +178,36 @@ class HostRelease:
 
     def _record_times(self, fetch: Fetch) -> None:
         """Record how long the contact took, and how long its URL waited before."""
-        latencies, entry = self._latencies, fetch.lease.entry
+        latencies = self._latencies
+        entry = fetch.lease.entry
         latencies.download.add(fetch.took)
         if fetch.is_for_page and not (entry.attempts or entry.history):
             latencies.frontier.add(fetch.sent_wall - entry.discovered_at)
 
-    def _is_excused(self, fetch: Fetch, outcome: str) -> bool:
-        """Return whether the contact of *fetch*, with *outcome*, does not count for the host."""
-        if is_stale(fetch.on_wire):
+    def _excuse(self, fetch: Fetch, outcome: str) -> bool:
+        """Excuse the contact of *fetch*, if *outcome* says nothing of the host; return whether."""
+        if is_stale(fetch.on_wire):  # the request was lost on a reused connection
             self._stats.inc_value("fetch/resent")
             return True
-        if isinstance(fetch.on_wire, UnverifiedError):
+        if isinstance(fetch.on_wire, UnverifiedError):  # its credentials were withheld
             entry = fetch.lease.entry
             policies = self._rules.hosts.policies.rules
             url = entry.url
-            # With one table for both hosts of a redirect, the URLs that need the robots.txt wait.
-            if entry.kind == ROBOTS_REDIRECT:
-                table = policies.name_of(host_of(entry.via))
+            # A robots.txt may have been requested after a redirect from the host that needs it. If
+            # the policy of both hosts is the same table, the URLs of that host wait.
+            if fetch.robots_for:
+                table = policies.name_of(host_of(fetch.robots_for))
                 if table == policies.name_of(host_of(url)):
-                    url = entry.via
+                    url = fetch.robots_for
             policies.note_unverified(origin_of(url), fetch.on_wire)
             return True
         host = fetch.lease.entry.host
         has_answered = False
-        if outcome in SILENT:  # otherwise the record is not needed
+        if outcome in SILENT:  # after any other outcome it does not matter
             record = fetch.lease.shard.hosts.records.get(host)
             has_answered = record.answered == origin_of(fetch.url)
 
+        # A host that has accepted a new connection, but sent nothing over it.
         failure = fetch.on_wire
         is_mute = isinstance(failure, FirstByteTimeoutError) and not failure.is_reused
         return self._rules.outage.contact_ended(
@@ -216,7 +223,7 @@ class HostRelease:
         """Record the result of a request for the robots.txt, or tdmrep.json, that applies to *url*.
 
         *response* is None if there was none that counts. *requested* is the URL of the file. The
-        rules go to the shard of *url*.
+        rules go to the shard of *url*. If the file is on another host, the entry for it is queued.
         """
         shard = self._shards.find(url)
         if shard is None:
@@ -233,7 +240,7 @@ class HostRelease:
             outcome = "robots_unreachable"
             robots_redirect = robots.note_answer(url, outcome, None)
 
-        if robots is not hosts.robots:
+        if robots is not hosts.robots:  # it was a tdmrep.json
             self._stats.inc_value(f"tdmrep/{outcome}")
             return
         self._stats.inc_value(f"robots/{outcome}")
@@ -275,6 +282,7 @@ class HostRelease:
         If its address was not found, the host is released, and its next turn decides. *failure* is
         an unexpected error, which ends the crawl.
         """
+        # False if the frontier has taken back the host, or its shard has left.
         is_held = self._in_look_up.pop(lease.id, None) is not None
         if failure is not None:
             self._stop.fail(failure)
@@ -302,12 +310,12 @@ class HostRelease:
     def _release(self, lease: Lease[Shard]) -> None:
         """Release the host of *lease* without a pause. Any error stops the crawl."""
         try:
-            lease.shard.frontier.release(lease.key, rest=0.0)
+            lease.shard.frontier.contacts.release(lease.key, rest=0.0)
         except Exception as error:  # noqa: BLE001  # the host would stay in process
             self._stop.fail(error)
 
-    def after_failed_look_up(self, lease: Lease[Shard], decision: Decision) -> float:
-        """Return how many seconds the host of *lease* pauses after a failed look-up.
+    def rest_after_failed_look_up(self, lease: Lease[Shard], decision: Decision) -> float:
+        """Count a failed look-up of the host of *lease*; return how many seconds the host pauses.
 
         *decision* is the dispatcher's; it has the outcome and the shortest pause.
         """
@@ -323,7 +331,7 @@ class HostRelease:
     def _hold(self, lease: Lease[Shard], secs: float) -> None:
         """Make all parts of the host of *lease* pause for *secs*, if it is divided into parts."""
         if lease.key != lease.entry.host and secs:
-            lease.shard.frontier.hold(lease.entry.host, secs)
+            lease.shard.frontier.contacts.hold(lease.entry.host, secs)
 
     def expire(self, lease: Lease[Shard]) -> None:
         """Forget the look-up for *lease*, because the frontier has taken its host back."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.crawl.links.page_intake import PageState
-from webcrawl.errors import ends_crawl
+from webcrawl.errors import is_storage_lost
 from webcrawl.items import Page
 from webcrawl.signals import has_receivers, unprocessed
 
@@ -48,7 +48,11 @@ class ItemOverdueError(Exception):
 
 
 class _Processing(msgspec.Struct):
-    """An item in processing modules: when its time started, and the error if it was aborted."""
+    """An item in processing modules.
+
+    since: when its time started, by the clock of ``ItemLimit``.
+    cut: the error with which it was aborted; None until then.
+    """
 
     since: float
     cut: ItemOverdueError | None = None
@@ -62,8 +66,9 @@ class ItemLimit:
         self._stats = crawler.stats
         self._signals = crawler.signals
         self._crawler = crawler
-        # In order of arrival.
+        # The items in modules, by the tasks that process them, in order of arrival.
         self._items: dict[asyncio.Task[Any], _Processing] = {}
+        # The first of them at the last call of ``cut``; None if there was none.
         self._first: _Processing | None = None
 
     def bound(
@@ -85,16 +90,18 @@ class ItemLimit:
         """Await *processing* of *page*, and raise ItemOverdueError if it was aborted."""
         token = _page.set(page)
         task: Any = asyncio.current_task()
-        entered = self._items[task] = _Processing(self._clock())
+        entered = _Processing(self._clock())
+        self._items[task] = entered
         try:
             return await processing
         except asyncio.CancelledError as error:
-            if entered.cut is None:
+            if entered.cut is None:  # the task was cancelled for another reason
                 raise
             raise entered.cut from error
         finally:
             _page.reset(token)
             self._items.pop(task, None)
+            # The task goes on after the item, so it must not stay cancelled by ``cut``.
             while entered.cut is not None and task.cancelling():
                 task.uncancel()
 
@@ -106,7 +113,7 @@ class ItemLimit:
         """
         if not has_receivers(self._signals, unprocessed):
             return
-        # On the fast path, these are signals of its own.
+        # This sends the same signals as the crawler's object, but faster (engine/_fast_path.py).
         signals = self._crawler.engine.scraper.signals
         try:
             answers = await self._in_time(
@@ -116,10 +123,12 @@ class ItemLimit:
             logger.warning(
                 "A handler of the 'unprocessed' signal was aborted for %s: %s", page.url, error
             )
-            fetch.page.becomes(PageState.PUT_BACK if error.at_end else PageState.FAILED)
+            # A handler that is too slow has failed on the page. But at the end of the crawl it had
+            # less time than usual, so the next run fetches the page again.
+            fetch.page.raise_state(PageState.PUT_BACK if error.at_end else PageState.FAILED)
             return
         for _, answer in answers:
-            if ends_crawl(answer):
+            if is_storage_lost(answer):
                 raise answer
 
     def cut(self, older_than: float, *, at_end: bool = False) -> None:
@@ -131,16 +140,16 @@ class ItemLimit:
         now = self._clock()
         first = next(iter(self._items.values()), None)
         if first is not self._first:
-            previous, self._first = self._first, first
+            previous = self._first
+            self._first = first
             if first and previous and not previous.cut:
                 first.since = now  # the module has finished the items before it
 
         for task, item in self._items.items():
-            if now - item.since <= older_than:
-                if not at_end and item.cut is None:
-                    break
-            else:
+            if now - item.since > older_than:
                 item.cut = ItemOverdueError(now - item.since, at_end=at_end)
                 item.since = now
                 self._stats.inc_value("items/overdue")
                 task.cancel()
+            elif not at_end and item.cut is None:
+                break  # the items after this one may only be waiting for it

@@ -15,10 +15,9 @@ from scrapy import Request
 from scrapy.utils.log import failure_to_exc_info
 
 from webcrawl.crawl.lease.page_builder import page_of
-from webcrawl.crawl.lease.request_codec import LostRequestError
+from webcrawl.crawl.lease.request_codec import LostRequestError, RequestCodec
 from webcrawl.crawl.links.link_extractor import SITEMAP_MAX_BYTES
 from webcrawl.crawl.links.submission import SITEMAP
-from webcrawl.frontier import ROBOTS_REDIRECT
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.item_limit import ItemLimit
-    from webcrawl.crawl.lease.request_codec import RequestCodec
     from webcrawl.frontier import Entry
 
 logger = logging.getLogger(__name__)
@@ -52,11 +50,7 @@ _PATIENCE_SECS = 10.0
 
 
 class LeaseRequests:
-    """Makes Requests for leases, and forgets them once they are finished.
-
-    A sitemap may have up to *sitemap_bytes*, any other page up to *page_bytes*. The limits apply to
-    the body as received, and again to the decoded body.
-    """
+    """Makes Requests for leases, and forgets them once they are finished."""
 
     def __init__(
         self,
@@ -66,6 +60,10 @@ class LeaseRequests:
         items: ItemLimit,
         page_bytes: int,
     ) -> None:
+        """Create it; any page but a sitemap may have up to *page_bytes*.
+
+        The limit applies to the body as received, and again to the decoded body.
+        """
         self._signals = crawler.signals
         self._stats = crawler.stats
         self._codec = codec
@@ -76,6 +74,7 @@ class LeaseRequests:
         self._large_pages = LargeBodies(
             max_bytes=page_bytes, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
         )
+        # Whether an unexpected exception was logged.
         self._warned = False
         # The same object for all Requests, because Scrapy caches facts about each callback object.
         self._robots_callback = self._robots
@@ -93,7 +92,7 @@ class LeaseRequests:
 
     def for_robots(self, url: str) -> Request:
         """Return the Request for the robots.txt *url*."""
-        # Modules get the response with any status.
+        # With ``handle_httpstatus_all``, modules get the response whatever its status is.
         meta = {
             **_LINK_META, "download_maxsize": ROBOTS_MAX_BYTES, "handle_httpstatus_all": True
         }  # fmt: skip
@@ -105,30 +104,29 @@ class LeaseRequests:
         """Send the signal ``unprocessed`` with the robots.txt in *response*, as its callback."""
         if has_receivers(self._signals, unprocessed):
             fetch: Fetch = response.meta["fetch"]
-            entry = fetch.lease.entry
             page = page_of(response, fetch)
             page.kind = "tdmrep" if page.url.endswith(TDM_PATH) else ROBOTS
-            page.via = entry.via if entry.kind == ROBOTS_REDIRECT else entry.url
+            page.via = fetch.robots_for
             await self._items.hand_over(page, fetch, ROBOTS)
         return []
 
-    def for_entry(
-        self, entry: Entry, headers: dict[str, str], method: str = "GET"
-    ) -> Request | None:
-        """Return the Request for the URL of *entry*; *headers* and *method* are for a link.
+    def for_link(self, entry: Entry, headers: dict[str, str], method: str = "GET") -> Request:
+        """Return the Request for the URL of *entry*, with *headers* and *method*."""
+        meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
+        return Request(
+            entry.url,
+            method=method,
+            headers=headers,
+            errback=self.failed,
+            meta=meta,
+            dont_filter=True,
+        )
 
-        Returns None for an ordinary Request that a restart has lost, or that must not be decoded.
+    def for_spider(self, entry: Entry) -> Request | None:
+        """Return the ordinary Request stored in *entry*.
+
+        None if a restart has lost it, or it must not be decoded.
         """
-        if not entry.extra:
-            meta = {"depth": entry.depth, **_LINK_META, LARGE_BODY: self._permit(entry)}
-            return Request(
-                entry.url,
-                method=method,
-                headers=headers,
-                errback=self.failed,
-                meta=meta,
-                dont_filter=True,
-            )
         try:
             request = self._codec.unpack(entry.extra)
         except LostRequestError as error:
@@ -136,7 +134,7 @@ class LeaseRequests:
         # The URL of the entry has determined the host, its robots.txt and its pause.
         if request.url != entry.url:
             return self._lost(entry, LostRequestError(f"it is a request for {request.url}"))
-        if "download_maxsize" not in request.meta:
+        if "download_maxsize" not in request.meta:  # the spider has set no limit of its own
             request.meta[LARGE_BODY] = self._permit(entry)
         return request
 
@@ -155,7 +153,7 @@ class LeaseRequests:
         If a middleware has made it from a link, it must not keep the link's errback, which cannot
         be saved, nor the flag that keeps Scrapy from retrying it.
         """
-        if request.errback == self.failed:
+        if request.errback == self.failed:  # only Requests for links have this errback
             meta = {name: value for name, value in request.meta.items() if name != "dont_retry"}
             return request.replace(errback=None, meta=meta)
         return request

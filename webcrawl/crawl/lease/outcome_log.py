@@ -48,7 +48,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
@@ -57,11 +57,10 @@ from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.decoding import Count, Epoch, Seconds  # noqa: TC001  # msgspec reads them
 from webcrawl.configuration.secrets import HIDDEN
 from webcrawl.crawl.lease.page_builder import truncation
-from webcrawl.frontier import SUBRESOURCE
 from webcrawl.net.content_type import content_type_of
+from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
-from webcrawl.render.subresources import PRIVATE_ADDRESS
 from webcrawl.revisit.history import GONE, MOVED, History
 from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.rights.statements import NO_RIGHTS, Rights
@@ -85,7 +84,8 @@ MAX_URL = 1 << 14
 #: Maximum length of the fields ``redirect`` and ``via``.
 MAX_OTHER_URL = 1 << 11
 #: Maximum number of entries of the field ``unloaded``, and length of a URL in it.
-MAX_UNLOADED, MAX_UNLOADED_URL = 20, 500
+MAX_UNLOADED = 20
+MAX_UNLOADED_URL = 500
 #: The type of most responses.
 HTML = "text/html"
 _MAX_ROBOTS = 500
@@ -133,7 +133,7 @@ def is_given_up(outcome: str) -> bool:
 _Fingerprint: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{0,16}$")]
 
 
-class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class OutcomeLine(msgspec.Struct, omit_defaults=True, gc=False):
     """One line of the log. The module's docstring describes the fields."""
 
     at: Epoch
@@ -174,11 +174,13 @@ class OutcomeLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def history(self) -> History:
         """Return the history of the URL's document, as far as the line records it."""
-        is_first = self.content and not self.visit
-        stored_at = self.stored or (is_first and (self.sent or self.at)) or 0.0
+        # The line of a first fetch leaves out ``stored``, which is the time of the request.
+        is_first_copy = self.content and not self.visit
+        stored_at = self.stored or (is_first_copy and (self.sent or self.at)) or 0.0
         content, links, text = (
             int(digits or "0", 16) for digits in (self.content, self.links, self.text)
         )
+        # When the denial is first noticed, ``denied`` is left out: it began with this line.
         history = History(
             stored_at,
             content,
@@ -212,7 +214,7 @@ class OutcomeLog:
         self.log.open()
         self.crawler.signals.connect(self.sync, signal=signals.checkpoint)
 
-    def finished(
+    def report_finish(
         self,
         entry: Entry,
         outcome: str,
@@ -221,44 +223,51 @@ class OutcomeLog:
         fetch: Fetch | None = None,
         robots: str = "",
     ) -> None:
-        """Report *outcome* of the URL of *entry*. Takes 10 us.
+        """Report *outcome* of the page of *entry*. Takes 10 us. For the arguments see ``write``.
 
-        *fetch* is the contact, if something was requested; *robots* the line of robots.txt that
-        denied the URL. Raises OSError when the disk is full: then nothing was counted, and the URL
-        must not be finished.
+        Raises OSError when the disk is full: then nothing was counted, and the URL must not be
+        finished.
         """
-        self.log.append(self._line(entry, outcome, visit, fetch, robots))
+        self.write(entry, outcome, visit, fetch=fetch, robots=robots)
         crawler = self.crawler
+        # Repeat visits have counts of their own, so that each URL has one outcome.
         is_first = visit.before is None
-        if entry.kind == SUBRESOURCE:
-            crawler.stats.inc_value(f"render/outcome/{outcome}")
-            return
         crawler.stats.inc_value(f"outcome/{outcome}" if is_first else f"visits/{visit.change}")
         if signals.has_receivers(crawler.signals, signals.url_finished):
             crawler.signals.send_catch_log(
                 signals.url_finished, url=entry.url, outcome=outcome, spider=crawler.spider
             )
 
-    def _line(
-        self, entry: Entry, outcome: str, visit: Visit, fetch: Fetch | None, robots: str
-    ) -> bytes:
-        """Return the encoded line; for the arguments see ``finished``."""
-        return _encode(
-            OutcomeLine(
-                at=round(self.clock(), 3),
-                url=_masked(entry.url)[:MAX_URL],
-                host=entry.host,
-                outcome=outcome,
-                form=hexadecimal(fingerprint(self.comparison_form(entry.url))),
-                robots=robots[:_MAX_ROBOTS],
-                tries=entry.attempts + 1,
-                depth=entry.depth,
-                kind=entry.kind,
-                via=_masked(entry.via)[:MAX_OTHER_URL],
-                **_document_fields(visit, outcome),
-                **({} if fetch is None else _fetch_fields(fetch)),
-            )
+    def write(
+        self,
+        entry: Entry,
+        outcome: str,
+        visit: Visit,
+        *,
+        fetch: Fetch | None = None,
+        robots: str = "",
+    ) -> None:
+        """Write the line of *entry*, which ended with *outcome*.
+
+        *fetch* is the contact, if something was requested; *robots* the line of robots.txt that
+        denied the URL. Raises OSError when the disk is full.
+        """
+        line = OutcomeLine(
+            at=round(self.clock(), 3),
+            url=_mask(entry.url)[:MAX_URL],
+            host=entry.host,
+            outcome=outcome,
+            form=hexadecimal(fingerprint(self.comparison_form(entry.url))),
+            robots=robots[:_MAX_ROBOTS],
+            tries=entry.attempts + 1,
+            depth=entry.depth,
+            kind=entry.kind,
+            via=_mask(entry.via)[:MAX_OTHER_URL],
         )
+        _add_document(line, visit)
+        if fetch is not None:
+            _add_fetch(line, fetch)
+        self.log.append(_encode(line))
 
     async def sync(self) -> OSError | None:
         """Wait until all lines are on disk; return the error if they cannot be written.
@@ -276,49 +285,56 @@ class OutcomeLog:
         self.log.close()
 
 
-def _masked(url: str) -> str:
+def _mask(url: str) -> str:
     """Return *url* with its user name and password hidden."""
     return _USERINFO.sub(rf"\1{HIDDEN}@", url) if "@" in url else url  # the test takes less time
 
 
-def _document_fields(visit: Visit, outcome: str) -> dict[str, Any]:
-    """Return the fields that describe the document after *visit*."""
-    facts = visit.after.facts()
-    if visit.before is None:
-        return facts | {"stored": 0.0}
+def _add_document(line: OutcomeLine, visit: Visit) -> None:
+    """Add the fields that describe the document after *visit* to *line*."""
+    after = visit.after
+    line.content = _optional_hexadecimal(after.content)
+    line.duplicate = after.is_duplicate
+    line.etag = after.etag
+    line.modified = after.modified
+    line.links = _optional_hexadecimal(after.links)
+    line.text = _optional_hexadecimal(after.text)
+    if visit.before is not None:  # at a first fetch, ``sent`` is the time of the copy
+        line.stored = after.stored_at
+        line.visit = visit.change
+        line.denied = after.denied_at if line.outcome == DENIED else 0
 
-    denied = visit.after.denied_at * (outcome == DENIED)
-    return facts | {"visit": visit.change, "denied": denied}
+
+def _optional_hexadecimal(number: int) -> str:
+    """Return the fingerprint *number* in hexadecimal, or "" if it is 0."""
+    return hexadecimal(number) if number else ""
 
 
-def _fetch_fields(fetch: Fetch) -> dict[str, Any]:
-    """Return the fields that describe the download of *fetch* and its page."""
-    page, response = fetch.page, fetch.response
-    facts = {
-        "sent": fetch.sent_wall,
-        "took": round(fetch.took, 3),
-        "redirect": page.redirect_target[:MAX_OTHER_URL],
-        "redirect_refused": page.redirect_refused,
-        "flags": page.flags,
-        "rights": page.rights,
-    }
-    if fetch.rendered is not None:
-        facts["passes"] = fetch.rendered.passes
-        facts["unloaded"] = [
-            (url[:MAX_UNLOADED_URL], reason)
-            for url, reason in fetch.rendered.refusals[:MAX_UNLOADED]
+def _add_fetch(line: OutcomeLine, fetch: Fetch) -> None:
+    """Add the fields that describe the download of *fetch* and its page to *line*."""
+    page = fetch.page
+    response = fetch.response
+    line.sent = fetch.sent_wall
+    line.took = round(fetch.took, 3)
+    line.redirect = page.redirect_target[:MAX_OTHER_URL]
+    line.redirect_refused = page.redirect_refused
+    line.flags = page.flags
+    line.rights = page.rights
+    if fetch.stored is not None:
+        line.passes = fetch.stored.passes
+        line.unloaded = [
+            (url[:MAX_UNLOADED_URL], reason) for url, reason in fetch.stored.refusals[:MAX_UNLOADED]
         ]
 
     if response is not None:
         flags = response.flags
-        facts["status"] = response.status
-        facts["bytes"] = fetch.received_bytes
+        line.status = response.status
+        line.bytes = fetch.received_bytes
         if "wire_body" in response.meta:
-            facts["decoded"] = len(response.body)
+            line.decoded = len(response.body)
         media_type, _ = content_type_of(dict.get(response.headers, b"Content-Type", ()))
         if media_type != HTML:
-            facts["type"] = media_type[:_MAX_TYPE]
-        facts["truncated"] = "length" if "body_cut" in flags else truncation(flags)
-        facts["undecodable"] = BROKEN in flags
-        facts["not_decoded"] = NOT_DECODED in flags
-    return facts
+            line.type = media_type[:_MAX_TYPE]
+        line.truncated = "length" if "body_cut" in flags else truncation(flags)
+        line.undecodable = BROKEN in flags
+        line.not_decoded = NOT_DECODED in flags

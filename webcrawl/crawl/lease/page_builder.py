@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from itemadapter import ItemAdapter
 from itemadapter.adapter import AdapterInterface
 
-from webcrawl.items import Headers, Page, Truncation, printable
+from webcrawl.items import Headers, Page, Truncation, replace_unprintable
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.urls import HTTP_SCHEMES, normalize
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.lease.fetch import Fetch
 
 _FIELDS = {field.name: field.metadata for field in fields(Page) if field.init} | {
-    name: MappingProxyType({"serializer": printable}) for name in ("text", "title")
+    name: MappingProxyType({"serializer": replace_unprintable}) for name in ("text", "title")
 }
 _TEXT_AND_NUMBERS = [
     field.name
@@ -40,7 +40,9 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
     headers and body as received in the meta (net/http/handler.py). Without them, as with a custom
     handler, Scrapy's versions are used, whose header fields are UTF-8.
     """
-    entry, request, meta = fetch.lease.entry, response.request, response.meta
+    entry = fetch.lease.entry
+    request = response.request
+    meta = response.meta
     target = _redirect_target(response, fetch.url, schemes)
     flags = response.flags
 
@@ -76,7 +78,7 @@ def page_of(response: Response, fetch: Fetch, *, schemes: frozenset[str] = HTTP_
         robots_line=fetch.robots_line,
         stored_at=0.0 if fetch.history is None else fetch.history.stored_at,
         flags=fetch.page.flags,
-        rendered=(fetch.rendered is not None and fetch.rendered.html) or "",
+        rendered=(fetch.stored is not None and fetch.stored.html) or "",
     )
 
 

@@ -14,18 +14,15 @@ wrote the bytes.
 from __future__ import annotations
 
 from inspect import ismethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from lxml.etree import _ElementUnicodeResult as TextOfElement
-from scrapy import FormRequest, Request
+from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
 from scrapy.utils.request import request_from_dict
 
 from webcrawl.configuration.decoding import msgpack_decoder
-
-if TYPE_CHECKING:
-    from scrapy import Spider
 
 #: Prefix of the plain form of a Request.
 PLAIN = b"plain/"
@@ -49,6 +46,7 @@ def to_plain(attributes: dict[str, Any], spider: Spider) -> bytes:
     """
     try:
         _check(attributes, spider)
+        # Decoding gives the attributes that are left out their defaults.
         present = {name: value for name, value in attributes.items() if value}
         return PLAIN + msgspec.msgpack.encode(_encodable(present))
     except (OverflowError, UnicodeEncodeError, RecursionError) as error:

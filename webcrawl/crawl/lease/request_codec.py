@@ -18,12 +18,12 @@ import logging
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.request import request_from_dict
+from scrapy.utils.request import RequestFingerprinterProtocol, request_from_dict
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import MOST
 from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError, from_plain, to_plain
-from webcrawl.crawl.links.submission import forwarded
+from webcrawl.crawl.links.submission import forward_fingerprint
 from webcrawl.frontier import Entry
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.randomness import random_hex
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.statscollectors import StatsCollector
-    from scrapy.utils.request import RequestFingerprinterProtocol
 
     from webcrawl.items import Page
 
@@ -124,7 +123,11 @@ class RequestCodec:
         )
 
     def fingerprint(self, request: Request) -> int:
-        """Return the fingerprint of *request*; a GET without a body has that of a link."""
+        """Return the fingerprint of *request*, never 0; a GET without a body has that of a link.
+
+        If a middleware has made the request to follow redirects, a URL of that chain may already
+        have the fingerprint of a link, see ``forward_fingerprint``.
+        """
         if request.method == "GET" and not request.body:
             url = normalize(request.url)
             if url is not None:
@@ -132,7 +135,7 @@ class RequestCodec:
                 chain_forms = {
                     fingerprint(self.comparison_form(str(hop))) for hop in redirect_chain
                 }
-                return forwarded(url, fingerprint(self.comparison_form(url)), chain_forms)
+                return forward_fingerprint(url, fingerprint(self.comparison_form(url)), chain_forms)
         return int.from_bytes(self.fingerprinter.fingerprint(request)[:8], "little") or 1
 
     def pack(self, request: Request) -> bytes:
@@ -146,12 +149,7 @@ class RequestCodec:
         try:
             attributes = request.to_dict(spider=self.spider)
             attributes["meta"] = _without_internal(request.meta)
-            try:
-                return to_plain(attributes, self.spider)
-            except NotPlainError:
-                if self.only_plain:
-                    raise
-                return pickle.dumps(attributes, protocol=4)
+            return self._encode(attributes)
         except Exception as error:  # objects in meta may raise anything
             if self.only_plain:
                 raise NotPlainError(str(error)) from error
@@ -168,6 +166,18 @@ class RequestCodec:
 
             self.stats.inc_value("scheduler/unserializable")
             return self._keep_in_memory(request)
+
+    def _encode(self, attributes: dict[str, Any]) -> bytes:
+        """Return the plain form of the Request with *attributes*, or a pickle if it has none.
+
+        In a hive, raises NotPlainError instead of making a pickle.
+        """
+        try:
+            return to_plain(attributes, self.spider)
+        except NotPlainError:
+            if self.only_plain:
+                raise
+            return pickle.dumps(attributes, protocol=4)
 
     def _keep_in_memory(self, request: Request) -> bytes:
         """Keep *request* in memory, and return the name that stands for it."""
@@ -188,6 +198,7 @@ class RequestCodec:
             raise PickleRefusedError("it is pickled, and a hive reads plain data only")
         try:
             if is_plain:
+                # ``pack`` stores no internal keys, but in a hive others may write to the store.
                 request = from_plain(packed, self.spider)
                 return request.replace(meta=_without_internal(request.meta))
             attributes = pickle.loads(packed)  # noqa: S301  # of a job directory, which is trusted

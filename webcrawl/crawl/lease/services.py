@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from webcrawl.crawl.links.reading import ReadingWatch
     from webcrawl.crawl.shard.live_settings import LiveSettings
     from webcrawl.crawl.shard.shards import Shards
+    from webcrawl.crawl.task.renderer import Renderer
     from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.outage import Outage
     from webcrawl.hosts.politeness.pauses import Pauses
     from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.net.rates import Rates
-    from webcrawl.render.passes import Passes
     from webcrawl.revisit.visits import Visits
 
 
@@ -55,7 +55,7 @@ class ProcessServices:
     """Services shared by all contacts, in any shard.
 
     *visits* schedules repeat visits; None in a crawl without them. *live* holds the settings that
-    can change during the crawl. *rendering* is None in a crawl that renders no pages.
+    can change during the crawl. *renderer* is None in a crawl that renders no pages.
     """
 
     crawler: Crawler
@@ -66,4 +66,4 @@ class ProcessServices:
     stop: CrawlStop
     visits: Visits | None
     live: LiveSettings
-    rendering: Passes | None = None
+    renderer: Renderer | None = None

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from scrapy.http import Headers, HtmlResponse
+from scrapy.http import Headers, HtmlResponse, Response
 
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.net.guard import place_of
-from webcrawl.render.engine import Answer
 from webcrawl.rights.statements import Statement  # noqa: TC001  # msgspec reads it
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.http import Response
 
     from webcrawl.crawl.lease.fetch import Fetch
 
@@ -41,7 +39,8 @@ class StoredExchange(msgspec.Struct, frozen=True):
     statements: list[Statement]
 
 
-_decode = msgpack_decoder(StoredExchange)
+#: Decodes the result of ``exchange_of``. Raises UndecodableError for other bytes.
+decode_exchange = msgpack_decoder(StoredExchange)
 
 
 def exchange_of(response: Response, fetch: Fetch) -> bytes:
@@ -63,39 +62,20 @@ def restore(exchange: bytes, request: Request, fetch: Fetch) -> Response:
 
     Raises UndecodableError.
     """
-    stored = _decode(exchange)
+    stored = decode_exchange(exchange)
     request.meta.update(stored.meta)
     fetch.statements = stored.statements
-    facts: list[tuple[Any, dict[str, Any]]] = [(fetch, stored.fetch)]
-    if fetch.rendered is None or not fetch.rendered.html:
-        # Otherwise they would be those of the shell, which resembles others of its host.
-        facts.append((fetch.page, stored.page))
-    for target, values in facts:
-        for name, value in values.items():
-            setattr(target, name, value)
+    for name, value in stored.fetch.items():
+        setattr(fetch, name, value)
+    # The flags and score are those of the page as it was received. Once rendered, it has others:
+    # before that, many pages of a host are the same script and look like error pages.
+    if fetch.stored is None or not fetch.stored.html:
+        for name, value in stored.page.items():
+            setattr(fetch.page, name, value)
     headers = Headers(dict(stored.headers))
     return HtmlResponse(request.url, headers=headers, request=request, **stored.response)
-
-
-def stored_answer(exchange: bytes) -> Answer:
-    """Return the response in *exchange* for an engine. Raises UndecodableError."""
-    stored = _decode(exchange)
-    return _answer(stored.headers, **stored.response)
-
-
-def answer_of(response: Response) -> Answer:
-    """Return *response* for an engine."""
-    answer = _answer(response.headers.items(), response.status, response.body)
-    return msgspec.structs.replace(answer, place=place_in(response.meta))
 
 
 def place_in(meta: dict[str, Any]) -> str:
     """Return the place from which a response with *meta* came, see ``place_of``."""
     return place_of(meta.get("wire_address", ""), meta.get("wire_proxy", ""))
-
-
-def _answer(headers: Any, status: int, body: bytes, **_: Any) -> Answer:
-    pairs = [
-        (name.decode("latin-1"), one.decode("latin-1")) for name, all_ in headers for one in all_
-    ]
-    return Answer(status, pairs, body)

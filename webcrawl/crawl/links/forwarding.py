@@ -12,13 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.seen.fingerprint import document_fingerprint
-from webcrawl.urls import host_of
+from webcrawl.urls import Link, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webcrawl.items import Page
-    from webcrawl.urls import Link
 
 _MAX_BYTES = 1 << 14
 _MAX_LINKS = 10
@@ -27,7 +26,7 @@ _FORWARDS = frozenset({"refresh", "frame"})
 
 def may_forward(page: Page) -> bool:
     """Return whether *page*, a duplicate, may have links to follow. Takes 5 us for 16 kB."""
-    body = page.shown[0]
+    body, _ = page.shown
     if len(body) > _MAX_BYTES:
         return False
     body = body.lower()
@@ -50,7 +49,8 @@ def place_fingerprint(page: Page) -> int:
     """Return a fingerprint of (host, top directory, body) of *page*; never 0."""
     top, slash, _ = page.url.partition("://")[2].partition("/")[2].partition("/")
     place = f"{host_of(page.url)}/{top if slash else ''}\n"
-    return document_fingerprint(place.encode() + page.shown[0])
+    body, _ = page.shown
+    return document_fingerprint(place.encode() + body)
 
 
 def _is_root(url: str) -> bool:

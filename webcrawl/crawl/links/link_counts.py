@@ -11,6 +11,7 @@ class LinkCounts:
     def __init__(self) -> None:
         # The number of pages, by their number of links.
         self._pages: Counter[int] = Counter()
+        # The number of different URLs that each page links to, added up over all pages.
         self._unique = 0
 
     def add(self, link_count: int, distinct_count: int) -> None:

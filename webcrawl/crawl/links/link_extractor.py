@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
-from scrapy.utils.misc import load_object
-
-from webcrawl.configuration.values import component, dictionary, whole
+from webcrawl.configuration.values import component, dictionary, whole_number, words
 from webcrawl.errors import FatalError
 from webcrawl.identity.names import product_tokens
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.rights.policy import RightsPolicy
-from webcrawl.rights.statements import page_statements
+from webcrawl.rights.statements import Rights, Statement, page_statements
 from webcrawl.urls.extraction.css import iter_css_links
-from webcrawl.urls.extraction.document import MarkupDocument, resolved
+from webcrawl.urls.extraction.document import Extractor, MarkupDocument, resolve_links
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
@@ -43,9 +41,7 @@ if TYPE_CHECKING:
 
     from webcrawl.clock import TimeSource
     from webcrawl.items import Page
-    from webcrawl.rights.statements import Rights, Statement
     from webcrawl.urls import Link
-    from webcrawl.urls.extraction.document import Extractor
 
 logger = logging.getLogger(__name__)
 
@@ -76,17 +72,6 @@ _KINDS_OF: dict[Extractor, frozenset[str]] = {
 }  # fmt: skip
 
 
-class Limits(NamedTuple):
-    """Limits of a page: number of links, and size in bytes of a document and of a sitemap.
-
-    The limit of links does not apply to sitemaps.
-    """
-
-    links: int
-    bytes: int
-    sitemap_bytes: int
-
-
 class PageLinks:
     """Finds the links of pages. Remembers nothing about a page."""
 
@@ -95,7 +80,8 @@ class PageLinks:
         *,
         kinds: frozenset[str],
         tokens: tuple[str, ...],
-        limits: Limits,
+        max_links: int,
+        max_bytes: int,
         schemes: frozenset[str],
         extractors: dict[str, Extractor | None],
         reads_repeats: bool,
@@ -106,6 +92,7 @@ class PageLinks:
 
         kinds, schemes: only links of these kinds and schemes are found.
         tokens: product tokens; robots directives are read if they address them or every crawler.
+        max_links, max_bytes: limits of a page; a sitemap has limits of its own.
         extractors: keyed by content type, or by "sitemap" or "feed" for these root elements.
         reads_repeats: whether repeated links are also collected, see ``ProcessingModule``.
         count: increments the stat with the given name.
@@ -113,9 +100,11 @@ class PageLinks:
         self._kinds = kinds
         self._tokens = tuple(map(str.lower, tokens))
         self._meta_names = frozenset({ALL_ROBOTS, *self._tokens})
-        self._max_links, self._max_bytes, self._sitemap_max_bytes = limits
+        self._max_links = max_links
+        self._max_bytes = max_bytes
         #: The schemes of the links to find.
         self.schemes = schemes
+        # None for an extractor that finds only kinds of links that are not wanted.
         self._extractors = {
             kind: extractor if extractor and kinds & _KINDS_OF.get(extractor, kinds) else None
             for kind, extractor in extractors.items()
@@ -124,6 +113,7 @@ class PageLinks:
         #: What becomes of pages whose owner refuses the purpose of the crawl.
         self.rights = rights
         self._count = count
+        # Extractors that have raised an exception; only the first one of each is logged.
         self._failed: set[Extractor] = set()
 
     @classmethod
@@ -134,24 +124,20 @@ class PageLinks:
 
         *count* increments the stat with the given name. Raises FatalError for an invalid value.
         """
-        limits = Limits(
-            links=whole(settings, "PAGE_MAX_LINKS", at_least=0),
-            bytes=page_max_bytes(settings),
-            sitemap_bytes=SITEMAP_MAX_BYTES,
-        )
         return cls(
             kinds=link_kinds(settings),
             tokens=product_tokens(settings),
-            limits=limits,
+            max_links=whole_number(settings, "PAGE_MAX_LINKS", at_least=0),
+            max_bytes=page_max_bytes(settings),
             schemes=followed_schemes(settings),
             extractors=link_extractors(settings),
-            reads_repeats=_reads_repeats(settings),
+            reads_repeats=_should_read_repeats(settings),
             rights=RightsPolicy.from_settings(settings),
             count=count,
         )
 
-    def find(self, page: Page) -> Iterator[Link | None] | None:
-        """Find the links of *page*: set ``links``, ``links_found``, ``repeats`` and ``robots``.
+    def fill_in_links(self, page: Page) -> Iterator[Link | None] | None:
+        """Find the links of *page*; set its ``links``, ``links_found``, ``repeats`` and ``robots``.
 
         The extractors of LINK_EXTRACTORS may take long, so their links are not in ``links``.
         Returns an iterator over them, in document order, or None if there is no extractor for the
@@ -209,10 +195,12 @@ class PageLinks:
     def _kind_of(self, page: Page) -> str:
         """Return the type as which *page* is parsed: a content type, "sitemap", "feed", or ""."""
         kind = page.content_type
+        # ``page.kind`` is another thing: how the URL was found.
         is_named_sitemap = page.kind == "sitemap"
         if not is_named_sitemap and (kind in HTML_TYPES or kind in self._extractors):
             return kind
 
+        # For these types, the root element decides.
         is_untyped = kind in _UNKNOWN_TYPES
         if is_named_sitemap or is_untyped or kind in _XML_TYPES or kind.endswith("+xml"):
             root = root_of(self._document(page, self._max_bytes))
@@ -239,6 +227,7 @@ class PageLinks:
             keeps_repeats=self._reads_repeats,
         )
         page.links = result.links
+        # Until here ``page.repeats`` has those of the header; ``result.count`` includes its links.
         page.links_found = len(page.repeats) + result.count
         page.repeats += result.repeats
         return result.metas
@@ -257,11 +246,11 @@ class PageLinks:
     def _extract(self, page: Page, kind: str, extractor: Extractor) -> Iterator[Link | None]:
         """Yield the links that *extractor* finds in *page*, until it raises an exception."""
         is_sitemap = kind == "sitemap"
-        max_bytes = self._sitemap_max_bytes if is_sitemap else self._max_bytes
+        max_bytes = SITEMAP_MAX_BYTES if is_sitemap else self._max_bytes
         limit = MAX_URLS if is_sitemap else self._max_links
         try:
             links = extractor(self._document(page, max_bytes))
-            yield from resolved(
+            yield from resolve_links(
                 (link if link and link.kind in self._kinds else None for link in links),
                 page.url,
                 limit=limit,
@@ -301,7 +290,7 @@ def in_slices(
         yield batch
 
 
-def _reads_repeats(settings: BaseSettings) -> bool:
+def _should_read_repeats(settings: BaseSettings) -> bool:
     """Return whether a processing module uses the repeated links of a page.
 
     Raises FatalError for a module that cannot be loaded.
@@ -313,13 +302,13 @@ def _reads_repeats(settings: BaseSettings) -> bool:
 
 def link_kinds(settings: BaseSettings) -> frozenset[str]:
     """Return the kinds in LINK_KINDS; raise FatalError for an unknown kind."""
-    kinds = {kind for item in settings.getlist("LINK_KINDS") if (kind := str(item).strip())}
+    kinds = frozenset(words(settings, "LINK_KINDS"))
     unknown = ", ".join(sorted(kinds - _ALL_KINDS))
     if unknown:
         raise FatalError(
             f"LINK_KINDS has unknown kinds: {unknown}. Use {', '.join(sorted(_ALL_KINDS))}."
         )
-    return frozenset(kinds)
+    return kinds
 
 
 def link_extractors(settings: BaseSettings) -> dict[str, Extractor | None]:
@@ -327,10 +316,8 @@ def link_extractors(settings: BaseSettings) -> dict[str, Extractor | None]:
 
     None switches off the extractor of a type. Raises FatalError for one that cannot be loaded.
     """
-    try:
-        paths = {**BUILT_IN, **settings.getdict("LINK_EXTRACTORS")}
-        return {
-            str(kind).lower(): load_object(path) if path else None for kind, path in paths.items()
-        }
-    except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
-        raise FatalError(f"LINK_EXTRACTORS cannot be used: {error}.") from error
+    name = "LINK_EXTRACTORS"
+    paths = {**BUILT_IN, **dictionary(settings, name)}
+    return {
+        str(kind).lower(): component(name, path) if path else None for kind, path in paths.items()
+    }

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from webcrawl.frontier.entry import Entry, decode, encode
-from webcrawl.urls import host_of
+from webcrawl.frontier.entry import Entry, decode, encode, encode_fields, join
+from webcrawl.urls import Link, host_of
 from webcrawl.urls.filters.scope import whitelist_filter
 from webcrawl.urls.registered_domain import registered_domain
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from webcrawl.crawl.seeds.domains import SeedDomains
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.seen.eliminator import Eliminator
-    from webcrawl.urls import Link
 
 
 class LinkSource(NamedTuple):
@@ -55,13 +54,9 @@ class SeedFacts(NamedTuple):
 
 def _by_shard(hosts: Sequence[str], number_of: Callable[[str], int]) -> dict[int, list[int]]:
     """Return the indexes of *hosts*, grouped by shard; *number_of* returns the shard of a host."""
-    indexes_of: dict[str, list[int]] = {}
     by_shard: dict[int, list[int]] = {}
     for i, host in enumerate(hosts):
-        indexes = indexes_of.get(host)
-        if indexes is None:
-            indexes = indexes_of[host] = by_shard.setdefault(number_of(host), [])
-        indexes.append(i)
+        by_shard.setdefault(number_of(host), []).append(i)
     return by_shard
 
 
@@ -84,9 +79,9 @@ class LinkBatch(NamedTuple):
         for number in sorted(links_by_shard.keys() | sites_by_shard.keys()):
             indexes = links_by_shard.get(number, [])
             is_whole = len(indexes) == len(self.hosts) and self.seeds is None
-            yield number, self if is_whole else self.only(indexes, sites_by_shard.get(number, ()))
+            yield number, self if is_whole else self.select(indexes, sites_by_shard.get(number, ()))
 
-    def only(self, indexes: Sequence[int], seed_hosts: Sequence[int] = ()) -> LinkBatch:
+    def select(self, indexes: Sequence[int], seed_hosts: Sequence[int] = ()) -> LinkBatch:
         """Return a batch with only the links at *indexes*, and the hosts at *seed_hosts*."""
         seeds = self.seeds
         if seeds is not None:
@@ -110,17 +105,10 @@ class LinkSink(Protocol):
         Raises OSError when the disk is full. Links that are not on disk then do not count as
         submitted, and the same batch may be submitted again.
         """
-        ...
 
 
 class LinkIntake:
-    """Submits batches to *eliminator*, with entries for URLs that may be new.
-
-    *domains* are the domains of the seeds if the crawl is limited to them. *key_of* returns a
-    host's politeness key. *on_linked* is called with the domain of a document and the domains it
-    links to. *on_hint* is called with the entry and the fingerprint of a known URL whose document
-    has changed according to a sitemap.
-    """
+    """Submits batches of links to an eliminator, with entries for URLs that may be new."""
 
     def __init__(
         self,
@@ -132,15 +120,24 @@ class LinkIntake:
         on_linked: Callable[[str, Collection[str]], None],
         on_hint: Callable[[Entry, int], object] | None = None,
     ) -> None:
+        """Create it; *ranks* and *domains* are tables to which each seed is added.
+
+        *domains* is None unless the crawl is limited to them. *key_of* returns a host's politeness
+        key. *on_linked* is called for each document that links to other domains, with its own
+        domain and these. *on_hint* is called for each URL of which a sitemap says that its document
+        has changed, with an entry and the URL's fingerprint; None if no URL is visited again.
+        """
         self._eliminator = eliminator
         self._on_hint = on_hint
         self._ranks = ranks
         self._domains = domains
+        # Refuses URLs outside *domains*; None if the crawl is not limited.
         self._whitelist = None if domains is None else whitelist_filter(domains)
         self._key_of = key_of
         self._on_linked = on_linked
+        #: The number of links and seeds that were submitted in this run.
         self.submitted = 0
-        # The number of refused links, by the name of the filter.
+        #: The number of refused links, by the name of the filter.
         self.refused: Counter[str] = Counter()
 
     def submit(self, batch: LinkBatch) -> None:
@@ -160,36 +157,34 @@ class LinkIntake:
             return
 
         source_hosts = [host_of(batch.source.url) for batch in batches]
-        source_domains = [registered_domain(host) for host in source_hosts]
-        for batch, source_host in zip(batches, source_hosts, strict=True):
+        entry_makers = [*map(self._entry_maker, batches, source_hosts)]
+        # Before the links are submitted, because a hint matters only for a URL that is known.
+        for batch, make_entry in zip(batches, entry_makers, strict=True):
             if self._on_hint is not None and any(link.modified for link in batch.links):
-                self._follow_hints(batch, self._entry_maker(batch, source_host), self._on_hint)
+                self._follow_hints(batch, make_entry, self._on_hint)
 
-        if len(batches) == 1:
-            make_entry = self._entry_maker(batches[0], source_hosts[0])
-            self._eliminator.submit(batches[0].fingerprints, make_entry)
-        else:
-            positions = [
-                (number, index)
-                for number, batch in enumerate(batches)
-                for index in range(len(batch.links))
-            ]
-            # Made only when needed: most batches from other shards have one link, which is not new.
-            entry_makers: dict[int, Callable[[int], bytes]] = {}
+        # The eliminator numbers the links of all batches from 0, and asks for the entries of those
+        # that may be new.
+        calls = [
+            (make_entry, index)
+            for make_entry, batch in zip(entry_makers, batches, strict=True)
+            for index in range(len(batch.links))
+        ]
 
-            def encoded(position: int) -> bytes:
-                number, index = positions[position]
-                if number not in entry_makers:
-                    entry_makers[number] = self._entry_maker(batches[number], source_hosts[number])
-                return entry_makers[number](index)
+        def encode_at(number: int) -> bytes:
+            """Return the encoded entry of the link with that number."""
+            make_entry, index = calls[number]
+            return make_entry(index)
 
-            fps = [fp for batch in batches for fp in batch.fingerprints]
-            self._eliminator.submit(fps, encoded)
+        fps = [fp for batch in batches for fp in batch.fingerprints]
+        self._eliminator.submit(fps, entry_makers[0] if len(batches) == 1 else encode_at)
 
-        for batch, source_domain in zip(batches, source_domains, strict=True):
+        for batch, source_host in zip(batches, source_hosts, strict=True):
             self.submitted += len(batch.links)
+            source_domain = registered_domain(source_host)
             linked_domains = {registered_domain(host) for host in {*batch.hosts}}
             linked_domains.discard(source_domain)
+            # A page with a negative score may be an error page, which gives no reputation.
             if linked_domains and batch.source.score >= 0:
                 self._on_linked(source_domain, linked_domains)
 
@@ -206,7 +201,7 @@ class LinkIntake:
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""
-        domains = {registered_domain(host) for host in hosts if not self._leads_out(host)}
+        domains = {registered_domain(host) for host in hosts if not self._is_outside(host)}
         if domains:
             self._on_linked(domain, domains)
 
@@ -215,38 +210,37 @@ class LinkIntake:
 
         *via_host* is the host of the document. If it has a rank, its own links inherit it.
         """
-        links, hosts, source = batch.links, batch.hosts, batch.source
+        links = batch.links
+        hosts = batch.hosts
+        source = batch.source
         own_key = self._key_of(via_host) if source.rank else ""
-        # By host, its politeness key and rank.
-        key_and_rank_of: dict[str, tuple[str, int]] = {}
+        # By host and kind of link, the fields of the entry that follow the URL.
+        encoded_fields: dict[tuple[str, str], bytes] = {}
 
         def entry(i: int) -> bytes:
             """Return the encoded entry of the link with index *i*."""
-            link, host = links[i], hosts[i]
-            key_and_rank = key_and_rank_of.get(host)
-            if key_and_rank is None:
-                key = self._key_of(host)
-                # A host that is not in the seed list does not inherit the rank of the page that
-                # links to it.
-                key_and_rank = key_and_rank_of[host] = (
-                    key,
-                    source.rank if key == own_key else self._ranks.rank(key),
+            link = links[i]
+            group = hosts[i], link.kind
+            fields = encoded_fields.get(group)
+            if fields is None:
+                key = self._key_of(hosts[i])
+                fields = encode_fields(
+                    Entry(
+                        url="",
+                        host=key,
+                        depth=source.depth,
+                        # A host that is not in the seed list does not inherit the rank of the page
+                        # that links to it.
+                        rank=source.rank if key == own_key else self._ranks.rank(key),
+                        via=source.url,
+                        kind=link.kind,
+                        discovered_at=source.at,
+                        chain=source.chain,
+                        score=source.score,
+                    )
                 )
-            key, rank = key_and_rank
-
-            return encode(
-                Entry(
-                    url=link.url,
-                    host=key,
-                    depth=source.depth,
-                    rank=rank,
-                    via=source.url,
-                    kind=link.kind,
-                    discovered_at=source.at,
-                    chain=source.chain,
-                    score=source.score,
-                )
-            )
+                encoded_fields[group] = fields
+            return join(link.url, fields)
 
         return entry
 
@@ -254,14 +248,14 @@ class LinkIntake:
         """Return *batch* without links that leave the domains of the seeds."""
         if self._whitelist is None:
             return batch
-        refused = {host for host in {*batch.hosts} if self._leads_out(host)}
+        refused = {host for host in {*batch.hosts} if self._is_outside(host)}
         if not refused:
             return batch
         kept = [i for i, host in enumerate(batch.hosts) if host not in refused]
         self.refused[self._whitelist.name] += len(batch.hosts) - len(kept)
-        return batch.only(kept)
+        return batch.select(kept)
 
-    def _leads_out(self, host: str) -> bool:
+    def _is_outside(self, host: str) -> bool:
         """Return whether *host* is outside the domains that the crawl is limited to."""
         return self._whitelist is not None and self._whitelist.refuses("", host, None)
 
@@ -270,7 +264,7 @@ class LinkIntake:
         if self._domains is not None:
             self._domains.add(seeds.hosts)
         keys = [*map(self._key_of, batch.hosts)]
-        if not keys:
+        if not keys:  # no seed was accepted; ``seeds.hosts`` includes those of refused seeds
             return
         self._ranks.add_many(zip(keys, seeds.ranks, strict=True))
 

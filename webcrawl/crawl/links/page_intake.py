@@ -22,8 +22,8 @@ import msgspec
 import xxhash
 
 from webcrawl.crawl.links.forwarding import forwarding_links, may_forward, place_fingerprint
-from webcrawl.items import is_success
-from webcrawl.revisit.history import CHANGED, links_fingerprint
+from webcrawl.items import Page, is_success
+from webcrawl.revisit.history import CHANGED, History, links_fingerprint
 from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.signals import UNCHANGED
@@ -34,15 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from webcrawl.crawl.links.submission import LinkSubmitter
-    from webcrawl.items import Page
-    from webcrawl.revisit.history import History
     from webcrawl.seen.content import ContentSeen
 
-_NOTHING = ((), None)
+_NO_LINKS = ((), None)
 _NOT_MODIFIED = 304
 SlowLinks: TypeAlias = "Iterator[Link | None]"
-#: A function like ``PageLinks.find``.
-Find: TypeAlias = "Callable[[Page], SlowLinks | None]"
+#: A function like ``PageLinks.fill_in_links``.
+FillInLinks: TypeAlias = "Callable[[Page], SlowLinks | None]"
 
 
 class PageState(enum.IntEnum):
@@ -69,11 +67,12 @@ class PageResult(msgspec.Struct, gc=False):
     score: the result of a processing module's ``score``, 0 to 100; 0 without one; -1 for a possible
         soft error.
     visit: the result of a repeat visit, if the response was a document or "not modified".
-    is_same: whether the document has the same bytes as at the last visit.
+    has_same_bytes: whether the document has the same bytes as at the last visit.
     since: when the URL was last visited, epoch seconds; 0.0 if it never was.
-    links, text: fingerprints of the links and the text of a changed document; 0 if not known.
+    links_fingerprint, text_fingerprint: of the links and the text of a changed document; 0 if not
+        known.
     flags, rights: those of the Page.
-    awaits_rendering: whether the page is stored, to be rendered before it is processed.
+    held_by: the gate that holds the URL of a page that is processed later; "" for none.
     """
 
     state: PageState = PageState.STORED
@@ -83,15 +82,15 @@ class PageResult(msgspec.Struct, gc=False):
     redirect_refused: str = ""
     score: int = 0
     visit: str = ""
-    is_same: bool = False
+    has_same_bytes: bool = False
     since: float = 0.0
-    links: int = 0
-    text: int = 0
+    links_fingerprint: int = 0
+    text_fingerprint: int = 0
     flags: str = ""
     rights: Rights = NO_RIGHTS
-    awaits_rendering: bool = False
+    held_by: str = ""
 
-    def becomes(self, state: PageState) -> None:
+    def raise_state(self, state: PageState) -> None:
         """Raise the state to *state*; never lower it."""
         self.state = max(self.state, state)
 
@@ -111,29 +110,29 @@ class PageIntake:
     """Tests whether the content of pages is new, and submits their links to *links*.
 
     When the disk fails, *fail* is called with the exception, and the page's URL goes back to the
-    frontier. Nothing is kept of such a page. *text* returns the fingerprint of a page's text, to
-    compare visits.
+    frontier. Nothing is kept of such a page. *text_fingerprint_of* returns the
+    fingerprint of a page's text, to compare visits.
     """
 
     links: LinkSubmitter
     fail: Callable[[Exception], None]
-    text: Callable[[Page], int] = lambda _: 0
+    text_fingerprint_of: Callable[[Page], int] = lambda _: 0
 
     def read(
         self,
         page: Page,
-        find: Find,
+        fill_in_links: FillInLinks,
         *,
         content: ContentSeen,
         result: PageResult,
         history: History | None = None,
     ) -> tuple[Sequence[Link], SlowLinks | None]:
-        """Test whether the document of *page* is in *content*, and find its links with *find*.
+        """Test whether the document of *page* is in *content*, and have its links filled in.
 
-        Returns the links to submit, and an iterator over more links as ``PageLinks.find`` returns
-        it. The fingerprint of a new document is held as in process until the page is finished. For
-        a duplicate, the result has only links that may lead elsewhere than its first copy, and only
-        for the first one in its host and top directory.
+        Returns the links to submit, and an iterator over more links as ``PageLinks.fill_in_links``
+        returns it. The fingerprint of a new document is held as in process until the page is
+        finished. For a duplicate, the result has only links that may lead elsewhere than its first
+        copy, and only for the first one in its host and top directory.
 
         *history* is given if the URL had a document before. If the document is unchanged, there are
         no links to submit. A changed document is not tested, because the URL itself may have had it
@@ -141,7 +140,7 @@ class PageIntake:
         same as before.
         """
         if result.state >= PageState.PUT_BACK:
-            return _NOTHING
+            return _NO_LINKS
 
         if page.redirect_target:
             # The target is the only link. A sitemap that has moved is still a sitemap.
@@ -151,42 +150,47 @@ class PageIntake:
         is_empty = is_success(page.status) and not page.body
         stays_empty = is_empty and history and not history.content
         if (page.status == _NOT_MODIFIED and history is not None) or stays_empty:
-            result.is_same = True
-            result.visit = page.visit = UNCHANGED
+            result.has_same_bytes = True
+            page.visit = UNCHANGED
+            result.visit = page.visit
 
         if page.redirect_target or not page.is_document:
             # An empty page may have links in its headers.
             may_have_links = is_empty and not (page.redirect_target or stays_empty)
-            slow = find(page) if may_have_links else None
-            return page.links, slow
+            slow_links = fill_in_links(page) if may_have_links else None
+            return page.links, slow_links
 
         page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
-        result.document = document_fingerprint(page.shown[0])
+        shown_body, _ = page.shown
+        result.document = document_fingerprint(shown_body)
         try:
             if history is not None:
                 result.since = history.at
-                result.is_same = self._is_same(content, result, history)
-                result.visit = page.visit = UNCHANGED if result.is_same else CHANGED
+                result.has_same_bytes = self._is_unchanged(content, result, history)
+                page.visit = UNCHANGED if result.has_same_bytes else CHANGED
+                result.visit = page.visit
 
-            is_known = history is not None and (history.content or history.hinted_at)
-            if history and is_known and (result.is_same or not history.is_duplicate):
-                return self._read_revisited(page, find, result, history)
+            # A changed document is tested only if the earlier one was a duplicate: see above.
+            had_document = history is not None and (history.content or history.hinted_at)
+            if history and had_document and (result.has_same_bytes or not history.is_duplicate):
+                return self._read_revisited(page, fill_in_links, result, history)
 
             if not content.test(result.document):
                 result.claim = result.document
-                slow = find(page)
-                return page.links, slow
+                slow_links = fill_in_links(page)
+                return page.links, slow_links
 
-            result.becomes(PageState.DUPLICATE)
+            result.raise_state(PageState.DUPLICATE)
             if may_forward(page):
-                find(page)
-                links, place = forwarding_links(page), place_fingerprint(page)
+                fill_in_links(page)
+                links = forwarding_links(page)
+                place = place_fingerprint(page)
                 if links and content.claim(place):
                     result.claim = place
                     return links, None
         except DISK_ERRORS as error:
             self._put_back(result, error)
-        return _NOTHING
+        return _NO_LINKS
 
     def submit(
         self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes
@@ -204,10 +208,11 @@ class PageIntake:
         except DISK_ERRORS as error:
             self._put_back(result, error)
             return False
-        result.redirect_target, result.redirect_refused = page.redirect_target, why
+        result.redirect_target = page.redirect_target
+        result.redirect_refused = why
         return True
 
-    def _is_same(self, content: ContentSeen, result: PageResult, history: History) -> bool:
+    def _is_unchanged(self, content: ContentSeen, result: PageResult, history: History) -> bool:
         """Return whether the document is the same as at the last visit.
 
         When a URL is visited because of a hint, its earlier document may be unknown. The document
@@ -215,31 +220,37 @@ class PageIntake:
         """
         if history.content or not history.hinted_at:
             return history.holds_document and result.document == history.content
+        # The claim only shows whether the document is new, so it is withdrawn.
         is_new = content.claim(result.document)
         if is_new:
             content.discard(result.document)
         return not is_new
 
     def _read_revisited(
-        self, page: Page, find: Find, result: PageResult, history: History
+        self, page: Page, fill_in_links: FillInLinks, result: PageResult, history: History
     ) -> tuple[Sequence[Link], SlowLinks | None]:
-        """Find the links of a document that a repeat visit fetched; see ``read``.
+        """Return the links to submit of a document that a repeat visit fetched; see ``read``.
 
         The document is not marked as seen, or the table of seen documents would grow with each
         visit.
         """
-        if result.is_same:
-            return _NOTHING
-        slow = find(page)
-        if slow is None:
-            result.links = links_fingerprint(page.links)
-        result.text = self.text(page)
-        leads_on = not result.links or result.links != history.links
-        if result.text == history.text and not leads_on:
-            result.visit = page.visit = UNCHANGED
-        return (page.links, slow) if leads_on else _NOTHING
+        if result.has_same_bytes:
+            return _NO_LINKS
+        slow_links = fill_in_links(page)
+        result.text_fingerprint = self.text_fingerprint_of(page)
+        # Slow links are not known yet, so they cannot be compared with those of the last visit.
+        if slow_links is not None:
+            return page.links, slow_links
+        result.links_fingerprint = links_fingerprint(page.links)
+        if result.links_fingerprint != history.links:
+            return page.links, None
+        # If the text is the same too, the other changes of the document do not count as one.
+        if result.text_fingerprint == history.text:
+            page.visit = UNCHANGED
+            result.visit = page.visit
+        return _NO_LINKS
 
     def _put_back(self, result: PageResult, error: Exception) -> None:
         """Have the URL of the page put back, because the disk failed with *error*."""
-        result.becomes(PageState.PUT_BACK)
+        result.raise_state(PageState.PUT_BACK)
         self.fail(error)

@@ -84,14 +84,19 @@ class ReadingWatch:
     def __init__(self, *, jobdir: Path) -> None:
         self._slot_path = jobdir / "reading"
         self._deaths_path = jobdir / "poison.json"
+        # The file *reading*, mapped into memory; before ``open``, memory without a file.
         self._slot = mmap.mmap(-1, _SIZE)
+        # The content of poison.json.
         self._deaths = _Deaths()
+        # The URL that is being read, or was read last.
         self._url = ""
         self._is_reading = False
         # The number of the current document, and the one that the last signal saw.
-        self._number = self._seen = 0
+        self._number = 0
+        self._seen = 0
         # CPU time of the thread when a signal first saw that document.
         self._seen_at = 0.0
+        # The handler of the timer signal before ``open``; None while nothing is watched.
         self._former_handler: Any = None
 
     def open(self) -> None:
@@ -103,7 +108,8 @@ class ReadingWatch:
         with self._slot_path.open("ab+") as file:
             os.posix_fallocate(file.fileno(), 0, _SIZE)  # a full disk must not kill us later
             self._slot = mmap.mmap(file.fileno(), _SIZE)
-        self._slot[0] = 0
+        self._slot[0] = 0  # no document is being read
+        # Python lets only the main thread handle signals.
         if threading.current_thread() is threading.main_thread():
             self._former_handler = signal.signal(signal.SIGVTALRM, self._on_signal)
             every = _MAX_SECS / _TICKS
@@ -172,7 +178,8 @@ class ReadingWatch:
             return
         now = time.thread_time()
         if self._number != self._seen:
-            self._seen, self._seen_at = self._number, now
+            self._seen = self._number
+            self._seen_at = now
         elif now - self._seen_at > _MAX_SECS:
             raise _CutOff
 
@@ -189,7 +196,7 @@ class ReadingWatch:
         last = self._url_at_death()
         suspect = self._deaths.suspect
         if last == suspect:
-            if not last:
+            if not last:  # neither of the last two runs died of a document
                 return
             logger.warning(
                 "Two runs in a row died while reading %s: it is set aside as poison; to try it "

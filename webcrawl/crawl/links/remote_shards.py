@@ -22,19 +22,15 @@ class RemoteShards(Protocol):
     @property
     def is_full(self) -> bool:
         """Return whether sources of URLs should pause. New links are still accepted."""
-        ...
 
     def submit(self, batch: LinkBatch) -> None:
         """Submit *batch*, see ``LinkSink.submit``. Shards of this process also get their parts."""
-        ...
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
         """Submit *entry* to the shard of its URL, which may be in this process or another.
 
         *name* is the fingerprint of the entry. Without it the entry bypasses the eliminator.
         """
-        ...
 
     def note_all_seeds_read(self) -> None:
         """Tell all shards that all seeds have been submitted. May be called more than once."""
-        ...

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkSink, LinkSource, SeedFacts
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, normalize
-from webcrawl.urls.extraction.robots_meta import followed
+from webcrawl.urls.extraction.robots_meta import without_nofollow
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Collection, Sequence
 
     from webcrawl.clock import TimeSource
-    from webcrawl.crawl.links.link_intake import LinkSink
     from webcrawl.crawl.seeds import Seed
     from webcrawl.items import Page
     from webcrawl.urls.filters.table import FilterTable
@@ -124,21 +123,14 @@ class LinkSubmitter:
 
         links = page.links if links is None else links
         source = LinkSource(page.url, page.depth, page.rank, chain, self._clock(), score)
-        if page.redirect_target:  # then it is the only link of the page
-            redirect_chain = chain = chain + self._hop(page.url)
-            if self._rules.keeps_cookies and _sets_cookie(page):
-                chain = _clear_urls(chain)
-            why = self._redirect_refusal(page.redirect_target, chain)
-            if why is None:
-                self._submit(links, source._replace(chain=chain), redirect_chain=redirect_chain)
-            else:
-                self._filters.refused[why] += 1
-            return why or ""
+        if page.redirect_target:
+            return self._submit_redirect(page, links, source)
 
         links = self._allowed_links(page, links)
         if any(map(_modified, links)):
             links = [_keep_hint(link, since) for link in links]
 
+        # The chain of a sitemap has the sitemap indexes that lead to it, and no redirects.
         sitemaps = [link for link in links if link.kind == SITEMAP]
         if sitemaps:
             links = [link for link in links if link.kind != SITEMAP]
@@ -150,6 +142,24 @@ class LinkSubmitter:
 
         self._submit(links, source._replace(depth=page.depth + 1, chain=b""))
         return ""
+
+    def _submit_redirect(self, page: Page, links: Sequence[Link], source: LinkSource) -> str:
+        """Submit the target of the redirect *page*, which is the only one of its *links*.
+
+        Returns why the redirect is not followed; "" if it is.
+        """
+        redirect_chain = source.chain + self._hop(page.url)
+        chain = redirect_chain
+        # With the cookie, an earlier URL of the chain may answer differently, so that coming back
+        # to it is not a loop.
+        if self._rules.keeps_cookies and _sets_cookie(page):
+            chain = _clear_urls(chain)
+        why = self._redirect_refusal(page.redirect_target, chain)
+        if why is None:
+            self._submit(links, source._replace(chain=chain), redirect_chain=redirect_chain)
+            return ""
+        self._filters.refused[why] += 1
+        return why
 
     def submit_sitemaps(self, urls: Sequence[str], *, via: str, depth: int) -> None:
         """Submit the sitemaps *urls*, which the robots.txt *via* names.
@@ -172,13 +182,14 @@ class LinkSubmitter:
         """Return those of *links* that the page and the settings for its host allow to follow."""
         kinds = self._rules.kinds_of(page.url)
         if kinds is not None:
-            all_links, links = links, [link for link in links if link.kind in kinds]
+            all_links = links
+            links = [link for link in links if link.kind in kinds]
             self._filters.refused["link_kinds"] += len(all_links) - len(links)
 
         if not self._rules.obeys_nofollow:
             return links
 
-        kept = [] if page.robots.nofollow else followed(links)
+        kept = [] if page.robots.nofollow else without_nofollow(links)
         if len(kept) < len(links):
             self._filters.refused["nofollow"] += len(links) - len(kept)
         return kept
@@ -195,7 +206,7 @@ class LinkSubmitter:
         # A site may redirect to a URL that a filter rewrites to its source. Then the URL is left as
         # it is, or its page would never be fetched.
         urls, answers = self._filters.judge(
-            originals, source.depth, via, leads_back=lambda url: _leads_back(url, redirect_chain)
+            originals, source.depth, via, is_hop=lambda url: _is_hop(url, redirect_chain)
         )
         if urls is not originals:
             # The page's own links stay as they were found.
@@ -207,12 +218,16 @@ class LinkSubmitter:
             return
 
         url_fps = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
+        # The target of a redirect or refresh may need another fingerprint, see the function.
         for i, link in enumerate(accepted):
             if redirect_chain:
+                # How often a redirect that set a cookie has led back to this URL.
                 returns = _hops(source.chain).count(_PASSED + url_fps[i].to_bytes(8, "little"))
-                url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(redirect_chain), returns)
-            elif link.kind in _FORWARDS and link.url != via:
-                url_fps[i] = forwarded(link.url, url_fps[i], _form_fps(self._hop(via)))
+                url_fps[i] = forward_fingerprint(
+                    link.url, url_fps[i], _form_fps(redirect_chain), returns
+                )
+            elif link.kind in _FORWARDS and link.url != via:  # the page forwards to another URL
+                url_fps[i] = forward_fingerprint(link.url, url_fps[i], _form_fps(self._hop(via)))
         self.sink.submit(LinkBatch(accepted, hosts, url_fps, source))
 
     def _hop(self, url: str) -> bytes:
@@ -222,12 +237,13 @@ class LinkSubmitter:
 
     def _redirect_refusal(self, target: str, chain: bytes) -> str | None:
         """Return why the redirect to *target*, after *chain*, is not followed; None if it is."""
-        if _leads_back(target, chain):
+        if _is_hop(target, chain):
             return "redirect_loop"
+        # Hops that are sitemap indexes are not redirects.
         redirects = (len(chain) - len(_index_hops(chain))) // _HOP_BYTES
         return "too_many_redirects" if redirects > self._rules.max_redirects else None
 
-    def refuses_seed(self, url: str) -> bool:
+    def is_seed_refused(self, url: str) -> bool:
         """Return whether a filter for seeds refuses or rewrites *url*."""
         (form,), ((_, why),) = self._rules.seed_filters.judge([url], 0, "")
         return why is not None or form != url
@@ -262,7 +278,7 @@ def _keep_hint(link: Link, since: float) -> Link:
     return link if is_hint or not link.modified else replace(link, modified=0.0)
 
 
-def _leads_back(url: str, chain: bytes) -> bool:
+def _is_hop(url: str, chain: bytes) -> bool:
     """Return whether *url* is one of the hops in *chain*."""
     fp = fingerprint(url).to_bytes(8, "little")
     return any(chain.startswith(fp, start) for start in range(0, len(chain), _HOP_BYTES))
@@ -300,7 +316,7 @@ def _clear_urls(chain: bytes) -> bytes:
     return b"".join(_PASSED + hop[8:] for hop in _hops(chain))
 
 
-def forwarded(target: str, form_fp: int, forms: Collection[int], returns: int = 0) -> int:
+def forward_fingerprint(target: str, form_fp: int, forms: Collection[int], returns: int = 0) -> int:
     """Return the fingerprint of the URL *target*, to which other URLs forward.
 
     Usually it is *form_fp*, the fingerprint of the target's comparison form. But a forwarding URL

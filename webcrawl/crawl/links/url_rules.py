@@ -12,9 +12,16 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.configuration.values import dictionary, part_of, whole, words
+from webcrawl.configuration.values import (
+    choice,
+    dictionary,
+    part_of,
+    port_numbers,
+    whole_number,
+    words,
+)
 from webcrawl.errors import FatalError
-from webcrawl.urls.filters.chain import FilterChain, length_filter, scheme_filter
+from webcrawl.urls.filters.chain import Filter, FilterChain, length_filter, scheme_filter
 from webcrawl.urls.filters.path_filters import (
     action_filter,
     calendar_filter,
@@ -23,7 +30,6 @@ from webcrawl.urls.filters.path_filters import (
     listing_sort_filter,
     parameters_filter,
     repeated_segments_filter,
-    segment_names_filter,
     segments_filter,
 )
 from webcrawl.urls.filters.scope import (
@@ -37,7 +43,7 @@ from webcrawl.urls.filters.scope import (
     restrict_filter,
     whitelist_filter,
 )
-from webcrawl.urls.filters.table import FilterTable, OwnFilter, UrlProcessor
+from webcrawl.urls.filters.table import FilterTable, OwnFilter, Sampled, UrlProcessor
 from webcrawl.urls.normalizer import normalize
 
 if TYPE_CHECKING:
@@ -46,16 +52,15 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from webcrawl.urls.filters.chain import Filter
-    from webcrawl.urls.filters.table import Sampled
-
-OPEN, SEEDS, DOMAIN = "open", "seeds", "domain"
+OPEN = "open"
+SEEDS = "seeds"
+DOMAIN = "domain"
 
 #: The names of the built-in filters, with their places in the order of URL_FILTERS.
 BUILT_IN = {
     "scheme": 100, "port": 200, "host_labels": 300, "length": 400, "segments": 500,
     "repeated_segments": 600, "growing_segments": 700, "parameters": 800, "listing_sort": 900,
-    "calendar": 1000, "action": 1100, "segment_name": 1200, "extension": 1300,
+    "calendar": 1000, "action": 1100, "extension": 1300,
     "restrict_to": 1400, "pattern": 1500, "depth": 1600, "whitelist": 1700, "own_domain": 1800,
 }  # fmt: skip
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -66,10 +71,7 @@ _CALENDAR_YEARS = 5
 
 def scope_of(settings: BaseSettings) -> str:
     """Return URL_SCOPE: OPEN, SEEDS (all sites of seeds) or DOMAIN (only the page's own site)."""
-    scope = settings.get("URL_SCOPE", OPEN)
-    if scope not in (OPEN, SEEDS, DOMAIN):
-        raise FatalError(f"URL_SCOPE must be {OPEN}, {SEEDS} or {DOMAIN}, not {scope!r}.")
-    return str(scope)
+    return choice(settings, "URL_SCOPE", (OPEN, SEEDS, DOMAIN))
 
 
 def filters_of(
@@ -96,7 +98,7 @@ def filters_of(
     own = own or {}
     filters = _built_in_filters(settings, schemes, domains, this_year, for_seeds)
     built_in = {url_filter.name: url_filter for url_filter in filters}
-    max_depth = whole(settings, "URL_MAX_DEPTH", at_least=0)
+    max_depth = whole_number(settings, "URL_MAX_DEPTH", at_least=0)
 
     # Consecutive built-in filters form one chain.
     stages: list[FilterChain | OwnFilter] = []
@@ -158,9 +160,10 @@ def _built_in_filters(
 ) -> list[Filter]:
     """Build the built-in filters that the settings switch on, see ``filters_of``."""
     scope = scope_of(settings)
+    # The order of the filters here does not matter: URL_FILTERS gives it.
     filters = _server_filters(settings, schemes, frozenset() if for_seeds else BAD_PORTS)
 
-    if max_bytes := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
+    if max_bytes := whole_number(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
         filters.append(length_filter(max_bytes))
     filters += [
         segments_filter(),
@@ -172,10 +175,6 @@ def _built_in_filters(
         calendar_filter(this_year + _CALENDAR_YEARS),
         action_filter(),
     ]
-
-    names = frozenset(name.lower() for name in words(settings, "URL_REFUSED_SEGMENTS"))
-    if names:
-        filters.append(segment_names_filter(names))
 
     endings = words(settings, "URL_REFUSED_EXTENSIONS")
     if endings:
@@ -198,7 +197,7 @@ def redirect_filters_of(settings: BaseSettings, *, schemes: frozenset[str]) -> F
     Raises FatalError like ``filters_of``.
     """
     filters = _server_filters(settings, schemes)
-    if max_bytes := whole(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
+    if max_bytes := whole_number(settings, "URL_MAX_LENGTH_BYTES", at_least=0):
         filters.append(length_filter(max_bytes))
     return FilterChain(filters)
 
@@ -207,10 +206,7 @@ def _server_filters(
     settings: BaseSettings, schemes: frozenset[str], bad_ports: frozenset[int] = BAD_PORTS
 ) -> list[Filter]:
     """Build the filters for schemes and ports."""
-    ports = words(settings, "URL_PORTS")
-    if not all(port.isdecimal() and int(port) < 1 << 16 for port in ports):
-        raise FatalError(f"URL_PORTS must be port numbers, not {settings['URL_PORTS']!r}.")
-    return [scheme_filter(schemes), port_filter(frozenset(map(int, ports)), bad_ports)]
+    return [scheme_filter(schemes), port_filter(port_numbers(settings, "URL_PORTS"), bad_ports)]
 
 
 def _pattern_filters(settings: BaseSettings) -> list[Filter]:

@@ -36,7 +36,7 @@ class SeedDomains:
         its own seeds. Raises OSError if the disk is full; then nothing was added.
         """
         sites = {site_of(host) for host in hosts}
-        self._table.add_many([(site, 1) for site in sites])
+        self._table.add_many([(site, 1) for site in sites])  # any rank but 0, which means unknown
         if len(self._table) >= self._table.capacity and not all(map(self.__contains__, sites)):
             raise FatalError(
                 f"The seeds have more than {self._table.capacity} domains, the limit of a crawl "

@@ -25,19 +25,36 @@ class FewHosts:
         self._min_hosts = min_hosts
         self._secs = secs
         self._clock = clock
+        # Since when few hosts have been left; None while there are more.
         self._since: float | None = None
         #: Whether at least *min_hosts* hosts were left at some time.
         self.had_more = False
 
-    def has_lasted(self, shards: Shards) -> bool:
-        """Check *shards*, and return whether few hosts have been left for long enough.
+    def check(self, shards: Shards) -> bool:
+        """Look at *shards*, and return whether few hosts have been left for long enough.
 
         To be called repeatedly. O(shards).
         """
-        if shards.hosts >= self._min_hosts:
-            self._since, self.had_more = None, True
-        elif shards.has_fewer_hosts_than(self._min_hosts):
+        if count_hosts(shards) >= self._min_hosts:
+            self._since = None
+            self.had_more = True
+        elif has_fewer_hosts(shards, self._min_hosts):
             time = self._clock()
             self._since = time if self._since is None else self._since
             return time - self._since >= self._secs
         return False
+
+
+def count_hosts(shards: Shards) -> int:
+    """Return the number of hosts with a back-end queue."""
+    return sum([len(shard.frontier.back.table) for shard in shards])
+
+
+def has_fewer_hosts(shards: Shards, number: int) -> bool:
+    """Return whether fewer than *number* hosts have URLs to fetch, not counting parked URLs.
+
+    False while some URLs are not yet sorted by host.
+    """
+    if any(shard.frontier.front.size or shard.eliminator.waiting for shard in shards):
+        return False
+    return count_hosts(shards) < number

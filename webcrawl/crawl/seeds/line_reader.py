@@ -51,17 +51,21 @@ class BrokenGzip(Exception):  # noqa: N818 - it names the file's state
 
 
 class LineReader:
-    """Reads the lines of *source*, starting at *cursor*, which it advances.
-
-    *source* is a file, or the only line itself; *name* is the source as the user wrote it.
-    """
+    """Reads the lines of one source, starting at a cursor, which it advances."""
 
     def __init__(self, name: str, source: Path | bytes, cursor: SourceCursor) -> None:
+        """Create a reader of *source*: a file, or the only line itself.
+
+        *name* is the source as the user wrote it.
+        """
         self.name = name
         self.source = source
         self.cursor = cursor
+        #: Whether the end of the source was reached.
         self.ended = False
+        # The open source; None before the first ``take``.
         self._file: _File | None = None
+        # The error to raise once all lines before the damage were returned; None without damage.
         self._broken: BrokenGzip | None = None
         # The part read of the line at the cursor, cut if it is too long.
         self._line = b""
@@ -79,7 +83,8 @@ class LineReader:
         try:
             if self._file is None:
                 source = self.source
-                self._file = io.BytesIO(source) if isinstance(source, bytes) else opened(source)
+                self._file = io.BytesIO(source) if isinstance(source, bytes) else open_list(source)
+            # After a restart, several calls only move the file towards the cursor.
             if self._broken is None and not self._move_towards(self.cursor.offset, self._file):
                 self._read(self._file, limit, lines)
         except _DAMAGE as error:
@@ -96,14 +101,15 @@ class LineReader:
             bytes_left -= len(data)
             self._line = (self._line + data)[: MAX_LINE_BYTES + 1]
             self._line_bytes += len(data)
-            if data and data[-1:] != b"\n":
+            if data and data[-1:] != b"\n":  # the rest of the line is read later
                 continue
             self.ended = not data
             if self._line_bytes:
                 lines.append(self._line.removesuffix(b"\n"))
                 self.cursor.line += 1
                 self.cursor.offset += self._line_bytes
-                self._line, self._line_bytes = b"", 0
+                self._line = b""
+                self._line_bytes = 0
 
     def close(self) -> None:
         if self._file is not None:
@@ -121,8 +127,9 @@ class LineReader:
 
 def damage_of(path: Path) -> str:
     """Return why the list *path* cannot be read; "" if it can. Checks only CHECKED_BYTES of it."""
-    with opened(path) as file:
+    with open_list(path) as file:
         is_compressed = isinstance(file, gzip.GzipFile)
+        # Decompressing damaged data raises one of these errors.
         try:
             while is_compressed and file.tell() < CHECKED_BYTES and file.read(SKIP_BYTES):
                 pass
@@ -131,7 +138,7 @@ def damage_of(path: Path) -> str:
     return ""
 
 
-def opened(path: Path) -> io.BufferedReader | gzip.GzipFile:
+def open_list(path: Path) -> io.BufferedReader | gzip.GzipFile:
     """Open the seed list *path*, decompressing it if it is gzip."""
     with path.open("rb") as file:
         is_gzip = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC

@@ -63,8 +63,11 @@ class HostRanks:
         self._path = path
         self._file = log_of(path)
         self.capacity = capacity
+        # Maximum number of the newest hosts, which are not in the sorted arrays yet.
         self._max_recent = _MAX_RECENT
+        # Files and directories to be fsynced with the next checkpoint.
         self._written: set[Path] = set()
+        # None until ``open``; a table that was only loaded has no log.
         self._log: RecordLog | None = None
         self._set_arrays(np.empty(0, np.uint64), np.empty(0, np.uint32))
 
@@ -80,7 +83,7 @@ class HostRanks:
         if snapshot is None:
             return HEADER_SIZE
         pairs, end = self._read(decode_ranks(snapshot).size_bytes)
-        pairs = _latest(pairs)
+        pairs = _last_of_each(pairs)
         self._set_arrays(pairs["fingerprint"].astype(np.uint64), pairs["rank"].astype(np.uint32))
         return end
 
@@ -102,7 +105,8 @@ class HostRanks:
 
     def rank(self, host: str) -> int:
         """Return the rank of *host* in the seed list; 1 is the first, 0 means unknown."""
-        fingerprint, merged = _fingerprint(host), self._fingerprints
+        fingerprint = _fingerprint(host)
+        merged = self._fingerprints
         index = bisect_left(merged, fingerprint)
         if index < len(merged) and merged[index] == fingerprint:
             return self._ranks[index]
@@ -120,36 +124,39 @@ class HostRanks:
                 fingerprint = _fingerprint(host)
                 best_ranks[fingerprint] = min(rank, best_ranks.get(fingerprint, _MAX_RANK))
 
-        free_places = self.capacity - len(self)
-        new_ranks: dict[int, int] = {}
-        changed_in_arrays: dict[int, int] = {}  # new ranks of hosts in the arrays, by index
-        for (fingerprint, rank), index in zip(
-            best_ranks.items(), self._indexes(best_ranks), strict=True
-        ):
-            known_rank = self._recent.get(fingerprint, 0) if index < 0 else self._ranks[index]
-            if known_rank:
-                if rank >= known_rank:
-                    continue
-            elif free_places:
-                free_places -= 1
-            else:
-                continue
-            new_ranks[fingerprint] = rank
-            if index >= 0:
-                changed_in_arrays[index] = rank
+        new_ranks = self._better_than_known(best_ranks)
+        if not new_ranks:
+            return
+        packed = np.empty(len(new_ranks), PAIR)
+        packed["fingerprint"] = list(new_ranks)
+        packed["rank"] = list(new_ranks.values())
+        self._open_log().append(packed.tobytes())
+        self._written.add(self._file)
 
-        if new_ranks:
-            packed = np.empty(len(new_ranks), PAIR)
-            packed["fingerprint"] = list(new_ranks)
-            packed["rank"] = list(new_ranks.values())
-            self._open_log().append(packed.tobytes())
-            self._written.add(self._file)
-            for index, rank in changed_in_arrays.items():
+        for (fingerprint, rank), index in zip(
+            new_ranks.items(), self._indexes(new_ranks), strict=True
+        ):
+            if index < 0:  # the host is not in the arrays
+                self._recent[fingerprint] = rank
+            else:
                 self._ranks[index] = rank
-                del new_ranks[self._fingerprints[index]]
-            self._recent |= new_ranks
-            if len(self._recent) > self._max_recent:
-                self._merge()
+        if len(self._recent) > self._max_recent:
+            self._merge()
+
+    def _better_than_known(self, ranks: dict[int, int]) -> dict[int, int]:
+        """Return those of *ranks*, by fingerprint, that are better than the ranks known so far.
+
+        New hosts have no rank yet; they are left out when the table is full.
+        """
+        free_places = self.capacity - len(self)
+        better: dict[int, int] = {}
+        for (fingerprint, rank), index in zip(ranks.items(), self._indexes(ranks), strict=True):
+            known_rank = self._recent.get(fingerprint, 0) if index < 0 else self._ranks[index]
+            is_new = not known_rank
+            if rank < known_rank or (is_new and free_places > 0):
+                better[fingerprint] = rank
+                free_places -= is_new
+        return better
 
     def snapshot(self) -> bytes:
         """Return the snapshot: a few bytes, however many hosts there are."""
@@ -179,6 +186,7 @@ class HostRanks:
         Raises CorruptRecordError unless the log is valid up to *end*.
         """
         payloads: list[bytes] = []
+        # Records up to *end* must be valid. Those after it are read as far as they are.
         for records in (read_records(self._file, end=end), read_records(self._file, start=end)):
             for offset, payload in records:
                 if len(payload) % PAIR.itemsize:
@@ -216,11 +224,12 @@ class HostRanks:
         ranks: np.ndarray[tuple[int], np.dtype[np.uint32]],
     ) -> None:
         # Reading an item of a memoryview returns an int, in half the time of an array's.
-        self._fingerprints, self._ranks = fingerprints.data, ranks.data
+        self._fingerprints = fingerprints.data
+        self._ranks = ranks.data
         self._recent: dict[int, int] = {}
 
 
-def _latest(pairs: Pairs) -> Pairs:
+def _last_of_each(pairs: Pairs) -> Pairs:
     """Return *pairs* sorted by fingerprint, with only the last pair of each fingerprint."""
     pairs = pairs[np.argsort(pairs["fingerprint"], kind="stable")]
     is_last = np.ones(len(pairs), np.bool_)

@@ -57,7 +57,7 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
     if "#" in text:
         text = COMMENT.sub("", text)
     if '"' in text:
-        text = _unquoted(text)
+        text = _unquote(text)
 
     ranked = RANKED.fullmatch(text)
     rank = int(ranked[1]) if ranked else None
@@ -72,7 +72,7 @@ def parse_line(line: bytes) -> tuple[str, int | None] | None:
     return url, rank
 
 
-def fits_a_line(url: str, rank: int) -> bool:
+def can_be_written(url: str, rank: int) -> bool:
     """Return whether a line of a seed list can express *url* and *rank*."""
     try:
         return parse_line(f"{rank},{url}".encode()) == (url, rank)
@@ -80,7 +80,7 @@ def fits_a_line(url: str, rank: int) -> bool:
         return False
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """Return *text* without the quotes of CSV; a quote elsewhere in a field stays."""
     try:
         return ",".join(next(csv.reader([text], skipinitialspace=True)))

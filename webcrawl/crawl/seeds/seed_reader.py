@@ -17,7 +17,7 @@ from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCursor, damage_of
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.errors import FatalError
-from webcrawl.storage.atomic import replacing
+from webcrawl.storage.atomic import replacement
 from webcrawl.urls.registered_domain import current_list
 from webcrawl.wording import counted
 
@@ -77,10 +77,13 @@ class SeedReader:
 
     def __init__(self, *, sources: Sequence[str], spool_dir: Path, stdin: BinaryIO) -> None:
         self._names = list(sources)
+        # Standard input is saved here before it is read, so that a later run can continue.
         self._spool = spool_dir / SPOOL_NAME
         self._stdin = stdin
+        # Readers of the sources, found by ``open``, and the index of the one that is read next.
         self._sources: list[LineReader] = []
         self._current = 0
+        # Number of bad lines in this run, of which only the first ones are logged.
         self._logged = 0
         self.seeds_read = 0  # the stat seeds/read
         self.seeds_bad = 0  # the stat seeds/bad
@@ -94,8 +97,9 @@ class SeedReader:
         """
         self.close()
         self._current = 0
-        saved = _decoded(snapshot)
-        self.seeds_read, self.seeds_bad = saved.seeds_read, saved.seeds_bad
+        saved = _decode_snapshot(snapshot)
+        self.seeds_read = saved.seeds_read
+        self.seeds_bad = saved.seeds_bad
         cursors = {cursor.key: cursor for cursor in saved.cursors}
         if not self._names:
             raise SeedsError("No seeds were named: give a file, as in -a seeds=hosts.txt.")
@@ -174,10 +178,12 @@ class SeedReader:
                 if parsed is not None:
                     url, rank = parsed
                     seeds.append(Seed(url, number if rank is None else rank))
-            cursor.done = is_over = source.ended
+            is_over = source.ended
+            cursor.done = is_over
         except BrokenGzip as broken:
             # Reading the same bytes again would fail again, so only a changed file is read again.
-            cursor.done = is_over = True
+            cursor.done = True
+            is_over = True
             cursor.damage = str(broken)
             self._report(source, cursor.line + 1, broken.line, str(broken))
         except OSError as error:
@@ -221,6 +227,7 @@ class SeedReader:
             key = STDIN
             cursor = saved.get(key)
             path = self._spool
+            # Unless an earlier run has read it to the end, or saved it.
             if cursor is None or not (cursor.done or path.exists()):
                 self._save_stdin()
         else:
@@ -229,9 +236,9 @@ class SeedReader:
             cursor = saved.get(key)
 
         try:
-            status = _readable(path)
+            status = _check_readable(path)
         except (OSError, ValueError) as error:
-            if cursor is not None and cursor.done:
+            if cursor is not None and cursor.done:  # the file is not needed any more
                 return LineReader(name, path, cursor)
             # The message names the working directory; under scrapyd that is the daemon's.
             hint = "" if path == Path(name) else f" (looked for in {Path.cwd()})"
@@ -258,7 +265,7 @@ class SeedReader:
                 logger.info("seeds: standard input was saved by an earlier run in %s", self._spool)
                 return
             self._spool.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(self._spool) as aside, aside.open("wb") as file:
+            with replacement(self._spool) as aside, aside.open("wb") as file:
                 file.write(start)
                 shutil.copyfileobj(self._stdin, file)
         except (OSError, ValueError) as error:
@@ -304,7 +311,8 @@ class SeedReader:
         source.close()
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
-        seeds, bad = counted(cursor.seeds, "seed"), counted(cursor.bad, "bad line")
+        seeds = counted(cursor.seeds, "seed")
+        bad = counted(cursor.bad, "bad line")
         logger.log(level, "seeds: %s: %s, %s, %d lines", source.name, seeds, bad, cursor.line)
         self._current += 1
         self._skip_done()
@@ -321,11 +329,11 @@ def _is_seed(name: str) -> bool:
     """
     host = name.partition("/")[0].partition(":")[0]
     return "://" in name or (
-        "." in host and current_list().knows_suffix_of(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
+        "." in host and current_list().has_suffix_rule(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
     )
 
 
-def _readable(path: Path) -> os.stat_result:
+def _check_readable(path: Path) -> os.stat_result:
     """Check that *path* is a file that can be opened, and return its status. Raises OSError."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
@@ -335,7 +343,7 @@ def _readable(path: Path) -> os.stat_result:
         return status
 
 
-def _decoded(snapshot: bytes | None) -> Snapshot:
+def _decode_snapshot(snapshot: bytes | None) -> Snapshot:
     """Decode *snapshot*; None is an empty one. Raises SeedsError if it cannot be decoded."""
     if snapshot is None:
         return Snapshot(SNAPSHOT_VERSION, 0, 0, [])

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.clock import now
-from webcrawl.crawl.seeds.few_hosts import FewHosts
+from webcrawl.crawl.seeds.few_hosts import FewHosts, has_fewer_hosts
 from webcrawl.errors import FatalError
-from webcrawl.storage.line_log import numbered
+from webcrawl.storage.line_log import numbered_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def segments(directory: Path) -> list[Path]:
     """Return the complete segments in *directory*, the oldest first."""
-    return numbered(directory / "segment.txt")
+    return numbered_files(directory / "segment.txt")
 
 
 def numbered_segment(directory: Path, number: int) -> Path:
@@ -69,18 +69,19 @@ class SegmentQueue:
         """Return the segments to read, the oldest first."""
         return [*map(str, [self._only] if self._only else segments(self.directory))]
 
-    def should_continue(self, seeds: SeedReader, shards: Shards) -> bool:
-        """Return whether to read more from *seeds*, the reader of the segments.
+    def refill(self, seeds: SeedReader, shards: Shards) -> bool:
+        """Add new segments to *seeds*, their reader, and return whether to read more from it.
 
-        Once all seeds are read, True means that the crawl should end. Segments that were made
-        meanwhile are added to *seeds*. Raises SeedsError.
+        They are added when few hosts are left. If True is returned although *seeds* is exhausted,
+        the crawl should end. Raises SeedsError.
         """
-        if not seeds.begins_source:
+        if not seeds.begins_source:  # a segment is read to its end
             return True
-        if not self._few_hosts.has_lasted(shards):
+        if not self._few_hosts.check(shards):
             return False
         seeds.add(self.names())
-        return self._few_hosts.had_more or not seeds.exhausted or shards.has_fewer_hosts_than(1)
+        # A crawl that never had enough hosts ends only when none is left.
+        return self._few_hosts.had_more or not seeds.exhausted or has_fewer_hosts(shards, 1)
 
     def remainder(self, jobdir: Path) -> Path:
         """Return the path of the file for URLs that the crawl in *jobdir* did not fetch."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier import Supply
+from webcrawl.frontier import Frontier, Supply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.shard.merge_turns import MergeTurns
-    from webcrawl.frontier import Frontier
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.eliminator import Eliminator
 
@@ -71,6 +70,7 @@ class Feeder:
             self.admission.push(batch)
             if self.clock() >= deadline:
                 break
+        # It returns whether there is more to do.
         while self.admission.work(supply()) and self.clock() < deadline:
             pass
 
@@ -81,5 +81,7 @@ class Feeder:
         supply = self.frontier.supply
         if not self.eliminator.waiting:
             return supply
+        # The next merge may find that some of the submitted URLs are new. The smaller supply is
+        # the sooner one.
         is_merge_near = self.eliminator.merging or self.turns.is_within(_SOON_SECS)
         return min(supply, Supply.SOON if is_merge_near else Supply.LATER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Self
 
-from webcrawl.configuration.values import number, positive, whole
+from webcrawl.configuration.values import number, positive_number, whole_number
 from webcrawl.errors import FatalError
 from webcrawl.hosts.budgets.quotas import Quota
 from webcrawl.hosts.budgets.reputation import ReputationBudget
@@ -53,10 +53,10 @@ class LiveSettings:
         """Build from *settings*. Raises FatalError with one sentence for an invalid value."""
         return cls(
             settings=settings,
-            workers=whole(settings, "CONCURRENT_REQUESTS", at_least=1),
+            workers=whole_number(settings, "CONCURRENT_REQUESTS", at_least=1),
             lease_secs=_lease_secs(settings),
             grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
-            item_secs=positive(settings, "ITEM_TIMEOUT_SECS"),
+            item_secs=positive_number(settings, "ITEM_TIMEOUT_SECS"),
             delay=delay,
             politeness=PolitenessLimits.from_settings(settings),
             quotas={
@@ -71,7 +71,11 @@ class LiveSettings:
         return max(1, int(_DOMAIN_SHARE * self.workers))
 
     def copy_from(self, other: LiveSettings) -> None:
-        """Copy the values of *other* into this object, and into its parts that shards refer to."""
+        """Copy the values of *other* into this object, and into its parts that shards refer to.
+
+        ``lease_secs`` and ``delay`` stay as they are, because they cannot be changed during a
+        crawl.
+        """
         for name in ("settings", "workers", "grace_secs", "item_secs"):
             setattr(self, name, getattr(other, name))
         for name, quota in self.quotas.items():

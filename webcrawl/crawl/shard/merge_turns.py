@@ -29,9 +29,11 @@ class MergeTurns:
 
     def __init__(self, *, clock: TimeSource = now) -> None:
         self._clock = clock
+        # The earliest time for the next merge.
         self._next_at = 0.0
-        self._last = -1
+        # The shard whose merge was started last, and its number; its merge may be over.
         self._merging: Shard | None = None
+        self._last = -1
         self.is_starving = False
 
     def is_within(self, secs: float) -> bool:
@@ -43,7 +45,8 @@ class MergeTurns:
 
         Raises the error that stopped an earlier merge.
         """
-        is_starving, self.is_starving = self.is_starving, False
+        is_starving = self.is_starving
+        self.is_starving = False
         time = self._clock()
         last = self._merging
         is_merging = last is not None and not last.is_abandoned and last.eliminator.merging
@@ -51,14 +54,17 @@ class MergeTurns:
             return
 
         held = [*shards]
-        front_size = sum([shard.frontier.front_size for shard in held])
+        front_size = sum([shard.frontier.front.size for shard in held])
+        # URLs are needed if a worker had nothing to do, or if there are fewer than workers. All
+        # shards have the same settings.
         if not held or not (is_starving or front_size < held[0].live.workers):
             return
 
         # The shards after the one that merged last come first.
         for shard in sorted(held, key=lambda item: (item.number <= self._last, item.number)):
             if _start_merge(shard.eliminator):
-                self._merging, self._last = shard, shard.number
+                self._merging = shard
+                self._last = shard.number
                 self._next_at = time + _PAUSE * shard.eliminator.last_merge_secs
                 return
 

@@ -61,7 +61,9 @@ class Ranks:
     def add(self, line: str) -> None:
         """Add the rank in *line*, if it has one.
 
-        Raises ValueError if the line is invalid; the message completes a sentence.
+        Rank 0 means that the name has no rank, as in seed lists. Beyond the maximum number of
+        ranks, further ones are left out, so that memory stays bounded. Raises ValueError if the
+        line is invalid; the message completes a sentence.
         """
         text = line.strip()
         if not text or text[0] == "#" or text in _HEADINGS:
@@ -77,8 +79,9 @@ class Ranks:
     def complete(self) -> None:
         """Sort the ranks, so that they can be looked up.
 
-        If a name has two ranks, the better one counts.
+        If a name has two ranks, the better one counts, because it is sorted before the other.
         """
+        # An array that shares the memory of the pairs, so they are sorted as well.
         self._sorted = np.frombuffer(self._pairs, _PAIR)
         self._sorted.sort()
 
@@ -89,7 +92,7 @@ class Ranks:
     def _find(self, name: str) -> int:
         """Return the rank of the host or URL *name*; 0 if it is not in the file."""
         fingerprint = _fingerprint(name)
-        # Without a rank after it, a fingerprint sorts before all pairs that begin with it.
+        # A fingerprint alone is sorted before all pairs that begin with it.
         start = int(self._sorted.searchsorted(fingerprint)) * _PAIR_BYTES
         end = start + _FINGERPRINT_BYTES
         if self._pairs[start:end] != fingerprint:
@@ -104,9 +107,9 @@ class RanksFile(RulesFile[Ranks]):
         super().__init__(
             path=path,
             setting="RANKS_FILE",
-            idle="ranks nothing",
-            make=Ranks,
-            complete=Ranks.complete,
+            no_effect="ranks nothing",
+            make_rules=Ranks,
+            complete_rules=Ranks.complete,
             clock=clock,
         )
 

@@ -17,43 +17,37 @@ of the last two seconds, which can be learned again.
 from __future__ import annotations
 
 import dataclasses
+import math
 import struct
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from webcrawl.clock import now
+from webcrawl.clock import Clock, now
 from webcrawl.configuration.memory_budget import part_of
-from webcrawl.crawl.job.state_directory import Part, shard_name
-from webcrawl.crawl.links.link_intake import LinkIntake
+from webcrawl.crawl.job.state_directory import Part, StateDirectory, shard_name
+from webcrawl.crawl.links.link_intake import LinkBatch, LinkIntake
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.shard.feeder import Feeder
 from webcrawl.crawl.shard.merge_turns import MergeTurns
-from webcrawl.doctor.states import ShardState
 from webcrawl.errors import FatalError
-from webcrawl.frontier import NOTHING, encode
-from webcrawl.frontier.admission import Admission
-from webcrawl.render.passes import RENDERING
+from webcrawl.frontier import NOTHING, Entry, Frontier, Lease, Result, Supply, encode
+from webcrawl.frontier.admission import Admission, Gate
 from webcrawl.revisit.hints import Hints
 from webcrawl.rights.policy import TDM_PATH
 from webcrawl.seen.eliminator import Eliminator
+from webcrawl.states import ShardState
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.hash_seed import seed_in_use
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
 
-    from webcrawl.clock import Clock
-    from webcrawl.crawl.job.state_directory import StateDirectory
-    from webcrawl.crawl.links.link_intake import LinkBatch
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.crawl.shard.live_settings import LiveSettings
-    from webcrawl.frontier import Entry, Frontier, Lease, Result, Supply
-    from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.budgets.quotas import Ledger
     from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
     from webcrawl.hosts.host_rules import HostRules
@@ -67,20 +61,27 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visits import Visits
     from webcrawl.seen.content import ContentSeen
 
-# Sizes that are not settings: (for all shards of a process together, minimum for one shard).
+
+class _Size(NamedTuple):
+    """Size of a cache that is not a setting: for all shards of a process, and at least for one."""
+
+    of_process: int
+    minimum_of_shard: int
+
+
 # Pauses of hosts without a queue, 0.5 kB each; counters of domains, 0.4 kB each.
-_RESTS = (1 << 16, 1 << 10)
-_COUNTERS = (1 << 14, 1 << 8)
+_REMEMBERED_PAUSES = _Size(1 << 16, 1 << 10)
+_DOMAIN_COUNTERS = _Size(1 << 14, 1 << 8)
 # Fingerprints in the content-seen test that are not on disk yet, 0.1 kB each.
-_DOCUMENTS = (1 << 16, 1 << 10)
+_UNWRITTEN_DOCUMENTS = _Size(1 << 16, 1 << 10)
 # Number and total size of the robots.txt files in use.
-_RULES = (1 << 13, 1 << 6)
-_RULES_BYTES = (1 << 26, 1 << 20)
+_ROBOTS_FILES = _Size(1 << 13, 1 << 6)
+_ROBOTS_BYTES = _Size(1 << 26, 1 << 20)
 # Seed hosts that are not in the sorted arrays of ranks yet, 0.1 kB each.
-_NEW_RANKS = (1 << 15, 1 << 10)
+_UNSORTED_HOSTS = _Size(1 << 15, 1 << 10)
 # KiB of the host records' file that SQLite caches. The filter of its keys takes twice as much. The
 # log takes half as much, and its entries are in memory twice.
-_DATABASE_KIB = (1 << 13, 1 << 7)
+_DATABASE_KIB = _Size(1 << 13, 1 << 7)
 
 # Note in the frontier's done log: the facts about the page of a finished URL that a restart needs.
 # Empty if the page's content does not count as seen. Later versions may add fields, but must never
@@ -137,8 +138,9 @@ class Budgets:
 class HostServices:
     """The per-host services of one shard: records, robots.txt, politeness, budgets, walls.
 
-    ``addresses`` is None when a proxy looks up the names of hosts, ``tdm`` unless the purpose
-    of the crawl needs the files TDM_PATH.
+    ``robots`` finds the robots.txt of a URL, ``data_mining`` the file at TDM_PATH, in which owners
+    say whether text and data mining is allowed; None unless the purpose of the crawl needs these
+    files. ``addresses`` is None when a proxy looks up the names of hosts.
     """
 
     records: HostRecords
@@ -148,15 +150,20 @@ class HostServices:
     preconditions: Preconditions
     budgets: Budgets
     walls: Walls
-    tdm: RobotsSearch | None = None
+    data_mining: RobotsSearch | None = None
 
     def search_for(self, url: str, requested: str) -> RobotsSearch:
         """Return the search for *requested*: the robots.txt of *url*, or its tdmrep.json.
 
-        The latter is requested only once the robots.txt is known.
+        The robots.txt may be redirected to a URL that looks like that of a tdmrep.json. They are
+        told apart by order, because a tdmrep.json is requested only once the robots.txt is known.
         """
-        is_tdm = requested.endswith(TDM_PATH) and self.robots.robots.get(origin_of(url)) is not None
-        return self.tdm if self.tdm is not None and is_tdm else self.robots
+        is_for_data_mining = (
+            requested.endswith(TDM_PATH) and self.robots.cache.get(origin_of(url)) is not None
+        )
+        return (
+            self.data_mining if self.data_mining is not None and is_for_data_mining else self.robots
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,11 +212,11 @@ class Shard:
         frontier: Frontier,
         tables: ShardTables,
         hosts: HostServices,
-        is_fetched: Callable[[Entry], bool] | None,
+        may_pass: Callable[[str, Entry], bool] | None,
     ) -> None:
-        """Build the shard; *is_fetched* returns whether a URL was fetched and waits to be rendered.
+        """Build the shard; *may_pass* returns whether an entry passes the gate with a name.
 
-        Such URLs pass all other gates.
+        Those of pages that wait to be rendered do. None: only the user lets URLs pass.
         """
         self.settings = settings
         self.number = settings.number
@@ -221,11 +228,12 @@ class Shard:
         self.eliminator, self.content, self.ranks, _ = tables
         self.hosts = hosts
         seen = tables.seen
+        #: Follows hints of sitemaps that pages have changed; None in a crawl without visits.
         self.hints: Hints | None = None
         self.admission = Admission(
             frontier=frontier,
             gates=hosts.budgets.gates,
-            lets_pass=partial(_lets_pass, hosts.preconditions.rules, is_fetched),
+            may_pass=partial(_may_pass, hosts.preconditions.rules, may_pass),
         )
         if settings.visits is not None:
             # A custom eliminator may not have ``knows``.
@@ -253,50 +261,58 @@ class Shard:
             on_linked=hosts.records.domains.link,
             on_hint=None if self.hints is None else self.hints.follow,
         )
-        self._joined: dict[str, OwnedPart] = {}
+        # Parts added with ``join``, by the names of their directories.
+        self._added_parts: dict[str, OwnedPart] = {}
+        # When changed host records were last written, by the clock of the shard.
         self._flushed_at = 0.0
         self.is_leaving = False
         self.is_abandoned = False
         self.trusts_log = True
-        frontier.shard = self
+        frontier.leases.shard = self
 
     @property
     def parts(self) -> dict[str, Part]:
         """Return the parts that a checkpoint saves, by the names of their directories."""
-        return {"frontier": self.frontier, **self._tables._asdict(), **self._joined}
+        return {"frontier": self.frontier.parts, **self._tables._asdict(), **self._added_parts}
 
     def join(self, name: str, part: OwnedPart) -> None:
         """Add *part* to the shard, with a directory *name*. To be called before ``open``."""
-        self._joined[name] = part
+        self._added_parts[name] = part
 
     def resize(self, shards: int) -> None:
-        """Resize caches to 1/*shards* of the process's memory budget.
+        """Resize all caches for a process with *shards* shards, which share its memory.
 
         Excess entries are dropped when something is added, or with the next merge.
         """
 
         def share_of(name: str) -> int:
+            """Return the share of the cache *name*, whose size depends on the memory budget."""
             return part_of(name, self.settings.sizes[name], shards=shards)
 
-        def even_share(sizes: tuple[int, int]) -> int:
-            return max(sizes[0] // shards, sizes[1])
+        def fixed_share(size: _Size) -> int:
+            """Return the share of a cache whose size for the process is always the same."""
+            return max(size.of_process // shards, size.minimum_of_shard)
 
-        self.frontier.resize(queues=share_of("queues"), rests=even_share(_RESTS))
+        back = self.frontier.back
+        back.resize(share_of("queues"))
+        back.remembered.resize(fixed_share(_REMEMBERED_PAUSES))
         if isinstance(self.eliminator, Eliminator):  # a custom one has its own limits
             self.eliminator.resize(
                 buffer_size=share_of("SEEN_BUFFER_SIZE"), cache_size=share_of("SEEN_CACHE_SIZE")
             )
-        self.content.resize(even_share(_DOCUMENTS))
+        self.content.resize(fixed_share(_UNWRITTEN_DOCUMENTS))
         for table in (self.ranks, self._tables.domains):
-            table.resize(even_share(_NEW_RANKS))
+            table.resize(fixed_share(_UNSORTED_HOSTS))
         self.hosts.records.resize(
             size=share_of("hosts"),
             robots_size=share_of("robots"),
-            counters=even_share(_COUNTERS),
-            database_kib=even_share(_DATABASE_KIB),
+            counters=fixed_share(_DOMAIN_COUNTERS),
+            database_kib=fixed_share(_DATABASE_KIB),
         )
-        for search in filter(None, (self.hosts.robots, self.hosts.tdm)):
-            search.robots.resize(size=even_share(_RULES), max_bytes=even_share(_RULES_BYTES))
+        for search in filter(None, (self.hosts.robots, self.hosts.data_mining)):
+            search.cache.resize(
+                size=fixed_share(_ROBOTS_FILES), max_bytes=fixed_share(_ROBOTS_BYTES)
+            )
 
     def open(
         self, state: StateDirectory, *, forgets: bool = False, rival_secs: float = 0.0
@@ -339,18 +355,21 @@ class Shard:
 
         self.hosts.records.open()
         for name, table in self._tables._asdict().items():
-            table.open(state.saved(name))
-        for joined, owned in self._joined.items():
-            owned.open(state.saved(joined))
+            table.open(state.saved_snapshot(name))
+        for joined, owned in self._added_parts.items():
+            owned.open(state.saved_snapshot(joined))
+        if forgets or rival_secs:
+            unlogged_until = self.clock() + rival_secs
+        else:
+            # A power failure may have destroyed the records of contacts before the machine booted,
+            # which it did at the clock's offset. Without a reboot no record is missing.
+            unlogged_until = self.clock.offset if state.rebooted else 0.0
         # Opened last, because the pages in its done log are passed to the content-seen test again.
         self.frontier.open(
-            state.saved("frontier"),
+            state.saved_snapshot("frontier"),
             trust_done=self.trusts_log and not state.rebooted,
             on_done=self._commit_again,
-            # Contacts lost in a power failure happened before the machine booted.
-            unlogged_until=self.clock() + rival_secs
-            if forgets or rival_secs
-            else self.clock.offset * state.rebooted,
+            unlogged_until=unlogged_until,
         )
 
         for name, part in self.parts.items():
@@ -361,11 +380,6 @@ class Shard:
             "clock_offset": self.clock.offset,
             "knows_domains": self.settings.is_limited,
         }
-
-    @property
-    def ahead_secs(self) -> float:
-        """Return how many seconds the shard's clock is ahead of the process's clock."""
-        return self.clock.offset - now.offset
 
     def _commit_again(self, note: bytes) -> None:
         """Mark a page's content as seen. *note* is from the done log since the last checkpoint."""
@@ -383,9 +397,9 @@ class Shard:
         """Finish the URL of *lease*.
 
         *content* is the fingerprint of its document, which now counts as seen; 0 if there is none.
-        For *result* and *due* see ``Frontier.finish``.
+        For *result* and *due* see ``LeaseTable.finish``.
         """
-        self.frontier.finish(lease, note=encode_note(content), result=result, due=due)
+        self.frontier.leases.finish(lease, note=encode_note(content), result=result, due=due)
         if content:
             self.content.commit(content)
 
@@ -393,32 +407,23 @@ class Shard:
         """Submit *batch*, whose links lead to hosts of this shard, see ``LinkSink.submit``."""
         self.intake.submit(batch)
 
-    def enqueue(self, entry: Entry, name: int | None) -> None:
+    def enqueue(self, entry: Entry, fingerprint: int | None) -> None:
         """Submit *entry*, made from an ordinary Request to a host of this shard.
 
-        *name* is its fingerprint; without one the entry bypasses the eliminator. Sets the
-        politeness key and the rank of the entry, which is on disk when this returns. Raises OSError
-        when the disk is full.
+        Without a *fingerprint* the entry bypasses the eliminator. Sets the politeness key and the
+        rank of the entry, which is on disk when this returns. Raises OSError when the disk is full.
         """
         host = POLITENESS_KEYS[self.settings.key](host_of(entry.url))
         entry = replace(entry, host=host, rank=self.ranks.rank(host))
-        if name is None:
+        if fingerprint is None:
             self.frontier.requeue(entry)
         else:
-            self.eliminator.submit([name], lambda _: encode(entry))
+            self.eliminator.submit([fingerprint], lambda _: encode(entry))
 
     @property
     def awaits_seeds(self) -> bool:
         """Return whether fetching must wait because more seeds for this shard may arrive."""
         return self.settings.needs_all_seeds and not self.feeder.has_all_seeds
-
-    def note_all_seeds_known(self) -> None:
-        """Record that all seeds for this shard are known."""
-        self.feeder.has_all_seeds = True
-
-    def refusing(self) -> Counter[str]:
-        """Count, by outcome, the hosts with URLs that pause after a refusal. O(such hosts)."""
-        return self.hosts.politeness.refusals.resting(self.frontier.has_more)
 
     @property
     def state(self) -> ShardState:
@@ -435,16 +440,23 @@ class Shard:
     @property
     def is_idle(self) -> bool:
         """Return whether no URL is leased and no host is in process."""
-        return not (self.frontier.leased or self.frontier.in_process)
+        leases = self.frontier.leases
+        return not (leases or leases.contacts)
 
     def acquire(self, host: str | None = None) -> Lease[Shard] | None:
         """Lease a URL of a ready host, or of *host*, see ``Frontier.acquire``."""
         return self.frontier.acquire(host) if self.can_hand_out else None
 
+    def ready_at(self) -> float:
+        """Return when to try ``acquire`` again, by the clock of the process; infinity if never."""
+        time = self.frontier.ready_at() if self.can_hand_out else None
+        # Converted from the clock of the shard to that of the process.
+        return math.inf if time is None else time - self.clock.offset + now.offset
+
     @property
     def has_pending(self) -> bool:
         """Return whether any URL waits, is leased, or may still reach the frontier. O(1)."""
-        return bool(len(self.frontier) or self.frontier.leased or self.feeder.has_pending)
+        return bool(len(self.frontier) or self.frontier.leases or self.feeder.has_pending)
 
     def work(self, supply: Callable[[], Supply]) -> None:
         """Do a slice of background work: move new URLs to the frontier, write host records.
@@ -456,7 +468,7 @@ class Shard:
         time = self.clock()
         if time - self._flushed_at >= _FLUSH_SECS:
             self._flushed_at = time
-            if self.hosts.records.failure is not None:
+            if self.hosts.records.failure is not None:  # an earlier write, in a thread, has failed
                 raise self.hosts.records.failure
             self.hosts.records.flush()
 
@@ -479,8 +491,13 @@ class Shard:
 
         ``close`` must follow, in any thread.
         """
-        self.is_leaving = self.is_abandoned = True
-        if self.hosts.addresses is not None:
+        self.is_leaving = True
+        self.is_abandoned = True
+        self._ignore_lookups()
+
+    def _ignore_lookups(self) -> None:
+        """Ignore the results of look-ups of addresses that are still under way."""
+        if self.hosts.addresses is not None:  # else a proxy looks them up
             self.hosts.addresses.close()
 
     def close(self, on_error: Callable[[Exception], None]) -> None:
@@ -488,11 +505,10 @@ class Shard:
 
         Writes no checkpoint. May be called again. *on_error* is called with each error of a part.
         """
-        if not self.is_abandoned and self.hosts.addresses is not None:
-            self.hosts.addresses.close()
+        self._ignore_lookups()
         # The records, which store the frontier's pauses, are closed last.
         closes = [self.frontier.close, *(table.close for table in self._tables)]
-        closes += [part.close for part in self._joined.values()]
+        closes += [part.close for part in self._added_parts.values()]
         for close in [*closes, self.hosts.records.close]:
             try:
                 close()
@@ -500,13 +516,11 @@ class Shard:
                 on_error(error)
 
 
-def _lets_pass(
-    rules: HostRules, is_fetched: Callable[[Entry], bool] | None, gate: str, entry: Entry
+def _may_pass(
+    rules: HostRules, may_pass: Callable[[str, Entry], bool] | None, gate: str, entry: Entry
 ) -> bool:
     """Return whether *entry* passes *gate*: by a command, or because it was fetched already."""
-    if rules.lets_pass(gate, entry.url):
-        return True
-    return is_fetched is not None and gate != RENDERING and is_fetched(entry)
+    return rules.may_pass(gate, entry.url) or (may_pass is not None and may_pass(gate, entry))
 
 
 def encode_note(content: int) -> bytes:

@@ -26,7 +26,14 @@ import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.crawl.links.link_intake import LinkBatch
-from webcrawl.hive.bus.messages import EntryMessage, LinkedHosts, MessageError, SeedsSent, decode
+from webcrawl.hive.bus.messages import (
+    EntryMessage,
+    LinkedHosts,
+    Message,
+    MessageError,
+    SeedsSent,
+    decode,
+)
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
 from webcrawl.urls import host_of
 
@@ -35,7 +42,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.hive.bus.messages import Message
 
 _VERSION = 1
 #: The stats that count refused messages: invalid ones, and those for another shard.
@@ -89,7 +95,8 @@ class Inbox:
             if state.version > _VERSION:
                 raise NewerFormatError(self.path, state.version, _VERSION)
         self._snapshot = state
-        self.incarnation, self.position = state.incarnation, state.position
+        self.incarnation = state.incarnation
+        self.position = state.position
         self.cursor = self.position
         self.knows_all_seeds = state.knows_all_seeds
         self.is_open = True
@@ -124,7 +131,8 @@ class Inbox:
     def begin(self, incarnation: str) -> None:
         """Read the stream from the saved position, or from its beginning in a new *incarnation*."""
         if self.incarnation != incarnation:
-            self.incarnation, self.position = incarnation, START
+            self.incarnation = incarnation
+            self.position = START
         self.cursor = self.position
         self._has_skipped = False
 
@@ -146,21 +154,27 @@ class Inbox:
         links: list[LinkBatch] = []
         refused: dict[str, list[str]] = {GARBAGE: [], FOREIGN: []}
         link_count = 0
-        cursor, position, has_skipped = self.cursor, self.position, self._has_skipped
-        self.cursor, self._has_skipped = position, False  # kept if an error is raised
+        cursor = self.cursor
+        position = self.position
+        has_skipped = self._has_skipped
+        # The attributes get the new values at the end. If an error is raised before, they say that
+        # all entries after the position must be read again.
+        self.cursor = position
+        self._has_skipped = False
         for stream_id, packed_messages in entries:
             should_reread = False
             for received in _decode_messages(packed_messages, refused[GARBAGE]):
-                message = self._accepted(received, refused)
+                message = self._accept(received, refused)
                 if message is None:
                     continue
 
+                # Seeds and their end are always read. Other messages may have to wait for them.
                 if isinstance(message, LinkBatch) and message.seeds is not None:
                     self.shard.submit(message)
                     link_count += len(message.links)
                 elif isinstance(message, SeedsSent):
                     self.knows_all_seeds = True
-                    self.shard.note_all_seeds_known()
+                    self.shard.feeder.has_all_seeds = True
                     # Messages that were skipped until now can be read.
                     should_reread |= has_skipped
                     has_skipped = False
@@ -175,18 +189,22 @@ class Inbox:
                 else:
                     self.shard.enqueue(message.entry, message.name)
 
+            # The next read begins with the first skipped entry.
             if should_reread:
                 cursor = position
                 break
             cursor = stream_id
+            # The position stays before the first skipped entry.
             if not has_skipped:
                 position = stream_id
 
         self.shard.intake.submit_all(links)
-        self.cursor, self.position, self._has_skipped = cursor, position, has_skipped
+        self.cursor = cursor
+        self.position = position
+        self._has_skipped = has_skipped
         return link_count, refused
 
-    def _accepted(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
+    def _accept(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
         """Return the part of *message* that is for this shard, or None.
 
         Hosts of other shards are added to *refused*.
@@ -195,8 +213,8 @@ class Inbox:
             case LinkBatch(hosts=hosts, seeds=seeds):
                 own_indexes = self._own_indexes(hosts, refused)
                 if seeds is not None:
-                    return message.only(own_indexes, self._own_indexes(seeds.hosts, refused))
-                return message if len(own_indexes) == len(hosts) else message.only(own_indexes)
+                    return message.select(own_indexes, self._own_indexes(seeds.hosts, refused))
+                return message if len(own_indexes) == len(hosts) else message.select(own_indexes)
             case LinkedHosts(linked):
                 return LinkedHosts(
                     {
@@ -211,7 +229,8 @@ class Inbox:
 
     def _own_indexes(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:
         """Return the indexes of the *hosts* of this shard; add all other hosts to *refused*."""
-        number, number_of = self.shard.number, self.number_of
+        number = self.shard.number
+        number_of = self.number_of
         own_indexes = [index for index, host in enumerate(hosts) if number_of(host) == number]
         if len(own_indexes) < len(hosts):
             refused[FOREIGN] += [host for host in hosts if number_of(host) != number]

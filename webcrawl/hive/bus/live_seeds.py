@@ -30,7 +30,7 @@ from scrapy import FormRequest, Request
 from scrapy_redis.defaults import START_URLS_KEY
 
 from webcrawl.configuration.decoding import UndecodableError, check_depth, converter, json_decoder
-from webcrawl.configuration.values import flag, whole
+from webcrawl.configuration.values import flag, whole_number
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
@@ -86,7 +86,7 @@ return items
 """
 
 # Returns all batches in the hash. A damaged batch is returned as a single item, to be reported.
-_READ_TAKEN_SCRIPT = """
+_READ_UNSAVED_SCRIPT = """
 local batches = redis.call('HGETALL', KEYS[1])
 for i = 2, #batches, 2 do
   local is_whole, items = pcall(cmsgpack.unpack, batches[i])
@@ -156,6 +156,7 @@ class SeedSource(NamedTuple):
 
         Raises FatalError for invalid values.
         """
+        # As in scrapy-redis, %(name)s in the key stands for the name of the spider.
         key = str(settings.get("REDIS_START_URLS_KEY", START_URLS_KEY))
         try:
             key %= {"name": spider}
@@ -166,11 +167,12 @@ class SeedSource(NamedTuple):
         kinds = [name for name in _POP_SCRIPTS if name and flag(settings, name)]
         if len(kinds) > 1:
             raise FatalError(f"Only one of {' and '.join(kinds)} can be set.")
-        batch = whole(settings, "REDIS_START_URLS_BATCH_SIZE", at_least=1)
+        batch = whole_number(settings, "REDIS_START_URLS_BATCH_SIZE", at_least=1)
         if batch > _MAX_BATCH:
             raise FatalError(
                 f"REDIS_START_URLS_BATCH_SIZE must be at most {_MAX_BATCH}, not {batch}."
             )
+        # There is one kind, or none, which means a list.
         return cls(key, _POP_SCRIPTS["".join(kinds)], batch)
 
     def push(self, items: Sequence[bytes]) -> list[Any]:
@@ -183,7 +185,10 @@ class SeedSource(NamedTuple):
 
 
 class LiveSeeds:
-    """Reads live seeds from *source* into *process*."""
+    """Reads live seeds from *source*, in the Redis of *client*, into *process*.
+
+    *stats* counts the items.
+    """
 
     #: While there are none, it checks for new ones after so many seconds.
     poll_secs = 1.0
@@ -197,17 +202,21 @@ class LiveSeeds:
         stats: StatsCollector,
     ) -> None:
         self._client = client
-        self._key, pop_script, self._batch = source
+        self._key, pop_script, self._batch_size = source
         self._take_script = pop_script + _KEEP_SCRIPT
-        # The braces put the hash into the same hash slot as the list.
-        self._taken_key = f"{{{self._key}}}:taken"
+        # The hash in Redis that has the submitted batches, by name, until a checkpoint has them.
+        # The braces put it into the same hash slot as the list.
+        self._unsaved_key = f"{{{self._key}}}:taken"
         self._process = process
         self._stats = stats
-        # Batches submitted since the last published checkpoint, and those submitted before it. Only
-        # the older ones are certain to be in the next checkpoint.
-        self._new: set[bytes] = set()
-        self._older: set[bytes] = set()
-        self._has_read_taken = False
+        # Names of the batches in the hash that this process has submitted: since the last
+        # checkpoint was published, and before. Only the latter are certain to be in the next one,
+        # because a checkpoint may have begun before a recent batch was submitted.
+        self._recent_batches: set[bytes] = set()
+        self._settled_batches: set[bytes] = set()
+        # Whether the hash may have batches that this process has not submitted. An earlier holder
+        # of the shard or a lost answer of Redis may have left them there.
+        self._should_read_unsaved = True
         #: Whether this process, which holds shard 0, found no items when it last looked.
         self.is_idle = False
 
@@ -216,24 +225,29 @@ class LiveSeeds:
 
         First, the batches that are not in a checkpoint are submitted again.
         """
-        self._new, self._older = set(), set()
-        self._has_read_taken = self.is_idle = False
+        self._recent_batches = set()
+        self._settled_batches = set()
+        self._should_read_unsaved = True
+        self.is_idle = False
 
     async def run(self) -> None:
         """Read items until cancelled. Waits while Redis is down."""
         is_down = False
         while not is_cancelled():
             pause = self.poll_secs
-            batches = len(self._new) + len(self._older)
-            if batches * self._batch >= _MAX_ITEMS:
+            # Batches stay in Redis until a checkpoint has them. If there are many, no more are read
+            # until it is published.
+            unsaved_batches = len(self._recent_batches) + len(self._settled_batches)
+            if unsaved_batches * self._batch_size >= _MAX_ITEMS:
                 self._process.checkpoints.start()
             elif self._process.intake.may_read_seeds():
                 try:
                     pause = 0.0 if await self._read() else self.poll_secs
                     is_down = False
                 except UNREACHABLE as error:
-                    # A batch may have been moved to the hash although the answer was lost.
-                    self._has_read_taken = False
+                    # Redis may have moved a batch from the list to the hash, and only its answer
+                    # with the items was lost. So the hash is read again.
+                    self._should_read_unsaved = True
                     pause = _FAILURE_PAUSES * self.poll_secs
                     if not is_down:
                         message = "Live seeds of %s cannot be read: %s"
@@ -241,36 +255,41 @@ class LiveSeeds:
                     is_down = True
             await asyncio.sleep(pause)
 
-    async def published(self) -> None:
+    async def delete_published(self) -> None:
         """Delete the batches that are in the newly published checkpoint of shard 0.
 
         If Redis cannot be reached, the next call deletes them.
         """
-        finished, self._older, self._new = self._older, self._new, set()
+        # See ``_settled_batches``: newer batches may have come after the checkpoint had begun.
+        finished = self._settled_batches
+        self._settled_batches = self._recent_batches
+        self._recent_batches = set()
         if self._process.stop.is_over:  # the last checkpoint has all batches
-            finished, self._older = finished | self._older, set()
+            finished = finished | self._settled_batches
+            self._settled_batches = set()
         if finished:
             try:
-                await self._client.execute_command("HDEL", self._taken_key, *sorted(finished))
+                await self._client.execute_command("HDEL", self._unsaved_key, *sorted(finished))
             except UNREACHABLE:
-                self._older |= finished
+                self._settled_batches |= finished
 
     async def _read(self) -> bool:
         """Read the next batch, and return whether there may be another."""
-        if not self._has_read_taken:
+        if self._should_read_unsaved:
             flat_pairs = await self._client.execute_command(
-                "EVAL", _READ_TAKEN_SCRIPT, 1, self._taken_key
+                "EVAL", _READ_UNSAVED_SCRIPT, 1, self._unsaved_key
             )
             batches = dict(zip(flat_pairs[::2], flat_pairs[1::2], strict=True))
-            self._has_read_taken = True
+            self._should_read_unsaved = False
+            # After an outage, this may include batches that this process has submitted itself.
             for name, items in batches.items():
-                if name not in self._new | self._older:
+                if name not in self._recent_batches | self._settled_batches:
                     self._submit_batch(name, items)
             return True
 
         name = random_hex("live seeds").encode()
         items = await self._client.execute_command(
-            "EVAL", self._take_script, 2, self._key, self._taken_key, name, self._batch
+            "EVAL", self._take_script, 2, self._key, self._unsaved_key, name, self._batch_size
         )
         self.is_idle = not items
         if items:
@@ -281,7 +300,7 @@ class LiveSeeds:
         """Submit the *items* of the batch *name*; invalid items are logged and skipped."""
         if not self._process.intake.may_read_seeds():
             # The shard was handed over: its next holder finds the items in the hash.
-            self._has_read_taken = False
+            self._should_read_unsaved = True
             return
         parsed: list[Seed | Request | Entry] = []
         for item in items:
@@ -299,7 +318,7 @@ class LiveSeeds:
             elif isinstance(parsed_item, Entry):
                 self._process.intake.visit(parsed_item)
         self._stats.inc_value("seeds/live", len(parsed))
-        self._new.add(name)
+        self._recent_batches.add(name)
 
 
 def parse_item(item: bytes) -> list[Seed | Request | Entry]:
@@ -307,12 +326,14 @@ def parse_item(item: bytes) -> list[Seed | Request | Entry]:
 
     A seed without a rank gets rank 1, the highest.
     """
+    # An item in JSON that is just a seed is reduced to its URL and rank, and parsed like a line.
     rank = None
     if len(item) > _MAX_ITEM_BYTES:
         raise BadLine(f"longer than {_MAX_ITEM_BYTES} bytes")
     if item.lstrip()[:1] == b"{":
         try:
-            json_item, fields = _decode_item(item), _decode_fields(item)
+            json_item = _decode_item(item)
+            fields = _decode_fields(item)
             check_depth(fields, _MAX_NESTING)
         except UndecodableError as error:
             raise BadLine(f"not a valid JSON object with a url: {error}") from None
@@ -324,7 +345,8 @@ def parse_item(item: bytes) -> list[Seed | Request | Entry]:
                 json_item.url[:_LOGGED_BYTES],
                 ", ".join(sorted(ignored))[:_LOGGED_BYTES],
             )
-        item, rank = json_item.url.encode(), json_item.rank
+        item = json_item.url.encode()
+        rank = json_item.rank
         if json_item.meta != _Meta() or fields.keys() - {"url", "rank"}:
             return [_request(json_item, fields)]
 

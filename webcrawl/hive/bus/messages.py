@@ -112,9 +112,13 @@ SEEDS_SENT = _encode(SeedsSent())
 
 def encode_links(batch: LinkBatch, indexes: Sequence[int] | None = None) -> bytes:
     """Encode *batch*, or only its links at *indexes*. Takes 1 us, plus 0.1 us for each link."""
-    links, fingerprints, source, seeds = batch.links, batch.fingerprints, batch.source, batch.seeds
+    links = batch.links
+    fingerprints = batch.fingerprints
+    source = batch.source
+    seeds = batch.seeds
     if indexes is not None:
-        links, fingerprints = [links[i] for i in indexes], [fingerprints[i] for i in indexes]
+        links = [links[i] for i in indexes]
+        fingerprints = [fingerprints[i] for i in indexes]
     kinds = [link.kind for link in links]
     times = [link.modified for link in links]
     return _encode(
@@ -125,8 +129,8 @@ def encode_links(batch: LinkBatch, indexes: Sequence[int] | None = None) -> byte
             source.url,
             source.depth,
             source.rank,
-            0,
-            0,
+            0,  # unused
+            0,  # unused, too
             source.chain,
             source.at,
             None if seeds is None else [*seeds.ranks],
@@ -168,7 +172,9 @@ def decode(data: bytes) -> Message:
 
 def _batch_of(message: _Links) -> LinkBatch:
     """Return the links in *message*. Raises MessageError if its fields do not fit together."""
-    urls, kinds = message.urls, message.kinds
+    urls = message.urls
+    kinds = message.kinds
+    # An empty list of kinds or times stands for usual ones, but a list must not be too short.
     count = len(urls)
     is_incomplete = any(values and len(values) != count for values in (kinds, message.modified))
     if len(message.fps) != 8 * count or is_incomplete:
@@ -186,6 +192,7 @@ def _batch_of(message: _Links) -> LinkBatch:
             raise MessageError("seeds without their ranks")
         seeds = SeedFacts(message.ranks, message.sites)
 
+    # The lists may be empty; then the links keep the usual kind, or no time.
     links = [Link(url) for url in urls]
     for link, kind in zip(links, kinds, strict=False):
         link.kind = kind

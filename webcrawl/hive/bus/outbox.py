@@ -89,6 +89,11 @@ _decode_record = msgpack_decoder(tuple[bool, list[tuple[int, bytes]]])
 _decode_snapshot = msgpack_decoder(_OutboxSnapshot)
 
 
+def outbox_of(shard: Path) -> Outbox:
+    """Return the outbox, not yet opened, of the shard in the directory *shard*."""
+    return Outbox(path=shard / "outbox")
+
+
 class Outbox:
     """Outbox of one shard, in the directory *path*. Belongs to the reactor's thread."""
 
@@ -99,6 +104,7 @@ class Outbox:
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
+        # The segment being written; None until the next message, which begins one.
         self._segment_log: RecordLog | None = None
         self._number = 1  # of the next segment, or the one being written
         self._segments: dict[int, _Segment] = {}  # in their order
@@ -108,13 +114,14 @@ class Outbox:
         self._held: deque[Outgoing | None] = deque()  # None is a barrier before the next message
         self._held_size = 0  # bytes of these messages
         self._taken_size = 0  # bytes of messages that were taken but not delivered
-        self._taken_count = 0
+        self._taken_count = 0  # number of these messages
         # By target and domain: the hosts that the domain links to, with their cache keys.
         self._notes: dict[int, dict[str, dict[str, int]]] = {}
         self._note_count = 0
         # Segments to delete, and how many of these the last snapshot does not name.
         self._disposable: list[int] = []
         self._unnamed_count = 0
+        # Files and directories to fsync before the next snapshot is published.
         self._unsynced: list[Path] = []
         self.is_open = False
 
@@ -135,6 +142,7 @@ class Outbox:
         self._number = state.number
         self._segments.clear()
 
+        # First the segments in the snapshot, which must be there; then those written after it.
         on_disk = sorted(int(path.stem) for path in self._path.glob(f"*{_SUFFIX}"))
         for number, size in state.segments:
             path = self._file(number)
@@ -149,6 +157,7 @@ class Outbox:
             path = self._file(number)
             # Segments with lower numbers were acknowledged before the snapshot; they are deleted.
             record_ends = (end for end, _ in read_records(path)) if number >= state.number else ()
+            # The last end is the size without a torn record.
             if size := max(record_ends, default=0):
                 self._segments[number] = _Segment(size)
                 self._unsynced.append(path)
@@ -174,7 +183,8 @@ class Outbox:
 
     def written(self) -> list[Path]:
         """Return the files in the last snapshot that were written since the snapshot before it."""
-        paths, self._unsynced = self._unsynced, []
+        paths = self._unsynced
+        self._unsynced = []
         return paths
 
     def forget(self) -> None:
@@ -197,8 +207,11 @@ class Outbox:
         log = self._segment_log or self._begin_segment()
         start = log.size
         log.append(_encode_record((barrier, [(target, data) for target, data, _ in messages])))
-        number, segment = self._number, self._segments[self._number]
+        number = self._number
+        segment = self._segments[self._number]
         segment.size = log.size
+        # They stay in memory only if there is room and all earlier ones are there or were sent.
+        # Otherwise the sender reads them from disk, in order.
         if self._unread_bytes or self._held_size >= self.held_bytes:
             self._unread_bytes += log.size - start
         else:
@@ -290,7 +303,7 @@ class Outbox:
         taken_bytes = 0
         while taken_bytes < limit and (self._held or self._load()):
             message = self._held[0]
-            if message is None:
+            if message is None:  # a barrier
                 if self._taken_count:
                     break
             else:
@@ -311,6 +324,7 @@ class Outbox:
                 self._read_to = (number + 1, HEADER_SIZE)
                 continue
             path = self._file(number)
+            # Read at least one record, and more while there is room in memory.
             for end, record in read_records(path, start=start, end=segment.size):
                 try:
                     barrier, messages = _decode_record(record)
@@ -341,8 +355,10 @@ class Outbox:
         *acks* has, by target, the ID up to which its published checkpoint covers its stream.
         """
         for number, segment in list(self._segments.items()):
+            # Segments are dropped in order: the first one that is being written, or has messages in
+            # memory or unread on disk, ends this.
             if number == self._number or segment.pending or (number, segment.size) > self._read_to:
-                break  # its messages, and those of later segments, are not all delivered
+                break
             if all(
                 target in acks and stream_id_key(last_id) <= stream_id_key(acks[target])
                 for target, last_id in segment.last_ids.items()
@@ -353,7 +369,9 @@ class Outbox:
     def rewind(self) -> None:
         """Send all remaining messages again, including those that were taken."""
         self._held.clear()
-        self._held_size = self._taken_size = self._taken_count = 0
+        self._held_size = 0
+        self._taken_size = 0
+        self._taken_count = 0
         for segment in self._segments.values():
             segment.pending = 0
             segment.last_ids.clear()

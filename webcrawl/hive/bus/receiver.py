@@ -18,16 +18,13 @@ from redis.asyncio import RedisCluster
 
 from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
-from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE
+from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE, Inbox
 from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClient, is_cancelled
-from webcrawl.hive.membership.keys import stream_id_key
+from webcrawl.hive.membership.keys import Keys, stream_id_key
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from webcrawl.hive.bus.inbox import Inbox
-    from webcrawl.hive.membership.keys import Keys
 
     _Entries = Sequence[tuple[bytes, Mapping[bytes, bytes]]]
 
@@ -65,10 +62,12 @@ class Receiver:
     received: int = 0
     #: How many seconds the last entry was in Redis.
     lag: float = 0.0
+    # The numbers of accepted links and bytes, and of refused messages by stat.
     _links: int = 0
     _bytes: int = 0
     _refused: Counter[str] = field(default_factory=Counter)
     _lag_max: float = 0.0
+    # When the event loop gets its next turn.
     _break_at: float = 0.0
 
     async def run(self) -> None:
@@ -80,6 +79,7 @@ class Receiver:
             except UNREACHABLE:
                 await back_off.wait()
                 continue
+            # ``_take_in`` gives the event loop a turn after this time.
             self._break_at = now() + _SLICE_SECS
             try:
                 for stream in streams:
@@ -100,6 +100,7 @@ class Receiver:
         """
         by_stream: dict[str, tuple[int, Inbox, str]] = {}
         for number, inbox in self.inboxes.items():
+            # Before the first heartbeat it is not known what the positions refer to.
             if not (self.incarnation and inbox.is_open):
                 continue
             if inbox.incarnation != self.incarnation:
@@ -142,7 +143,8 @@ class Receiver:
     async def _take_in(self, number: int, inbox: Inbox, cursor: str, entries: _Entries) -> None:
         """Pass *entries* to *inbox*, as long as its shard is held and its cursor is unchanged."""
         for start in range(0, len(entries), _SLICE_ENTRIES):
-            # The shard may have been given up, or closed with the crawl, or a thread may be at it.
+            # Since the entries were read, the shard may have been given up or closed, or its inbox
+            # may have gone back to earlier entries.
             is_held = self.inboxes.get(number) is inbox and inbox.is_open
             if not is_held or inbox.cursor != cursor:
                 return

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from redis.asyncio import RedisCluster
 
-from webcrawl.clock import now
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
     BackOff,
@@ -104,13 +103,16 @@ class Sender:
     fail: Callable[[Exception], object]
     #: Number of sent entries.
     sent: int = 0
+    # Numbers of sent messages and bytes.
     _messages: int = 0
     _bytes_sent: int = 0
+    # By target: the messages that were taken and not sent yet, each with its outbox.
     _queues: dict[int, deque[tuple[Outbox, Outgoing]]] = field(default_factory=dict)
     _queued_bytes: int = 0
+    # How often ``forget`` was called.
     _forget_count: int = 0
+    # That of the last heartbeat; "" before the first.
     _incarnation: str = ""
-    _failing_since: float = 0.0
 
     @property
     def is_idle(self) -> bool:
@@ -149,6 +151,7 @@ class Sender:
     async def run(self) -> None:
         """Send messages until cancelled."""
         back_off = BackOff()
+        is_failing = False
         while not is_cancelled():
             if not self._gather():
                 await back_off.wait()
@@ -157,8 +160,8 @@ class Sender:
             try:
                 await self._send_all()
             except UNREACHABLE as error:
-                if not self._failing_since:
-                    self._failing_since = now()
+                if not is_failing:
+                    is_failing = True
                     message = "Redis cannot be used, so links to other processes wait on disk: %s"
                     logger.warning(message, reason_of(error))
                 await back_off.wait()
@@ -166,9 +169,7 @@ class Sender:
 
             back_off = BackOff()
             sent = self._messages - sent_before
-            if sent and self._failing_since:
-                logger.info("Redis can be used again after %.1f s", now() - self._failing_since)
-                self._failing_since = 0.0
+            is_failing = is_failing and not sent  # a failure is over when something was sent
             # After seeds, or when Redis was down, many more messages are on disk: send them now.
             on_disk = sum(outbox.unsent for outbox in self.outboxes.values()) - self._queued_bytes
             if not sent or on_disk < _CALL_BYTES:
@@ -177,6 +178,7 @@ class Sender:
     def _gather(self) -> bool:
         """Move messages from the outboxes into the queues. Returns False if a disk fails."""
         outboxes = [outbox for outbox in self.outboxes.values() if outbox.unsent and outbox.is_open]
+        # Take a little from each outbox in turn, so that a full one does not delay the others.
         while outboxes and self._queued_bytes < _MEMORY_BYTES:
             unfinished = []
             for outbox in outboxes:
@@ -200,7 +202,7 @@ class Sender:
             sendable = [entry for entry in entries if entry.target not in full_targets]
             if not sendable:
                 continue
-            forget_count = self._forget_count
+            forget_count = self._forget_count  # as long as it stays the same, the IDs are valid
             # The IDs of the entries, with None for each entry whose stream is full.
             ids: list[bytes | None] = await self.client.execute_command(
                 "EVAL",
@@ -226,12 +228,14 @@ class Sender:
         is_for_one_stream = isinstance(self.client, RedisCluster)
         call: list[_Entry] = []
         size = 0
+        # Both loops are over copies, as messages that were sent leave the queues.
         for target in [*self._queues]:
             for entry in [*_entries(target, self._queues[target])]:
                 is_full = size + len(entry.packed) > _CALL_BYTES
                 if call and (is_full or (is_for_one_stream and call[0].target != target)):
                     yield call
-                    call, size = [], 0
+                    call = []
+                    size = 0
                 call.append(entry)
                 size += len(entry.packed)
         if call:
@@ -272,6 +276,7 @@ def _entries(target: int, queue: deque[tuple[Outbox, Outgoing]]) -> Iterable[_En
         size += len(message.payload)
         if size >= _ENTRY_BYTES:
             yield _Entry(target, len(payloads), pack_many(payloads))
-            payloads, size = [], 0
+            payloads = []
+            size = 0
     if payloads:
         yield _Entry(target, len(payloads), pack_many(payloads))

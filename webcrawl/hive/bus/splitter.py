@@ -16,7 +16,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
-from webcrawl.crawl.shard.shards import NotHeldError
+from webcrawl.crawl.shard.shards import NotHeldError, Shards
 from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_links
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from webcrawl.crawl.links.link_intake import LinkBatch
-    from webcrawl.crawl.shard.shards import Shards
     from webcrawl.frontier import Entry
     from webcrawl.hive.bus.outbox import Outbox
     from webcrawl.seen.caches import UrlCache
@@ -42,13 +41,21 @@ _Messages: TypeAlias = "list[tuple[int, bytes, Sequence[int]]]"
 
 
 class HostSplitter:
-    """``RemoteShards`` that sends links through *outboxes*, which are keyed by held shard."""
+    """``RemoteShards`` that sends links through *outboxes*, which are keyed by held shard.
+
+    *cache* has the fingerprints of links, and hashes of pairs of domains, that need not be sent
+    again. *shards* are those of the process.
+    """
 
     def __init__(self, shards: Shards, *, outboxes: Mapping[int, Outbox], cache: UrlCache) -> None:
         self._shards = shards
         self._outboxes = outboxes
         self._cache = cache
-        self._kept = self._sent = self._spared = 0
+        # Numbers of links: to the shard of their page, sent to others, and not sent because they
+        # were in the cache.
+        self._kept = 0
+        self._sent = 0
+        self._spared = 0
 
     @property
     def is_full(self) -> bool:
@@ -61,7 +68,7 @@ class HostSplitter:
         Raises NotHeldError if this process holds no shard.
         """
         number, outbox = self._source(batch.source.url)
-        shard = self._shards.held(number)
+        shard = self._shards.find_held(number)  # None if it was given up meanwhile
         divide = self._divide_links if batch.seeds is None else self._divide_seeds
         own_links, messages = divide(batch, None if shard is None else number)
         if messages:
@@ -76,6 +83,7 @@ class HostSplitter:
         If that shard is no longer held, use any other: the document will be fetched again.
         """
         number = self._shards.number_of(host_of(url)) if url else _SEED_SHARD
+        # First that shard, then all that have an outbox here.
         for candidate in chain((number,), self._outboxes):
             if candidate in self._outboxes:
                 return candidate, self._outboxes[candidate]
@@ -95,10 +103,13 @@ class HostSplitter:
     ) -> tuple[LinkBatch | None, _Messages]:
         """Return a page's links to shard *own_number*, and messages with all other links.
 
+        If *own_number* is None, because the page's shard is no longer held, all links are sent.
         Links in the cache are not sent. If such a link is the first from the page's domain to its
         host's domain, the pair is sent instead.
         """
-        fingerprints, hosts, cache = batch.fingerprints, batch.hosts, self._cache
+        fingerprints = batch.fingerprints
+        hosts = batch.hosts
+        cache = self._cache
         targets = [*map(self._shards.number_of, hosts)]
         leaving = [index for index, target in enumerate(targets) if target != own_number]
         if not leaving:
@@ -108,6 +119,7 @@ class HostSplitter:
         domain = registered_domain(host_of(batch.source.url))
         pair_keys = [hash((domain, registered_domain(hosts[index]))) for index in leaving]
         uncached = {*cache.misses([fingerprints[index] for index in leaving])}
+        # A page that may be a soft error (score -1) does not count for reputation.
         uncached_pairs = {*cache.misses(pair_keys)} if batch.source.score >= 0 else ()
 
         # By target: the indexes of links, and the cache keys to add on delivery.
@@ -128,13 +140,14 @@ class HostSplitter:
             (
                 target,
                 encode_links(batch, indexes[start : start + _MAX_LINKS]),
+                # Two for each link: its own and that of its pair of domains.
                 cache_keys[2 * start : 2 * (start + _MAX_LINKS)],
             )
             for target, (indexes, cache_keys) in by_target.items()
             for start in range(0, len(indexes), _MAX_LINKS)
         ]
         own_indexes = [index for index, target in enumerate(targets) if target == own_number]
-        return batch.only(own_indexes) if own_indexes else None, messages
+        return batch.select(own_indexes) if own_indexes else None, messages
 
     def enqueue(self, entry: Entry, name: int | None) -> None:
         """Send *entry* to the shard of its host, submitted under the fingerprint *name*.
@@ -160,7 +173,7 @@ class HostSplitter:
         ]
         if not candidates:
             raise NotHeldError("this process holds no shard")
-        _, number = min(candidates)
+        _, number = min(candidates)  # False, for a shard that is not leaving, is less than True
         return self._outboxes[number]
 
     def note_all_seeds_read(self) -> None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from webcrawl.doctor.states import CrawlState
 from webcrawl.hive.launch.log_lines import in_plain_lines
+from webcrawl.states import CrawlState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,9 +32,11 @@ PERMANENT_ERRORS = frozenset({2, 3, 4})
 # Exit codes that end one process but not its hive: it finished, or no host has ever answered.
 _ENDING_CODES = frozenset({0, 5})
 # Exit code of a drone that could not reach Redis at its first start. It is restarted until it can,
-# each time after this many times *first_wait*.
+# each time after so many seconds.
 _UNREACHABLE_CODE = 6
-_UNREACHABLE_WAITS = 10
+_UNREACHABLE_SECS = 10.0
+# Seconds before the first restart.
+_FIRST_WAIT_SECS = 1.0
 # A process is restarted at most this many times within this time, each time after a longer wait.
 _MAX_RESTARTS = 5
 _RESTART_WINDOW_SECS = 600.0
@@ -63,7 +65,7 @@ class ChildProcess:
     """Process *name* that runs *command*, with its output in *log*, pinned to *core* if given.
 
     *say* is called with messages for the user: how the process ended, and warnings in its log. If
-    it dies, it is restarted after *first_wait* seconds, and after twice as long each further time.
+    it dies, it is restarted after a second, and after twice as long each further time.
     If it ends because Redis is away, it is restarted at regular intervals.
     """
 
@@ -73,13 +75,14 @@ class ChildProcess:
     say: Callable[[str], None]
     clock: TimeSource
     core: int | None = None
-    first_wait: float = 1.0
     #: What the process is doing, for display before its first progress line and while it is not
     #: running.
     state: str = CrawlState.STARTING
     #: The last progress line in its log.
     progress: str = ""
+    # None before the first start.
     _process: asyncio.subprocess.Process | None = None
+    # The times of the last restarts.
     _restarts: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_RESTARTS))
     _is_stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -100,9 +103,11 @@ class ChildProcess:
         """
         while not self._is_stopping.is_set():
             try:
-                code, why = await self._run_once(), ""
+                code = await self._run_once()
+                why = ""
             except OSError as error:
-                code, why = 1, f"cannot be started: {error}"
+                code = 1
+                why = f"cannot be started: {error}"
             self.read_log()
             if code in _ENDING_CODES or code in PERMANENT_ERRORS or self._is_stopping.is_set():
                 self.state = "ended" if code == 0 else f"ended with exit code {code}"
@@ -113,18 +118,19 @@ class ChildProcess:
 
             if not why:
                 why = f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+            # Waiting for Redis does not count as a restart.
             is_away = code == _UNREACHABLE_CODE
-            if not (is_away or self._may_restart()):
+            if not (is_away or self._record_restart()):
                 self.state = "given up"
                 self.say(
                     f"{self.name} died again ({why}) and will not be restarted; see {self.log}"
                 )
                 return 1
 
-            secs = self.first_wait * 2 ** (len(self._restarts) - 1)
+            secs = _FIRST_WAIT_SECS * 2 ** (len(self._restarts) - 1)
             restart = f"(restart {len(self._restarts)} of {_MAX_RESTARTS})"
             if is_away:
-                secs = self.first_wait * _UNREACHABLE_WAITS
+                secs = _UNREACHABLE_SECS
                 restart = "until Redis answers"
             self.state = f"died ({why})"
             self.say(f"{self.name} died ({why}): restarting in {secs:.0f} s {restart}")
@@ -148,7 +154,7 @@ class ChildProcess:
                 data = file.read(_MAX_BYTES)
         except OSError:
             return
-        end = data.rfind(b"\n") + 1
+        end = data.rfind(b"\n") + 1  # an incomplete line is read by the next call
         if not end and len(data) == _MAX_BYTES:
             end = len(data)  # a line longer than the limit
         self._log_position += end
@@ -181,12 +187,13 @@ class ChildProcess:
             # The process may have ended, or the core may no longer be available.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(self.pid, {self.core})  # new threads inherit this
-        self.state, self.progress = CrawlState.STARTING, ""
+        self.state = CrawlState.STARTING
+        self.progress = ""
         if self._is_stopping.is_set():
             self.stop()  # ``stop`` was called while the process was being started
         return await self._process.wait()
 
-    def _may_restart(self) -> bool:
+    def _record_restart(self) -> bool:
         """Record a restart and return True, unless there were too many lately."""
         now = self.clock()
         while self._restarts and now - self._restarts[0] > _RESTART_WINDOW_SECS:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.state_directory import shard_path
-from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, of_older_job, summed
+from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, of_older_job, sum_counts
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hive.launch.job_directories import lost_shards
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # How many times the files are read, if a checkpoint was published meanwhile.
 _TRIES = 10
+# The prefixes of stats of the whole crawl that are counted in the shards (``crawl/...``).
 _OF_SHARDS = tuple(PREFIX + name for name in OF_SHARDS)
 
 
@@ -32,8 +33,9 @@ def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
 
     Counts of the whole crawl, over all of its runs, have the prefix ``crawl/``.
     """
-    stats = merged(filter(None, map(stats_of, jobdirs)))
+    stats = merge_stats(filter(None, map(stats_of, jobdirs)))
     counts = shard_counts(jobdirs)
+    # The files of the shards are newer than the stats, and count each shard once.
     if counts:
         stats = {name: value for name, value in stats.items() if not name.startswith(_OF_SHARDS)}
         stats |= {PREFIX + name: number for name, number in counts.items()}
@@ -43,7 +45,7 @@ def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
 def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, float]:
     """Return the total counts of all shards in *jobdirs*, or {} if they cannot be read. Blocks.
 
-    They have the names of ``Frontier.crawl_counts``.
+    They have the names of ``FrontierCounts.crawl``.
     """
     for _ in range(_TRIES):
         try:
@@ -61,18 +63,21 @@ def _counts_on_disk(jobdirs: Sequence[Path]) -> Mapping[str, float]:
         checkpoint = read_checkpoint(jobdir, without=lost_names)
         if checkpoint is None:
             continue
-        older_totals = summed(older_totals, of_older_job(checkpoint.own.snapshots.get("totals")))
+        # What jobs of earlier versions counted by themselves, before the shards did.
+        older_totals = sum_counts(
+            older_totals, of_older_job(checkpoint.own.snapshots.get("totals"))
+        )
         for name, state in checkpoint.shards.items():
             frontier = FrontierView(
                 path=shard_path(jobdir, name) / "frontier",
                 snapshot=state.snapshots["frontier"],
                 trust_done=state.trusted,
             )
-            shard_counts.append(frontier.crawl_counts)
-    return summed(older_totals, *shard_counts)
+            shard_counts.append(frontier.counts.crawl)
+    return sum_counts(older_totals, *shard_counts)
 
 
-def merged(stats_of_drones: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_stats(stats_of_drones: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the stats of drones into those of one crawl.
 
     Counts are added up. For times, shares and means, the result has the largest value; for strings,

@@ -12,9 +12,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.job.state_directory import SHARDS, read_state, shard_names, shard_path
+from webcrawl.crawl.job.state_directory import DRONES, SHARDS, read_state, shard_names, shard_path
 from webcrawl.errors import FatalError
-from webcrawl.hive.membership.report import DRONES
 from webcrawl.hive.store.checkpoint_files import RECORD, LocalRecord
 
 if TYPE_CHECKING:
@@ -88,6 +87,7 @@ def _given_up_shards(jobdir: Path) -> set[str]:
     state = read_state(jobdir)
     if state is None or "shards" not in state.facts:
         return set()
+    # A shard whose record is newer was adopted after the checkpoint, so it is not in it yet.
     checkpoint_time_ns = (jobdir / "CURRENT").stat().st_mtime_ns
     given_up = set()
     for name in {*shard_names(jobdir)}.difference(state.facts["shards"]):

@@ -123,7 +123,8 @@ class Scrapyd:
         drone_id = re.compile(rf"{re.escape(hive)}-(\d{{1,3}})")
         drones: dict[int, DeployedDrone] = {}
         try:
-            # Later runs replace earlier ones of the same drone.
+            # Later runs replace earlier ones of the same drone: the finished ones in the order of
+            # their ends, then one that is running or pending.
             jobs["finished"].sort(key=lambda job: job["end_time"])
             for state in ("finished", "running", "pending"):
                 for job in jobs[state]:
@@ -164,6 +165,7 @@ class Scrapyd:
     def log_end(self, drone: DeployedDrone) -> LogEnd:
         """Parse the last 16 KiB of the log of *drone*. All fields are empty if there is no log."""
         size = self._log_size(drone)
+        # The log may have several crawls, one after the other; the last one counts.
         log = _CRAWL_START.split(self._read_log(drone, max(0, size - _LOG_BYTES), size))[-1]
         logged_at, progress = (_PROGRESS.findall(log) or [("", "")])[-1]
         end = (_LAST_WORDS.findall(log) or [""])[-1]
@@ -200,7 +202,8 @@ class Scrapyd:
             raise ScrapydError("refuses the user and password in the hosts file")
         try:
             content = _decode(body)
-            status, message = content["status"], str(content.get("message", "without a reason"))
+            status = content["status"]
+            message = str(content.get("message", "without a reason"))
         except (UndecodableError, KeyError):
             raise ScrapydError(
                 f"does not run scrapyd: {service} returned {answer.status_code}"

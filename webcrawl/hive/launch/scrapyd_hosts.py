@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import since_boot, wall_time
 from webcrawl.errors import FatalError
-from webcrawl.hive.launch.scrapyd_api import Machine, Scrapyd, ScrapydError
+from webcrawl.hive.launch.scrapyd_api import DeployedDrone, Machine, Scrapyd, ScrapydError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from webcrawl.hive.launch.scrapyd_api import DeployedDrone
 
 _MAX_MACHINES = 1000
 _MAX_DRONES = 256
@@ -186,14 +185,17 @@ def _watch_start(
     started_at = since_boot()
     while True:
         is_late = since_boot() >= min(deadline, started_at + _WATCH_SECS)
-        drones, states = scrapyd.drones(hive), {}
+        drones = scrapyd.drones(hive)
+        states = {}
         for job in jobs:
             drone = drones.get(job)
+            # It is not listed yet, or only with its earlier run.
             if drone is None or drone == drones_before.get(job) or drone.state == "pending":
                 states[job] = f"waiting: {_SCRAPYD_BUSY}"
                 continue
 
             log = scrapyd.log_end(drone)
+            # The last progress line may be that of an earlier run. Both times are the machine's.
             has_begun = log.at >= drone.started
             if drone.is_over:
                 return log.is_finished, f"{job} ended immediately: {log.end or _NO_REASON}"
@@ -229,9 +231,8 @@ def status(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[O
         descriptions = [_describe(scrapyd, drone) for drone in scrapyd.drones(hive).values()]
         if not descriptions:
             return False, f"has no drone of {hive}"
-        return all(is_good for is_good, _, _ in descriptions), "; ".join(
-            text for _, _, text in descriptions
-        )
+        are_good = all(one.is_well for one in descriptions)
+        return are_good, "; ".join(one.text for one in descriptions)
 
     return _run_on_each(machines, look, secs=secs)
 
@@ -261,9 +262,8 @@ def stop(machines: Sequence[Machine], hive: str, *, secs: float) -> Iterator[Out
         descriptions = [_describe(scrapyd, drones[name]) for name in names if name in drones]
         if not descriptions:
             return True, f"{', '.join(names)} had not been started yet"
-        return all(is_saved for _, is_saved, _ in descriptions), "; ".join(
-            text for _, _, text in descriptions
-        )
+        have_saved = all(one.has_saved for one in descriptions)
+        return have_saved, "; ".join(one.text for one in descriptions)
 
     return _run_on_each(machines, cancel, secs=secs)
 
@@ -273,16 +273,25 @@ def _is_over(drones: Mapping[str, DeployedDrone], name: str) -> bool:
     return name not in drones or drones[name].is_over
 
 
-def _describe(scrapyd: Scrapyd, drone: DeployedDrone) -> tuple[bool, bool, str]:
-    """Return whether *drone* is well, whether it left a checkpoint, and a description."""
+class _Description(NamedTuple):
+    """State of a drone in words; whether it is well, and whether it ended with a checkpoint."""
+
+    text: str
+    is_well: bool = False
+    has_saved: bool = False
+
+
+def _describe(scrapyd: Scrapyd, drone: DeployedDrone) -> _Description:
+    """Describe the state of *drone*, by its log."""
     if drone.state == "pending":
-        return False, False, f"{drone.name} waiting: {_SCRAPYD_BUSY}"
+        return _Description(f"{drone.name} waiting: {_SCRAPYD_BUSY}")
     log = scrapyd.log_end(drone)
     if not drone.is_over:
         text = f"{drone.name} running since {drone.started}: {log.progress or 'no page yet'}"
-        return True, False, text
+        return _Description(text, is_well=True)
     ending = "with a checkpoint" if log.has_saved else "without a checkpoint in its log"
-    return log.is_finished, log.has_saved, f"{drone.name} ended {ending}: {log.end or _NO_REASON}"
+    text = f"{drone.name} ended {ending}: {log.end or _NO_REASON}"
+    return _Description(text, log.is_finished, log.has_saved)
 
 
 def _run_on_each(
@@ -300,9 +309,11 @@ def _run_on_each(
         try:
             is_good, text = task(Scrapyd(machine), deadline)
         except ScrapydError as error:
-            is_good, text = False, str(error)
+            is_good = False
+            text = str(error)
         except Exception as error:  # noqa: BLE001 (the other machines must still be reported)
-            is_good, text = False, f"caused an unexpected error: {error!r}"
+            is_good = False
+            text = f"caused an unexpected error: {error!r}"
         answers.put(Outcome(machine.name, is_good, text))
 
     for machine in machines:

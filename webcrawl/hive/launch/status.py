@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec.structs import replace
+
 from webcrawl.clock import now
-from webcrawl.crawl.figures.counts import elapsed, per_second, short
-from webcrawl.doctor.states import CrawlState
+from webcrawl.crawl.figures.counts import format_elapsed, format_short, per_second
+from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.supervisor import held_locks
-from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient
-from webcrawl.hive.membership.membership import Membership
-from webcrawl.hive.membership.report import DRONES, DroneFigures, drone_name
+from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, replica_warning
+from webcrawl.hive.membership.membership import Beat, Membership
+from webcrawl.hive.membership.report import DroneFigures, drone_name
+from webcrawl.states import CrawlState
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.hive.membership.keys import Keys
-    from webcrawl.hive.membership.membership import Beat
 
 # The columns of the table and their widths.
 _COLUMNS = {
@@ -43,8 +45,7 @@ _PATIENCE_SECS = 4.0
 _POLL_SECS = 0.3
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DroneStatus:
+class DroneStatus(msgspec.Struct, frozen=True):
     """Status of one drone; *figures* is None if it has no readable report."""
 
     name: str
@@ -54,8 +55,7 @@ class DroneStatus:
     note: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HiveStatus:
+class HiveStatus(msgspec.Struct, frozen=True):
     """Status of a hive, *secs* after its start; *orphans* counts the shards without a drone.
 
     *warning* says what is wrong with its Redis, or is "".
@@ -74,17 +74,20 @@ def status_of(beat: Beat) -> HiveStatus:
     drones = []
     reports = {drone: report for drone, report in beat.reports.items() if report}
     names = {drone: report.figures.name for drone, report in reports.items()}
+    # If not all drones have the same settings, notes show which ones do, by a part of their hash.
     has_differences = len({report.settings for report in reports.values()}) > 1
     for name in sorted(beat.alive):
         held = sum(owner.drone == name for owner in beat.owners.values())
-        figures, note = None, "its report cannot be read: it runs another version"
+        figures = None
+        note = "its report cannot be read: it runs another version"
         if report := reports.get(name):
             figures = report.figures
             note = figures.diagnosis or (CrawlState.WAITING if report.idle else "")
-            if figures.differs and has_differences:
-                note = f"{note}, {figures.differs}".removeprefix(", ")
+            if has_differences:
+                note = f"{note}, settings {report.settings[1][:6]}, {figures.differs}".strip(", ")
         shown_name = names.get(name) or name
-        if sum(other == shown_name for other in names.values()) > 1:  # on another machine
+        # Drones of different machines may have the same name, such as "drone 1".
+        if sum(other == shown_name for other in names.values()) > 1:
             shown_name = f"{shown_name} ({name})"
         drones.append(DroneStatus(shown_name, held, figures, name == beat.queen, note))
 
@@ -96,7 +99,7 @@ def status_of(beat: Beat) -> HiveStatus:
 
 def table(name: str, status: HiveStatus) -> list[str]:
     """Format *status* of the hive *name* as lines of a table."""
-    headline = f"hive {name}  {elapsed(status.secs)}"
+    headline = f"hive {name}  {format_elapsed(status.secs)}"
     if status.shards:
         headline += f"  {counted(status.shards, 'shard')}"
     if status.orphans and status.shards:
@@ -125,14 +128,15 @@ def _rows_of(drone: DroneStatus, width: int) -> Iterator[str]:
     values = [f"{drone.shards:,}" if drone.shards or figures else ""]
     if figures is not None:
         values += [
-            short(figures.pages),
+            format_short(figures.pages),
             per_second(figures.rate),
-            short(figures.given_up),
-            short(figures.waiting),
+            format_short(figures.given_up),
+            format_short(figures.waiting),
             f"{figures.in_process:,}",
             f"{figures.unsent / 1000:,.0f} kB" if figures.unsent else "0",
             f"{figures.lag:.1f} s",
         ]
+    # Without figures, the other cells are empty.
     cells = zip_longest(values, _COLUMNS.values(), fillvalue="")
     metrics = f"metrics at {figures.metrics}" if figures and figures.metrics else ""
     row = f"{drone.name:<{width}}" + "".join(f"{value:>{wide}}" for value, wide in cells)
@@ -150,7 +154,8 @@ async def look(client: RedisClient, keys: Keys) -> HiveStatus:
     beat = await membership.look()
     if not beat.state.born:
         raise FatalError(f"There is no hive {keys.name} in this Redis.")
-    return status_of(beat)
+    warning = await replica_warning(client, beat.state.lease_secs)
+    return replace(status_of(beat), warning=warning)
 
 
 def local_status(jobdir: Path) -> HiveStatus:
@@ -163,6 +168,7 @@ def local_status(jobdir: Path) -> HiveStatus:
         for path in (jobdir, *jobdir.glob(f"{DRONES}/*/"))
         if held_locks(path, "LOCK")
     ]
+    # The age of the hive and its numbers of shards are only in Redis.
     return HiveStatus(0, 0, 0, drones, "Redis does not answer")
 
 
@@ -181,17 +187,18 @@ async def stop_and_wait(
     """
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     deadline = now() + secs
-    if not await membership.stop():
-        raise FatalError(f"There is no hive {keys.name} in this Redis.")
+    await look(client, keys)
+    await membership.stop()
     while True:
         running = set(processes()) if processes else set()
         try:
             beat = await membership.look()
             running |= beat.alive
+            # On this machine, *processes* already has the drones that are cut off.
             if processes is None:
                 cut_off = beat.members - beat.alive
                 running |= {f"{drone} (without a lease: killed, or cut off)" for drone in cut_off}
-        except UNREACHABLE:
+        except UNREACHABLE:  # the hive's own Redis has ended, after the drones
             if processes is None:
                 raise
         if not running or now() >= deadline:

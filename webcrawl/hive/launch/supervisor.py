@@ -23,10 +23,11 @@ import sys
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.errors import FatalError, refusal
 from webcrawl.hive.launch.child_process import PERMANENT_ERRORS, ChildProcess, core_of
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
-from webcrawl.hive.membership.report import DRONES, drone_name
+from webcrawl.hive.membership.report import drone_name
 from webcrawl.storage.atomic import remove_new
 from webcrawl.storage.lock import DirectoryLock, LockedError
 
@@ -57,6 +58,7 @@ def held_locks(jobdir: Path, *patterns: str) -> list[str]:
     """
     held = []
     for path in chain.from_iterable(map(jobdir.glob, patterns or (_LOCK_FILE, "drones/*/LOCK"))):
+        # A lock that can be acquired is not held.
         lock = DirectoryLock(path=path)
         try:
             lock.acquire()
@@ -72,6 +74,7 @@ async def end_leftover_redis(jobdir: Path) -> None:
     lock = DirectoryLock(path=jobdir / _LOCK_FILE)
     for _ in range(_TRIES):
         try:
+            # Without a socket there is no Redis, and the calls below do nothing.
             if redis.socket.exists():
                 lock.acquire()
         except LockedError:  # held by the supervisor, or briefly by another drone that ends
@@ -138,6 +141,7 @@ class LocalHive(NamedTuple):
         command_line = [sys.executable, "-m", "scrapy", "crawl", self.spider]
         for argument in self.arguments:
             command_line += ["-a", argument]
+        # The last value of a setting counts, so those of the drone come after the user's.
         for setting in (*self.settings, *(f"{name}={value}" for name, value in own.items())):
             command_line += ["-s", setting]
         return command_line
@@ -154,7 +158,10 @@ class SideProcess(Protocol):
 
 
 class Supervisor:
-    """Runs the processes of *hive* and a *monitor*; *view* prints the lines of *table*."""
+    """Runs the processes of *hive* and a *monitor*; *view* prints the lines of *table*.
+
+    *clock* returns seconds, for the restarts of processes.
+    """
 
     def __init__(
         self,
@@ -170,10 +177,13 @@ class Supervisor:
         self._clock = clock
         self._table = table
         self._monitor = monitor
+        # Number of signals to stop that this process has received.
         self._signals = 0
         self._is_stopping = False
         self._lock = DirectoryLock(path=hive.jobdir / _LOCK_FILE)
+        #: The drones; none until Redis answers.
         self.drones: list[ChildProcess] = []
+        #: That of the embedded Redis, once it runs, if the hive does not name one.
         self.redis_url = hive.redis_url
 
     async def run(self) -> int:
@@ -181,7 +191,8 @@ class Supervisor:
 
         Raises FatalError if it cannot start.
         """
-        jobdir, code = self.hive.jobdir, 1
+        jobdir = self.hive.jobdir
+        code = 1  # if an unexpected exception is raised
         try:
             # The names that exist already. A refused hive deletes only what it has added.
             before = frozenset(path.name for path in jobdir.iterdir()) if jobdir.is_dir() else None
@@ -204,10 +215,12 @@ class Supervisor:
             if monitor_start is not None and self._monitor is not None:
                 await monitor_start
                 self._monitor.end()
+            # A hive that was refused, before any URL was finished, leaves nothing: otherwise a
+            # single-process crawl would refuse the directory.
             if code == _REFUSED_CODE and not any(
                 path.stat().st_size for path in jobdir.glob(_FINISHED_LOGS)
             ):
-                remove_new(jobdir, before)  # otherwise a crawl would refuse the directory
+                remove_new(jobdir, before)
             self._lock.release()
         return code
 
@@ -237,7 +250,7 @@ class Supervisor:
         """Run the hive and its embedded Redis, and return the exit code."""
         redis = EmbeddedRedis(directory=self.hive.jobdir / "redis")
         command = redis.prepare()
-        await redis.end()
+        await redis.end()  # that of an earlier hive, if its supervisor was killed
         server = self._child("Redis", command, redis.log)
         redis_run = asyncio.create_task(server.run())
         try:
@@ -248,6 +261,7 @@ class Supervisor:
                 *_, last_line = ["", *log_text.splitlines()]
                 raise FatalError(f"Redis did not start: {last_line}")
             self.redis_url = redis.url
+            # Without Redis, which was restarted in vain, the drones cannot work together.
             redis_run.add_done_callback(lambda _: self._stop_once())
             code = await self._run_drones()
         finally:
@@ -269,6 +283,7 @@ class Supervisor:
         ]
         all_runs = asyncio.gather(*map(self._run_drone, self.drones))
         try:
+            # Show messages and the table until all drones have ended.
             while not all_runs.done():
                 for drone in self.drones:
                     drone.read_log()

@@ -40,6 +40,7 @@ async def ask_hive(
         await check(client)
         return await ask(client, Keys(name))
     except (FatalError, *UNREACHABLE) as error:
+        # A Redis that the user named has an error to mend. That of a local hive just does not run.
         if redis_url:
             raise error if isinstance(error, FatalError) else fatal_error_of(error) from error
         raise UnreachableError(

@@ -47,9 +47,8 @@ from redis.exceptions import (
 
 from webcrawl.clock import now
 from webcrawl.configuration.secrets import masked_error
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import whole_number
 from webcrawl.errors import FatalError, UnreachableError
-from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -89,8 +88,8 @@ def client_of(settings: BaseSettings) -> RedisClient:
         params = {name: value for name, value in all_params.items() if name not in _IGNORED_PARAMS}
         if not url:
             host = settings.get("REDIS_HOST") or "localhost"
-            port = whole(settings, "REDIS_PORT", at_least=0) or _PORT
-            url = f"redis://{host}:{port}/{whole(settings, 'REDIS_DB', at_least=0)}"
+            port = whole_number(settings, "REDIS_PORT", at_least=0) or _PORT
+            url = f"redis://{host}:{port}/{whole_number(settings, 'REDIS_DB', at_least=0)}"
         return client_at(url, **params)
     except (TypeError, ValueError) as error:
         reason = masked_error(error, url)
@@ -107,6 +106,11 @@ async def check(client: RedisClient) -> None:
         raise fatal_error_of(error) from error
     if tuple(map(int, version.split(".")[:2])) < _MIN_VERSION:
         raise FatalError(f"Redis 6.2 or newer is needed; REDIS_URL has version {version}.")
+    mode = answer.get("redis_mode", answer.get("server_mode"))  # the latter in Valkey
+    if mode == "cluster" and not isinstance(client, RedisCluster):
+        raise FatalError(
+            "REDIS_URL names a node of a Redis Cluster: set REDIS_URL to redis+cluster://HOST:PORT."
+        )
 
 
 async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
@@ -114,13 +118,13 @@ async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
 
     Raises one of UNREACHABLE if Redis does not answer.
     """
-    memory_info = await client.execute_command("INFO", "memory")
-    policy = str(memory_info.get("maxmemory_policy", "noeviction"))
-    if policy != "noeviction" and int(memory_info.get("maxmemory", 0)):
-        raise FatalError(
-            f"The Redis at REDIS_URL has maxmemory-policy {policy}, so it deletes leases and links "
-            "when its memory is full: set maxmemory-policy noeviction."
-        )
+    for memory_info in await _info_of_servers(client, "memory"):
+        policy = str(memory_info.get("maxmemory_policy", "noeviction"))
+        if policy != "noeviction" and int(memory_info.get("maxmemory", 0)):
+            raise FatalError(
+                f"The Redis at REDIS_URL has maxmemory-policy {policy}, so it deletes leases and "
+                "links when its memory is full: set maxmemory-policy noeviction."
+            )
 
     answer_secs = math.inf
     for _ in range(_TIMED_TRIES):
@@ -136,9 +140,8 @@ async def check_for_leases(client: RedisClient, lease_secs: float) -> None:
 
 def reason_of(error: Exception) -> str:
     """Return the text of *error*, or its type, as that of a timeout is empty."""
-    text, _, failures = str(error).partition(" : ")
     if isinstance(error, MasterNotFoundError):  # describes each sentinel in 700 characters
-        return f"{text}; {counted(failures.count('>)>)>)>'), 'sentinel')} did not answer"
+        return str(error).partition(" : ")[0]
     return str(error) or type(error).__name__
 
 
@@ -152,6 +155,7 @@ def fatal_error_of(error: Exception) -> FatalError:
     Only an UnreachableError or UnknownHostError may go away by itself.
     """
     reason = reason_of(error)
+    # The error and its causes, down to that of the operating system.
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)
@@ -164,6 +168,10 @@ def fatal_error_of(error: Exception) -> FatalError:
         )
     if "WRONGTYPE" in reason:
         return FatalError(f"{trouble_of(error)}.")
+    if "NOREPLICAS" in reason:
+        return UnreachableError(
+            "The Redis at REDIS_URL refuses writes without its replicas: start them."
+        )
     is_unknown = any(getattr(cause, "errno", 0) == socket.EAI_NONAME for cause in causes)
     error_class = UnknownHostError if is_unknown else UnreachableError
     return error_class(
@@ -184,11 +192,17 @@ def trouble_of(error: Exception) -> str:
 
 async def servers(client: Any) -> str:
     """Return the IDs of the server processes that *client* gets its data from."""
+    return " ".join(
+        sorted(str(info["run_id"]) for info in await _info_of_servers(client, "server"))
+    )
+
+
+async def _info_of_servers(client: Any, section: str) -> list[dict[str, Any]]:
+    """Return the *section* of INFO of each server that *client* gets its data from."""
     if not isinstance(client, RedisCluster):
-        return str((await client.execute_command("INFO", "server"))["run_id"])
-    nodes = client.get_primaries()
-    answers = [await client.execute_command("INFO", "server", target_nodes=node) for node in nodes]
-    return " ".join(sorted(str(answer["run_id"]) for answer in answers))
+        return [await client.execute_command("INFO", section)]
+    nodes = (await client.initialize()).get_primaries()
+    return [await client.execute_command("INFO", section, target_nodes=node) for node in nodes]
 
 
 async def close(client: RedisClient) -> None:
@@ -225,6 +239,7 @@ async def replica_warning(client: RedisClient, lease_secs: float) -> str:
     """
     if _sentinel_pool(client) is None:
         return ""
+    # A master that is cut off must refuse writes before leases can end at another master.
     max_lag = max(1, int(lease_secs / 2))
     when = "when"
     # These fields are there only if the master needs replicas.
@@ -259,6 +274,7 @@ def client_at(url: str, **params: Any) -> RedisClient:
     """Return a client for *url* with the parameters *params* of redis-py. ValueError if invalid."""
     parts = urlsplit(url)
     scheme, _, deployment = parts.scheme.partition("+")
+    # The user's parameters replace the timeouts here, but not the protocol and the retries.
     params = {
         "socket_timeout": TIMEOUT_SECS,
         "socket_connect_timeout": TIMEOUT_SECS,
@@ -283,6 +299,7 @@ def client_at(url: str, **params: Any) -> RedisClient:
         return RedisCluster(startup_nodes=nodes, **params, **url_params)
 
     if deployment == "sentinel" and service:
+        # Sentinels get the parameters of connections, but have their own user and password.
         server_params = {name: value for name, value in params.items() if name != "sentinel_kwargs"}
         sentinels = Sentinel(  # type: ignore[no-untyped-call]  # redis-py has few types
             [_address(host, _SENTINEL_PORT) for host in hosts.split(",")],

@@ -70,6 +70,7 @@ class EmbeddedRedis:
                 f"The path {self.socket} is too long for a socket (at most {_MAX_SOCKET_BYTES} "
                 "bytes): choose another JOBDIR, or name a Redis with -s REDIS_URL=redis://HOST."
             )
+        # Reached by a Unix socket only. Its data is a log of all writes, without snapshots.
         return [
             *(str(program), "--port", "0", "--unixsocket", str(self.socket)),
             *("--unixsocketperm", "700", "--dir", str(self._directory.absolute())),

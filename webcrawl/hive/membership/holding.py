@@ -106,6 +106,8 @@ class Holding:
         self.record_tokens(claims)
         with self._lock:
             end = started_at + self.lease_secs
+            # The first case: the store lacks claims of held shards. The second: it has exactly
+            # these. In any other case a shard has a newer claim, so nothing is extended.
             if any(claims.get(number, 0) < token for number, token in leases.items()):
                 self._claims_trusted_since = math.inf
             elif leases.items() <= claims.items():
@@ -123,6 +125,7 @@ class Holding:
         its shards. Then the leases are valid only after ``confirm``.
         """
         with self._lock:
+            # After such a break, the lease counts as renewed only since this call.
             if not had_lease or now() >= self._renewed_until:
                 self._renewed_since = started_at
             self._renewed_until = started_at + self.lease_secs
@@ -157,12 +160,13 @@ class Holding:
     def revoke(self) -> None:
         """Invalidate the leases until ``confirm``, because other drones may hold the shards."""
         with self._lock:
-            self._confirmed_at, self.valid_until = -math.inf, 0.0
+            self._confirmed_at = -math.inf
+            self.valid_until = 0.0
 
     def _extend(self) -> None:
         """Extend the leases by the last renewal, if the shards were confirmed since a break."""
         if self._renewed_since <= self._confirmed_at:
-            if not self.is_valid():
+            if not self.is_valid():  # they become valid again
                 self.expired_at = self.valid_until
             self.valid_until = max(self.valid_until, self._end_of(self._renewed_until))
 

@@ -64,11 +64,13 @@ class LeaseKeeper:
     _logged_expiry: float = 0.0  # the ``valid_until`` whose expiry was last logged
 
     def __post_init__(self) -> None:
+        # Seconds between two renewals.
         self._pause = self.holding.lease_secs / _RENEWALS
 
     def start(self) -> None:
         """Start the thread. Must be called in the crawl's event loop."""
-        self._crawl_loop, self._loop = asyncio.get_running_loop(), asyncio.new_event_loop()
+        self._crawl_loop = asyncio.get_running_loop()
+        self._loop = asyncio.new_event_loop()
         self._on_turn()
         self._thread = threading.Thread(target=self._run, name="lease keeper", daemon=True)
         self._thread.start()
@@ -121,7 +123,9 @@ class LeaseKeeper:
             self._last_turn += late
             self._failure = f"the process did not run for {late:.1f} s"
         self._log_expiry()
-        started_at, hang_secs = now(), now() - self._last_turn
+        started_at = now()
+        # When the loop turns next, it calls ``_on_turn``.
+        hang_secs = now() - self._last_turn
         self._crawl_loop.call_soon_threadsafe(self._on_turn)
         if hang_secs > _MAX_HANG_LEASES * self.holding.lease_secs:
             self._failure = f"the event loop has not turned for {hang_secs:.0f} s"
@@ -131,6 +135,7 @@ class LeaseKeeper:
             had_lease = await self.membership.renew()
         except UNREACHABLE as error:
             self._failure = f"Redis cannot be reached: {reason_of(error)}"
+            # Heartbeats in the store keep leases valid, but cannot make them valid again.
             if self.holding.is_valid() or self.holding.needs_claims:
                 await self._renew_in_store(is_redis_up=False)
             return
@@ -146,12 +151,16 @@ class LeaseKeeper:
         While Redis is away, the leases stay valid as long as no heartbeat is late. After a late
         one, other drones may hold the shards, so only Redis can make the leases valid again.
         """
+        # Without claims of shards, there is nothing to repeat or compare.
         leases = {**self.holding.leases} if self.holding.needs_claims else {}
         started_at = now()
         try:
-            claims = await asyncio.to_thread(self.beat_in_store, leases)
+            # A store that hangs must not stop the renewals in Redis.
+            claims = await asyncio.wait_for(
+                asyncio.to_thread(self.beat_in_store, leases), self.holding.lease_secs / 2
+            )
         except OSError as error:
-            failure = f"HIVE_STORE cannot be reached: {error}"
+            failure = f"HIVE_STORE cannot be reached: {reason_of(error)}"
             logger.warning("%s", failure)
             self._failure = "; ".join(filter(None, (self._failure, failure)))
             return

@@ -37,7 +37,7 @@ from redis.exceptions import ResponseError
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import MOST
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, servers
-from webcrawl.hive.membership.keys import after, stream_id_key
+from webcrawl.hive.membership.keys import Keys, after, stream_id_key
 from webcrawl.hive.membership.report import (
     HiveState,
     Report,
@@ -51,7 +51,6 @@ from webcrawl.randomness import random_hex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from webcrawl.hive.membership.keys import Keys
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ _PREFIX = "local call = redis.call\ncall('HDEL', KEYS[1], '')\n"
 # Creates the state if there is none, and begins a new run if no drone is alive.
 _ENTER_SCRIPT = """
 local state, drones = KEYS[1], KEYS[2]
-local born, shards, leases = ARGV[1], ARGV[2], ARGV[3]
+local born, shards, leases, lease_secs = unpack(ARGV)
 local time = call('TIME')
 local now = time[1] .. string.format('.%06d', time[2])
 if call('HSETNX', state, 'born', born) == 1 then
@@ -78,7 +77,7 @@ for _, drone in ipairs(call('HKEYS', drones)) do
 end
 if living == 0 then
   call('HDEL', state, 'finished', 'stopping', 'share')
-  call('HSET', state, 'begun_at', now)
+  call('HSET', state, 'begun_at', now, 'lease_secs', lease_secs)
 end
 return call('HGETALL', state)
 """
@@ -212,16 +211,6 @@ call('HSET', KEYS[1], unpack(ARGV, 2))
 return 1
 """
 
-# Ends the lease of the drone, and its duty as the queen.
-_LEAVE_SCRIPT = """
-local drones, queen, lease = unpack(KEYS)
-call('DEL', lease)
-call('HDEL', drones, ARGV[1])
-if call('GET', queen) == ARGV[1] then
-  call('DEL', queen)
-end
-"""
-
 
 class Owner(NamedTuple):
     """The last claim of a shard: its token, and the drone that holds it, "" if it was released."""
@@ -273,6 +262,9 @@ class Beat(NamedTuple):
 class Membership:
     """Gives *drone*, a name without spaces, access to the state of a hive in Redis.
 
+    *client* is connected to that Redis, *keys* are the hive's keys there. A lease of the drone
+    lasts *lease_secs*.
+
     Each method makes its changes in one atomic step. All raise one of UNREACHABLE after at most a
     quarter of a lease, or after *secs* if given.
     """
@@ -302,6 +294,7 @@ class Membership:
             random_hex("membership"),
             shards,
             self._keys.leases,
+            self._lease_secs,
             secs=secs,
         )
         state = _decode_state(fields)
@@ -335,6 +328,8 @@ class Membership:
             # Read after the acknowledged IDs, so that these are from the same servers.
             server_ids = await servers(self._client)
             beat = self._decode_answer(answer)
+            # The holder of a shard writes its row again. What it has not mended within a lease time
+            # is deleted.
             for (key, field), unreadable_since in [*self._damaged.items()]:
                 self._version = b""  # the table is read again
                 if now() >= unreadable_since + self._lease_secs:
@@ -345,7 +340,8 @@ class Membership:
     async def renew(self) -> bool:
         """Renew the drone's lease if it still exists, and return whether it existed."""
         async with asyncio.timeout(self._lease_secs * _TIMEOUT_SHARE):
-            key, milliseconds = self._keys.lease(self._drone), round(self._lease_secs * 1000)
+            key = self._keys.lease(self._drone)
+            milliseconds = round(self._lease_secs * 1000)
             return bool(await self._client.execute_command("PEXPIRE", key, milliseconds))
 
     async def look(self, *, secs: float | None = None) -> Beat:
@@ -371,6 +367,8 @@ class Membership:
         checkpoint, or 0. The new tokens are larger than *newest*. A drone without a lease cannot
         claim any shard. A claim whose answer was lost shows in the leases of the next heartbeat.
         """
+        # The script gets three arguments for each shard: its number, and the token and drone of its
+        # owner.
         arguments = [argument for shard, owner in wanted.items() for argument in (shard, *owner)]
         claimed = await self._set_owners(_CLAIM_SCRIPT, self._keys.leases, newest, *arguments)
         return {int(shard): int(token) for shard, token in _decode_hash(claimed).items()}
@@ -397,6 +395,7 @@ class Membership:
         read again, its visits and Requests would be repeated, because the eliminator does not know
         them.
         """
+        # The script gets three arguments for each shard: its number, token and new value.
         arguments = [
             argument
             for shard, position in positions.items()
@@ -440,9 +439,12 @@ class Membership:
         return await self.order(anyone=True, stopping=True)
 
     async def leave(self) -> None:
-        """End the drone's lease, and with it those of all its shards."""
-        keys = [self._keys.drones, self._keys.queen, self._keys.lease(self._drone)]
-        await self._run_script(_LEAVE_SCRIPT, keys, self._drone)
+        """End the drone's lease, and with it those of all its shards.
+
+        The next heartbeat of another drone deletes its report, and replaces it if it is the queen.
+        """
+        async with asyncio.timeout(self._lease_secs * _TIMEOUT_SHARE):
+            await self._client.execute_command("DEL", self._keys.lease(self._drone))
 
     def _state_keys(self) -> list[str]:
         """Return the keys that the scripts for ``beat`` and ``look`` use."""
@@ -453,7 +455,7 @@ class Membership:
         self,
         script: str,
         keys: Sequence[str],
-        *arguments: str | bytes | int,
+        *arguments: str | bytes | float,
         secs: float | None = None,
     ) -> Any:
         """Run the Lua *script* with *keys* and *arguments*, and return its answer."""
@@ -475,6 +477,7 @@ class Membership:
         (seconds, microseconds), queen, fields, version, shards, *answer = answer
         acks, alive, reports, had_lease = answer
         state = _decode_state(fields)
+        # The table of shards is only sent if it has changed since the last answer.
         if shards is not None:
             self._version = version or b""
             self._owners = self._decode_rows(self._keys.shards, shards, state, _decode_owner)
@@ -511,7 +514,9 @@ class Membership:
         rows: dict[int, _Row] = {}
         for name, value in zip(pairs[::2], pairs[1::2], strict=True):
             with contextlib.suppress(ValueError):
-                number, row = int(name), decode_value(value.decode())
+                number = int(name)
+                row = decode_value(value.decode())
+                # If the state cannot be read either, the number of shards is unknown.
                 if 0 <= number < (state.shards or MOST):
                     self._damaged.pop((key, name), None)
                     rows[number] = row

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier import Supply
 from webcrawl.hive.membership.keys import stream_id_key
-from webcrawl.hive.membership.membership import Owner
+from webcrawl.hive.membership.membership import Beat, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
-    from webcrawl.hive.membership.membership import Beat
     from webcrawl.hive.membership.report import Report
 
 # Up to this many drones can start a hive together without handing over a shard.
@@ -51,7 +50,7 @@ def share_of(shards: int, drones: int, *, is_new: bool = False) -> int:
     If the hive *is_new*, other drones are about to join. Then a drone gets no more shards than it
     will keep.
     """
-    share = -(-shards // max(drones, 1))
+    share = -(-shards // max(drones, 1))  # rounded up
     return min(share, max(1, shards // _EXPECTED_DRONES)) if is_new else share
 
 
@@ -91,8 +90,9 @@ class EndDetection:
 
     def __init__(self, last_ids: Callable[[Collection[int]], Awaitable[Mapping[int, str]]]) -> None:
         self._last_ids = last_ids
+        # The state in which the first two steps were done; None if they were not.
         self._last_quiet: _QuietState | None = None
-        # The number of each drone's report when the second step was done.
+        # The number of each drone's report at the heartbeat after the second step.
         self._report_numbers: dict[str, int] = {}
 
     async def look(self, beat: Beat) -> bool:
@@ -100,6 +100,7 @@ class EndDetection:
 
         Must be called with each heartbeat. Raises one of UNREACHABLE.
         """
+        # Steps one and two begin again whenever something has happened.
         quiet_state = _quiet_state(beat)
         if quiet_state is None or quiet_state != self._last_quiet:
             self._last_quiet = None
@@ -107,6 +108,7 @@ class EndDetection:
             if quiet_state is not None and await self._are_streams_read(quiet_state.positions):
                 self._last_quiet = quiet_state
             return False
+        # Step three: wait for later reports of all drones, in the same state.
         numbers = {
             drone: report.number for drone, report in beat.reports.items() if report is not None
         }
@@ -131,6 +133,7 @@ def _quiet_state(beat: Beat) -> _QuietState | None:
     """Return the state of the hive in *beat* if all shards are held and idle, else None."""
     if len(beat.owners) < beat.state.shards:
         return None
+    # What the holders report, to be compared with the owners in Redis.
     drones: dict[str, int] = {}
     reported: dict[int, Owner] = {}
     positions: dict[int, str] = {}

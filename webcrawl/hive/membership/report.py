@@ -21,6 +21,7 @@ from webcrawl.configuration.decoding import (
     msgpack_decoder,
 )
 from webcrawl.crawl.figures.counts import Counts
+from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.hive.membership.keys import stream_id_key
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.health import Health
 
-#: The directory in which ``scrapy hive`` makes the job directories of its drones.
-DRONES = "drones"
 # Rates are averages over the last seconds.
 _RATE_SECS = 60.0
 # The value of a ``frontier.supply.Supply``. A reputation round: budgets are shifted left by it.
@@ -99,6 +98,8 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     born_at: Seconds = 0.0
     #: When the current run began: a drone joined and no other drone was alive.
     begun_at: Seconds = 0.0
+    #: HIVE_LEASE_SECS of that run; the default if an earlier version began it.
+    lease_secs: Seconds = 10.0
     #: HIVE_SHARDS.
     shards: Annotated[int, msgspec.Meta(ge=0, le=4096)] = 0
     #: The number of the last checkpoint that all drones were told to make.
@@ -147,16 +148,19 @@ class Gauge:
         stats = self.stats.get_stats()
         # The rate is from the counts of this run, because those of the held shards jump when shards
         # come and go.
-        run_counts, shard_counts = Counts.of(stats), Counts.of(stats, PREFIX)
+        run_counts = Counts.of(stats)
+        shard_counts = Counts.of(stats, PREFIX)
 
         readings = self._readings
         readings.append((read_at, run_counts.pages + run_counts.visits))
+        # The first reading that stays is the last one before the window, if there is any.
         while len(readings) > 2 and readings[1][0] <= read_at - _RATE_SECS:
             readings.popleft()
         window_start, finished_then = readings[0]
         secs = max(read_at - window_start, 1.0)
 
         activity = self.health.activity()
+        doctor = self.health.doctor
         return DroneFigures(
             name=self.name,
             metrics=str(stats.get("metrics/address", "")),
@@ -167,7 +171,7 @@ class Gauge:
             in_process=activity.in_process,
             unsent=unsent,
             lag=lag,
-            diagnosis=self.health.diagnosis().brief,
+            diagnosis=doctor.diagnosis().brief if doctor else "",
             differs=differs,
         )
 

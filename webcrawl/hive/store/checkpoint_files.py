@@ -152,7 +152,7 @@ class LocalRecord(msgspec.Struct, kw_only=True):
 _decode_record = json_decoder(LocalRecord)
 
 
-def sealed(facts: msgspec.Struct) -> bytes:
+def seal(facts: msgspec.Struct) -> bytes:
     """Encode *facts* as sealed JSON."""
     body = msgspec.json.encode(facts)[:-1]
     return b'%b%b%b"}' % (body, _SEAL, xxh3_128_hexdigest(body).encode())

@@ -12,21 +12,26 @@ import os
 import shutil
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeVar
 
-from webcrawl.hive.store.checkpoint_files import KnownFile, LocalRecord, checkpoint_name, folder_of
+from webcrawl.hive.store import upload
+from webcrawl.hive.store.checkpoint_files import (
+    KnownFile,
+    LocalRecord,
+    Piece,
+    Published,
+    checkpoint_name,
+    folder_of,
+)
 from webcrawl.hive.store.upload import HOSTS, digest_of
 from webcrawl.storage.atomic import make_directory, sync_path
-from webcrawl.storage.object_store import is_plain
+from webcrawl.storage.object_store import ObjectStore, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from webcrawl.errors import ObjectStoreError
-    from webcrawl.hive.store.checkpoint_files import Piece, Published
-    from webcrawl.storage.object_store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
@@ -36,15 +41,11 @@ _Item = TypeVar("_Item")
 
 
 class Download:
-    """Download of the checkpoint *published*.
+    """Download of the checkpoint *published*."""
 
-    Objects larger than packs are read *step_bytes* at a time.
-    """
-
-    def __init__(self, objects: ObjectStore, published: Published, step_bytes: int) -> None:
+    def __init__(self, objects: ObjectStore, published: Published) -> None:
         self._objects = objects
         self._published = published
-        self._step_bytes = step_bytes
         self._checkpoint = checkpoint_name(published.shard, published.key)
 
     def fetch(self, directory: Path, token: int) -> None:
@@ -83,6 +84,7 @@ class Download:
             if pieces and pieces[0].is_file:
                 whole_files.append((f"{folder}/{pieces[0].name}", path, pieces[0]))
                 continue
+            # The pieces are written to the empty file later, object by object.
             path.touch()
             offset = 0
             for piece in pieces:
@@ -111,19 +113,20 @@ class Download:
         """
         parents = {str(path) for path in PurePath(name).parents}
         if not is_plain(name) or not parents.isdisjoint(self._published.files):
-            raise self._objects.damaged(self._checkpoint, f"it names the file {name[:80]!r}")
+            raise self._objects.damage_error(self._checkpoint, f"it names the file {name[:80]!r}")
         if len(pieces) > 1 and any(piece.is_file for piece in pieces):
-            raise self._objects.damaged(self._checkpoint, f"{name} has two objects")
+            raise self._objects.damage_error(self._checkpoint, f"{name} has two objects")
         return name
 
     def _fetch_file(self, whole_file: tuple[str, Path, Piece]) -> None:
         """Link or copy an object that is a whole file, given its name, its path and its piece."""
         name, path, piece = whole_file
-        # Host records are modified in place, so they are never linked.
+        # Host records are modified in place, so they are copied, never linked.
         if path.parent.name == HOSTS or not self._objects.link_out(name, path):
             offset = 0
             path.touch()
-            while data := self._objects.read(name, offset, self._step_bytes):
+            # The object may be larger than a pack, so it is read in parts.
+            while data := self._objects.read(name, offset, upload.PACK_BYTES):
                 _write_at(path, offset, data)
                 offset += len(data)
         with path.open("rb", buffering=0) as file:
@@ -135,6 +138,7 @@ class Download:
 
     def _write_parts(self, name: str, targets: list[tuple[Path, int, Piece]]) -> None:
         """Write the pieces of the object *name* to their files; *targets* has paths and offsets."""
+        # The object may have more bytes, of which this checkpoint needs none.
         end = max(piece.start + piece.size for _, _, piece in targets)
         data = memoryview(self._objects.read(name, 0, end))
         for path, offset, piece in targets:
@@ -145,7 +149,7 @@ class Download:
 
     def _damage_error(self, name: str, path: Path, offset: int, piece: Piece) -> ObjectStoreError:
         """Return the error for a damaged *piece* of the object *name*, for the file *path*."""
-        return self._objects.damaged(
+        return self._objects.damage_error(
             name,
             f"checksum mismatch from byte {piece.start} to {piece.start + piece.size}, which is "
             f"the content of {path.parent.name}/{path.name} from byte {offset} on",

@@ -38,7 +38,7 @@ import re
 import shutil
 from collections import Counter
 from contextlib import suppress
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
@@ -55,7 +55,7 @@ from webcrawl.hive.store.checkpoint_files import (
     checkpoints_in,
     folder_of,
     has_good_seal,
-    sealed,
+    seal,
     token_of,
 )
 from webcrawl.hive.store.download import Download
@@ -84,7 +84,7 @@ _decode = json_decoder(dict[str, Any])
 
 
 class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a hive. Only ``settings`` ever change.
+    """Facts about a hive. Only ``format`` and ``settings`` ever change.
 
     shards: HIVE_SHARDS.
     politeness_key: POLITENESS_KEY.
@@ -105,7 +105,8 @@ class HiveFacts(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str] = {}
 
 
-_as_facts, _as_published = converter(HiveFacts), converter(Published)
+_as_facts = converter(HiveFacts)
+_as_published = converter(Published)
 
 
 class CheckpointStore:
@@ -115,9 +116,6 @@ class CheckpointStore:
     each shard. They raise ObjectStoreError if the store cannot be used, and OSError if the shard's
     own disk fails.
     """
-
-    #: The size limit of a pack.
-    pack_bytes = 16 << 20
 
     def __init__(self, *, url: str) -> None:
         self._objects = ObjectStore(url)
@@ -134,24 +132,27 @@ class CheckpointStore:
         if not may_be_new:
             self._check_not_empty()
         stored_facts = self._read_facts()
+        # Several drones may find the store empty at the same time. Only one creates the facts, and
+        # all of them use those that are there afterwards.
         if stored_facts is None:
             name = _suffixes_name(data)
             self._objects.write(name, data)
             facts = msgspec.structs.replace(facts, format=FORMAT, suffixes=name)
-            self._objects.create(_HIVE, sealed(facts))
+            self._objects.create(_HIVE, seal(facts))
             stored_facts = self._read_facts()
         if stored_facts is None:
             raise ObjectStoreError(f"HIVE_STORE {self._objects.name} loses what is written to it")
 
+        # Earlier versions wrote files that other users can read. The first one tells that they did.
         directory = self._objects.directory
-        if directory is not None and restrict(directory / _HIVE):  # an earlier version wrote it
+        if directory is not None and restrict(directory / _HIVE):
             for path in directory.glob("shards/*/*"):
                 restrict(path)
         return stored_facts
 
     def replace_facts(self, facts: HiveFacts) -> None:
-        """Replace the facts about the hive, which must come from ``enter`` except settings."""
-        self._objects.write(_HIVE, sealed(facts))
+        """Replace the facts about the hive, those of ``enter`` with other settings."""
+        self._objects.write(_HIVE, seal(facts))
 
     def _read_facts(self) -> HiveFacts | None:
         """Read the facts about the hive, or return None if the store is empty."""
@@ -167,9 +168,9 @@ class CheckpointStore:
         try:
             data = self._objects.read(name)
         except FileNotFoundError as error:
-            raise self._objects.damaged(name, "the public suffix list is missing") from error
+            raise self._objects.damage_error(name, "the public suffix list is missing") from error
         if name != _suffixes_name(data):
-            raise self._objects.damaged(name, "checksum mismatch")
+            raise self._objects.damage_error(name, "checksum mismatch")
         return data.decode("utf-8")
 
     # --- heartbeats and claims
@@ -184,12 +185,12 @@ class CheckpointStore:
         # The time, and not a count: it is never the last one of an earlier process.
         self._objects.write(f"alive/{drone}", b"%f" % wall_time())
         claims = self.claims()
-        lost = (claim for claim in leases.items() if claims.get(claim[0], 0) < claim[1])
-        for claim in islice(lost, _MAX_REPEATED_CLAIMS):
-            self._objects.create(_claim_name(*claim), drone.encode())
+        lost = [(shard, token) for shard, token in leases.items() if claims.get(shard, 0) < token]
+        for shard, token in lost[:_MAX_REPEATED_CLAIMS]:
+            self._objects.create(_claim_name(shard, token), drone.encode())
         return claims
 
-    def alive(self, drones: Iterable[str]) -> dict[str, str]:
+    def heartbeats_of(self, drones: Iterable[str]) -> dict[str, str]:
         """Return the last heartbeat of each of *drones* that has written one."""
         beats = {drone: self._text(f"alive/{drone}") for drone in drones}
         return {drone: beat for drone, beat in beats.items() if beat}
@@ -215,24 +216,26 @@ class CheckpointStore:
         Returns the shards that were claimed, each with the token of the claim before, or 0. The
         others have a newer claim, or another drone has made the same one.
         """
-        for claim in leases.items():
-            self._objects.create(_claim_name(*claim), drone.encode())
+        # The claim of another drone with the same token is not overwritten.
+        for shard, token in leases.items():
+            self._objects.create(_claim_name(shard, token), drone.encode())
         claims = self._claims()
+        # If somebody has emptied the store, the claims of other drones are missing.
         self._check_not_empty()
-        newest = dict(claims)
+        newest = dict(claims)  # they are sorted, so the last one of a shard is its newest
         claimed = {
             shard: token
             for shard, token in leases.items()
             if newest.get(shard) == token and self.claimant(shard, token) == drone
         }
-        older = [claim for claim in claims if claim[1] < claimed.get(claim[0], 0)]
-        self._objects.delete(_claim_name(*claim) for claim in older)
-        before = dict(older)
+        older = [(shard, token) for shard, token in claims if token < claimed.get(shard, 0)]
+        self._objects.delete(_claim_name(shard, token) for shard, token in older)
+        before = dict(older)  # of each shard, the newest of the older ones
         return {shard: before.get(shard, 0) for shard in claimed}
 
     def claims(self) -> dict[int, int]:
         """Return the token of the newest claim of each shard."""
-        return dict(self._claims())
+        return dict(self._claims())  # they are sorted, so the last one of a shard is its newest
 
     def claimant(self, shard: int, token: int) -> str:
         """Return the drone that has claimed *shard* under *token*; "" if there is none."""
@@ -275,6 +278,7 @@ class CheckpointStore:
         released: whether the shard is given up with nothing in process.
         hosts: the database with the shard's host records.
         """
+        # If the directory is moved, the shard was given up; another one may then have its path.
         inode = _inode(directory)
 
         def may_continue() -> bool:
@@ -290,9 +294,7 @@ class CheckpointStore:
                 f"Not published: shard {shard} has a newer checkpoint, of token {newer}", newer
             )
 
-        upload = Upload(
-            self._objects, shard, token, pack_bytes=self.pack_bytes, may_continue=may_continue
-        )
+        upload = Upload(self._objects, shard, token, may_continue)
         record = self._reusable_record(directory, set(state.lasting), object_names, upload)
         files = upload.publish_files(directory, state.lasting, record.files)
         files |= upload.publish_hosts(directory, record.files, hosts)
@@ -325,8 +327,9 @@ class CheckpointStore:
         )
         upload.check()
         record.write(directory)
-        upload.check()
-        self._objects.write(checkpoint_name(shard, key), sealed(published))
+        self._check_not_empty()
+        upload.check()  # immediately before the write, as the step before may have taken long
+        self._objects.write(checkpoint_name(shard, key), seal(published))
         with suppress(ObjectStoreError):  # if this fails, the next publication deletes them
             self._delete_unneeded(published, object_names)
         return state.sequence
@@ -380,6 +383,7 @@ class CheckpointStore:
         shard = published.shard
         kept = {published.key}
         needed = published.objects
+        # The previous checkpoint stays, as another drone may be fetching it.
         if older_keys := [key for key in checkpoints_in(names) if key < published.key]:
             previous = self._read_checkpoint(shard, older_keys[-1])
             if previous is None:
@@ -390,13 +394,14 @@ class CheckpointStore:
 
         unneeded = [name for name in names - needed if token_of(name) <= published.token]
         # Checkpoints are deleted before their objects.
-        unneeded.sort(key=lambda name: not name.endswith(".json"))
+        unneeded.sort(key=lambda name: not name.endswith(".json"))  # False, which is 0, comes first
         self._objects.delete(f"{folder_of(shard)}/{name}" for name in unneeded)
 
     # --- fetching
 
-    def newest(self, shard: int) -> Published | None:
+    def find_newest(self, shard: int) -> Published | None:
         """Return the newest checkpoint of *shard*, or None if it was never published."""
+        # A checkpoint that was listed may be deleted before it is read. Then there is a newer one.
         for _ in range(_MAX_TRIES):
             checkpoints = checkpoints_in(self._object_names(shard))
             for key in reversed(checkpoints):
@@ -410,10 +415,8 @@ class CheckpointStore:
 
     def _object_names(self, shard: int) -> set[str]:
         """Return the names of the objects of *shard*. ObjectStoreError if the store is empty."""
-        names = self._objects.names(folder_of(shard))
-        if not checkpoints_in(names):
-            self._check_not_empty()
-        return names
+        self._check_not_empty()
+        return self._objects.names(folder_of(shard))
 
     def _check_not_empty(self) -> None:
         """Raise ObjectStoreError if the store is empty, such as when it is not mounted.
@@ -433,11 +436,12 @@ class CheckpointStore:
             data = self._objects.read(name, 0, _MAX_JSON)
         except FileNotFoundError:
             return None
+        # Without a seal, it is complete only if an earlier version wrote it.
         if has_good_seal(data) is None and not data.endswith(b"}"):
             return None
         checkpoint = self._decode_sealed(name, data, _as_published)
         if (checkpoint.shard, checkpoint.key) != (shard, key):
-            raise self._objects.damaged(name, "it contains another checkpoint")
+            raise self._objects.damage_error(name, "it contains another checkpoint")
         return checkpoint
 
     def fetch(
@@ -462,6 +466,7 @@ class CheckpointStore:
         acknowledged: the key of a checkpoint with links that are stored nowhere else. Raises
             ObjectStoreError if only older checkpoints are left.
         """
+        # The download, and the directory that it replaces. Both are deleted after a crash.
         new_path, old_path = (
             directory.with_name(directory.name + end) for end in (".tmp", ".old.tmp")
         )
@@ -485,12 +490,15 @@ class CheckpointStore:
                 )
 
             try:
-                Download(self._objects, published, self.pack_bytes).fetch(new_path, token)
+                Download(self._objects, published).fetch(new_path, token)
             except FileNotFoundError as error:
-                newer = self.newest(published.shard)
+                # The holder has published a newer checkpoint, and deleted objects of this one.
+                newer = self.find_newest(published.shard)
                 if newer is None or newer == published:
                     name = checkpoint_name(published.shard, published.key)
-                    raise self._objects.damaged(name, "one of its objects is missing") from error
+                    raise self._objects.damage_error(
+                        name, "one of its objects is missing"
+                    ) from error
                 published = newer
             else:
                 if directory.exists():
@@ -514,9 +522,9 @@ class CheckpointStore:
 
         Raises ObjectStoreError if it is damaged or from a newer version.
         """
-        is_seal_good = has_good_seal(data)
+        is_seal_good = has_good_seal(data)  # None if there is no seal, as in format 1
         if is_seal_good is False:
-            raise self._objects.damaged(name, "checksum mismatch")
+            raise self._objects.damage_error(name, "checksum mismatch")
         try:
             content = _decode(data)
             if content["format"] > FORMAT and is_seal_good:
@@ -525,10 +533,10 @@ class CheckpointStore:
                     f"this webcrawl reads only up to {FORMAT}: use the newer webcrawl that wrote it"
                 )
             if content["format"] != 1 and not is_seal_good:
-                raise self._objects.damaged(name, "it has no checksum")
+                raise self._objects.damage_error(name, "it has no checksum")
             return convert(content)
         except (UndecodableError, TypeError, KeyError) as error:
-            raise self._objects.damaged(name, str(error)) from error
+            raise self._objects.damage_error(name, str(error)) from error
 
 
 def _inode(directory: Path) -> int:

@@ -24,24 +24,24 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from xxhash import xxh3_128
 
 from webcrawl.hive.store.checkpoint_files import KnownFile, Piece, folder_of, token_of
-from webcrawl.hosts.records.database import FILE
+from webcrawl.hosts.records.database import FILE, Changes, Database
 from webcrawl.randomness import random_hex
 from webcrawl.seen import bloom_file, runs
 from webcrawl.storage import record_log
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.manifest import ManifestStore
-from webcrawl.storage.object_store import is_plain
+from webcrawl.storage.object_store import ObjectStore, is_plain
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from io import BufferedReader, FileIO
 
-    from webcrawl.hosts.records.database import Changes, Database
-    from webcrawl.storage.object_store import ObjectStore
 
 #: Directory of the host records. They are modified in place, so they are copied and never linked.
 HOSTS = "hosts"
+#: The size limit of a pack.
+PACK_BYTES = 16 << 20
 _HOSTS_FILE = f"{HOSTS}/{FILE}"
 # The log of requests made and pages finished since the checkpoint. It is published without its
 # records, because the links of these pages are not in the store (as in kept_checkpoints.py).
@@ -92,6 +92,8 @@ def live_files(directory: Path) -> ShardFiles:
     lasting: list[str] = []
     for folder, subfolders, files in os.walk(directory):
         relative_folder = os.path.relpath(folder, directory)
+        # Host records are published separately. The files of the state that are in the directory
+        # itself are those in *passing*.
         if relative_folder == HOSTS or relative_folder.endswith(_TEMPORARY_SUFFIX):
             subfolders.clear()
         elif relative_folder != ".":
@@ -108,14 +110,13 @@ def live_files(directory: Path) -> ShardFiles:
 class Upload:
     """Uploads files of *shard* as objects whose names begin with *token*.
 
-    Bytes of many files are combined into packs of at most *pack_bytes*. *may_continue* returns
-    whether the lease is still valid.
+    Bytes of many files are combined into packs. *may_continue* returns whether the lease is still
+    valid.
     """
 
     objects: ObjectStore
     shard: int
     token: int
-    pack_bytes: int
     may_continue: Callable[[], bool]
     #: The sizes of the written packs in bytes, by name.
     packs: dict[str, int] = field(default_factory=dict)
@@ -171,6 +172,7 @@ class Upload:
             if known_files is None:
                 published[name] = self._publish_file(directory / name, None, "whole")
             else:
+                # ``_publish_file`` finds out whether other files can still change.
                 kind = "emptied" if name.startswith(_DONE_LOG) else ""
                 published[name] = self._publish_file(directory / name, known_files.get(name), kind)
         return {name: file for name, file in published.items() if file is not None}
@@ -183,7 +185,10 @@ class Upload:
         Uploads the changes since the last copy, or another copy if the changes are larger than it.
         *known_files* has the records of files that the store already has.
         """
-        copy, changes = known_files.get(_HOSTS_FILE), database.changes
+        copy = known_files.get(_HOSTS_FILE)
+        changes = database.changes  # None before the first copy, and if there were too many
+        # The copy in the store can be used again if its changes are recorded, follow that copy, and
+        # are not larger than it.
         if not (
             changes is not None
             and _changes_file(changes) in known_files
@@ -191,7 +196,8 @@ class Upload:
             and copy.is_complete
             and changes.log.size <= copy.size
         ):
-            copy, changes = self._publish_copy(directory, database), database.changes
+            copy = self._publish_copy(directory, database)
+            changes = database.changes
 
         files = {_HOSTS_FILE: copy}
         if changes is not None:
@@ -249,6 +255,7 @@ class Upload:
                     self.objects.delete([f"{self._shard_folder}/{name}"])
                     return None
 
+            # Only what was appended is new. The done log is published as just its header.
             pieces = [] if known_file is None else _unchanged_pieces(file, known_file.pieces)
             if len(pieces) >= _MAX_PIECES:
                 pieces = []
@@ -261,9 +268,9 @@ class Upload:
     def _pack(self, file: BinaryIO, size: int) -> Iterator[Piece]:
         """Add up to *size* further bytes of *file* to packs, and yield the pieces."""
         while size > 0:
-            if self._packed_size >= self.pack_bytes:
+            if self._packed_size >= PACK_BYTES:
                 self.flush()
-            data = file.read(min(size, self.pack_bytes - self._packed_size))
+            data = file.read(min(size, PACK_BYTES - self._packed_size))
             if not data:
                 return
             yield Piece(self._pack_name, self._packed_size, len(data), zlib.crc32(data))
@@ -277,7 +284,9 @@ class Upload:
             self.check()
             self.objects.write(f"{self._shard_folder}/{self._pack_name}", b"".join(self._packed))
             self.packs[self._pack_name] = self._packed_size
-            self._pack_name, self._packed, self._packed_size = self._new_name(), [], 0
+            self._pack_name = self._new_name()
+            self._packed = []
+            self._packed_size = 0
 
 
 def _changes_file(changes: Changes) -> str:

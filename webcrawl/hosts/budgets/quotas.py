@@ -14,8 +14,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.configuration.values import whole
-from webcrawl.frontier import SUBRESOURCE
+from webcrawl.configuration.values import whole_number
+from webcrawl.frontier import SUBRESOURCE, Entry
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of, registered_domain
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
 
 
@@ -60,7 +59,7 @@ class Ledger:
     def _count(self, entry: Entry, pages: int, size_bytes: int) -> None:
         """Add *pages* and *size_bytes* to the counts of the host and the domain of *entry*."""
         if entry.history:
-            return
+            return  # a repeat visit
 
         host = host_of(entry.url)
         record = self._records.get(host)
@@ -94,8 +93,8 @@ class Quota:
         Raises FatalError for a bad value.
         """
         return cls(
-            whole(settings, f"BUDGET_{word}_PAGES", at_least=0),
-            whole(settings, f"BUDGET_{word}_BYTES", at_least=0),
+            whole_number(settings, f"BUDGET_{word}_PAGES", at_least=0),
+            whole_number(settings, f"BUDGET_{word}_BYTES", at_least=0),
         )
 
 
@@ -112,7 +111,7 @@ class BudgetGate(Gate):
     quota: Quota
     policy_pages: Callable[[str], int | None] | None = None
 
-    def holds(self, entry: Entry) -> bool:
+    def must_wait(self, entry: Entry) -> bool:
         """Return whether the host or domain of *entry* has used up its quota."""
         quota = self.quota
         policy_pages = None if self.policy_pages is None else self.policy_pages(entry.url)

@@ -29,11 +29,12 @@ Requests that a spider made itself (they have an ``extra``) are always admitted.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.configuration.values import whole
-from webcrawl.frontier import Supply
+from webcrawl.configuration.values import whole_number
+from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls.registered_domain import registered_domain
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.clock import TimeSource
-    from webcrawl.frontier import Entry
     from webcrawl.hosts.records.host_counters import HostCounter, HostCounters
 
 # Minimum number of seconds between two passes over the held URLs: for domains with new links, and
@@ -69,8 +69,9 @@ class ReputationBudget:
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Build from REPUTATION_BASE_PAGES and REPUTATION_ROUNDS; raise FatalError if invalid."""
-        rounds = whole(settings, "REPUTATION_ROUNDS", at_least=0)
-        return cls(whole(settings, "REPUTATION_BASE_PAGES", at_least=0), min(rounds, _MAX_ROUNDS))
+        rounds = whole_number(settings, "REPUTATION_ROUNDS", at_least=0)
+        base_pages = whole_number(settings, "REPUTATION_BASE_PAGES", at_least=0)
+        return cls(base_pages, min(rounds, _MAX_ROUNDS))
 
 
 class ReputationGate(Gate):
@@ -81,6 +82,7 @@ class ReputationGate(Gate):
     """
 
     name = "reputation"
+    stops_admitted = False
 
     def __init__(
         self,
@@ -98,54 +100,46 @@ class ReputationGate(Gate):
         self._clock = clock
         # Number of URLs held since the last pass.
         self._held = 0
-        # Whether one of them has a host that is not far off.
+        # Whether one of them has a host that is not far off, and an origin that is not unproven.
         self._holds_near_host = False
+        # Sets the time of the last pass, and the links and the round that it took into account.
         self._start_pass()
 
-    def holds(self, entry: Entry) -> bool:
-        """Return whether the domain of *entry* has used up its budget."""
+    def room(self, entry: Entry) -> float:
+        """Return how many more pages the domain of *entry* has in its present budget."""
         if entry.extra:
-            return False
-        counter = self._domains.find(registered_domain(entry.host))
-        budget = self._budget(counter, entry)
-        # A quick test first: most domains are within both budgets.
-        if max(counter.pages, counter.admitted, counter.unproven) < budget:
-            return False
-        is_unproven = self._is_unproven(entry.url)
-        if self._used(counter, is_unproven) < budget:
-            return False
-        self._held += 1
-        if not (self._holds_near_host or is_unproven or self._is_far(entry.host)):
+            return math.inf
+        counter = self._counter_of(registered_domain(entry.host))
+        linking = counter.in_degree + (1 if entry.rank else 0)
+        budget = (self._settings.base * (1 + linking)) << self._domains.current_round
+        return budget - self._budget_used(counter, self._is_unproven(entry.url))
+
+    def note_held(self, entry: Entry, count: int) -> None:
+        """Record that *count* URLs of the group of *entry* wait for a new round or new links."""
+        self._held += count
+        if not (self._holds_near_host or self._is_unproven(entry.url) or self._is_far(entry.host)):
             self._holds_near_host = True
-        return True
 
-    def stops(self, entry: Entry) -> bool:  # noqa: ARG002  # part of the interface
-        """Return False, because a URL that was admitted is not held later."""
-        return False
-
-    def let_in(self, entry: Entry) -> None:
-        """Count *entry*, which was admitted to the frontier."""
+    def let_in(self, entry: Entry, count: int = 1) -> None:
+        """Count *count* URLs of the group of *entry*, which were admitted to the frontier."""
         if entry.extra:
             return
         domain = registered_domain(entry.host)
-        counter = self._domains.find(domain)
+        counter = self._counter_of(domain)
         is_unproven = self._is_unproven(entry.url)
-        used = self._used(counter, is_unproven)
-        if not self._is_valid(counter):
-            counter.admitted = counter.unproven = 0
-            counter.round = self._domains.counted_since
+        used = self._budget_used(counter, is_unproven)
         if is_unproven:
-            counter.unproven = used + 1
+            counter.unproven = used + count
         else:
-            counter.admitted = used + 1
+            counter.admitted = used + count
         self._domains.put(domain, counter)
 
     def let_out(self, entry: Entry) -> None:
         """Stop counting *entry*, which was admitted, but is parked or dropped now."""
-        domain = registered_domain(entry.host)
-        counter = self._domains.find(domain)
-        if entry.extra or not self._is_valid(counter):
+        if entry.extra:
             return
+        domain = registered_domain(entry.host)
+        counter = self._counter_of(domain)
         # It was counted as admitted if no origin of its host had responded at that time.
         if counter.unproven and self._is_unproven(entry.url):
             counter.unproven -= 1
@@ -153,28 +147,30 @@ class ReputationGate(Gate):
             counter.admitted = max(0, counter.admitted - 1)
         self._domains.put(domain, counter)
 
-    def _budget(self, counter: HostCounter, entry: Entry) -> int:
-        """Return the present budget, in pages, of the domain of *entry*."""
-        linking = counter.in_degree + (1 if entry.rank else 0)
-        return (self._settings.base * (1 + linking)) << self._domains.current_round
-
-    def _used(self, counter: HostCounter, is_unproven: bool) -> int:
+    def _budget_used(self, counter: HostCounter, is_unproven: bool) -> int:
         """Return how many URLs of a domain count towards its budget: those that were admitted.
 
-        With *is_unproven*, count URLs of unproven origins, otherwise those of other origins. If the
-        counts of admitted URLs are not valid any more, only the pages that were fetched count.
+        With *is_unproven*, count URLs of unproven origins, otherwise those of other origins. Pages
+        that were fetched before counting began count, too.
         """
-        if is_unproven:
-            return counter.unproven if self._is_valid(counter) else 0
-        fetched = counter.pages - counter.parts
-        return max(counter.admitted, fetched) if self._is_valid(counter) else fetched
+        return (
+            counter.unproven
+            if is_unproven
+            else max(counter.admitted, counter.pages - counter.parts)
+        )
 
-    def _is_valid(self, counter: HostCounter) -> bool:
-        """Return whether the admitted URLs in *counter* still count."""
-        return counter.round == self._domains.counted_since
+    def _counter_of(self, domain: str) -> HostCounter:
+        """Return the counter of *domain*, without admitted URLs that do not count any more."""
+        counter = self._domains.find(domain)
+        if counter.round != self._domains.counted_since:
+            # Need not be stored: it would be done again.
+            counter.admitted = 0
+            counter.unproven = 0
+            counter.round = self._domains.counted_since
+        return counter
 
-    def needs_pass(self, supply: Supply) -> bool:
-        """Return whether the held URLs are checked again: after new links, or in a new round."""
+    def advance(self, supply: Supply) -> bool:
+        """Have the held URLs checked again after new links or in a new round; return whether."""
         if self._domains.current_round != self._round:  # another shard has started a round
             self._start_pass()
             return True
@@ -184,11 +180,13 @@ class ReputationGate(Gate):
             self._start_pass()
             return True
 
+        # Only now is everything within the budgets fetched, except on hosts that are far off.
         if supply is not Supply.LATER or not self._has_rounds:
             return False
         if self._holds_near_host:
             domains = self._domains
             domains.begin_round(domains.current_round + 1, counted_since=domains.counted_since)
+        # No round starts for hosts that are far off, but check whether they still are.
         elif not self._held or self._clock() < self._passed_at + max(_FAR_PASS_SECS, wait):
             return False
         self._start_pass()
@@ -206,7 +204,7 @@ class ReputationGate(Gate):
 
     def release_more(self) -> None:
         """Start the next round, if there is one; URLs that were not fetched no longer count."""
-        number = self._domains.current_round + self._has_rounds
+        number = self._domains.current_round + (1 if self._has_rounds else 0)
         self._domains.begin_round(number, counted_since=number)
         self._start_pass()
 

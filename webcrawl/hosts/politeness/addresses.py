@@ -10,14 +10,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from webcrawl.net.dns.resolver import DnsError
+from webcrawl.net.dns.resolver import DnsError, Resolver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from webcrawl.clock import TimeSource
     from webcrawl.hosts.records import HostRecords
-    from webcrawl.net.dns.resolver import Resolver
     from webcrawl.net.guard import AddressGuard
 
 
@@ -40,7 +39,7 @@ class HostAddresses:
         The list is empty if all addresses are forbidden. Returns an error if the host has no
         address, and None if its addresses must be looked up first.
         """
-        known = self.resolver.cached(host)
+        known = self.resolver.cached_result(host)
         if known is None:
             record = self.records.get(host)
             ttl = record.addresses_until - self.clock()
@@ -50,7 +49,7 @@ class HostAddresses:
             known = record.addresses
         if isinstance(known, DnsError):
             return known
-        return self.guard.permitted(known)
+        return self.guard.permitted_addresses(known)
 
     def retry_in(self, host: str) -> float:
         """Return in how many seconds the name servers may be queried for *host* again."""

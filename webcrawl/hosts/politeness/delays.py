@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
-from webcrawl.configuration.values import number
+from webcrawl.configuration.values import choice, number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
 from webcrawl.hosts.politeness.refusals import Refusals
@@ -60,7 +60,9 @@ _ORIGINS_PER_HOST = 16
 _MAX_SLOWED = 5
 _LONG_CRAWL_DELAY = ("skip", "cap", "obey")
 # Bounds in seconds for counting waits and fetch times: 1 ms, 17 minutes, 36 hours.
-_SHORTEST, _LONGEST_FETCH, _LONGEST_WAIT = 2.0**-10, 2.0**10, 2.0**17
+_SHORTEST = 2.0**-10
+_LONGEST_FETCH = 2.0**10
+_LONGEST_WAIT = 2.0**17
 
 
 class PolitenessProfile(NamedTuple):
@@ -92,13 +94,8 @@ def profile_of(settings: BaseSettings) -> PolitenessProfile:
     These are POLITENESS_KEY, _DELAY_FACTOR, _MIN_DELAY and _MAX_DELAY. Rests are at least
     DOWNLOAD_DELAY. Raises FatalError for a bad value.
     """
-    name = settings.get("POLITENESS_PROFILE")
-    if name not in PROFILES:
-        raise FatalError(f"POLITENESS_PROFILE must be {' or '.join(PROFILES)}, not {name!r}.")
-    profile = PROFILES[name]
-    key = settings.get("POLITENESS_KEY") or profile.key
-    if key not in POLITENESS_KEYS:
-        raise FatalError(f"POLITENESS_KEY must be {' or '.join(POLITENESS_KEYS)}, not {key!r}.")
+    profile = PROFILES[choice(settings, "POLITENESS_PROFILE", PROFILES)]
+    key = choice(settings, "POLITENESS_KEY", POLITENESS_KEYS, default=profile.key)
 
     def value(setting: str, default: float) -> float:
         if settings.get(setting) is None:
@@ -160,14 +157,10 @@ class PolitenessLimits:
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Read the POLITENESS_* settings. Raises FatalError for a bad value."""
-        choice = settings.get("POLITENESS_LONG_CRAWL_DELAY")
-        if choice not in _LONG_CRAWL_DELAY:
-            allowed = " or ".join(_LONG_CRAWL_DELAY)
-            raise FatalError(f"POLITENESS_LONG_CRAWL_DELAY must be {allowed}, not {choice!r}.")
         return cls(
             jitter=number(settings, "POLITENESS_JITTER", at_least=0),
             crawl_delay=number(settings, "POLITENESS_MAX_CRAWL_DELAY", at_least=0),
-            long_crawl_delay=choice,
+            long_crawl_delay=choice(settings, "POLITENESS_LONG_CRAWL_DELAY", _LONG_CRAWL_DELAY),
             retry_after=number(settings, "POLITENESS_MAX_RETRY_AFTER_SECS", at_least=0),
             penalty=number(settings, "POLITENESS_PENALTY_SECS", at_least=0),
         )
@@ -298,16 +291,20 @@ class Politeness:
         """
         now = self.clock()
         self._began = self._began or now - took
-        waited, previous_took = now - took - record.ended_at, record.lasted
+        # From the end of the previous contact to the beginning of this one.
+        waited = now - took - record.ended_at
+        previous_took = record.lasted
         is_known = waited >= 0 and record.ended_at >= self._began
         is_new = not host.ended_at
         host.ended_at = now
-        record.ended_at, record.lasted = now, took
+        record.ended_at = now
+        record.lasted = took
         if is_new:
             return "hosts/contacted"
         if not is_known:
             return ""
 
+        # ``frexp`` returns the exponent of 2 plus 1; that of 4 is half as large.
         fetch_exponent = (frexp(min(max(previous_took, _SHORTEST), _LONGEST_FETCH))[1] - 1) // 2
         wait_exponent = frexp(min(max(waited, _SHORTEST), _LONGEST_WAIT))[1] - 1
         return _stat_of_wait(fetch_exponent, wait_exponent)
@@ -319,6 +316,7 @@ class Politeness:
         """
         record = self.records.get(key)
         host, origin = self._host_and_origin(record, url)
+        # If only this origin fails, it backs off alone, and the host rests as usual.
         is_alone = record.answered not in ("", origin.host) or host.is_unproven(origin.host)
         failures = 0 if is_alone else origin.failures
         return self._min_rest(host.host, record.took, self._applied_delay(crawl_delay), failures)
@@ -336,7 +334,7 @@ class Politeness:
         """Return whether *crawl_delay*, in seconds, is longer than POLITENESS_MAX_CRAWL_DELAY."""
         return crawl_delay > self.limits.crawl_delay
 
-    def skips(self, crawl_delay: float) -> bool:
+    def should_skip(self, crawl_delay: float) -> bool:
         """Return whether hosts with this *crawl_delay* are skipped."""
         return self.limits.long_crawl_delay == "skip" and self.is_too_long(crawl_delay)
 
@@ -370,6 +368,7 @@ class Politeness:
         )
         if 0 < rule.failures <= host.lookups_failed:
             host.penalty_until = self.clock() + max(secs, self.limits.penalty)
+            # The host is given up, so its URLs need not wait until they are given up as well.
             secs = self.policy.rest(host.host, HostFacts(()))
         self._store(record, host)
         return max(secs, at_least)
@@ -381,6 +380,7 @@ class Politeness:
         """
         name, origin = host_and_origin(url)
         host = record if name in (record.host, "") else self.records.get(name)
+        # A URL without a host has no origin; it gets a name that is not the name of a host.
         return host, self.records.get(origin or f"//{record.host}")
 
     def _count_failure(self, target: HostRecord, outcome: str, rule: Rule) -> None:
@@ -389,7 +389,9 @@ class Politeness:
         Consecutive failures are counted, and those that had the same outcome as the last one.
         """
         if rule.failures == 0:
-            target.failures, target.failed_with, target.failed_alike = 0, "", 0
+            target.failures = 0
+            target.failed_with = ""
+            target.failed_alike = 0
             target.penalty_until = 0.0
             return
         target.failures += 1
@@ -407,7 +409,7 @@ class Politeness:
             return False
         outcome = target.failed_with
         max_alike = origins * self.retries.rule(outcome).failures
-        max_failures = origins * self.retries.most_failures(outcome)
+        max_failures = origins * self.retries.max_failures
         is_given_up = target.failed_alike >= max_alike or target.failures >= max_failures
         if is_given_up:
             target.penalty_until = self.clock() + max(secs, self.limits.penalty)
@@ -432,8 +434,11 @@ class Politeness:
         record = self.records.get(key)
         host, origin = self._host_and_origin(record, url)
         for target in (host, origin):
-            target.failures = target.failed_alike = target.lookups_failed = 0
-            target.failed_with, target.penalty_until = "", 0.0
+            target.failures = 0
+            target.failed_alike = 0
+            target.lookups_failed = 0
+            target.failed_with = ""
+            target.penalty_until = 0.0
             self.records.put(target)
 
     def refusal(self, key: str, url: str) -> str:
@@ -446,6 +451,7 @@ class Politeness:
         if not until or until <= self.clock():
             return ""
         failed = origin if until == origin.penalty_until else host
+        # The failure itself is the outcome if there was only one, or if it was a wall.
         is_tried_once = failed is origin and host.is_unproven(origin.host)
         if is_tried_once or failed.failed_with in WALLS:
             return failed.failed_with

@@ -122,6 +122,7 @@ class ExclusionRules:
             return
 
         name = rule.removeprefix("=").removesuffix(".")
+        # An IPv6 address may be in brackets, as in a URL.
         address = name[1:-1] if name[:1] + name[-1:] == "[]" else name
         if self._add_network(address):
             return
@@ -129,6 +130,7 @@ class ExclusionRules:
         host = host_in(name if is_exact else name.removeprefix("*").removeprefix("."))
         if host is None:
             raise ValueError(f"{rule[:80]!r} is not a host, address, network, URL or /expression/")
+        # The host may be an address in an odd spelling, such as 0x7f.1.
         if not self._add_network(host):
             (self._exact if is_exact else self._domains).add(host)
 
@@ -138,7 +140,7 @@ class ExclusionRules:
         self._urls.sort()
         self._expressions.compile()
 
-    def excludes(self, host: str, url: str = "") -> bool:
+    def is_excluded(self, host: str, url: str = "") -> bool:
         """Return whether *host*, a name or an address in the form of `host_of`, is excluded.
 
         Or *url*, if it is given, which is normalized.
@@ -151,9 +153,9 @@ class ExclusionRules:
             return True
         return bool(url) and (self._expressions.found_in(url) or self._has_url(url))
 
-    def covers(self, url: str) -> bool:
+    def is_url_excluded(self, url: str) -> bool:
         """Return whether the normalized *url* or its host is excluded."""
-        return self.excludes(host_of(url), url)
+        return self.is_excluded(host_of(url), url)
 
     def _has_url(self, url: str) -> bool:
         """Return whether a rule that is a URL stands for *url*."""
@@ -195,7 +197,8 @@ class ExclusionRules:
                 address = ipaddress.ip_address(text)
             except ValueError:
                 return False  # a name that ends in a digit
-            number, bits = int(address), address.max_prefixlen
+            number = int(address)
+            bits = address.max_prefixlen
             for (version, prefix_length), prefixes in self._networks.items():
                 if version == address.version and number >> bits - prefix_length in prefixes:
                     return True
@@ -207,10 +210,10 @@ def exclusion_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesF
     return RulesFile(
         path=settings.get("EXCLUSION_FILE"),
         setting="EXCLUSION_FILE",
-        idle="excludes nothing",
-        make=ExclusionRules,
+        no_effect="excludes nothing",
+        make_rules=ExclusionRules,
         clock=clock,
-        complete=ExclusionRules.complete,
+        complete_rules=ExclusionRules.complete,
     )
 
 
@@ -223,10 +226,10 @@ def blocklists(settings: BaseSettings) -> dict[str, RulesFile[ExclusionRules]]:
         name: RulesFile(
             path=path,
             setting="BLOCKLISTS",
-            idle="excludes nothing",
-            make=partial(ExclusionRules, _RULE_OF_LINE.get(path.name, "%s")),
+            no_effect="excludes nothing",
+            make_rules=partial(ExclusionRules, _RULE_OF_LINE.get(path.name, "%s")),
             clock=now,
-            complete=ExclusionRules.complete,
+            complete_rules=ExclusionRules.complete,
         )
         for name, path in blocklist_files(settings).items()
     }

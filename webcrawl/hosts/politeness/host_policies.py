@@ -121,13 +121,17 @@ class HostTables:
     """The tables of one version of the file."""
 
     def __init__(self) -> None:
+        # The lines read so far, and their size in characters.
         self._lines: list[str] = []
         self._size = 0
+        # The tables, and what they add to requests, by their normalized names.
         self.tables: dict[str, HostPolicy] = {}
         self.added: dict[str, Additions] = {}
         # Origins that cannot be verified. The next version of the file tries them again.
         self._unverified: set[str] = set()
+        # The names that are patterns: characters other than "*", pattern, name; longest first.
         self._patterns: list[tuple[int, re.Pattern[str], str]] = []
+        #: Return the name of the table for a host; see ``_name_of``.
         self.name_of = lru_cache(_CACHED_HOSTS)(self._name_of)
 
     def __len__(self) -> int:
@@ -174,7 +178,8 @@ class HostTables:
             raise ValueError('each table must begin with its name in quotes: ["example.org"]')
 
         policy = msgspec.convert(table, HostPolicy)
-        delay, floor = policy.delay, limits.floor
+        delay = policy.delay
+        floor = limits.floor
         if delay is not None and delay < floor and not policy.owner_allows:
             raise ValueError(
                 f"a delay of {delay:g} s, below POLITENESS_MIN_DELAY ({floor:g} s), "
@@ -213,12 +218,13 @@ class HostTables:
         reason = masked_url(str(error))
         logger.warning("%s. URLs of %s wait until %s changes: %s", reason, origin, SETTING, _REMEDY)
 
-    def withholds(self, url: str) -> bool:
+    def is_withheld(self, url: str) -> bool:
         """Return whether *url* must not be requested, as credentials for it must not be sent."""
         added = self.added.get(self.name_of(host_of(url)), NOTHING_ADDED)
         if url.partition(":")[0] in added.withheld:
             return True
-        # An answer to a request of the last version may have come after the file changed.
+        # An origin may have failed with credentials of an earlier version of the file, although
+        # this version sends none.
         needs_tls = added.withheld or (added.proxy is not None and added.proxy.is_verified)
         return bool(needs_tls) and origin_of(url) in self._unverified
 
@@ -229,7 +235,7 @@ class HostTables:
         domain = domain_among(self.tables, host) or ""
         for size, pattern, name in self._patterns:
             if domain and size <= len(domain):
-                break
+                break  # the domain is at least as specific as all remaining patterns
             if pattern.match(host):
                 return name
         return domain
@@ -240,17 +246,19 @@ def policy_file(settings: BaseSettings, *, clock: TimeSource = now) -> RulesFile
 
     Raises FatalError for a bad value of these settings.
     """
-    profile, kinds = profile_of(settings), frozenset(words(settings, "LINK_KINDS"))
-    renders, path = str(settings["RENDER"]) != "0", settings.get(SETTING)
+    profile = profile_of(settings)
+    kinds = frozenset(words(settings, "LINK_KINDS"))
+    renders = str(settings["RENDER"]) != "0"
+    path = settings.get(SETTING)
     limits = TableLimits(profile.key, kinds, profile.floor, renders)
     return RulesFile(
         path=path,
         setting=SETTING,
-        idle="changes nothing",
+        no_effect="changes nothing",
         bad_line_is_fatal=True,
-        make=HostTables,
+        make_rules=HostTables,
         clock=clock,
-        complete=partial(_complete, path=path, limits=limits),
+        complete_rules=partial(_complete, path=path, limits=limits),
     )
 
 
@@ -264,12 +272,12 @@ class CredentialGate(Gate):
         self._file = file
         self._tables = file.rules
 
-    def holds(self, entry: Entry) -> bool:
+    def must_wait(self, entry: Entry) -> bool:
         """Return whether the credentials for *entry* must not be sent."""
-        return self._file.rules.withholds(entry.url)
+        return self._file.rules.is_withheld(entry.url)
 
-    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  # part of the interface
-        """Return whether the file has changed since the last pass."""
+    def advance(self, supply: Supply) -> bool:  # noqa: ARG002  # part of the interface
+        """Have the held URLs checked again if the file has changed; return whether it has."""
         before = self._tables
         self._tables = self._file.rules
         return before is not self._tables
@@ -291,16 +299,22 @@ class HostDelays:
         if not self.rules.has_delays:
             return self.policy.rest(facts)
 
-        table, pace = self.rules.host_policy(host), self.rules.pace_of(host)
-        if table is NO_POLICY and pace == 1.0:
+        table = self.rules.host_policy(host)  # from HOSTS_POLICY_FILE
+        pause_factor = self.rules.pace_of(host)  # set by a command; 1.0 without one
+        if table is NO_POLICY and pause_factor == 1.0:
             return self.policy.rest(facts)
 
         # Retry-After and back-off are left out at first: the operator cannot change them.
         pause = self.policy.rest(facts._replace(retry_after=0.0, failures=0))
         if table.delay is not None:
             pause = table.delay if table.owner_allows else max(table.delay, pause)
-        if pace != 1.0:
-            pause = max(pause * pace, min(pause, self._min_pause(facts, table)))
+        if pause_factor != 1.0:
+            # A factor below 1 shortens the pause to the minimum. If it is shorter already, as an
+            # owner may allow, it stays as it is.
+            shortest = min(pause, self._min_pause(facts, table))
+            pause = max(pause * pause_factor, shortest)
+        # The host is contacted by this many parts, each with pauses of its own. Together they send
+        # as many requests as one part with the pause so far.
         pause *= table.parallel
         if facts.failures or facts.retry_after:
             return max(pause, self.policy.rest(facts))
@@ -310,6 +324,7 @@ class HostDelays:
         """Return the shortest pause that a pace may lead to."""
         if table.owner_allows and table.delay is not None:
             return table.delay
+        # The policy's floor: what it requires after downloads that took no time.
         lowest = self.policy.rest(HostFacts(_NO_TIMES, facts.crawl_delay))
         return max(table.delay or 0.0, lowest)
 
@@ -326,7 +341,8 @@ def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits
         raise FatalError(f"{SETTING} {path} cannot be used: {error}.") from error
     if path and any(rules.added.values()) and Path(path).stat().st_mode & 0o044:
         logger.warning("%s %s has secrets, but others can read it: run chmod go-r", SETTING, path)
-    # The author of a table with "verify" knows this, but not what a proxy without TLS means.
+    # A table that sets "verify" is not named, as its author has decided about this. But a proxy
+    # without TLS gets no password whatever "verify" says, so all URLs of the table are withheld.
     names = [
         name
         for name, added in rules.added.items()

@@ -14,17 +14,17 @@ before that.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
-from webcrawl.frontier import Supply
+from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.host import host_and_origin
 
 if TYPE_CHECKING:
     from webcrawl.clock import TimeSource
-    from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
 
 # Number of origins whose rests are in memory, 0.2 kB each. Older ones are forgotten, so their URLs
@@ -56,7 +56,9 @@ class OriginRests(Gate):
         self._turns: dict[str, str] = {}
         # (host, origin) -> how many URLs wait for its turn.
         self._waiting: Counter[tuple[str, str]] = Counter()
+        # When all turns end, because some may have ended without a contact.
         self._turns_until = 0.0
+        # Time of the last pass over the held URLs, and the number of URLs held since.
         self._passed_at = 0.0
         self._held = 0
 
@@ -74,41 +76,48 @@ class OriginRests(Gate):
         if self._turns and (host := host_of(url)) in self._turns:
             self._turns[host] = ""
 
-    def holds(self, entry: Entry) -> bool:
-        """Return whether the origin of *entry* is resting or waits for its turn. Takes 0.5 us."""
-        if not self._until and entry.url.count(":") < 2:
-            return False  # a quick test: no origin rests, and this URL names no port
+    def room(self, entry: Entry) -> float:
+        """Return 0 if the origin of *entry* rests or waits for its turn, else infinity. 0.5 us.
+
+        If no other port of the host has the turn, it is given to this origin.
+        """
         host, origin = host_and_origin(entry.url)
-        is_resting = bool(self._until) and self._until.get(origin, 0.0) > self._clock()
-        is_held = is_resting or (origin.count(":") > 1 and not self._take_turn(host, origin))
-        self._held += is_held
-        return is_held
+        is_held = self._is_resting(origin) or (
+            origin.count(":") > 1 and not self._take_turn(host, origin)
+        )
+        return 0 if is_held else math.inf
+
+    def note_held(self, entry: Entry, count: int) -> None:
+        """Record that *count* URLs of the origin of *entry* wait."""
+        host, origin = host_and_origin(entry.url)
+        if self._held < _ORIGINS and not self._is_resting(origin):
+            self._waiting[host, origin] += count
+        self._held += count
+
+    def _is_resting(self, origin: str) -> bool:
+        return self._until.get(origin, 0.0) > self._clock()
 
     def _take_turn(self, host: str, origin: str) -> bool:
-        """Give *origin*, a port of *host*, the turn if no other port has it; else count its URL.
+        """Give *origin*, a port of *host*, the turn if no other port has it.
 
         Returns whether it has the turn, or needs none.
         """
         record = self._records.get(host)
-        if record.proven or record.penalty_until:
-            return True
-        if self._turns.setdefault(host, origin) == origin:
-            return True
-        if self._held < _ORIGINS:
-            self._waiting[host, origin] += 1
-        return False
+        # A host that has answered, or that is given up, needs no turns.
+        is_free = bool(record.proven or record.penalty_until)
+        return is_free or self._turns.setdefault(host, origin) == origin
 
-    def stops(self, entry: Entry) -> bool:
-        """Return whether the origin of *entry* is resting, according to memory or to its record."""
+    def stop(self, entry: Entry) -> bool:
+        """Do as ``hold``, but also if the origin is resting according to its record on disk."""
         origin = origin_of(entry.url)
         if origin and origin not in self._until:
             ready_at = self._records.get(origin).ready_at
             if ready_at and (secs := ready_at - self._clock()) > 0:
                 self.rest(origin, secs)
-        return self.holds(entry)
+        return self.hold(entry)
 
-    def needs_pass(self, supply: Supply) -> bool:
-        """Return whether a rest or a turn of any origin has ended since the last pass."""
+    def advance(self, supply: Supply) -> bool:
+        """End rests and turns that are over; return whether there were any since the last pass."""
         now = self._clock()
         if now < self._passed_at + max(_PASS_SECS, _PASS_SECS_PER_URL * self._held):
             return False
@@ -116,6 +125,7 @@ class OriginRests(Gate):
         over = [origin for origin, until in self._until.items() if until <= now]
         for origin in over:
             del self._until[origin]
+        # If there is nothing else to fetch, no contact is under way, so no turn will end.
         if supply is Supply.NONE or now > self._turns_until:
             self._turns.clear()
             self._turns_until = now + _TURN_SECS
@@ -123,6 +133,7 @@ class OriginRests(Gate):
             if not self._turns.get(host):
                 self._turns[host] = origin
                 over.append(origin)
+        # The held URLs are checked again: those that must still wait are counted again.
         if over:
             self._held = 0
             self._waiting.clear()

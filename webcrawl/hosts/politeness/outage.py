@@ -35,7 +35,7 @@ import math
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, Self
 
-from webcrawl.configuration.values import number, whole
+from webcrawl.configuration.values import number, whole_number
 from webcrawl.net.walls import WALLS
 
 if TYPE_CHECKING:
@@ -100,9 +100,9 @@ class _Streak:
     @property
     def is_long(self) -> bool:
         """Return whether enough hosts have failed for an outage."""
-        return len(self.hosts) >= max(
-            _MIN_HOSTS, min(self.max_hosts, len(self.answered) or self.max_hosts)
-        )
+        # A small crawl does not have *max_hosts* hosts that could fail.
+        crawled_hosts = len(self.answered) or self.max_hosts
+        return len(self.hosts) >= max(_MIN_HOSTS, min(self.max_hosts, crawled_hosts))
 
     def end(self) -> None:
         """Forget the failures, because a host has answered."""
@@ -144,9 +144,15 @@ class Outage:
         self._lookups = _Streak("name service", "name_servers", self.hosts)
         #: Whether a host has answered, in any run of the job.
         self.has_answered = False
+        # When the first outage since the last one that ended began.
         self._first_outage_at = math.inf
+        # Until when the event loop may be the cause of failures, because it was late.
         self._late_until = -math.inf
-        self._probe_at = self._check_at = 0.0
+        # When the next host may be contacted in an outage.
+        self._probe_at = 0.0
+        # When the name servers may be queried again in an outage, and whether they are being
+        # queried now.
+        self._check_at = 0.0
         self._is_checking = False
 
     @classmethod
@@ -156,7 +162,7 @@ class Outage:
         Raises FatalError for a bad value.
         """
         return cls(
-            hosts=whole(settings, "OUTAGE_HOSTS", at_least=0),
+            hosts=whole_number(settings, "OUTAGE_HOSTS", at_least=0),
             probe_secs=_PROBE_SECS,
             end_secs=number(settings, "OUTAGE_END_SECS", at_least=0),
             **parts,
@@ -193,6 +199,7 @@ class Outage:
                 self._end(self._contacts)
             return False
 
+        # For how many seconds the host had accepted the connection; None if it did not accept it.
         accepted_secs = 0.0 if outcome == "connection_lost" else mute_secs
         if accepted_secs is not None:
             # The network works, unless the connection is older than the outage.
@@ -202,7 +209,7 @@ class Outage:
             self._contacts.add(host, outcome)
             if self._contacts.is_long:
                 self._begin(self._contacts)
-        return self._is_excused()
+        return self._excuse()
 
     @property
     def is_untried(self) -> bool:
@@ -226,9 +233,10 @@ class Outage:
         self._probe_at = self.clock() + self.probe_secs
         if self.is_untried and outcome == "dns_failed":
             self._begin(self._lookups)
+        # These names may really have no address, so a query decides whether an outage begins.
         elif (self.is_untried or self._lookups.is_long) and math.isinf(self._lookups.began):
             self._query_name_servers()
-        return self._is_excused()
+        return self._excuse()
 
     def lookup_worked(self, host: str) -> None:
         """Record that the name servers found *host*."""
@@ -262,8 +270,8 @@ class Outage:
         """Return whether there is an outage now."""
         return min(self._contacts.began, self._lookups.began) < math.inf
 
-    def _is_excused(self) -> bool:
-        """Return whether a failure is to be ignored because of an outage, and count it if so."""
+    def _excuse(self) -> bool:
+        """Count a failure as excused if there is an outage now; return whether there is one."""
         if self._is_on:
             self.count("outage/excused")
         return self._is_on
@@ -280,7 +288,7 @@ class Outage:
         self._check_at = self.clock() + self.probe_secs
         names = self._lookups.answered or self._lookups.hosts
         host = next(reversed(names))
-        names.move_to_end(host, last=False)
+        names.move_to_end(host, last=False)  # so that the next query is for another one
 
         def handle_answer(works: bool) -> None:
             self._is_checking = False
@@ -300,7 +308,8 @@ class Outage:
 
         streak.began = now
         self._first_outage_at = min(self._first_outage_at, now)
-        self._probe_at = self._check_at = now + self.probe_secs
+        self._probe_at = now + self.probe_secs
+        self._check_at = self._probe_at
 
         outcomes = ", ".join(f"{name} {count}" for name, count in streak.outcomes.most_common(3))
         count = len(streak.hosts)

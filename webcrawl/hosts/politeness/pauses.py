@@ -20,7 +20,10 @@ class Pauses:
     def __init__(self, *, clock: TimeSource, wake: Callable[[], None]) -> None:
         self._clock = clock
         self._wake = wake
+        # For each current pause: since when it lasts, its sentence, and whether to make an
+        # exception.
         self._held: dict[str, tuple[float, str, Callable[[], bool]]] = {}
+        # How long pauses that have ended lasted in all, in seconds.
         self._secs: dict[str, float] = {}
 
     def __bool__(self) -> bool:

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from webcrawl.frontier import NO_URLS, ROBOTS_REDIRECT
-from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsStatus
+from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsSearch, RobotsStatus
 from webcrawl.net.dns.resolver import DnsError, InvalidNameError, LookupFailedError
 from webcrawl.rights.policy import RIGHTS_REFUSED
-from webcrawl.rights.statements import refusal_in
+from webcrawl.rights.statements import Statement, refusal_in
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
@@ -33,12 +32,12 @@ if TYPE_CHECKING:
     from webcrawl.hosts.politeness.addresses import HostAddresses
     from webcrawl.hosts.politeness.delays import Politeness
     from webcrawl.hosts.politeness.outage import Outage
-    from webcrawl.hosts.robots.lookup import RobotsSearch
-    from webcrawl.rights.statements import Statement
 
 # A host whose robots.txt is fetched from another host is checked again after as many seconds as it
 # has waited already, within these bounds. Thousands of hosts may wait for one.
-_MIN_WAIT, _MAX_WAIT = 1.0, 60.0
+_MIN_WAIT = 1.0
+_MAX_WAIT = 60.0
+_ALLOWED = RobotsFinding(RobotsStatus.ALLOWED)
 
 
 class FetchAction(enum.Enum):
@@ -80,8 +79,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 class Preconditions:
     """Checks all preconditions, without I/O. *addresses* is None if a proxy looks up the hosts.
 
-    *tdm* knows the files TDM_PATH, if the purpose of the crawl needs them. If *is_strict*, a URL is
-    refused if its owner refuses this purpose.
+    *data_mining* knows the files TDM_PATH, if the purpose of the crawl needs them. If *is_strict*,
+    a URL is refused if its owner refuses this purpose.
     """
 
     rules: HostRules
@@ -89,17 +88,26 @@ class Preconditions:
     addresses: HostAddresses | None
     robots: RobotsSearch
     outage: Outage
-    tdm: RobotsSearch | None = None
+    data_mining: RobotsSearch | None = None
     is_strict: bool = False
 
-    def decide(self, entry: Entry, *, is_host_looked_up: bool = False) -> Decision:
+    def decide(
+        self,
+        entry: Entry,
+        *,
+        obeys_robots: bool = True,
+        is_for_page: bool = True,
+        is_host_looked_up: bool = False,
+    ) -> Decision:
         """Decide what to do with *entry*: fetch it, wait, look up a fact first, or give it up.
 
-        *is_host_looked_up* means that the previous decision was to look up its host. The host has
-        been in process since, so it cannot have failed in the meantime.
+        Without *obeys_robots*, robots.txt is not asked. Unless *is_for_page*, sitemaps and what the
+        owner says about the use of the URL do not matter. *is_host_looked_up* means that the
+        previous decision was to look up its host. The host has been in process since, so it cannot
+        have failed in the meantime.
         """
         host = host_of(entry.url)
-        if exclusion := self.rules.excluded_by(host, entry.url):
+        if exclusion := self.rules.exclusion_of(host, entry.url):
             return Decision(FetchAction.REFUSE, exclusion.outcome)
         failure = "" if is_host_looked_up else self.politeness.refusal(entry.host, entry.url)
         if failure:
@@ -110,10 +118,12 @@ class Preconditions:
             addresses = self.addresses.known_addresses(host)
             if not isinstance(addresses, list) or not addresses:
                 return self._without_address(host, addresses)
-            for exclusion in filter(None, map(self.rules.excluded_by, addresses)):
+            for exclusion in filter(None, map(self.rules.exclusion_of, addresses)):
                 return Decision(FetchAction.REFUSE, exclusion.outcome)
             address = addresses[0]
-        return self._by_robots(entry, address)
+        return self._by_robots(
+            entry.url, address, obeys_robots=obeys_robots, is_for_page=is_for_page
+        )
 
     def _without_address(self, host: str, result: list[str] | DnsError | None) -> Decision:
         """Return the decision for *host*, which has no address that may be contacted now.
@@ -130,19 +140,22 @@ class Preconditions:
                 return Decision(FetchAction.REFUSE, "dns_failed")
             secs = self.addresses.retry_in(host)  # type: ignore[union-attr]  # a look-up failed
             return Decision(FetchAction.RETRY, "dns_failed", secs)
+        # "No such name" is believed only once it is known that the name servers work.
         if self.outage.is_untried and not isinstance(result, InvalidNameError):
             return Decision(FetchAction.WAIT, "dns_not_found", _MIN_WAIT)
         return Decision(FetchAction.REFUSE, "dns_not_found")
 
-    def _by_robots(self, entry: Entry, address: str) -> Decision:
-        """Return what robots.txt decides about *entry*, which would be fetched from *address*."""
-        url, robots = entry.url, self.robots
+    def _by_robots(
+        self, url: str, address: str, *, obeys_robots: bool, is_for_page: bool
+    ) -> Decision:
+        """Return what robots.txt decides about *url*, which would be fetched from *address*."""
+        robots = self.robots
         crawl_delay = robots.crawl_delay(url)
-        is_robots_file = entry.kind == ROBOTS_REDIRECT
-        finding = RobotsFinding(RobotsStatus.ALLOWED) if is_robots_file else robots.verdict_on(url)
-        sitemaps = () if entry.kind in NO_URLS else robots.take_sitemaps(url)
+        finding = robots.verdict_on(url) if obeys_robots else _ALLOWED
+        sitemaps = robots.take_sitemaps(url) if is_for_page else ()
 
-        outcome, line = "", finding.line
+        outcome = ""
+        line = finding.line
         match finding.status:
             case RobotsStatus.UNKNOWN:
                 return Decision(
@@ -161,8 +174,9 @@ class Preconditions:
             case RobotsStatus.UNREACHABLE:
                 outcome = robots.reason(url)
             case RobotsStatus.ALLOWED:
-                if self.politeness.skips(crawl_delay):
-                    outcome, line = "crawl_delay_too_long", ""
+                if self.politeness.should_skip(crawl_delay):
+                    outcome = "crawl_delay_too_long"
+                    line = ""  # it allows the URL, so it is not the reason
         decision = Decision(
             FetchAction.REFUSE if outcome else FetchAction.FETCH,
             outcome,
@@ -171,7 +185,7 @@ class Preconditions:
             crawl_delay=crawl_delay,
             sitemaps=sitemaps,
         )
-        if outcome or entry.kind in NO_URLS or not finding.statements:
+        if outcome or not (is_for_page and finding.statements):
             return decision
         return self._by_rights(url, decision, finding.statements)
 
@@ -180,12 +194,15 @@ class Preconditions:
 
         *statements* are those in robots.txt.
         """
-        if self.tdm is not None and url.startswith("http"):
-            finding = self.tdm.verdict_on(url)
+        if self.data_mining is not None and url.startswith("http"):
+            finding = self.data_mining.verdict_on(url)
             if finding.status is RobotsStatus.TOO_SOON:
-                return replace(decision, action=FetchAction.WAIT, secs=self.tdm.floor_secs(url))
+                return replace(
+                    decision, action=FetchAction.WAIT, secs=self.data_mining.floor_secs(url)
+                )
             if finding.status is RobotsStatus.UNKNOWN:
-                file_url = self.tdm.robots_url(url)
+                # The file is fetched like a robots.txt, unless robots.txt denies that.
+                file_url = self.data_mining.robots_url(url)
                 if self.robots.verdict_on(file_url).status is RobotsStatus.ALLOWED:
                     return replace(decision, action=FetchAction.FETCH_ROBOTS, robots_url=file_url)
             statements = [*statements, *finding.statements]

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping, Sized
 
     from webcrawl.clock import TimeSource
 
@@ -23,6 +23,7 @@ class Refusals:
 
     def __init__(self, clock: TimeSource) -> None:
         self._clock = clock
+        # Until when each host rests, and the outcome of its contact; oldest first.
         self._hosts: dict[str, tuple[float, str]] = {}
 
     def note(self, host: str, outcome: str, secs: float) -> None:
@@ -32,8 +33,8 @@ class Refusals:
         if len(self._hosts) > _HOSTS:
             del self._hosts[next(iter(self._hosts))]
 
-    def resting(self, has_more: Callable[[str], bool]) -> Counter[str]:
-        """Count the resting hosts for which *has_more* returns True, by outcome. O(hosts)."""
+    def count_resting(self, queues: Mapping[str, Sized]) -> Counter[str]:
+        """Count the resting hosts whose queue in *queues* is not empty, by outcome. O(hosts)."""
         now = self._clock()
         self._hosts = {host: rest for host, rest in self._hosts.items() if rest[0] > now}
-        return Counter(outcome for host, (_, outcome) in self._hosts.items() if has_more(host))
+        return Counter(outcome for host, (_, outcome) in self._hosts.items() if queues.get(host))

@@ -32,6 +32,7 @@ from webcrawl.net.walls import (
     SOFT_ERROR,
     WALLED,
     WALLS,
+    Shape,
     body_wall,
     header_wall,
     outline_of,
@@ -110,43 +111,40 @@ class Walls:
     ) -> str:
         """Compare *response* with earlier pages of its host, and return its outcome, or ""."""
         body = response.body
-        is_known = self._is_known(record, url, body)
+        is_known = self._add_sample(record, url, body)
         is_first = record.pages < _FIRST_PAGES and len(body) <= _SMALL
         outcome = body_wall(body) if is_known or is_first or had_document else ""
+        # A page without the marks of a wall may be a soft error if it looks like an earlier page.
+        # A URL without words is like all others, so its page cannot be the first of a new shape.
         is_page = is_known and is_success(response.status)
         may_count = is_page and (record.walls or words_below(url))
         if not (outcome or may_count):
             return ""
 
-        # The marks of a URL show whether another URL is unlike it.
+        # The marks of a URL show whether another URL is unlike it. For walls, all URLs are unlike.
         shape = shape_of(body, url, scripts=outcome != CHALLENGED)
         if outcome:
             marks = [xxh3_64_intdigest(url.encode()) & 0xFFFFFFFF]
         elif shape.has_text:
-            outcome, marks = SOFT_ERROR, words_below(url)
+            outcome = SOFT_ERROR
+            marks = words_below(url)
             # Identical bodies are alike, too; their marks are beyond the words' 16 bits.
             marks = marks and [*marks, xxh3_64_intdigest(body) & 0xFFFFFFFF | 1 << 32]
         else:
             return ""
 
-        wall = _find_or_add(record.walls, shape.fingerprint, outcome)
-        is_unlike = all(set(marks).isdisjoint(others) for others in wall.urls)
-        if marks and is_unlike and len(wall.urls) < _ENOUGH_URLS:
-            wall.urls.append([*marks, shape.source])
-        if len(record.walls) > _SHAPES:  # drop the oldest of the others with the fewest URLs
-            record.walls.remove(min(record.walls[:-1], key=lambda other: len(other.urls)))
-        self._records.put(record)
-
+        wall = self._add_shape(record, shape, outcome, marks)
         is_learned = len(wall.urls) >= _ENOUGH_URLS
         if had_document and outcome != SOFT_ERROR:
-            # If pages of other shapes have a login form, too, ordinary documents of this host have
-            # one.
+            # One wall is enough for a URL that had a document. But if pages of other shapes have a
+            # login form, too, ordinary documents of this host have one.
             others = [
                 known for known in record.walls if known.outcome == WALLED and known is not wall
             ]
             is_learned = outcome == CHALLENGED or not others
         elif is_learned and outcome != CHALLENGED:
             response.flags.append(ALIKE)
+            # Pages whose sources differ may have different contents, so they are only alike.
             is_learned = all(shape.source in urls for urls in wall.urls)
 
         if outcome != SOFT_ERROR:
@@ -157,10 +155,26 @@ class Walls:
             self._count("walls/soft_errors")
         return outcome if is_learned else ""
 
-    def _is_known(self, record: HostRecord, url: str, body: bytes) -> bool:
-        """Return whether a recent page of the host had the outline and sample of *body*.
+    def _add_shape(
+        self, record: HostRecord, shape: Shape, outcome: str, marks: list[int]
+    ) -> WallShape:
+        """Add a URL with *marks*, whose page has *shape*, to the host's *record*.
 
-        They are added to the host's *record*.
+        Returns the entry of the shape, with the URLs that are unlike each other.
+        """
+        wall = _find_or_add(record.walls, shape.fingerprint, outcome)
+        is_unlike = all(set(marks).isdisjoint(others) for others in wall.urls)
+        if marks and is_unlike and len(wall.urls) < _ENOUGH_URLS:
+            wall.urls.append([*marks, shape.source])
+        if len(record.walls) > _SHAPES:  # drop the oldest of the others with the fewest URLs
+            record.walls.remove(min(record.walls[:-1], key=lambda other: len(other.urls)))
+        self._records.put(record)
+        return wall
+
+    def _add_sample(self, record: HostRecord, url: str, body: bytes) -> bool:
+        """Add the outline and sample of *body* to the host's *record*.
+
+        Returns whether a recent page of the host had them.
         """
         sample = outline_of(body) + sample_of(body, url)
         is_known = sample in record.samples

@@ -33,7 +33,7 @@ import sqlite3
 import tempfile
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,7 +51,6 @@ from webcrawl.storage.record_log import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 VERSION = 2
@@ -119,7 +118,10 @@ _DISK_ERRNO = {
 
 # The kinds of facts in the file. Earlier versions had URL patterns as kind 4 and counters of hosts
 # as kind 6, which are ignored.
-HOSTS, ROBOTS, RESTS, DOMAINS = 1, 2, 3, 5
+HOSTS = 1
+ROBOTS = 2
+RESTS = 3
+DOMAINS = 5
 # Links to be merged into the counters; only in the log.
 LINKS = 7
 # Results of visits because of hints (revisit/hints.py).
@@ -143,7 +145,7 @@ class Changes(NamedTuple):
 
 
 class Database:
-    """The SQLite file in the directory *path*. ``write`` and ``log`` may run in a second thread."""
+    """The SQLite file in the directory *path*. A second thread may write and add to the log."""
 
     # Set by ``open``.
     _reader: sqlite3.Connection
@@ -153,16 +155,22 @@ class Database:
         self.path = path
         self.file = path / FILE
         self._wal = path / f"{FILE}-wal"
+        # Closes both connections.
         self._opened = ExitStack()
+        # Directories with new entries, to be synced; see ``written``.
         self._new_names: list[Path] = []
         self._cache_kib = _CACHE_KIB
+        # Filter of the keys that may be stored; ``open`` replaces it with a larger one.
         self._keys = _KeyFilter(1)
         # The last key of an earlier process that was added to ``_keys``; None if all were.
         self._last_key: tuple[int, str] | None = None
         # Numbers of rows and bytes in the log.
-        self._log_rows = self._log_bytes = 0
+        self._log_rows = 0
+        self._log_bytes = 0
         #: Changes since the last ``copy_to`` with *track_changes*; None if there were too many.
         self.changes: Changes | None = None
+        # Held to write to the log or to replace ``changes``. So each row of the log that is not in
+        # a copy is in its changes.
         self._lock = threading.Lock()
 
     def resize(self, cache_kib: int) -> None:
@@ -184,7 +192,7 @@ class Database:
         self._new_names = [*make_directory(self.path), self.path.parent, self.path]
         (self.path / _CHANGES_NOW).unlink(missing_ok=True)
         try:
-            with self._converted_errors():
+            with self._convert_errors():
                 self._writer = self._opened.enter_context(closing(self._connect()))
                 self._prepare(self._writer)
                 self._restore_changes(self._writer)
@@ -192,6 +200,7 @@ class Database:
                 self._reader.execute(f"PRAGMA cache_size = -{self._cache_kib}")
                 self._reader.execute("PRAGMA query_only = 1")
                 self._keys = _KeyFilter(_FILTER_SHARE * self._cache_kib << 10)
+                # All keys of earlier processes come after this one.
                 ((has_any,),) = self._reader.execute(_HAS_ANY).fetchall()
                 self._last_key = (0, "") if has_any else None
         except BaseException:
@@ -241,7 +250,7 @@ class Database:
         With 1,000,000 records, takes 10 us if the page is in memory. Raises CorruptRecordError,
         OSError.
         """
-        with self._converted_errors():
+        with self._convert_errors():
             return value_of(self._reader, self.file, kind, key)
 
     def may_hold(self, kind: int, key: str) -> bool:
@@ -254,52 +263,58 @@ class Database:
         Raises like ``read``.
         """
         keys_json = msgspec.json.encode(keys).decode()
-        with self._converted_errors():
+        with self._convert_errors():
             ((rows_json,),) = self._writer.execute(_READ_MANY, (kind, keys_json)).fetchall()
         values = {}
         for key, text, crc in _decode_values(rows_json):
             values[key] = _checked_value(self.file, key, bytes.fromhex(text), crc)
         return values
 
-    def logged(self) -> Iterator[Fact]:
+    def logged_facts(self) -> Iterator[Fact]:
         """Yield the facts in the log, older values of a key before newer ones.
 
         Raises like ``read``.
         """
-        with self._converted_errors():
+        with self._convert_errors():
             for number, fact in log_of(self._reader, self.file):
                 self._log_rows = number + 1
                 yield fact
 
-    def log(self, batch: Batch) -> None:
+    def add_to_log(self, batch: Batch) -> None:
         """Store *batch* as one row of the log, to be kept until ``forget_log``. 1 us per fact.
 
         Blocks and raises like ``write``.
         """
         data = _encode(batch)
         key = f"{self._log_rows:08}"
-        with self._converted_errors():
+        row = (_LOG, key, data, checksum(key, data))
+        with self._convert_errors():
             self._read_keys()
             with self._lock:
-                if self.changes is not None:
-                    self.changes.log.append(data)
-                    if self.changes.log.size > _MAX_CHANGES:
-                        self._end_changes()
-                self._writer.execute(_replacement(1), (_LOG, key, data, checksum(key, data)))
+                self._record_change(data)
+                self._writer.execute(_replacement(1), row)
         self._log_rows += 1
         self._log_bytes += len(data)
 
+    def _record_change(self, data: bytes) -> None:
+        """Add the encoded batch *data* to ``changes``, which end if they have become too long."""
+        if self.changes is not None:
+            self.changes.log.append(data)
+            if self.changes.log.size > _MAX_CHANGES:
+                self._end_changes()
+
     @property
-    def log_is_full(self) -> bool:
+    def is_log_full(self) -> bool:
         """Return whether the log is full, so that its facts should get rows of their own."""
         max_bytes = _LOG_SHARE * self._cache_kib * 1024
         return self._log_rows >= _LOG_ROWS or self._log_bytes >= max_bytes
 
     def forget_log(self) -> None:
         """Delete the log, when all its facts have been written. Blocks."""
-        with self._converted_errors():
+        with self._convert_errors():
             self._writer.execute(_DELETE_LOG)
-        self._log_rows = self._log_bytes = 0
+        self._log_rows = 0
+        self._log_bytes = 0
 
     def write(self, facts: Iterable[Fact]) -> int:
         """Store all *facts*, replacing facts of the same kind and key; return their number.
@@ -310,13 +325,14 @@ class Database:
         """
         fact_iterator = iter(facts)
         written = 0
-        with self._converted_errors():
+        with self._convert_errors():
             self._read_keys()
             while batch := [*itertools.islice(fact_iterator, _ROWS_PER_TRANSACTION)]:
                 self._writer.execute("BEGIN IMMEDIATE")
                 try:
                     start = 0
                     while remaining := len(batch) - start:
+                        # The largest power of two that is not larger than *remaining*.
                         row_count = min(_ROWS_PER_STATEMENT, 1 << remaining.bit_length() - 1)
                         self._replace(batch[start : start + row_count])
                         start += row_count
@@ -366,12 +382,12 @@ class Database:
                 log = RecordLog.open(self.path / _CHANGES_NOW, size=0)
                 self.changes = Changes(log, _CHANGES.format(random_hex("changes")))
 
-        with self._converted_errors(), ExitStack() as stack:
+        with self._convert_errors(), ExitStack() as stack:
             source = stack.enter_context(closing(self._connect()))
             target = sqlite3.connect(directory / FILE, isolation_level=None)
             stack.enter_context(closing(target))
             # One transaction for the whole copy, because SQLite restarts a copy after each write to
-            # the file.
+            # the file. It sees the file as of the first SELECT.
             source.execute("BEGIN")
             source.execute("SELECT * FROM sqlite_master").fetchall()
             with suppress(_CopyEndedEarly):
@@ -389,7 +405,8 @@ class Database:
         The database itself is not included, because SQLite syncs it when it moves the write-ahead
         log there.
         """
-        names, self._new_names = self._new_names, []
+        names = self._new_names
+        self._new_names = []
         return [*names, self._wal]
 
     def close(self) -> None:
@@ -399,7 +416,7 @@ class Database:
         (self.path / _CHANGES_NOW).unlink(missing_ok=True)
 
     @contextmanager
-    def _converted_errors(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Convert SQLite's errors: to OSError for the disk, to CorruptRecordError for damage."""
         try:
             yield

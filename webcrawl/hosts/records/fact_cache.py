@@ -56,7 +56,9 @@ class FactCache(Generic[T]):
         self._cached: OrderedDict[str, T] = OrderedDict()
         #: Return the value of a key if it is in ``_cached``, else None; faster than ``get``.
         self.cached = self._cached.get
+        # Total size of the facts in ``_cached`` that are bytes.
         self._bytes = 0
+        # The module's docstring explains these.
         self._changed: dict[str, T] = {}
         self._dirty: dict[str, bytes] = {}
         self._writing: Mapping[str, bytes] = {}
@@ -64,7 +66,8 @@ class FactCache(Generic[T]):
 
     def resize(self, size: int, max_bytes: int = 1 << 62) -> None:
         """Change the limits; excess facts are evicted when the next fact is added."""
-        self._size, self._max_bytes = size, max_bytes
+        self._size = size
+        self._max_bytes = max_bytes
 
     def __len__(self) -> int:
         """Return the number of facts in memory, whether they are on disk or not."""
@@ -94,7 +97,7 @@ class FactCache(Generic[T]):
         value = self._cached.get(key)
         if value is not None:
             return value
-        value = self.unstored(key)
+        value = self.unstored_value(key)
         if value is None:
             if not self._database.may_hold(self.kind, key):
                 return None
@@ -111,7 +114,7 @@ class FactCache(Generic[T]):
         value = self._cached.get(key)
         return self._changed.get(key) if value is None else value
 
-    def unstored(self, key: str) -> T | None:
+    def unstored_value(self, key: str) -> T | None:
         """Return the value of *key* if it might not have been stored yet; otherwise None."""
         value = self._changed.get(key)
         if value is None:
@@ -143,7 +146,7 @@ class FactCache(Generic[T]):
         """Restore *data*, the encoded value of *key* that was read from the log."""
         self._dirty[key] = data
 
-    def unsaved(self) -> Iterator[tuple[str, bytes]]:
+    def unsaved_items(self) -> Iterator[tuple[str, bytes]]:
         """Yield (key, value) of facts that a crash would lose; older values of a key come first."""
         yield from self._unlogged.items()
         for key, value in self._changed.items():
@@ -158,7 +161,7 @@ class FactCache(Generic[T]):
     def take_unlogged(self) -> Mapping[str, bytes]:
         """Return the facts to log now, which the caller must not change.
 
-        To be called again only after ``saved`` or ``failed``.
+        To be called again only after ``note_saved`` or ``note_failed``.
         """
         changes = {key: self._encode(value) for key, value in self._changed.items()}
         self._changed.clear()
@@ -168,15 +171,18 @@ class FactCache(Generic[T]):
 
     def take_batch(self) -> Mapping[str, bytes]:
         """Return the facts to store now. See ``take_unlogged``."""
-        self._writing, self._dirty = self._dirty, {}
+        self._writing = self._dirty
+        self._dirty = {}
         return self._writing
 
-    def saved(self) -> None:
+    def note_saved(self) -> None:
         """Record that the facts that were taken are on disk."""
-        self._unlogged, self._writing = {}, {}
+        self._unlogged = {}
+        self._writing = {}
 
-    def failed(self) -> None:
+    def note_failed(self) -> None:
         """Record that not all facts that were taken are on disk, so that they are taken again."""
+        # Where both have a key, the value in ``_dirty`` is newer.
         self._dirty = {**self._writing, **self._dirty}
         self._writing = {}
 

@@ -27,7 +27,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
-from webcrawl.hosts.records.database import DOMAINS, LINKS
+from webcrawl.hosts.records.database import DOMAINS, LINKS, Database
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
 from webcrawl.randomness import generator
 from webcrawl.storage.record_log import CorruptRecordError
@@ -35,8 +35,6 @@ from webcrawl.storage.record_log import CorruptRecordError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
-
-    from webcrawl.hosts.records.database import Database
 
 _BITS = 256
 _SIZE = _BITS // 8
@@ -51,6 +49,7 @@ def _estimated_domains(ones: int) -> int:
 
     If all bits are set, the result is the same as for one bit less.
     """
+    # The estimate of linear counting is load * _BITS, and this is its standard error.
     load = math.log(_BITS / (_BITS - ones or 1))
     error = math.sqrt(_BITS * (math.exp(load) - load - 1))
     return max(_MAX_LISTED + 1, math.ceil(_BITS * load + 2 * error))
@@ -132,15 +131,16 @@ class HostCounters:
 
     def __init__(self, *, database: Database) -> None:
         self._file = database.file
-        # Links to be merged into the counters' ``linking``, by domain.
+        # Links to be merged into the counters' ``linking``, by domain. Only those that are not
+        # stored yet are in memory.
         self._links = FactCache(database=database, kind=LINKS, codec=BYTES, size=0)
-        codec: Codec[HostCounter | _JobState] = Codec(_encode, self._decoded)
+        codec: Codec[HostCounter | _JobState] = Codec(_encode, self._decode)
         self._counters = FactCache(database=database, kind=DOMAINS, codec=codec, size=_COUNTERS)
         self.caches = (self._counters, self._links)
         #: Set how many counters are kept in memory; excess ones are evicted as others are added.
         self.resize = self._counters.resize
         self._use_state(_JobState(0))
-        # Whether the state is in the cache.
+        # Whether the state is stored, or in the cache and will be.
         self._is_state_cached = False
         self.linked = 0
         """Number of new links between domains that this process has recorded. A link that was
@@ -156,13 +156,15 @@ class HostCounters:
     def _use_state(self, state: _JobState) -> None:
         self._state = state
         #: The round of the reputation budgets.
-        self.current_round, since = state.round, state.counted_since
+        self.current_round = state.round
+        since = state.counted_since
         #: The round since which admitted URLs count. Counts from another round are not valid.
         self.counted_since = state.round if since is None else since
 
     def begin_round(self, number: int, *, counted_since: int) -> None:
         """Start the round *number*, and store it and the round since which admitted URLs count."""
-        self._state.round, self._state.counted_since = number, counted_since
+        self._state.round = number
+        self._state.counted_since = counted_since
         self._use_state(self._state)
         self._put_state()
 
@@ -170,13 +172,13 @@ class HostCounters:
         """Return the counter of the domain *name*, or a new one. Raises like ``FactCache.get``."""
         counter = self._counters.cached(name) or self._counters.get(name)
         if not isinstance(counter, HostCounter):
-            counter = self.new(name)
+            counter = self.create(name)
             self._counters.hold(name, counter)
         return counter
 
-    def new(self, name: str) -> HostCounter:
+    def create(self, name: str) -> HostCounter:
         """Return a new counter for the domain *name*, which has none yet."""
-        return HostCounter(linking=self._links.unstored(name) or b"")
+        return HostCounter(linking=self._links.unstored_value(name) or b"")
 
     def put(self, name: str, counter: HostCounter) -> None:
         """Store the changed *counter* of the domain *name*."""
@@ -193,6 +195,7 @@ class HostCounters:
         if not self._is_state_cached:
             self._put_state()
 
+        # The keyed hash of *source*, 16 bits.
         digest = (xxh3_64_intdigest(source.encode(), self._state.key) & 0xFFFF).to_bytes(
             _HASH_BYTES
         )
@@ -200,9 +203,12 @@ class HostCounters:
         for target in targets:
             if target == source:
                 continue
+            # If the counter is on disk, it is not read: its links are merged when it is decoded.
             cached = self._counters.in_memory(target)
             counter = cached if isinstance(cached, HostCounter) else None
-            before = self._links.unstored(target) or b"" if counter is None else counter.linking
+            before = (
+                self._links.unstored_value(target) or b"" if counter is None else counter.linking
+            )
             linking = _with_hash(before, digest)
             if linking is not before:
                 if counter is not None:
@@ -212,30 +218,33 @@ class HostCounters:
 
     def with_unstored(self, name: str, linking: bytes) -> bytes:
         """Return *linking*, with the links that are not merged into the counter of *name* yet."""
-        return _merged_linking(self._links.unstored(name) or b"", linking)
+        return _merged_linking(self._links.unstored_value(name) or b"", linking)
 
-    def _decoded(self, data: bytes, name: str, file: Path) -> HostCounter | _JobState:
+    def _decode(self, data: bytes, name: str, file: Path) -> HostCounter | _JobState:
         """Decode a counter or the state of the job, and merge links into the counter."""
         counter = _decode(data, name, file)
         if isinstance(counter, HostCounter):
-            counter.linking = _merged_linking(counter.linking, self._links.unstored(name) or b"")
+            counter.linking = _merged_linking(
+                counter.linking, self._links.unstored_value(name) or b""
+            )
         return counter
 
-    def merged(
+    def merge_links(
         self,
         counters: Mapping[str, bytes],
         links: Mapping[str, bytes],
-        stored: Callable[[list[str]], Mapping[str, bytes]],
+        read_stored: Callable[[list[str]], Mapping[str, bytes]],
     ) -> Iterator[tuple[str, bytes]]:
         """Merge *links* into *counters*; yield (domain, encoded counter), sorted by domain.
 
-        *stored* reads the encoded counters of domains that are only in *links*. May be called from
-        any thread.
+        *read_stored* reads the encoded counters of domains that are only in *links*. May be called
+        from any thread.
         """
-        file, names = self._file, sorted({**counters, **links})
+        file = self._file
+        names = sorted({**counters, **links})
         for start in range(0, len(names), _MERGED_AT_ONCE):
             group = names[start : start + _MERGED_AT_ONCE]
-            on_disk = stored([name for name in group if name not in counters])
+            on_disk = read_stored([name for name in group if name not in counters])
             for name in group:
                 data = counters.get(name) or on_disk.get(name) or _NEW
                 if name in links:
@@ -254,6 +263,7 @@ def _merged_linking(first: bytes, second: bytes) -> bytes:
     """Return the union of two lists or bitmaps of linking domains."""
     if len(first) == len(second) == _SIZE:
         return (int.from_bytes(first) | int.from_bytes(second)).to_bytes(_SIZE)
+    # Only one is a bitmap, or none: the hashes of a list are added to the other one.
     if len(second) == _SIZE:
         first, second = second, first
     for start in range(0, len(second), _HASH_BYTES):
@@ -273,11 +283,14 @@ def _with_hash(linking: bytes, domain_hash: bytes) -> bytes:
             return linking + domain_hash
 
         # The list is full: convert it to a bitmap.
-        hashes, linking = linking, _EMPTY
+        hashes = linking
+        linking = _EMPTY
         for start in range(0, len(hashes), _HASH_BYTES):
             linking = _with_hash(linking, hashes[start : start + _HASH_BYTES])
 
-    byte, mask = domain_hash[1] >> 3, 1 << (domain_hash[1] & 7)
+    # The low byte of the hash is the number of the bit.
+    byte = domain_hash[1] >> 3
+    mask = 1 << (domain_hash[1] & 7)
     if linking[byte] & mask:
         return linking
     return linking[:byte] + bytes((linking[byte] | mask,)) + linking[byte + 1 :]

@@ -19,6 +19,7 @@ from webcrawl.hosts.records.database import (
     LINKS,
     RESTS,
     ROBOTS,
+    Batch,
     Database,
 )
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
@@ -28,8 +29,6 @@ from webcrawl.hosts.records.host_record import HostRecord, decode, encode
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
     from pathlib import Path
-
-    from webcrawl.hosts.records.database import Batch
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +57,8 @@ class HostRecords:
         robots_size: int,
         executor: Executor,
     ) -> None:
-        self.database = database = Database(path=path)
+        database = Database(path=path)
+        self.database = database
         self._executor = executor
         self._hosts = FactCache(
             database=database, kind=HOSTS, codec=Codec(encode, decode), size=size
@@ -71,7 +71,8 @@ class HostRecords:
             max_bytes=robots_size * _ROBOTS_BYTES,
         )
         # Encoded robots.txt by origin; only the robots package decodes them.
-        self.robots, self.put_robots = self._robots.get, self._robots.put
+        self.robots = self._robots.get
+        self.put_robots = self._robots.put
         # Pauses that the frontier does not keep in memory (frontier.rests.RestStore).
         self.rests = FactCache(database=database, kind=RESTS, codec=BYTES, size=_RESTS_HELD)
         # Results of hints by the URL's fingerprint; empty once they are in the URL's entry.
@@ -82,8 +83,10 @@ class HostRecords:
             *(self._hosts, self._robots, self.rests, self.hints),
             *self.domains.caches,
         )
+        # The write in progress, which returns how many facts it stored; None if there is none.
         self._future: Future[int] | None = None
         self._is_open = False
+        # Number of facts stored, and of writes that failed.
         self._written = 0
         self._failed = 0
         # The error of the last write; None if it succeeded.
@@ -104,12 +107,14 @@ class HostRecords:
         self.database.open()
         caches = {cache.kind: cache for cache in self._caches}
         try:
-            for kind, key, data in self.database.logged():
+            for kind, key, data in self.database.logged_facts():
                 if kind not in caches:
                     continue  # a kind of an earlier version
-                # Links are merged, because an earlier row of the log may have other links.
+                # The last value of a fact is valid. But links are merged with those restored so
+                # far, because an earlier row of the log may have other links.
                 newest = self.domains.with_unstored(key, data) if kind == LINKS else data
                 caches[kind].restore(key, newest)
+            # Last, because the state of the job is one of the restored facts.
             self.domains.open()
         except BaseException:
             self.database.close()
@@ -163,7 +168,7 @@ class HostRecords:
         self._collect_result(wait=False)
         if self._future is None and any(cache.unsaved_count for cache in self._caches):
             changes = self._take_unlogged()
-            batch = self._take_batch() if self.database.log_is_full else None
+            batch = self._take_batch() if self.database.is_log_full else None
             try:
                 self._future = self._executor.submit(self._write, changes, batch)
             except RuntimeError:
@@ -179,14 +184,15 @@ class HostRecords:
     def _write(self, changes: Batch, batch: Batch | None) -> int:
         """Log *changes* and store *batch*, in the executor; return the number of facts stored."""
         # Log first, because storing the batch takes a second or two while the reactor is busy.
-        self.database.log(changes)
+        self.database.add_to_log(changes)
         return 0 if batch is None else self._store(batch)
 
     def _store(self, batch: Batch) -> int:
         """Store all facts in *batch*, delete the log, and return the number of facts."""
-        counters, links = batch.pop(DOMAINS), batch.pop(LINKS)
+        counters = batch.pop(DOMAINS)
+        links = batch.pop(LINKS)
         stored = functools.partial(self.database.read_many, DOMAINS)
-        merged = self.domains.merged(counters, links, stored)
+        merged = self.domains.merge_links(counters, links, stored)
         # In the order of the table, so that rows on the same page are written together.
         facts = (
             (kind, key, values[key]) for kind, values in batch.items() for key in sorted(values)
@@ -229,12 +235,12 @@ class HostRecords:
 
     def _mark_saved(self) -> None:
         for cache in self._caches:
-            cache.saved()
+            cache.note_saved()
         self.failure = None
 
     def _mark_failed(self) -> None:
         for cache in self._caches:
-            cache.failed()
+            cache.note_failed()
 
     # --- statistics
 

@@ -46,27 +46,34 @@ class RecordsReader:
 
     def __init__(self, *, path: Path) -> None:
         self._file = path / FILE
+        # None outside of the context, or if there is no file.
         self._connection: sqlite3.Connection | None = None
+        # The facts in the log by kind and key; None until they are needed.
         self._logged: dict[tuple[int, str], bytes] | None = None
+        # Closes the connection, and deletes a copy of the file.
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         if self._file.exists():
-            with ExitStack() as stack, self._converted_errors():
-                self._connection = connection = self._connect(stack)
+            with ExitStack() as stack, self._convert_errors():
+                connection = self._connect(stack)
+                self._connection = connection
                 version_of(connection, self._file)
                 self._stack = stack.pop_all()
         return self
 
     def _connect(self, stack: ExitStack) -> sqlite3.Connection:
         """Return a connection for reading only, to be closed by *stack*."""
-        file, mode = self._file, "mode=ro&readonly_shm=1"
+        # The module's docstring explains the three modes.
+        file = self._file
+        mode = "mode=ro&readonly_shm=1"
         if not _with_suffix(file, "-shm").exists():
             if _with_suffix(file, "-wal").exists():
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / FILE
                 shutil.copyfile(_with_suffix(file, "-wal"), _with_suffix(copy, "-wal"))
                 shutil.copyfile(file, copy)
-                file, mode = copy, "mode=rw"
+                file = copy
+                mode = "mode=rw"
             else:
                 mode = "immutable=1"
         uri = f"file:{quote(str(file.absolute()))}?{mode}"
@@ -76,7 +83,7 @@ class RecordsReader:
         return connection
 
     @contextmanager
-    def _converted_errors(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Convert SQLite's errors to CorruptRecordError."""
         try:
             yield
@@ -107,10 +114,10 @@ class RecordsReader:
         """Return whether the crawl was killed, and its next run has to merge the log."""
         if self._connection is None:
             return False
-        with self._converted_errors():
+        with self._convert_errors():
             return any(log_of(self._connection, self._file))
 
-    def damaged(self) -> Iterator[str]:
+    def find_damage(self) -> Iterator[str]:
         """Read the whole file, and yield a message for each piece of damage.
 
         Memory does not grow with the file: SQLite's own check returns at most a hundred messages.
@@ -134,8 +141,9 @@ class RecordsReader:
         """Return the value of *key*: the last one in the log, or else that of its own row."""
         if self._connection is None:
             return None
-        with self._converted_errors():
+        with self._convert_errors():
             if self._logged is None:
+                # The newest value of a fact comes last.
                 log = log_of(self._connection, self._file)
                 self._logged = {(kind, key): data for _, (kind, key, data) in log}
             data = self._logged.get((kind, key))

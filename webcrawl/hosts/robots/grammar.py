@@ -110,11 +110,14 @@ def read(body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> ParsedRo
             reader.add_agent(value)
         elif kind is _DELAY:
             reader.add_delay(value)
-        elif isinstance(kind, str):
-            if purpose:
-                reader.add_preference(kind, value)
-        elif value:
-            reader.sitemaps[_text(value)] = None
+        elif kind is _SITEMAP:
+            if value:
+                reader.sitemaps[_text(value)] = None
+        elif isinstance(kind, str) and purpose:
+            # Only preferences have a text as their kind, which is the name of their source.
+            source = kind
+            reader.add_preference(source, value)
+    # The reader has the groups in the order of *tokens*. The first one that the file has applies.
     named = (group for group in reader.named.values() if group.exists)
     group = next(named, reader.everyone)
     return ParsedRobots(
@@ -153,22 +156,27 @@ class _Reader:
             name: _Group() for name, purposes in WORDS[CRAWLER].items() if purpose in purposes
         }
         self.outside = _Group()
-        self.sitemaps: dict[str, None] = {}
+        self.sitemaps: dict[str, None] = {}  # each one once, in the order of the file
         # The groups to which the next rule, and the next delay, will be added.
         self._ruled_groups: list[_Group] = [self.outside]
         self._delayed_groups: list[_Group] = []
-        # Whether there was a rule, and a delay, since the last User-agent line.
-        self._has_rule, self._has_delay = True, False
+        # Whether there was a rule, and a delay, since the last User-agent line. At first as if
+        # there was a rule, so that the first User-agent line begins a group.
+        self._has_rule = True
+        self._has_delay = False
 
     def add_agent(self, name: str) -> None:
         """Process a User-agent line for the product *name*. It begins a group, or adds a name."""
+        # After a rule, this line begins a new group. After a delay, it does so only for delays.
         if self._has_rule:
             self._ruled_groups = []
         if self._has_rule or self._has_delay:
             self._delayed_groups = []
-        self._has_rule = self._has_delay = False
+        self._has_rule = False
+        self._has_delay = False
 
         product = _PRODUCT.match(name)
+        # One or more stars, followed by nothing or by a space and other text.
         if name.startswith("*") and name.lstrip("*")[:1] in {"", " ", "\t"}:
             group = self.everyone
         elif product is not None and product[0].lower() in self.named:
@@ -210,9 +218,11 @@ class _Reader:
         The first two are rules of their group; only the first may have a path. License belongs to
         no group.
         """
-        path, words = None, value
+        path = None
+        words = value
         if source == USAGE and (match := _USAGE_VALUE.fullmatch(value)):
             path, words = match.groups()
+        # Licences belong to no group, so they do not count as a rule that ends the names of one.
         self._has_rule = self._has_rule or source != LICENSE
         for group in [self.outside] if source == LICENSE else self._ruled_groups:
             group.preferences.setdefault((source, path or "/"), []).append(words)
@@ -222,9 +232,11 @@ class _Reader:
 
         Crawlers with the same rules are named once. Lines of the same path are combined.
         """
+        # Reversed, so that of crawlers with the same rules the first one is named.
         names = {tuple(peer.rules): name for name, peer in reversed(self.peers.items())}
         found = {name: [*rules] for rules, name in names.items() if rules}
-        outside, own = self.outside.preferences, group.preferences
+        outside = self.outside.preferences
+        own = group.preferences
         for key in outside | own:
             text = ", ".join([*outside.get(key, ()), *own.get(key, ())])
             found.setdefault(key[0], []).append((True, key[1], text))
@@ -239,11 +251,13 @@ def _records(body: bytes) -> Iterator[tuple[int | str, str, str]]:
         line = text if cut < 0 else text[:cut]
         name, colon, value = line.partition(":")
         kind = _kind(name) if colon else None
-        if kind is None and (words := _TWO_WORDS.fullmatch(line)):
+        if kind is None and (words := _TWO_WORDS.fullmatch(line)):  # a space instead of the colon
             name, value = words.groups()
             kind = _kind(name)
+        # Anything may precede the first User-agent in its line.
         if kind is None and not has_agent and (match := _FIRST_AGENT.search(line)):
-            kind, value = _AGENT, match[1]
+            kind = _AGENT
+            value = match[1]
         if kind is not None:
             has_agent = has_agent or kind is _AGENT
             yield kind, value.strip(_BLANK), line

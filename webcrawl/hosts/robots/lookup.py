@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 _MAX_REDIRECTS = 5
 #: Beginnings of URLs whose origins have a robots.txt (RFC 9309, section 2.3).
 WITH_ROBOTS = ("http://", "https://", "ftp://")
-# Number of unreachable origins whose reason is remembered; others are reported as unreachable.
-_REASONS = 65_536
+# Number of origins of which the last request is remembered, and of those of which the reason is
+# remembered why they are unreachable. For others the reason is just that.
+_REMEMBERED_ORIGINS = 65_536
 #: Reason why a redirect is not followed: another process is responsible for its target.
 ON_REMOTE_HOST = "elsewhere"
 _UNREACHABLE = "robots_unreachable"
@@ -98,14 +99,16 @@ class RobotsSearch:
     and the answer for robots.txt, and those that met with redirects or failures.
     """
 
-    robots: RobotsCache
+    cache: RobotsCache
     refusal: Callable[[str], str | None]
     obey: bool
     retries: RetryPolicy
     clock: TimeSource
     owner_allows: Callable[[str], bool] = lambda _: False
     path: str = "/robots.txt"
+    # The searches under way, by origin.
     _searches: dict[str, _Search] = dataclasses.field(default_factory=dict, init=False)
+    # Outcomes of the last requests to origins that are unreachable.
     _reasons: OrderedDict[str, str] = dataclasses.field(default_factory=OrderedDict, init=False)
     # When robots.txt was last requested from an origin, by *clock*.
     _asked: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
@@ -115,20 +118,20 @@ class RobotsSearch:
         if not self.obey or not url.startswith(WITH_ROBOTS):
             return RobotsFinding(RobotsStatus.ALLOWED)
         origin = origin_of(url)
-        rules = self.robots.get(origin)
+        rules = self.cache.get(origin)
         if rules is None:
             search = self._searches.get(origin)
             if search is not None and search.until:
                 if self.clock() < search.until:
                     return RobotsFinding(RobotsStatus.ON_REMOTE_HOST)
-                del self._searches[origin]
+                del self._searches[origin]  # the redirect counts as lost: start over
             is_too_soon = self.floor_secs(url) > 0
             return RobotsFinding(RobotsStatus.TOO_SOON if is_too_soon else RobotsStatus.UNKNOWN)
         if rules.failed:
             return RobotsFinding(RobotsStatus.UNREACHABLE)
         allow, line = rules.decide(url)
         status = RobotsStatus.ALLOWED if allow else RobotsStatus.DENIED
-        return RobotsFinding(status, line, self.robots.statements(url, line))
+        return RobotsFinding(status, line, self.cache.statements(url, line))
 
     def reason(self, url: str) -> str:
         """Return the outcome of the last request for the robots.txt of *url*, now UNREACHABLE."""
@@ -143,16 +146,16 @@ class RobotsSearch:
             return 0.0
         if self.owner_allows(url):
             return 0.0
-        rules = self.robots.last(origin_of(url))
+        rules = self.cache.last_rules(origin_of(url))
         return (rules.crawl_delay or 0.0) if rules is not None else 0.0
 
     def forgive(self, url: str) -> None:
         """Let an unreachable robots.txt of the origin of *url* be fetched again immediately."""
-        self.robots.forgive(origin_of(url))
+        self.cache.forgive(origin_of(url))
 
     def take_sitemaps(self, url: str) -> tuple[str, ...]:
         """Return the sitemaps in the robots.txt for *url*, if it was read since the last call."""
-        return self.robots.take_sitemaps(origin_of(url))
+        return self.cache.take_sitemaps(origin_of(url))
 
     def robots_redirect(self, url: str) -> str:
         """Return the URL on another host where the rules for *url* are being fetched, or ""."""
@@ -161,6 +164,7 @@ class RobotsSearch:
 
     def robots_redirect_secs(self, url: str) -> float:
         """Return for how many seconds the rules for *url* have been fetched from another host."""
+        # *until* was set to _REDIRECT_SECS after the redirect.
         return self.clock() + _REDIRECT_SECS - self._search(origin_of(url)).until
 
     def note_request(self, url: str) -> None:
@@ -168,7 +172,7 @@ class RobotsSearch:
         origin = origin_of(url)
         self._asked[origin] = self.clock()
         self._asked.move_to_end(origin)
-        if len(self._asked) > _REASONS:
+        if len(self._asked) > _REMEMBERED_ORIGINS:
             self._asked.popitem(last=False)
 
     def floor_secs(self, url: str) -> float:
@@ -177,7 +181,7 @@ class RobotsSearch:
         search = self._searches.get(origin)
         if search is not None and (search.redirects or search.failures):
             return 0.0  # the last answer requires another step
-        floor = min(_FLOOR_SECS, self.robots.shortest_secs)
+        floor = min(_FLOOR_SECS, self.cache.shortest_secs)
         return max(0.0, self._asked.get(origin, -math.inf) + floor - self.clock())
 
     def robots_url(self, url: str) -> str:
@@ -205,7 +209,8 @@ class RobotsSearch:
                 outcome = "incomplete"
 
         if response is not None and response.status in REDIRECTS:
-            target = _redirected_to(search, response)
+            target = _redirect_target(search, response)
+            # None if the redirect is followed, "" if it leads nowhere.
             refusal = "" if target is None else self.refusal(target)
             if target is not None and refusal is None:
                 search.url = target
@@ -221,13 +226,14 @@ class RobotsSearch:
         # The search is over.
         del self._searches[origin]
         if response is not None:
-            self.robots.put(origin, response.status, body)
+            # A redirect that was not followed counts as an answer without a file.
+            self.cache.put(origin, response.status, body)
             self._reasons.pop(origin, None)
             return None
 
-        self.robots.put(origin, None)
+        self.cache.put(origin, None)
         self._reasons[origin] = outcome
-        if len(self._reasons) > _REASONS:
+        if len(self._reasons) > _REMEMBERED_ORIGINS:
             self._reasons.popitem(last=False)
         return None
 
@@ -266,7 +272,7 @@ def _file_in(response: Response) -> tuple[bytes, bool]:
     return body, not is_broken and _INCOMPLETE_FLAGS.isdisjoint(response.flags)
 
 
-def _redirected_to(search: _Search, response: Response) -> str | None:
+def _redirect_target(search: _Search, response: Response) -> str | None:
     """Return the URL to which *response* redirects *search*; None if it leads nowhere.
 
     That is also the case after too many redirects. The origin then counts as having no rules (RFC

@@ -15,13 +15,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from webcrawl.hosts.robots.grammar import MAX_BYTES
+from webcrawl.hosts.robots.grammar import MAX_BYTES, RuleLine
 from webcrawl.hosts.robots.spelling import canonical_spelling, loose_spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from webcrawl.hosts.robots.grammar import RuleLine
 
 _Key = TypeVar("_Key")
 
@@ -45,6 +43,7 @@ _RULE_BYTES = 250
 # an Allow rule. So the matching rule with the highest rank decides, and between equals Allow wins.
 _RankedRule: TypeAlias = tuple[int, str]
 _NO_RULE: _RankedRule = (0, "")
+# Its rank is higher than that of any rule, and even, so the path is disallowed.
 _UNDECIDED: _RankedRule = (
     2 * MAX_BYTES,
     "# too many wildcard rules for such a long path: disallowed",
@@ -100,15 +99,15 @@ class RuleSet:
 
         *path* is in the canonical spelling of `spelling.canonical_spelling`.
         """
-        best = self._best(path, _NO_RULE)
+        best = self._find_best(path, _NO_RULE)
         loose = loose_spelling(path)
         if loose != path:
-            best = self._best(loose, best)
+            best = self._find_best(loose, best)
         # The rank of an Allow rule is odd; a rank of 0 means that no rule matches.
         rank, line = best
         return RuleMatch(allow=bool(rank & 1), line=line) if rank else None
 
-    def _best(self, path: str, best: _RankedRule) -> _RankedRule:
+    def _find_best(self, path: str, best: _RankedRule) -> _RankedRule:
         """Return the matching rule with the highest rank, or *best* if its rank is not lower."""
         size = len(path)
         rule = self._exact.get(path, _NO_RULE)
@@ -117,7 +116,7 @@ class RuleSet:
 
         for length, max_rank in self._prefix_lengths:
             if max_rank <= best[0]:
-                break
+                break  # shorter rules have no higher rank
             if length <= size:
                 rule = self._prefixes.get(path[:length], _NO_RULE)
                 if rule[0] > best[0]:
@@ -132,11 +131,13 @@ class RuleSet:
             for rank, line, pieces, ending in self._wild.get(path[:length], ()):
                 if rank <= best[0]:
                     break
+                # The comparison costs a step per octet of the path, more for long rules, and some
+                # for the rule and each of its pieces.
                 steps_left -= size * (1 + (rank >> _WEIGHT_SHIFT))
                 steps_left -= _STEPS_PER_RULE + _STEPS_PER_PIECE * len(pieces)
                 if steps_left < 0:
                     return _UNDECIDED
-                if _continues_with(path, length, pieces, ending):
+                if _has_pieces(path, length, pieces, ending):
                     best = rank, line
                     break
         return best
@@ -194,7 +195,8 @@ class _RuleSetBuilder:
 
         rules = self.wild.get(start)
         if rules is None:
-            rules = self.wild[start] = {}
+            rules = {}
+            self.wild[start] = rules
         # Only an anchored pattern says how the path must end.
         remainder = (tuple(pieces[1:-1]), pieces[-1]) if is_anchored else (tuple(pieces[1:]), "")
         self._add_best(rules, remainder, rule)
@@ -227,7 +229,7 @@ def _lengths(ranks: Iterable[tuple[int, int]]) -> _Lengths:
     return tuple(lengths)
 
 
-def _continues_with(path: str, position: int, pieces: tuple[str, ...], ending: str) -> bool:
+def _has_pieces(path: str, position: int, pieces: tuple[str, ...], ending: str) -> bool:
     """Return whether *path* has *pieces* in this order after *position*, and ends with *ending*."""
     end = len(path) - len(ending)
     if end < position or not path.endswith(ending):

@@ -75,7 +75,7 @@ def record_after(
     return msgspec.structs.replace(earlier, status=status, fetched_at=now, failing_for=failing_for)
 
 
-def _deflated(file: bytes) -> bytes:
+def _deflate(file: bytes) -> bytes:
     """Return *file* as a zlib stream, compressed if that is worth the time."""
     if len(file) >= _WORTH_BYTES:
         return isal_zlib.compress(file, _LEVEL)
@@ -85,7 +85,7 @@ def _deflated(file: bytes) -> bytes:
     return b"".join((header, file, struct.pack(">I", zlib.adler32(file))))
 
 
-_deflated_common = lru_cache(maxsize=COMMON_FILES)(_deflated)
+_deflate_common = lru_cache(maxsize=COMMON_FILES)(_deflate)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(RobotsRecord)
 
@@ -93,7 +93,7 @@ _decode = msgpack_decoder(RobotsRecord)
 def pack(entry: RobotsRecord) -> bytes:
     """Encode *entry* for the store."""
     if entry.file is not None:
-        deflated = _deflated if len(entry.file) > COMMON_BYTES else _deflated_common
+        deflated = _deflate if len(entry.file) > COMMON_BYTES else _deflate_common
         entry = msgspec.structs.replace(entry, file=deflated(entry.file))
     return _encode(entry)
 
@@ -105,13 +105,13 @@ def unpack(data: bytes | None) -> RobotsRecord | None:
     try:
         entry = _decode(data)
         if entry.file is not None:
-            entry = msgspec.structs.replace(entry, file=_inflated(entry.file))
+            entry = msgspec.structs.replace(entry, file=_inflate(entry.file))
     except (UndecodableError, zlib.error):
         return None
     return entry if entry.version == VERSION else None
 
 
-def _inflated(stream: bytes) -> bytes:
+def _inflate(stream: bytes) -> bytes:
     """Return the file in the zlib *stream*; raise zlib.error if it is damaged or too long."""
     inflater = zlib.decompressobj()
     file = inflater.decompress(stream, MAX_BYTES)

@@ -14,7 +14,7 @@ from webcrawl.hosts.robots.grammar import read
 from webcrawl.hosts.robots.match import RuleMatch, RuleSet
 from webcrawl.hosts.robots.spelling import canonical_spelling, path_of
 from webcrawl.items import is_success
-from webcrawl.rights.statements import ROBOTS_TXT, Statement, stated
+from webcrawl.rights.statements import ROBOTS_TXT, Statement, create_statement
 from webcrawl.rights.vocabulary import REFUSE, TDM, WORDS
 
 # Section 2.2.2: robots.txt itself is always allowed.
@@ -81,15 +81,16 @@ class RobotsRules:
     def parse(cls, body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> RobotsRules:
         """Parse *body*, a robots.txt, for the crawler with these product *tokens*.
 
-        The first of them that has a group counts, or else ``*``.
-
-        Only its first 500 KiB are read, up to the last complete line.
+        The group of the first token that has one applies, or else that of ``*``. Preferences are
+        what the owner says about the use of pages for *purpose*, by the kind of line that says so;
+        without a purpose they are not read. Only the first 500 KiB are read, up to the last
+        complete line.
         """
         rules, crawl_delay, sitemaps, bad_delay, preferences = read(
             body, tokens=tokens, purpose=purpose
         )
         if not (rules or sitemaps or bad_delay or preferences) and crawl_delay is None:
-            return _NO_FILE
+            return _NO_FILE  # one object for all of these saves memory
         return cls(
             rules=RuleSet(rules),
             crawl_delay=crawl_delay,
@@ -121,7 +122,7 @@ class RobotsRules:
         match = None if path == _ROBOTS_PATH else self._rules.decide(path)
         if match is None:
             return _NO_RULE
-        return RuleMatch(match.allow, _decoded(match.line))
+        return RuleMatch(match.allow, _decode(match.line))
 
     def statements(self, url: str, *, at: float, purpose: str) -> list[Statement]:
         """Return what the file, read *at* a time, says about the use of *url* for *purpose*.
@@ -132,18 +133,18 @@ class RobotsRules:
         for source, rules in self._preferences:
             match = rules.decide(canonical_spelling(path_of(url)))
             if match is not None and (source in WORDS or not match.allow):
-                line = stated(
+                statement = create_statement(
                     ROBOTS_TXT if source != TDM else "tdmrep.json",
                     source,
-                    _decoded(match.line),
+                    _decode(match.line),
                     at,
                     purpose,
                 )
-                found.append(line if match.allow else replace(line, verdict=REFUSE))
+                found.append(statement if match.allow else replace(statement, verdict=REFUSE))
         return found
 
 
-def _decoded(line: str) -> str:
+def _decode(line: str) -> str:
     """Return *line*, which has one character per octet, as text."""
     return line.strip().encode("latin-1").decode("utf-8", "replace")
 
@@ -159,7 +160,7 @@ class _TdmRule(msgspec.Struct, rename="kebab"):
 _decode_tdm = json_decoder(list[_TdmRule])
 
 
-def tdm_rules(status: int | None, body: bytes) -> RobotsRules:
+def data_mining_rules(status: int | None, body: bytes) -> RobotsRules:
     """Return rules that allow everything, with the statements of a tdmrep.json in *body*.
 
     There are none if it is missing or not JSON. The longest location that matches a URL counts;
@@ -170,12 +171,13 @@ def tdm_rules(status: int | None, body: bytes) -> RobotsRules:
         elements = _decode_tdm(text) if is_file(status) else []
     except UndecodableError:
         elements = []
-    words: dict[str, str] = {}
+    words: dict[str, str] = {}  # by location, both with one character per octet
     for rule in elements:
         location = str(rule.location).encode().decode("latin-1")
         policy = f", tdm-policy={rule.tdm_policy}" if rule.tdm_policy else ""
         word = f"tdm-reservation={rule.tdm_reservation}{policy}".encode().decode("latin-1")
         words[location] = f"{words[location]}, {word}" if location in words else word
+    # Rules that allow their location, and have the statement as their line.
     lines = [(True, *item) for item in words.items() if item[0]]
     return RobotsRules(
         rules=RuleSet([]),

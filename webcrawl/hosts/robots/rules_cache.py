@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import msgspec
 
 from webcrawl.clock import TimeSource, wall_time
-from webcrawl.configuration.values import positive
+from webcrawl.configuration.values import positive_number
 from webcrawl.hosts.robots.robots_record import (
     COMMON_BYTES,
     COMMON_FILES,
@@ -36,7 +36,7 @@ from webcrawl.hosts.robots.robots_record import (
     record_after,
     unpack,
 )
-from webcrawl.hosts.robots.rules import RobotsRules, is_unreachable, tdm_rules
+from webcrawl.hosts.robots.rules import RobotsRules, data_mining_rules, is_unreachable
 from webcrawl.identity.names import product_tokens
 from webcrawl.rights.policy import TDM_PATH
 from webcrawl.rights.purposes import purpose_of
@@ -58,7 +58,7 @@ _RETRY_SECS = 600.0
 # Number of rules in memory, for the hosts in use. Reading others again takes 0.05 ms.
 _READY = 2**13
 _READY_BYTES = 64 * 2**20  # five of the largest possible files, or 30,000 typical ones
-_common_rules = lru_cache(maxsize=COMMON_FILES)(RobotsRules.from_outcome)
+_cached_rules = lru_cache(maxsize=COMMON_FILES)(RobotsRules.from_outcome)
 
 
 class RobotsFacts(NamedTuple):
@@ -102,15 +102,16 @@ class RobotsCache:
         times: AnswerTimes,
         clock: TimeSource,
         purpose: str = "",
-        is_tdm: bool = False,
+        is_for_data_mining: bool = False,
     ) -> None:
         """Create the cache; *size* and *max_bytes* limit the rules in memory.
 
-        *tokens* are the crawler's product tokens, the most specific first. With *is_tdm* the files
-        are not robots.txt but TDM_PATH, which only make statements about *purpose*.
+        *tokens* are the crawler's product tokens, the most specific first. With
+        *is_for_data_mining* the files are not robots.txt but those at TDM_PATH, in which owners say
+        whether text and data mining is allowed. These only make statements about *purpose*.
         """
         self._purpose = purpose
-        self._is_tdm = is_tdm
+        self._is_for_data_mining = is_for_data_mining
         self._tokens = tokens
         self._store = store
         self._size = size
@@ -119,14 +120,18 @@ class RobotsCache:
         self._clock = clock
         # Least recently used first. Finding the first key of a plain dict would take 2 us.
         self._ready: OrderedDict[str, _Ready] = OrderedDict()
+        # The approximate size of these rules.
         self._bytes = 0
+        # The sitemaps of rules in memory, by origin, until ``take_sitemaps`` returns them.
         self._new_sitemaps: dict[str, tuple[str, ...]] = {}
-        # The last origin for which ``get`` found nothing, so that ``last`` need not read the store.
+        # The last origin for which ``get`` found nothing, so that ``last_rules`` need not read the
+        # store.
         self._last_unknown = ""
 
     def resize(self, *, size: int, max_bytes: int) -> None:
         """Change the limits; excess rules are evicted when the next ones are added."""
-        self._size, self._max_bytes = size, max_bytes
+        self._size = size
+        self._max_bytes = max_bytes
 
     @classmethod
     def from_settings(
@@ -135,23 +140,23 @@ class RobotsCache:
         *,
         store: HostRecords | RecordsReader,
         clock: TimeSource = wall_time,
-        is_tdm: bool = False,
+        is_for_data_mining: bool = False,
     ) -> Self:
         """Create a cache as ROBOTS_EXPIRE_SECS, CRAWL_PURPOSE and the user agent in *settings* say.
 
-        *clock* returns epoch seconds. *is_tdm* is explained in ``__init__``. Raises FatalError for
-        a bad value.
+        *clock* returns epoch seconds. *is_for_data_mining* is explained in ``__init__``. Raises
+        FatalError for a bad value.
         """
-        expire = positive(settings, "ROBOTS_EXPIRE_SECS")
+        expire = positive_number(settings, "ROBOTS_EXPIRE_SECS")
         return cls(
             store=store,
             tokens=product_tokens(settings),
             size=_READY,
             max_bytes=_READY_BYTES,
-            times=AnswerTimes(expire, expire if is_tdm else _RETRY_SECS),
+            times=AnswerTimes(expire, expire if is_for_data_mining else _RETRY_SECS),
             clock=clock,
             purpose=purpose_of(settings),
-            is_tdm=is_tdm,
+            is_for_data_mining=is_for_data_mining,
         )
 
     def get(self, origin: str) -> RobotsRules | None:
@@ -172,7 +177,7 @@ class RobotsCache:
             return None
         return self._remember(origin, entry)
 
-    def last(self, origin: str) -> RobotsRules | None:
+    def last_rules(self, origin: str) -> RobotsRules | None:
         """Return the last known rules of *origin*, even if they must be fetched again, or None.
 
         If they have expired, they are parsed in each call.
@@ -194,7 +199,11 @@ class RobotsCache:
         if ready is None:
             return []
         found = ready.rules.statements(url, at=ready.read_at, purpose=self._purpose)
-        return found if self._is_tdm else [Statement(ROBOTS_TXT, line, ready.read_at), *found]
+        return (
+            found
+            if self._is_for_data_mining
+            else [Statement(ROBOTS_TXT, line, ready.read_at), *found]
+        )
 
     def put(self, origin: str, status: int | None, body: bytes = b"") -> RobotsRules:
         """Store the last answer for the robots.txt of *origin*, and return the rules to follow.
@@ -228,6 +237,7 @@ class RobotsCache:
         entry = self._entry(origin, self._clock())
         if entry is not None and entry.failing:
             self._forget(origin)
+            # As if that had been long ago, so that it is retried now.
             never = msgspec.structs.replace(entry, fetched_at=0.0, failing_for=0.0)
             self._store.put_robots(self._key(origin), pack(never))
 
@@ -266,7 +276,7 @@ class RobotsCache:
 
     def _key(self, origin: str) -> str:
         """Return the name of the file of *origin* in the store."""
-        return origin + TDM_PATH if self._is_tdm else origin
+        return origin + TDM_PATH if self._is_for_data_mining else origin
 
     def _is_given_up(self, entry: RobotsRecord) -> bool:
         """Return whether the host of *entry* has failed too long: it counts as having no file."""
@@ -278,17 +288,20 @@ class RobotsCache:
         return entry.fetched_at + (self._times.retry if is_retried else self._times.expire)
 
     def _rules(self, entry: RobotsRecord) -> RobotsRules:
-        """Return the rules that follow from *entry*."""
+        """Return the rules that follow from *entry*; rules that many hosts have are shared."""
         status = entry.status
         if self._is_given_up(entry):
-            status = 404
+            status = 404  # as if there were no file
         elif entry.file is not None:
-            status = 200
+            status = 200  # the file is followed even if the last try has failed
         file = entry.file or b""
-        if self._is_tdm:
-            return tdm_rules(status, file)
-        rules_of = RobotsRules.from_outcome if len(file) > COMMON_BYTES else _common_rules
-        return rules_of(status, file, tokens=self._tokens, purpose=self._purpose)
+        if self._is_for_data_mining:
+            return data_mining_rules(status, file)
+        # Many hosts have the same short file, so these files are parsed once. Longer ones would
+        # only displace them in that cache.
+        is_common = len(file) <= COMMON_BYTES
+        parse = _cached_rules if is_common else RobotsRules.from_outcome
+        return parse(status, file, tokens=self._tokens, purpose=self._purpose)
 
     def _remember(self, origin: str, entry: RobotsRecord) -> RobotsRules:
         """Parse the rules of *origin* from *entry*, keep them in memory, and return them."""

@@ -66,10 +66,10 @@ def loose_spelling(octets: str, *, in_query: bool = False) -> str:
     if "%" not in octets:
         return octets
     if in_query:
-        return _LOOSE_IN_QUERY.sub(_loose, octets)
+        return _LOOSE_IN_QUERY.sub(_loosen, octets)
     path, mark, query = octets.partition("?")
-    return _LOOSE_IN_PATH.sub(_loose, path) + mark + _LOOSE_IN_QUERY.sub(_loose, query)
+    return _LOOSE_IN_PATH.sub(_loosen, path) + mark + _LOOSE_IN_QUERY.sub(_loosen, query)
 
 
-def _loose(found: re.Match[str]) -> str:
+def _loosen(found: re.Match[str]) -> str:
     return _LOOSE[found[0]]

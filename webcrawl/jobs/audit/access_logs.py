@@ -18,16 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
-from webcrawl.jobs.audit.auditor import Auditor
-from webcrawl.jobs.audit.log_line import is_without_contact, parse
+from webcrawl.jobs.audit.auditor import Auditor, RequiredDelays
+from webcrawl.jobs.audit.log_line import LoggedRequest, is_without_contact, parse
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from webcrawl.jobs.audit.auditor import RequiredDelays
-    from webcrawl.jobs.audit.log_line import LoggedRequest
 
 KEYS: dict[str, Callable[[LoggedRequest], str]] = {
     "host": lambda contact: contact.host,
@@ -62,7 +60,8 @@ def _contacts_in(
     *on_progress* is called from time to time with the number of lines read from all logs. Raises
     FatalError if the file cannot be read or has no readable line.
     """
-    readable_count = first_unreadable_line = 0
+    readable_count = 0
+    first_unreadable_line = 0
     for number, line in _numbered_lines(name):
         text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
         if not text or is_without_contact(text):
@@ -100,6 +99,7 @@ def _numbered_lines(name: str) -> Iterator[tuple[int, bytes]]:
             while line := stream.readline(_LINE_BYTES + 1):
                 number += 1
                 yield number, line
+                # Skip the rest of a line that is too long.
                 while line[-1:] != b"\n" and len(line) > _LINE_BYTES:
                     line = stream.readline(_LINE_BYTES + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -133,6 +133,7 @@ def audit_logs(
     """
     _check_names(logs)
     counts = LineCounts()
+    # A server writes a line when the request has ended, so each log is in the order of the ends.
     contacts = [_contacts_in(name, counts, on_progress) for name in logs]
     merged = heapq.merge(*contacts, key=lambda contact: contact.end)
     auditor = Auditor(key=KEYS[key], delays=delays, keep=keep)
@@ -164,6 +165,7 @@ def sorted_by_start(contacts: Iterable[LoggedRequest], *, window: int) -> Iterat
     (two minutes at a thousand requests per second). The auditor counts contacts that it therefore
     gets out of order.
     """
+    # The number breaks ties, so that two contacts are never compared.
     heap: list[tuple[int, int, int, LoggedRequest]] = []
     for number, contact in enumerate(contacts):
         heappush(heap, (contact.start, contact.end, number, contact))

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.jobs.audit.log_line import MICRO
+from webcrawl.jobs.audit.log_line import MICRO, LoggedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from webcrawl.jobs.audit.log_line import LoggedRequest
 
 
 class Violation(NamedTuple):
@@ -53,9 +51,11 @@ class RequiredDelays(NamedTuple):
 
     def after(self, contact: LoggedRequest) -> int:
         """Return the delay required after *contact*, in microseconds."""
-        due, agreed = self.min_delay, self.agreement(contact.host)
+        due = self.min_delay
+        agreed = self.agreement(contact.host)
         if agreed.delay is not None:
             due = agreed.delay if agreed.allows else max(due, agreed.delay)
+        # The parts take turns, so each one waits for as many delays as there are parts.
         return round(due * MICRO) * agreed.parts
 
 
@@ -93,7 +93,7 @@ class Auditor:
         self.contacts = 0
         self.violations = 0
         self.unjudged = 0
-        self.first: int | None = None  # the earliest start
+        self.first: int | None = None  # the earliest start; None before the first contact
         self.last = 0  # the latest end
         # A heap, the least bad violation first: the missing part of the delay, a number that breaks
         # ties, and the violation.
@@ -104,7 +104,8 @@ class Auditor:
         key = self._key_of_part(self._key(contact), contact.host)
         record = self.keys.get(key)
         if record is None:
-            record = self.keys[key] = KeyRecord(contact, contact.start, contact.end)
+            record = KeyRecord(contact, contact.start, contact.end)
+            self.keys[key] = record
 
         self.contacts += 1
         self.last = max(self.last, contact.end)
@@ -112,6 +113,7 @@ class Auditor:
             self.first = contact.start
         record.contacts += 1
         if record.contacts > 1:
+            # It is out of order and ends before the last one starts, so they cannot be compared.
             if contact.start < record.last_start and contact.end <= record.last_start:
                 self.unjudged += 1
                 return
@@ -131,12 +133,12 @@ class Auditor:
         choice gives fewer violations.
         """
         parts = self._delays.agreement(host).parts
-        if parts == 1 or key != host:
+        if parts == 1 or key != host:  # domains and addresses are not divided
             return key
         keys = [f"{host}#{part}" for part in range(parts)]
         return min(keys, key=lambda key: self.keys[key].free_at if key in self.keys else 0)
 
-    def worst(self) -> list[Violation]:
+    def worst_violations(self) -> list[Violation]:
         """Return the kept violations, the worst first; equally bad ones in the order of time."""
         return [violation for *_, violation in sorted(self._worst, reverse=True)]
 
@@ -175,6 +177,7 @@ class Auditor:
         record.last_start = max(record.last_start, contact.start)
         record.last_end = max(record.last_end, contact.end)
 
+        # What remains in the heap are the requests under way.
         ends = record.ends
         while ends and ends[0] <= contact.start:
             heappop(ends)

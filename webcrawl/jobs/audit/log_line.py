@@ -53,27 +53,32 @@ class LoggedRequest(NamedTuple):
 def parse(text: str, *, log: str, line: int) -> LoggedRequest | None:
     """Parse *text*, a line without its line end. Returns None if the format is unknown.
 
-    Times in a job's own log are by the crawler's clock.
-
-    *log* and *line* are the file name and the line number. Strings that many lines share are kept
-    in memory only once.
+    *log* and *line* are the file name and the line number. Times in a job's own log are by the
+    crawler's clock. Strings that many lines share are kept in memory only once.
     """
     if text.startswith("{"):
         try:
             fields = _decode(text)
         except UndecodableError:
             return None  # a line of an older webcrawl does not say when the request was sent
-        url, host, address = fields.url, host_of(fields.url), ""
+        url = fields.url
+        host = host_of(fields.url)
+        address = ""
         start = round(fields.sent * MICRO)
+        # The shortest duration that the rounded one can stand for: rounding alone must not make two
+        # requests overlap.
         end = start + max(round(fields.took * MICRO) - _ROUNDING_MICROS, 0)
     else:
         match = _SIMWEB.fullmatch(text)
         if match is None:
             return None
-        host, address = host_of(match["origin"]), match["address"]
-        request_words = match["request"].split(" ")
-        url = match["origin"] + request_words[len(request_words) > 1]
-        start, end = _to_micros(match["start"]), _to_micros(match["end"])
+        host = host_of(match["origin"])
+        address = match["address"]
+        words = match["request"].split(" ")
+        # The second word is the target. A request of only one word is shown as it is.
+        url = match["origin"] + (words[1] if len(words) > 1 else words[0])
+        start = _to_micros(match["start"])
+        end = _to_micros(match["end"])
     if end < start:
         return None
     return LoggedRequest(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import heapq
 import math
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from webcrawl.jobs.audit.log_line import MICRO
-from webcrawl.wording import counted
+from webcrawl.jobs.audit.log_line import MICRO, LoggedRequest
+from webcrawl.wording import counted, utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webcrawl.jobs.audit.access_logs import LineCounts
     from webcrawl.jobs.audit.auditor import Auditor, KeyRecord, Violation
-    from webcrawl.jobs.audit.log_line import LoggedRequest
 
 JSON_FORMAT = 2
 _HEADINGS = ("contacts", "smallest gap", "concurrency", "required", "violations")
@@ -26,12 +24,12 @@ def as_text(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> Iter
     yield from _total_lines(auditor, counts, key)
     yield ""
     yield from _table_lines(auditor, key, top)
-    for violation in auditor.worst():
+    for violation in auditor.worst_violations():
         yield ""
         yield from _violation_lines(violation)
-    if auditor.violations > len(auditor.worst()):
+    if auditor.violations > len(auditor.worst_violations()):
         yield ""
-        yield f"({auditor.violations - len(auditor.worst()):,} more, less severe)"
+        yield f"({auditor.violations - len(auditor.worst_violations()):,} more, less severe)"
     yield ""
     yield _verdict(auditor, key)
 
@@ -71,7 +69,7 @@ def as_data(auditor: Auditor, counts: LineCounts, *, key: str, top: int) -> dict
                 "before": _contact_json(violation.before),
                 "after": _contact_json(violation.after),
             }
-            for violation in auditor.worst()
+            for violation in auditor.worst_violations()
         ],
     }
 
@@ -118,7 +116,8 @@ def _table_lines(auditor: Auditor, key: str, top: int) -> Iterator[str]:
 
 def _violation_lines(violation: Violation) -> Iterator[str]:
     """Yield the lines about one *violation*, with both contacts."""
-    before, after = violation.before, violation.after
+    before = violation.before
+    after = violation.after
     yield (
         f"VIOLATION for {violation.key}: gap of {_gap_text(violation.gap)}, "
         f"required {_delay_text(violation.due)}"
@@ -174,8 +173,4 @@ def _delay_text(micros: int) -> str:
 def _time_text(micros: int) -> str:
     """Format *micros* as a date and time in UTC, with microseconds unless they are 0."""
     seconds, fraction = divmod(micros, MICRO)
-    try:
-        text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):  # the year is after 9999
-        text = f"{seconds} s"
-    return f"{text}.{fraction:06d}" if fraction else text
+    return utc_time(seconds) + (f".{fraction:06d}" if fraction else "")

@@ -13,7 +13,7 @@ from webcrawl.hive.bus.messages import decode
 from webcrawl.hive.bus.outbox import messages_of, segments_of
 from webcrawl.hosts.records.database import FILE
 from webcrawl.hosts.records.records_reader import RecordsReader
-from webcrawl.storage.line_log import numbered
+from webcrawl.storage.line_log import numbered_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,8 +59,7 @@ def check_table(path: Path, snapshot: bytes, findings: Findings) -> None:
     size = decode_ranks(snapshot).size_bytes
     file = log_of(path)
     findings.records(file, _RANKS_LOST, _parse_pairs, end=size)
-    if file.exists():
-        findings.records(file, _RANKS_LOST, _parse_pairs, start=size)
+    findings.records(file, _RANKS_LOST, _parse_pairs, start=size)  # since the checkpoint
 
 
 def _parse_pairs(record: bytes) -> None:
@@ -78,8 +77,8 @@ def check_hosts(path: Path, findings: Findings) -> None:
     log = file.with_name(file.name + "-wal")
     if log.exists() and log.stat().st_size:
         findings.note(log, 0, _READ_TO_TORN_PAGE, _LEARNED_AGAIN)
-    with findings.catching(file, _RECORDS_LOST), RecordsReader(path=path) as records:
-        for problem in records.damaged():
+    with findings.catch_errors(file, _RECORDS_LOST), RecordsReader(path=path) as records:
+        for problem in records.find_damage():
             findings.add(file, 0, problem, _RECORDS_LOST)
     if file.exists():
         findings.on_progress(file.stat().st_size)
@@ -89,7 +88,7 @@ def check_logs(jobdir: Path, findings: Findings) -> None:
     """Check each line in the logs of the job in *jobdir*, and its control journal."""
     for name in _LOGS:
         current_file = jobdir / name
-        for file in (*numbered(current_file), current_file):
+        for file in (*numbered_files(current_file), current_file):
             if file.exists():
                 may_be_torn = file == current_file or not findings.trusted
                 _check_log(file, findings, may_be_torn=may_be_torn)
@@ -108,6 +107,7 @@ def _check_log(path: Path, findings: Findings, *, may_be_torn: bool) -> None:
         while line := file.readline(_MAX_LINE_BYTES):
             findings.on_progress(len(line))
             problem = _line_damage(line)
+            # If nothing can be read after an incomplete line, it is the last one.
             if problem and may_be_torn and not line.endswith(b"\n") and not file.read(1):
                 findings.note(path, offset, "the last line is incomplete", _CUT_OFF)
             elif problem:

@@ -62,6 +62,7 @@ class Findings:
         self.part = ""
         self.trusted = True
         self.damage: list[Finding] = []
+        # File, offset and description of each finding in *damage*, to add none of them twice.
         self._known_damage: set[tuple[str, int, str]] = set()
         self.notes: list[Finding] = []
         self.damage_count = 0
@@ -78,7 +79,7 @@ class Findings:
 
         The same damage counts only once, such as that of a header before several spans of a log.
         """
-        finding = self._finding(file, offset, what, consequence)
+        finding = self._create_finding(file, offset, what, consequence)
         key = finding.file, offset, what
         if key in self._known_damage:
             return
@@ -92,7 +93,7 @@ class Findings:
         """Record something that a killed process left behind and that the next start repairs."""
         self.note_count += 1
         if len(self.notes) < MOST:
-            self.notes.append(self._finding(file, offset, what, consequence))
+            self.notes.append(self._create_finding(file, offset, what, consequence))
 
     def add_since(self, file: Path, offset: int, what: str, consequence: str) -> None:
         """Add damage in data that was written since the checkpoint.
@@ -105,7 +106,7 @@ class Findings:
             self.note(file, offset, what, _NOT_WRITTEN)
 
     @contextmanager
-    def catching(self, path: Path, consequence: str) -> Iterator[None]:
+    def catch_errors(self, path: Path, consequence: str) -> Iterator[None]:
         """Catch errors of reading and decoding in the block, and add them as damage.
 
         *path* is the damaged file if the error does not name one.
@@ -133,9 +134,10 @@ class Findings:
         records were written since the checkpoint, and a torn end is only noted.
         """
         size = path.stat().st_size if path.exists() else 0
-        if end is None and size < HEADER_SIZE:
+        if end is None and size < HEADER_SIZE:  # nothing was written since, not even a header
             return
-        offset, limit = start, size if end is None else end
+        offset = start
+        limit = size if end is None else end
         try:
             for record_end, payload in read_records(path, start=start, end=limit):
                 self.on_progress(record_end - offset)
@@ -146,6 +148,7 @@ class Findings:
                 offset = record_end
         except CorruptRecordError as error:
             what = f"{error.why}; {limit - offset:,} bytes cannot be read"
+            # Only the last record can be one that was being written when the process died.
             if end is not None:
                 self.add(path, error.offset, what, consequence)
             elif error.why.startswith("the file ends") and _is_torn(path, offset):
@@ -153,7 +156,7 @@ class Findings:
             else:
                 self.add_since(path, error.offset, what, consequence)
 
-    def _finding(self, file: Path, offset: int, what: str, consequence: str) -> Finding:
+    def _create_finding(self, file: Path, offset: int, what: str, consequence: str) -> Finding:
         """Return a finding in the current part, with *file* relative to the job directory."""
         name = str(file.relative_to(self.jobdir)) if file.is_relative_to(self.jobdir) else str(file)
         return Finding(self.part, name, offset, what, consequence)
@@ -165,9 +168,11 @@ def _is_torn(path: Path, start: int) -> bool:
     It may not be one if it contains a complete record, or if only the length is damaged.
     """
     data = memoryview(path.read_bytes())[start:]
+    # Whether a record begins at an offset is not known, so every offset is tried.
     for offset in range(len(data) - FRAME.size):
         length, crc = FRAME.unpack_from(data, offset)
         begin = offset + FRAME.size
+        # At the first offset a record does begin, so it is tried even with an impossible length.
         may_be_record = not offset or 0 < length <= len(data) - begin
         if may_be_record and isal_zlib.crc32(data[begin:][:length], _CRC_START) == crc:
             return False

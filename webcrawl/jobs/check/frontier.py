@@ -44,7 +44,7 @@ def _queues_on_disk(
         yield f"level {number}", path / "front" / f"{number:02d}", fifo
     for reason, fifo in state.parked.items():
         yield f"URLs parked for {reason}", path / "parked" / reason, fifo
-    for name, fifo in state.due.items():
+    for name, fifo in state.due.items():  # a name is "due_" and the hour since the epoch
         yield f"URLs that are {name.replace('_', ' in hour ')}", path / "due" / name, fifo
     for queue in state.queues:
         if queue.overflow is not None:
@@ -55,7 +55,8 @@ def _queues_on_disk(
 def _check_queue(name: str, path: Path, fifo: FifoSnapshot, findings: Findings) -> None:
     """Check the files of the queue *name* in *path*, and add what is damaged to *findings*."""
     damaged: list[CorruptRecordError] = []
-    readable, length = 0, length_of(fifo)
+    readable = 0
+    length = length_of(fifo)
     for packed in read_fifo(path, fifo, damaged.append):
         findings.on_progress(len(packed))
         try:
@@ -84,6 +85,7 @@ def _check_done_log(path: Path, first: int, findings: Findings) -> None:
         findings.add(path / f"{first:08d}.log", 0, "the file is gone", _DONE_LOG_LOST)
     for file in files:
         findings.records(file, _DONE_LOG_LOST, records_in)
+    # The segments in *files* follow each other without a gap; others are not read by a crawl.
     for file in sorted(path.glob("*.log")):
         if file not in files and int(file.stem) > first:
             findings.add_since(file, 0, "a segment before this one is missing", _IGNORED)

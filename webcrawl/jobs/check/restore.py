@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.crawl.job.jobdir import Job
-from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, kept_in, mark_as_copy
+from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, find_kept, mark_as_copy
 from webcrawl.crawl.job.state_directory import SHARDS, StateDirectory, read_state
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
@@ -57,10 +57,10 @@ def candidates(jobdir: Path, number: int | None) -> list[Path]:
     With a *number*, only that checkpoint is returned. Raises FatalError with one sentence if there
     is no job, if it belongs to a hive, or if it has no such checkpoint.
     """
-    jobdirs_of(jobdir)
+    jobdirs_of(jobdir)  # raises FatalError if there is no job
     if is_of_hive(jobdir):
         raise FatalError(f"JOBDIR {jobdir}: {OF_HIVE}.")
-    kept = kept_in(jobdir)[::-1]
+    kept = find_kept(jobdir)[::-1]
     if number is None:
         return kept
     if matching := [path for path in kept if int(path.name) == number]:
@@ -105,9 +105,15 @@ def _check_sound(kept: Path, on_progress: Callable[[int], object]) -> CheckRepor
 
 
 def _replace_state(jobdir: Path, kept: Path, on_progress: Callable[[int], object]) -> Path:
-    """Replace the job's state with a copy of *kept*; return the directory of the replaced files."""
-    state, copied_shards, shards = read_state(kept), jobdir / f"{SHARDS}.tmp", jobdir / SHARDS
+    """Replace the job's state with a copy of *kept*; return the directory of the replaced files.
+
+    The order of the steps is explained at the top of the module.
+    """
+    state = read_state(kept)
+    copied_shards = jobdir / f"{SHARDS}.tmp"
+    shards = jobdir / SHARDS
     assert state is not None, "it was checked"
+    # Step 1: copy the shards. The copy of an earlier run that died is incomplete.
     shutil.rmtree(copied_shards, ignore_errors=True)
     try:
         _copy_synced(kept / SHARDS, copied_shards, on_progress)
@@ -116,9 +122,14 @@ def _replace_state(jobdir: Path, kept: Path, on_progress: Callable[[int], object
         raise
 
     # No number is used twice, not even the number of a later kept checkpoint.
-    used_names = [*kept_in(jobdir), *jobdir.glob("manifest-*.json"), *jobdir.glob("snapshot-*.log")]
+    used_names = [
+        *find_kept(jobdir),
+        *jobdir.glob("manifest-*.json"),
+        *jobdir.glob("snapshot-*.log"),
+    ]
     last_number = max(int(match[0]) for path in used_names if (match := _NUMBER.search(path.name)))
 
+    # Step 2: copy the job's own state aside, and publish the one of *kept* in its place.
     backup = jobdir / DAMAGED / f"{last_number + 1:06d}"
     new_directories = make_directory(backup)
     for path in [path for name in _STATE_FILES for path in jobdir.glob(name)]:
@@ -134,7 +145,8 @@ def _replace_state(jobdir: Path, kept: Path, on_progress: Callable[[int], object
     own_state.write(prepared)
     own_state.publish(prepared)
 
-    if shards.exists():
+    # Steps 3 and 4: move the damaged shards aside, and the copied ones into their place.
+    if shards.exists():  # they are gone if an earlier run died after this
         shards.rename(backup / SHARDS)
         sync_paths([backup, jobdir])
     mark_as_copy(jobdir)

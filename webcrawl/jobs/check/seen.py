@@ -35,7 +35,7 @@ def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
     if tag_of(snapshot) == "Bloom":
         state = decode_snapshot(snapshot, BloomSnapshot, path=path)
         if state.saved:
-            with findings.catching(path, _URLS_FORGOTTEN):
+            with findings.catch_errors(path, _URLS_FORGOTTEN):
                 read_filter(filter_path(path, state.saved))
     else:
         state = decode_snapshot(snapshot, DiskSnapshot, path=path)
@@ -45,25 +45,26 @@ def check_seen(path: Path, snapshot: bytes, findings: Findings) -> None:
 
 def _check_log(path: Path, state: DiskSnapshot | BloomSnapshot, findings: Findings) -> None:
     """Check the URL log in the directory *path*, both the part in *state* and what follows it."""
-    spans = state.files if isinstance(state, BloomSnapshot) else [*state.pending, state.active]
+    spans = (
+        state.files if isinstance(state, BloomSnapshot) else [*state.untaken, state.open_section]
+    )
     for span in spans:
         if span.end > span.start:
             file = log_path(path, span.number)
             findings.records(file, _LINKS_LOST, _parse_log_record, start=span.start, end=span.end)
 
-    # Written since the checkpoint: the end of the active file, and later files.
-    active = spans[-1]
-    file = log_path(path, active.number)
-    if file.exists() or active.end > HEADER_SIZE:
-        start = max(active.end, HEADER_SIZE)
-        findings.records(file, _LATER_LINKS_LOST, _parse_log_record, start=start)
+    # Written since the checkpoint: the end of the last of these files, and later files.
+    last = spans[-1]
+    file = log_path(path, last.number)
+    start = max(last.end, HEADER_SIZE)
+    findings.records(file, _LATER_LINKS_LOST, _parse_log_record, start=start)
     for file in sorted(path.glob("discovered-*.log")):
         number = int(file.stem.removeprefix("discovered-"))
-        if number > active.number + 1 and not log_path(path, number - 1).exists():
+        if number > last.number + 1 and not log_path(path, number - 1).exists():
             findings.add_since(
                 file, 0, "a file of the log before this one is missing", _LATER_LINKS_LOST
             )
-        if number > active.number:
+        if number > last.number:
             findings.records(file, _LATER_LINKS_LOST, _parse_log_record)
 
 
@@ -89,6 +90,6 @@ def _check_runs(
     """Check each of *runs*, a number and a count, up to its first damaged block."""
     for number, count in runs:
         file = run_path(path, number)
-        with findings.catching(file, consequence), closing(Run.open(file, count=count)) as run:
+        with findings.catch_errors(file, consequence), closing(Run.open(file, count=count)) as run:
             for _ in run.chunks(blocks=1):
                 findings.on_progress(BLOCK_BYTES)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from webcrawl.crawl.job.jobdir import read_shard, shards_of
-from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, kept_in
-from webcrawl.crawl.job.state_directory import read_state, shard_path
+from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, find_kept
+from webcrawl.crawl.job.state_directory import SavedState, read_state, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_of_hive, lost_shards
 from webcrawl.jobs.check.files import check_hosts, check_logs, check_outbox, check_table
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from webcrawl.crawl.job.state_directory import SavedState
 
 # Functions that check the parts of a shard.
 _CHECKS = {
@@ -99,18 +98,18 @@ def check_job(
     findings = Findings(jobdir=jobdir, on_progress=on_progress)
     try:
         own_state = _check_parts(jobdir, findings, warc=warc)
-        is_needed = any(
+        is_crawl_damaged = any(
             damaged for part, damaged in findings.parts.items() if part not in _UNREAD_PARTS
         )
 
         sound: CheckReport | None = None
-        for path in kept_in(jobdir) if kept else ():  # each has the form of a job
+        for path in find_kept(jobdir) if kept else ():  # each has the form of a job
             findings.begin(DIRECTORY)
             older = check_job(path, warc=False, on_progress=on_progress)
             for finding in older.damage:
                 findings.add(path / finding.file, finding.offset, finding.what, _CHECKPOINT_LOST)
             if not older.damage_count:
-                sound = older
+                sound = older  # in the end the newest one, as that comes last
     except NewerFormatError as error:
         raise FatalError(f"{error}.") from error
     except OSError as error:
@@ -126,7 +125,7 @@ def check_job(
         damage=findings.damage,
         note_count=findings.note_count,
         notes=findings.notes,
-        advice=_advice(jobdir, sound) if is_needed and kept else "",
+        advice=_advice(jobdir, sound) if is_crawl_damaged and kept else "",
     )
 
 
@@ -159,11 +158,12 @@ def _check_parts(jobdir: Path, findings: Findings, *, warc: bool) -> SavedState 
         findings.begin("checkpoint")
         state = _check_shard_state(jobdir, name, own_state, findings)
         path = shard_path(jobdir, name)
+        # Whether the machine has stayed up since the shard's state was saved, or else the job's.
         findings.trusted = is_trusted if state is None else state.trusted
         for part, check in _CHECKS.items():
             if state is not None and part in state.snapshots:
                 findings.begin(part)
-                with findings.catching(path / part, NO_SNAPSHOT):
+                with findings.catch_errors(path / part, NO_SNAPSHOT):
                     check(path / part, state.snapshots[part], findings)
         findings.begin("hosts")
         check_hosts(path / "hosts", findings)
@@ -190,17 +190,15 @@ def _check_own_state(jobdir: Path, findings: Findings) -> SavedState | None:
         findings.add(error.path, error.offset, error.why, _JOB_LOST)
         return None
 
-    # A job whose first state was never published has no CURRENT, which is not damage.
-    if own_state is None and {path.name for path in jobdir.glob("manifest-*.json")} <= {
-        "manifest-000001.json"
-    }:
-        raise FatalError(f"There is no crawl in JOBDIR {jobdir}: choose another one.")
     if own_state is None:
+        # A job whose first state was never published has no CURRENT, which is not damage.
+        manifests = {path.name for path in jobdir.glob("manifest-*.json")}
+        if manifests <= {"manifest-000001.json"}:
+            raise FatalError(f"There is no crawl in JOBDIR {jobdir}: choose another one.")
         findings.add(jobdir / "CURRENT", 0, "the file is gone", _JOB_LOST)
         return None
-    for name in sorted(
-        set(own_state.facts.get("shards", ())).difference(shards_of(jobdir, own_state))
-    ):
+    saved_names = set(own_state.facts.get("shards", ()))
+    for name in sorted(saved_names.difference(shards_of(jobdir, own_state))):
         findings.note(shard_path(jobdir, name), 0, "the shard is missing", _SHARD_MOVED)
     return own_state
 
@@ -211,21 +209,12 @@ def _check_shard_state(
     """Check the current state of the shard *name* and return it; None if it is damaged."""
     path = shard_path(jobdir, name)
     state: SavedState | None = None
-    with findings.catching(path, _SHARD_LOST):
+    with findings.catch_errors(path, _SHARD_LOST):
         state = read_shard(jobdir, name, own_state)
         for part in _NEEDED:
             if state is not None and part not in state.snapshots:
                 findings.add(path / "CURRENT", 0, f"its checkpoint has no part {part}", _SHARD_LOST)
     return state
-
-
-def bytes_of(jobdir: Path, *, warc: bool, kept: bool) -> int:
-    """Estimate how many bytes a check of *jobdir* with these options reads."""
-    left_out = {DAMAGED, *(() if warc else _WARC_DIRECTORIES), *(() if kept else (DIRECTORY,))}
-    files = (path for path in jobdir.rglob("*") if path.is_file())
-    return sum(
-        path.stat().st_size for path in files if left_out.isdisjoint(path.relative_to(jobdir).parts)
-    )
 
 
 _PAGES_LOST = "the stored pages from there on cannot be read, up to the next good record"
@@ -234,11 +223,13 @@ _GZIP_MAGIC = b"\x1f\x8b\x08"
 
 def check_warc(path: Path, findings: Findings) -> None:
     """Check the WARC file *path*. After a damaged record, search for the next readable one."""
-    size, start = path.stat().st_size, 0
+    size = path.stat().st_size
+    start = 0
     with path.open("rb") as file:
         while (damage_start := _end_of_records(file, start)) < size:
             start = _next_record(file, damage_start + 1, size)
             problem = f"{start - damage_start:,} bytes are not a complete record"
+            # The end of a file that a crawl was still writing is not damage.
             if start == size and path.suffix == ".open":
                 findings.note(path, damage_start, problem, CUT)
             else:

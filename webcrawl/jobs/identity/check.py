@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 _MEDIA_TYPE = "application/http-message-signatures-directory+json"
 #: Result of a check: "ok", "failed" or "not checked", and a sentence about it.
 Finding: TypeAlias = tuple[str, str]
-OK, FAILED, UNKNOWN = "ok", "failed", "not checked"
+OK = "ok"
+FAILED = "failed"
+UNKNOWN = "not checked"
 _TIMEOUT_SECS = 15
 _MAX_BYTES = 1 << 20
+# In a Signature-Input field: when the signature was made and when it expires, in epoch seconds.
 _SIGNED_AT = re.compile(r"created=(\d{1,12});.*?;expires=(\d{1,12})")
 _MEANINGS = {
     400: "the site cannot read the signature in this form",
@@ -45,6 +48,7 @@ def shown_identity(settings: BaseSettings) -> dict[str, str]:
     key = key_of(settings)
     facts = {
         "User-Agent": user_agent_of(settings),
+        # The names whose rules the crawler follows: the first of them that a file has.
         "robots.txt": ", or else ".join((*product_tokens(settings), "*")),
         "purpose": purpose_of(settings) or "not stated: set CRAWL_PURPOSE",
         "signatures": "none: set CRAWLER_KEY_FILE",
@@ -63,7 +67,7 @@ def check_identity(settings: BaseSettings, addresses: list[str]) -> Iterator[Fin
     FatalError for an unusable setting or key.
     """
     yield OK, f"the User-Agent is {user_agent_of(settings)}"
-    yield _finding(_check_robots, product_tokens(settings))
+    yield _run_check(_check_robots, product_tokens(settings))
     key = key_of(settings)
     needed = {
         "CRAWL_PURPOSE is not set, so owners do not learn the purpose": purpose_of(settings),
@@ -72,10 +76,11 @@ def check_identity(settings: BaseSettings, addresses: list[str]) -> Iterator[Fin
     }
     yield from ((FAILED, text) for text, value in needed.items() if not value)
     if key is not None:
-        yield _finding(_check_directory, signature_agent_of(settings), key)
-    yield from (_finding(_check_dns, address) for address in addresses)
+        yield _run_check(_check_directory, signature_agent_of(settings), key)
+    yield from (_run_check(_check_dns, address) for address in addresses)
     if not addresses:
         yield UNKNOWN, "the names of your addresses in DNS: give each with --address"
+    # Nobody can find this out from here, so every report says it.
     yield UNKNOWN, "which sites verify signatures and know this key, and what proxies change"
 
 
@@ -90,21 +95,24 @@ def check_answer(settings: BaseSettings, url: str) -> Iterator[Finding]:
         raise FatalError("CRAWLER_KEY_FILE is not set: scrapy identity init makes a key.")
     if not (is_page(url) and url.lower().startswith("https:")):
         raise FatalError(f"{url} must be an https URL: other requests are not signed.")
+    # A signature covers the authority without the default port.
     authority = urlsplit(url).netloc.lower().removesuffix(":443").encode()
-    agent, own_form = signature_agent_of(settings), settings["CRAWLER_SIGNATURE_FORM"]
+    agent = signature_agent_of(settings)
+    own_form = settings["CRAWLER_SIGNATURE_FORM"]
 
+    # The form in the settings comes first, because False sorts before True.
     for form in sorted(FORMS, key=lambda form: form != own_form):
         if form != own_form:
             time.sleep(number(settings, "POLITENESS_MIN_DELAY", at_least=0))
         fields = signed_fields(authority, key, agent=agent, form=form, created=int(wall_time()))
         headers: dict[Any, Any] = {"User-Agent": user_agent_of(settings), **dict(fields)}
-        finding = _finding(_check_form, url, form, headers)
+        finding = _run_check(_check_form, url, form, headers)
         yield finding
         if finding[0] == OK:
             return
 
 
-def _finding(check: Callable[..., str], *values: object) -> Finding:
+def _run_check(check: Callable[..., str], *values: object) -> Finding:
     """Return what *check* says of *values*: its result, or its FatalError, which says why not."""
     try:
         return OK, check(*values)
@@ -113,7 +121,10 @@ def _finding(check: Callable[..., str], *values: object) -> Finding:
 
 
 def _check_form(url: str, form: str, headers: dict[Any, Any]) -> str:
-    """Check that *url* accepts a request with *headers*, which are signed in this *form*."""
+    """Request *url* with *headers*, signed in this *form*; return a sentence about the answer.
+
+    Raises FatalError with that sentence if the request is refused.
+    """
     answer, _ = _get(url, headers)
     is_accepted = 200 <= answer.status < 400
     meaning = "accepted, unless the site does not verify signatures at all"
@@ -130,6 +141,7 @@ def _check_form(url: str, form: str, headers: dict[Any, Any]) -> str:
 def _check_robots(tokens: tuple[str, ...]) -> str:
     """Check that owners can exclude the crawler by each of its *tokens*."""
     for token in tokens:
+        # A file that allows everybody but this crawler. It is understood if it forbids us a URL.
         file = f"User-agent: *\nAllow: /\n\nUser-agent: {token}\nDisallow: /\n".encode()
         if RobotsRules.parse(file, tokens=tokens).decide("https://example.org/").allow:
             raise FatalError(f"robots.txt files cannot name the crawler as {token}")
@@ -137,10 +149,7 @@ def _check_robots(tokens: tuple[str, ...]) -> str:
 
 
 def _check_directory(site: str, key: SigningKey) -> str:
-    """Check the key directory of *site*: TLS, media type, that it has *key*, its signature.
-
-    Ed25519 is deterministic, so the right signature is the one that we make ourselves.
-    """
+    """Check the key directory of *site*: TLS, media type, that it has *key*, its signature."""
     url = site + DIRECTORY_PATH
     answer, body = _get(url, {})
     kind = answer.getheader("Content-Type")
@@ -149,15 +158,26 @@ def _check_directory(site: str, key: SigningKey) -> str:
     if key.id.encode() not in body:
         raise FatalError(f"{url} does not have the key {key.id} of CRAWLER_KEY_FILE")
 
-    match = _SIGNED_AT.search(answer.getheader("Signature-Input", ""))
-    created, expires = map(int, match.groups()) if match else (0, 0)
-    authority = site.removeprefix("https://")
-    fields = directory_fields(body, [key], authority=authority, created=created)
-    is_right = all(value in answer.getheader(name, "") for name, value in fields.items())
-    if not is_right or expires < wall_time():
-        state = "has expired" if is_right else "is missing or wrong"
-        raise FatalError(f"the signature of {url} {state}: run scrapy identity sign-directory")
+    problem = _signature_problem(answer, body, site.removeprefix("https://"), key)
+    if problem:
+        raise FatalError(f"the signature of {url} {problem}: run scrapy identity sign-directory")
     return f"{url} has the key {key.id} and is signed with it"
+
+
+def _signature_problem(answer: HTTPResponse, body: bytes, authority: str, key: SigningKey) -> str:
+    """Return what is wrong with the signature by *key* of a key directory, or "".
+
+    Ed25519 is deterministic, so the right signature is the one that we make ourselves.
+    """
+    match = _SIGNED_AT.search(answer.getheader("Signature-Input", ""))
+    if match is None:
+        return "is missing or wrong"
+    created, expires = map(int, match.groups())
+    # For some time after a rotation, the fields also contain the signature by the old key.
+    fields = directory_fields(body, [key], authority=authority, created=created)
+    if any(value not in answer.getheader(name, "") for name, value in fields.items()):
+        return "is missing or wrong"
+    return "has expired" if expires < wall_time() else ""
 
 
 def _check_dns(address: str) -> str:
@@ -178,6 +198,7 @@ def _get(url: str, headers: dict[Any, Any]) -> tuple[HTTPResponse, bytes]:
     At most 1 MiB is read.
     """
     parts = urlsplit(url)
+    # Without a query, there is no question mark.
     path = f"{parts.path or '/'}?{parts.query}".rstrip("?")
     try:
         with closing(HTTPSConnection(parts.netloc, timeout=_TIMEOUT_SECS)) as connection:

@@ -25,11 +25,10 @@ import json
 from base64 import b64encode
 from pathlib import Path
 from string import Template
-from time import gmtime, strftime
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.clock import TimeSource, wall_time
-from webcrawl.configuration.values import flag, positive
+from webcrawl.configuration.values import flag, positive_number
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_crawl
 from webcrawl.hosts.politeness.delays import PolitenessLimits, profile_of
@@ -38,7 +37,8 @@ from webcrawl.identity.names import contact_of, is_mail, is_page, product_tokens
 from webcrawl.identity.signatures import DIRECTORY_PATH, signature_agent_of, signature_of
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.rights.purposes import purpose_of
-from webcrawl.storage.atomic import replacing, write_atomic
+from webcrawl.storage.atomic import replacement, write_atomic
+from webcrawl.wording import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _TEMPLATES = Path(__file__).parents[2] / "templates"
-_KEY, _OLD_KEY = "key.pem", "key.old.pem"
+_KEY = "key.pem"
+_OLD_KEY = "key.old.pem"
 # Twice the time between two runs of the daily job that signs again.
 _SIGNED_SECS = 2 * 86_400
 
@@ -62,17 +63,19 @@ def write_identity(
     """Make *directory* with a new key and all files, and return the key.
 
     With *rotate* the directory exists already: its key becomes the old one, and the other files
-    stay as they are, unless *addresses* are given. *addresses* and *mail* as for ``contact_page``;
-    an address may be a network. *directory* is absolute. Raises FatalError, and changes nothing, if
-    a setting is missing or it cannot be used.
+    stay as they are, unless *addresses* are given: ips.json and contact.html cannot be written
+    without them. *addresses* and *mail* as for ``contact_page``; an address may be a network.
+    *directory* is absolute. Raises FatalError, and changes nothing, if a setting is missing or it
+    cannot be used.
     """
     site = signature_agent_of(settings)
     files: dict[str, str] = {}
     if addresses or not rotate:
         facts = facts_of(settings, mail) | {"site": site, "directory": str(directory)}
         files = {
-            "nginx.conf": _filled("identity-nginx.conf", facts, str),
-            "public/card.json": _filled(
+            "nginx.conf": _fill_template("identity-nginx.conf", facts, str),
+            # The template has the quotes of the strings.
+            "public/card.json": _fill_template(
                 "signature-agent-card.json", facts, lambda text: json.dumps(text)[1:-1]
             ),
             "public/ips.json": json.dumps(_ip_ranges(addresses, wall_time()), indent=2),
@@ -86,15 +89,17 @@ def write_identity(
         raise FatalError(
             f"{directory} is in a job, which may be copied and shared: choose another."
         )
-    if (directory / _KEY if rotate else directory).exists() != rotate:
-        problem = "has no key: leave out" if rotate else "exists: choose a new directory, or use"
-        raise FatalError(f"{directory} {problem} --rotate.")
+    if rotate and not (directory / _KEY).exists():
+        raise FatalError(f"{directory} has no key: leave out --rotate.")
+    if not rotate and directory.exists():
+        raise FatalError(f"{directory} exists: choose a new directory, or use --rotate.")
 
+    # Everything has been checked. From here on, files are changed.
     directory.mkdir(parents=True, exist_ok=rotate)
     if rotate:
         write_atomic(directory / _OLD_KEY, (directory / _KEY).read_bytes(), is_secret=True)
-    with replacing(directory / _KEY) as new:
-        new.unlink(missing_ok=True)  # of a run that was killed
+    with replacement(directory / _KEY) as new:
+        new.unlink(missing_ok=True)  # left behind by a run that was killed
         key = write_new_key(new)
     keys = [one.jwk for one in _keys_in(directory)]
     files[f"public{DIRECTORY_PATH}"] = json.dumps({"keys": keys}, separators=(",", ":"))
@@ -132,6 +137,7 @@ def directory_fields(
         )
         for number, key in enumerate(keys)
     ]
+    # Each field lists the values of all keys.
     inputs, signatures = map(", ".join, zip(*signed, strict=True))
     return {"Content-Digest": digest, "Signature-Input": inputs, "Signature": signatures}
 
@@ -149,7 +155,7 @@ def _ip_ranges(addresses: list[str], now: float) -> dict[str, Any]:
     except ValueError as error:
         raise FatalError(f"--address cannot be used: {error}.") from error
     return {
-        "creationTime": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(now)),
+        "creationTime": iso_time(now),
         "prefixes": [{f"ipv{one.version}Prefix": str(one)} for one in networks],
     }
 
@@ -184,27 +190,32 @@ def contact_page(settings: BaseSettings, addresses: list[str], mail: str | None)
     *addresses* are those that the crawler uses. *mail* is the mail address to write to; None takes
     it from CRAWLER_CONTACT. Raises FatalError for a wrong setting or without a mail address.
     """
-    profile, limits = profile_of(settings), PolitenessLimits.from_settings(settings)
+    profile = profile_of(settings)
+    limits = PolitenessLimits.from_settings(settings)
     facts = facts_of(settings, mail)
     max_delay = f"{limits.crawl_delay:g} seconds"
+    # A sentence for each value of the setting on what to do with a Crawl-delay that is too long.
     long_delays = {
         "skip": f"A host that asks for more than {max_delay} is not crawled.",
         "cap": f"If a host asks for more than {max_delay}, the crawler waits only {max_delay}.",
         "obey": "",
     }[limits.long_crawl_delay]
-    robots, rules = "This crawl does not read robots.txt.", "It respects Retry-After."
+    # These two are HTML. The template puts *rules* into an item of a list.
+    robots = "This crawl does not read robots.txt."
+    rules = "It respects Retry-After."
     if flag(settings, "ROBOTSTXT_OBEY"):
         robots = (
             "The crawler follows robots.txt (RFC 9309). Add to it: "
             f"<code>User-agent: {html.escape(facts['token'])}</code>, <code>Disallow: /</code>."
         )
-        hours = positive(settings, "ROBOTS_EXPIRE_SECS") / 3600
+        hours = positive_number(settings, "ROBOTS_EXPIRE_SECS") / 3600
         rules = (
             f"It respects Crawl-delay in robots.txt, and Retry-After. {long_delays}</li>\n"
             f"<li>It fetches robots.txt before the first page, and again after {hours:g} hours."
         )
 
-    signed, why = "", [facts["purpose"], settings["WARC_DESCRIPTION"]]
+    signed = ""
+    why = [facts["purpose"], settings["WARC_DESCRIPTION"]]
     if settings["CRAWLER_SIGNATURE_AGENT"]:
         agent = signature_agent_of(settings)
         signed = (
@@ -220,12 +231,12 @@ def contact_page(settings: BaseSettings, addresses: list[str], mail: str | None)
         "addresses": f"Ours come from {', '.join(addresses)}." if addresses else "",
         "size": f"{page_max_bytes(settings):,}",
     }
-    return _filled("contact-page.html", facts, html.escape, robots=robots, rules=rules)
+    return _fill_template("contact-page.html", facts, html.escape, robots=robots, rules=rules)
 
 
-def _filled(
-    name: str, facts: Mapping[str, str], escaped: Callable[[str], str], **escaped_facts: str
+def _fill_template(
+    name: str, facts: Mapping[str, str], escape: Callable[[str], str], **escaped_facts: str
 ) -> str:
-    """Return the template *name* with *facts*, each *escaped*, and with *escaped_facts*."""
-    values = {key: escaped(value) for key, value in facts.items()} | escaped_facts
+    """Return the template *name* with *facts*, passed through *escape*, and *escaped_facts*."""
+    values = {key: escape(value) for key, value in facts.items()} | escaped_facts
     return Template((_TEMPLATES / f"{name}.tmpl").read_text("utf-8")).substitute(values)

@@ -17,7 +17,7 @@ next one is published; then that one is read instead (``job_view.ask``).
 
 Modules: job_view (the shards of a job, read-only), info_log (search in the log of finished URLs),
 last_lines (the last line of each URL), explanation (one URL), host_state (its host), why_text (both
-as text), overview (the frontier in numbers), examination (the doctor's diagnosis), delta (changes
-since a time), seeds_file (the frontier as a seed list), stopped_job (a job opened to add to it),
-requeueing (putting URLs back in line).
+as text), overview (the frontier and a host in numbers), answers (which of these a question is
+about), examination (the doctor's diagnosis), delta (changes since a time), seeds_file (the frontier
+as a seed list), stopped_job (a job opened to add to it), requeueing (putting URLs back in line).
 """

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.values import measured
+from webcrawl.configuration.values import convert_units
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.info_log import BEGINNING, Position, known_since, log_files
@@ -29,7 +29,8 @@ from webcrawl.revisit.history import CHANGED, GONE, MOVED
 from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.storage.atomic import sync_paths
-from webcrawl.storage.line_log import number_of, numbered
+from webcrawl.storage.line_log import number_of, numbered_files
+from webcrawl.wording import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +81,7 @@ def parse_since(text: str) -> Since:
         positions = [
             Position(*map(int, position.split(":")))
             for position in positions_text.split(",")
-            if separator
+            if separator  # only a token has positions
         ]
         return Since(_parse_time(time_text), tuple(positions))
     except (ValueError, TypeError):
@@ -92,7 +93,7 @@ def parse_since(text: str) -> Since:
 
 def _parse_time(text: str) -> float:
     """Return the epoch second for *text*, a time or an age. Raises ValueError."""
-    age = measured("AGE_SECS", text)
+    age = convert_units("AGE_SECS", text)  # still a text if it is not an age
     if isinstance(age, int | float):
         return wall_time() - age
     with suppress(ValueError):
@@ -101,10 +102,6 @@ def _parse_time(text: str) -> float:
     if not 0 <= float(text) < 1e11:
         raise ValueError
     return float(text)
-
-
-def _format_time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def delta(
@@ -125,13 +122,16 @@ def delta(
     paths = [log.jobdir / INFO_LOG for log in logs]
     sync_paths(file for path in paths for file in (*log_files(path), path.parent))
     positions = ",".join(f"{log.end.file}:{log.end.offset}" for log in logs)
-    return _changes(logs, since, on_progress), f"{_format_time(wall_time())}@{positions}"
+    return _changes(
+        logs, since, on_progress
+    ), f"{iso_time(wall_time(), 'milliseconds')}@{positions}"
 
 
 def _check_not_deleted(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
     """Raise FatalError, with the earliest possible time, if lines after *since* were deleted."""
     first = known_since(jobdir)
-    full_files = [numbered(log.jobdir / INFO_LOG, packed=True) for log in logs]
+    full_files = [numbered_files(log.jobdir / INFO_LOG, packed=True) for log in logs]
+    # The numbers of the files begin with 1; the oldest ones are deleted first.
     are_deleted = any(
         log.start.file < min(map(number_of, files), default=1)
         for log, files in zip(logs, full_files, strict=True)
@@ -139,7 +139,7 @@ def _check_not_deleted(jobdir: Path, logs: Sequence[Log], since: Since) -> None:
     if first is not None and are_deleted and (since.positions or since.at < first):
         raise FatalError(
             "--since goes back too far, because older logs were deleted. The earliest possible is "
-            f"--since {_format_time(first)}."
+            f"--since {iso_time(first, 'milliseconds')}."
         )
 
 
@@ -156,6 +156,7 @@ def _changes(
         logs, lambda _: True, among=is_new_change, on_progress=on_progress
     ):
         for line in lines_at(logs, numbers):
+            # In a delta since the beginning, every document is new to the reader.
             change = _change_in(line, changed=_ADDED if since == _ALL else CHANGED)
             if change is not None:
                 yield change
@@ -166,14 +167,17 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange |
 
     *changed* is the name of the change if a document replaces an older one of the URL.
     """
-    at, visit, rights = line.sent or line.at, line.visit, line.rights
-    if len(line.url) >= MAX_URL:
+    at = line.sent or line.at
+    visit = line.visit
+    rights = line.rights
+    if len(line.url) >= MAX_URL:  # the log does not have it completely
         return None
     if visit in (MOVED, GONE) and line.stored:  # without *stored* it never had a document
         target = line.redirect if len(line.redirect) < MAX_OTHER_URL else ""
         return DocumentChange(line.url, at, visit, line.outcome, target)
     is_refused = rights.left_out or line.outcome == RIGHTS_REFUSED
     if is_refused:
+        # Only a document that had been there before can be gone.
         gone = DocumentChange(line.url, at, GONE, RIGHTS_REFUSED, rights=rights)
         return gone if visit and line.stored else None
     has_content = is_document(line.outcome) and line.content and not line.flags
@@ -181,7 +185,13 @@ def _change_in(line: OutcomeLine, *, changed: str = CHANGED) -> DocumentChange |
         return None
     kind = changed if visit else _ADDED
     return DocumentChange(
-        line.url, at, kind, "", "", line.content, line.type, line.duplicate, rights
+        line.url,
+        at,
+        kind,
+        content=line.content,
+        content_type=line.type,
+        duplicate=line.duplicate,
+        rights=rights,
     )
 
 

@@ -1,7 +1,7 @@
-"""Examines a crawl from its recorded diagnoses, for ``scrapy doctor``.
+"""Examines a crawl from its recorded diagnoses, for ``scrapy why``.
 
-For a running crawl the last record is used, and its age is shown. For a crawl that has ended, all
-records are used.
+The last record is used, and its age is shown. For a crawl that has ended, its stats say for which
+share of the time each cause limited it.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError
-from webcrawl.crawl.figures.counts import elapsed
-from webcrawl.crawl.figures.summary import finished, parked
+from webcrawl.crawl.figures.counts import format_elapsed, shares_of
+from webcrawl.crawl.figures.summary import describe_end, parked_lines
 from webcrawl.crawl.job.control_journal import in_force
 from webcrawl.crawl.job.totals import PREFIX
-from webcrawl.doctor.diagnosis import Cause, Diagnosis, shares_of
 from webcrawl.doctor.record import Line, Record, decode_line
-from webcrawl.doctor.states import CrawlState, State
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.inspect.why_text import moment
+from webcrawl.states import CrawlState, State
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from webcrawl.doctor.diagnosis import Diagnosis
 
 _BUSY = 0.9
 # The doctor's lines contain this text among their first _PREFIX_LENGTH bytes.
@@ -44,7 +45,7 @@ class Examination(msgspec.Struct, frozen=True):
     state: the state of the crawl.
     at: the time of the last record, epoch seconds.
     record: the last record.
-    diagnosis: what limits the crawl, or what limited it longest if it has ended.
+    diagnosis: what limits the crawl, or limited it at the end.
     shares: each cause's share of the running time, in words.
     secs: the running time in seconds.
     busy: the largest number of workers that had a request at the same time.
@@ -78,34 +79,34 @@ def examinations(path: Path) -> list[Examination]:
 
 def _examine(path: Path, jobdir: Path) -> Examination | None:
     """Examine the process of *jobdir*, which is *path* or a drone of it; None without records."""
-    last, busy = Line(0.0), 0
-    by_cause: dict[Cause, Diagnosis] = {}
+    last = Line(0.0)  # until there is one
+    busy = 0
     for line in doctor_lines(jobdir):
         assert line.doctor is not None
-        last, busy = line, max(busy, line.doctor.busy)
-        by_cause[line.doctor.diagnosis.cause] = line.doctor.diagnosis
+        last = line
+        busy = max(busy, line.doctor.busy)
     if last.doctor is None:
         return None
 
     stats = stats_of(jobdir)
-    record, state = last.doctor, last.doctor.state
-    diagnosis = record.diagnosis
+    record = last.doctor
+    state = last.doctor.state
     if not running([jobdir]):
         reason = stats.get("finish_reason", "")
         is_finished = reason == "finished"
+        # A killed crawl could not write a reason.
         state = State(CrawlState.STOPPED, reason or "killed; it can be resumed")
         if is_finished:
-            details = finished(record.parked).removeprefix("finished")
+            # The state has its own name, so only what follows "finished" is of use.
+            details = describe_end(record.parked).removeprefix("finished")
             state = State(CrawlState.FINISHED, details.lstrip(":; "))
-        main_cause = max(by_cause, key=lambda cause: stats.get(f"{PREFIX}doctor/{cause}_secs", 0.0))
-        diagnosis = by_cause[main_cause]
 
     return Examination(
         name="" if jobdir == path else f"drone {jobdir.name}",
         state=state,
         at=last.at,
         record=record,
-        diagnosis=diagnosis,
+        diagnosis=record.diagnosis,
         shares=shares_of(stats, PREFIX),
         secs=float(stats.get(f"{PREFIX}elapsed_time_seconds", 0.0)),
         busy=busy,
@@ -124,14 +125,24 @@ def doctor_lines(jobdir: Path) -> Iterator[Line]:
 
 def examination_text(examination: Examination, *, now: float) -> str:
     """Format *examination* as lines of text; *now* is in epoch seconds."""
-    record, diagnosis = examination.record, examination.diagnosis
+    rows = [*facts_of(examination, now), ("as of", moment(examination.at, now))]
+    heading = f"{examination.name}\n" if examination.name else ""
+    return heading + "".join(f"{name:>11}  {value}\n" for name, value in rows)
+
+
+def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
+    """Return *examination* as pairs of a label and a text; *now* is in epoch seconds."""
+    record = examination.record
     rows = [("state", examination.state.in_words(moment(examination.state.until, now)))]
     has_finished = examination.state.name == CrawlState.FINISHED
     has_ended = has_finished or examination.state.name == CrawlState.STOPPED
     if not has_finished:  # the last record is older than the end of the crawl
-        rows.append(("limited by", str(diagnosis)))
+        found = examination.diagnosis
+        advice = f"; {found.advice}" if found.advice else ""
+        since = moment(found.since, now)
+        rows.append(("limited by", f"{found.cause.words} since {since}: {found.evidence}{advice}"))
     if examination.shares:
-        rows.append(("time", f"{examination.shares} of {elapsed(examination.secs)}"))
+        rows.append(("time", f"{examination.shares} of {format_elapsed(examination.secs)}"))
     rows.append(("workers", _workers(examination.busy, record.workers)))
     if not has_ended:
         hosts = f"{record.ready:,} ready, {record.resting:,} resting"
@@ -139,16 +150,14 @@ def examination_text(examination: Examination, *, now: float) -> str:
     due = f", {record.due:,} for their next visit" if record.due else ""
     if not has_finished:
         rows.append(("waiting", counted(record.waiting, "URL") + due))
-    rows += [("parked", line) for line in parked(record.parked, has_finished=has_finished)]
+    rows += [("parked", line) for line in parked_lines(record.parked, has_finished=has_finished)]
     if record.projection and not has_finished:
         rows.append(("projected", record.projection))
     rows += [("control", change) for change in examination.changes]
     if any(state != "running" for state in record.shards):
         shards = ", ".join(f"{number:,} {state}" for state, number in record.shards.items())
         rows.append(("shards", shards))
-    rows.append(("as of", moment(examination.at, now)))
-    heading = f"{examination.name}\n" if examination.name else ""
-    return heading + "".join(f"{name:>11}  {value}\n" for name, value in rows)
+    return rows
 
 
 def _workers(busy: int, workers: int) -> str:

@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING
 import msgspec
 from scrapy import Spider
 from scrapy.crawler import Crawler
-from scrapy.settings import Settings
+from scrapy.settings import BaseSettings, Settings
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.equivalences import equivalence_of, rules_of
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.equivalences import equivalence_of
+from webcrawl.configuration.values import whole_number
 from webcrawl.crawl.job.control_journal import apply_host_rules, in_force
 from webcrawl.crawl.job.saved_settings import with_saved
-from webcrawl.crawl.links.submission import forwarded
+from webcrawl.crawl.links.submission import forward_fingerprint
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
 from webcrawl.crawl.seeds.domains import SeedDomains
-from webcrawl.doctor.states import HostState, UrlState
 from webcrawl.errors import FatalError
 from webcrawl.frontier.due import due_at
-from webcrawl.frontier.entry import NO_URLS, decode
-from webcrawl.frontier.view import Where
+from webcrawl.frontier.entry import NO_URLS
+from webcrawl.frontier.view import Found, Where
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.host_state import (
@@ -40,10 +39,11 @@ from webcrawl.jobs.inspect.host_state import (
     trap_state,
 )
 from webcrawl.jobs.inspect.info_log import find_original, find_outcomes, find_redirects
-from webcrawl.jobs.inspect.job_view import running
+from webcrawl.jobs.inspect.job_view import JobView, ShardView, running
 from webcrawl.net.guard import followed_schemes
 from webcrawl.revisit.history import History, history_of
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
+from webcrawl.states import HostState, UrlState
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 from webcrawl.wording import counted
@@ -52,12 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from scrapy.settings import BaseSettings
-
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.frontier import Entry
-    from webcrawl.frontier.view import Found
-    from webcrawl.jobs.inspect.job_view import JobView, ShardView
 
 # Number of outcomes shown for a URL, the last ones. It has one, but more after a crash.
 _OUTCOMES = 20
@@ -108,11 +104,12 @@ class AsOf(msgspec.Struct, frozen=True):
 class Explanation(msgspec.Struct, frozen=True):
     """Facts about a URL, and the checkpoint and logs that they come from.
 
-    state: one of ``doctor.states.UrlState``.
-    reason: why the URL is in this state.
+    state: one of ``states.UrlState``.
+    reason: why the URL is in this state. If it is waiting, what its host does; if parked, the gate
+        that parked it; if due, how often earlier visits found a change; if finished, its last
+        outcome; else ``refused_by``.
     until: when the state will end, in epoch seconds.
     form: the comparison form of the URL.
-    rules: the equivalences that made it from *normalized*.
     refused_by: the filter that would refuse the URL today, or why a redirect to it was not
         followed.
     judged_as: how the URL was found, as filters take this into account.
@@ -130,7 +127,6 @@ class Explanation(msgspec.Struct, frozen=True):
     url: str
     normalized: str
     form: str
-    rules: list[str]
     state: str
     as_of: AsOf
     host: HostReport
@@ -162,7 +158,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
     form = equivalence_of(settings).comparison_form(normalized)
     fp = fingerprint(form)
-    fps = {fp, forwarded(normalized, fp, {fp})}
+    fps = {fp, forward_fingerprint(normalized, fp, {fp})}
     places = _places(view, settings, normalized, form, fps)
     outcomes = _last_lines(view, lambda jobdir: find_outcomes(jobdir, form=hexadecimal(fp)))
     is_known = bool(places or outcomes)
@@ -187,20 +183,19 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
 
     robots = robots_state(shard, normalized, settings=settings)
     host = host_state(shard, key, url=normalized, parts=parts, crawl_delay=robots.crawl_delay)
-    excluded = host_rules.excluded_by(hostname, normalized) or next(
-        filter(None, map(host_rules.excluded_by, host.addresses)), None
+    excluded = host_rules.exclusion_of(hostname, normalized) or next(
+        filter(None, map(host_rules.exclusion_of, host.addresses)), None
     )
 
     state = _state(view, places, outcomes, fps, refused_by)
     budget = host_rules.host_policy(hostname).budget
-    budget = whole(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
+    budget = whole_number(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
 
     return Explanation(
         url=url,
         normalized=normalized,
         form=form,
-        rules=_rules(normalized, form, settings),
         state=state,
         reason=reason or (outcomes[-1].outcome if state == UrlState.FINISHED else refused_by),
         until=until,
@@ -239,25 +234,6 @@ def _last_lines(view: JobView, find: Callable[[Path], Iterable[OutcomeLine]]) ->
     return sorted(lines, key=lambda line: line.at)[-_OUTCOMES:]
 
 
-def _rules(normalized: str, form: str, settings: BaseSettings) -> list[str]:
-    """Return the names of the equivalences that turned *normalized* into its comparison *form*.
-
-    These are the equivalences without which the form would differ. If there are none, because one
-    can replace another, they are those that change the URL by themselves.
-    """
-    if form == normalized:
-        return []
-    names = rules_of(settings)
-
-    def form_by(rules: frozenset[str]) -> str:
-        return equivalence_of(settings, rules=rules).comparison_form(normalized)
-
-    rules = [rule for rule in names if form_by(names - {rule}) != form]
-    if equivalence_of(settings, with_hosts=False).comparison_form(normalized) != form:
-        rules.append("host_rules")
-    return sorted(rules or [rule for rule in names if form_by(frozenset({rule})) != normalized])
-
-
 def _places(
     view: JobView, settings: BaseSettings, url: str, form: str, fps: set[int]
 ) -> list[Place]:
@@ -278,12 +254,8 @@ def _places(
         queued = shard.frontier.find(is_wanted, finished, containing=host)
         places += map(_queue_place, islice(queued, _PLACES - len(places)))
         if not places:
-            entries = (decode(submitted.payload) for submitted in shard.seen.undecided(fps))
-            places += [
-                _entry_place(entry, where="eliminator")
-                for entry in entries
-                if not finished.hides_entry(entry)
-            ]
+            undecided = shard.undecided_entries(finished, fps)
+            places += [_entry_place(entry, where="eliminator") for entry in undecided]
     return places
 
 
@@ -327,12 +299,15 @@ def _refusal(
     *found* is the place or outcome of *url*, if it is known. Otherwise *url* is judged as the
     target of the last of *redirects*, or as a seed if there are none.
     """
+    # Only a limited scope depends on the domains of the seeds.
     scope = scope_of(settings)
     table = shard.table("domains") if scope != OPEN else None
     depth, via = (0, "") if found is None else (found.depth, found.via)
     relation = "link"
     if redirects:  # the target has the same depth as the page
-        depth, via, relation = redirects[-1].depth, redirects[-1].url, "redirect"
+        depth = redirects[-1].depth
+        via = redirects[-1].url
+        relation = "redirect"
     filters = filters_of(
         settings,
         schemes=followed_schemes(settings),
@@ -341,8 +316,9 @@ def _refusal(
         for_seeds=not via,
         own=own_filters(Crawler(Spider, Settings(settings))),
     )
+    # For the only URL: how users' filters have rewritten it, and which filter refuses it, or None.
     (rewritten,), ((_, refused),) = filters.judge([url], depth, via)
-    if redirects and not refused:
+    if redirects and not refused:  # the redirect may still not have been followed
         refused = redirects[-1].redirect_refused
     links = "link" if depth == 1 else "links"
     judged_as = f"a {relation} from {via}, {depth} {links} from a seed" if via else "a seed"
@@ -383,7 +359,7 @@ def _state(
         return _STATES.get(places[0].where, UrlState.WAITING)
     if outcomes:
         return UrlState.FINISHED
-    if any(shard.seen.holds(fp) for shard in view.shards for fp in fps):
+    if any(shard.seen.has(fp) for shard in view.shards for fp in fps):
         return UrlState.SEEN
     return UrlState.REFUSED if refused_by else UrlState.UNKNOWN
 
@@ -396,11 +372,12 @@ def _reason(
     Returns "" and 0.0 if the places do not say. *budget* is the page budget of *host*, or 0.
     """
     if state == UrlState.PARKED:
-        gate = places[0].queue
+        gate = places[0].queue  # the name of the queue is the reason for parking
         used = f": {host.begun:,} of {budget:,} pages" if gate == "host_budget" and budget else ""
         return f"{gate}{used}", 0.0
     if state == UrlState.DUE:
-        place, visits = places[0], counted(places[0].visits, "visit")
+        place = places[0]
+        visits = counted(place.visits, "visit")
         changed = f"changed in {place.changes} of {visits}"
         history = changed if place.changes else f"unchanged in {visits}"
         return history if place.visits else "", due_at(place.queue)

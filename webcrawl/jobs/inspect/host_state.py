@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl import states
 from webcrawl.clock import now, wall_time
 from webcrawl.configuration.values import flag
-from webcrawl.doctor import states
 from webcrawl.frontier.host_parts import politeness_key
 from webcrawl.frontier.rests import stored_rest
 from webcrawl.hosts.budgets.traps.keeper import exceptions_in
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class HostReport(msgspec.Struct, frozen=True):
     """Why a host is or is not ready for its next request.
 
-    state: one of ``doctor.states.HostState``.
+    state: one of ``states.HostState``.
     ready_at: when its pause ends.
     because: the reason for its pause.
     waiting: URLs in its back-end queue.
@@ -140,6 +140,7 @@ def host_state(
 def times_of(shard: ShardView, host: str) -> HostTimes:
     """Return when *host* may be contacted, from the frontier's files and its stored pauses."""
     times = shard.frontier.times(host)
+    # Until ``quiet`` all hosts rest, so the frontier's files have no pause of this host itself.
     if times.ready_at <= shard.frontier.quiet and not times.contact:
         stored = shard.records.rest(host)
         if stored is not None:
@@ -178,7 +179,8 @@ def robots_state(shard: ShardView, url: str, *, settings: BaseSettings) -> Robot
     if not flag(settings, "ROBOTSTXT_OBEY") or not url.startswith(WITH_ROBOTS):
         return RobotsState(origin, "not asked")
     cache = RobotsCache.from_settings(settings, store=shard.records)
-    facts, rules = cache.facts(origin), cache.last(origin)
+    facts = cache.facts(origin)
+    rules = cache.last_rules(origin)
     if facts is None or rules is None:
         return RobotsState(origin, "unknown")
     allow, line = rules.decide(url)
@@ -207,7 +209,7 @@ def trap_state(shard: ShardView, url: str, *, settings: BaseSettings) -> TrapSta
     record = shard.records.record(host)
     return TrapState(
         patterns=patterns,
-        excepted=exceptions.rules.excepts(host, *patterns),
+        excepted=exceptions.rules.is_exempt(host, *patterns),
         fresh=0 if record is None else record.fresh,
         fruitless=0 if record is None else record.fruitless,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
@@ -18,24 +19,27 @@ import msgspec
 from isal import igzip
 from isal.igzip_lib import IsalError
 
-from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.configuration.decoding import UndecodableError, json_decoder, json_lines_decoder
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_LINE_BYTES, MAX_OTHER_URL, OutcomeLine
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.storage.line_log import (
-    begins_at,
     complete_lines_size,
     number_of,
-    numbered,
+    numbered_files,
     numbered_path,
+    start_time,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _READ_BYTES = 1 << 24
+# Number of bytes decoded together: so many fit into a processor's cache, which halves the time.
+_CHUNK_BYTES = 1 << 19
 
 #: Decodes a line of the log; raises UndecodableError.
 decode_line = json_decoder(OutcomeLine)
+_decode_lines = json_lines_decoder(OutcomeLine)
 
 
 class Position(NamedTuple):
@@ -55,22 +59,47 @@ BEGINNING = Position(1, 0)
 def end_of(path: Path) -> Position:
     """Return the present end of the line log at *path*, without a torn last line."""
     while True:
-        last_full = numbered(path, packed=True)[-1:]
+        last_full = numbered_files(path, packed=True)[-1:]
         size = 0
         with contextlib.suppress(FileNotFoundError):  # the file was renamed just now
             size = complete_lines_size(path)
-        if numbered(path, packed=True)[-1:] == last_full:  # not rotated meanwhile
+        if numbered_files(path, packed=True)[-1:] == last_full:  # not rotated meanwhile
             return Position(number_of(last_full[0]) + 1 if last_full else 1, size)
 
 
 def outcome_lines(
-    jobdir: Path, *, start: Position = BEGINNING, end: Position | None = None
+    jobdir: Path,
+    *,
+    start: Position = BEGINNING,
+    end: Position | None = None,
+    on_damage: Callable[[str], object] | None = None,
 ) -> Iterator[OutcomeLine]:
-    """Yield the log lines of *jobdir* from *start* to *end*, or to the present end, in order."""
-    for lines in line_chunks(jobdir / INFO_LOG, start=start, end=end):
-        for line in lines.splitlines():
-            with contextlib.suppress(UndecodableError):
-                yield decode_line(line)
+    """Yield the log lines of *jobdir* from *start* to *end*, or to the present end, in order.
+
+    *on_damage* as for ``line_chunks``.
+    """
+    for data in line_chunks(jobdir / INFO_LOG, start=start, end=end, on_damage=on_damage):
+        yield from chain.from_iterable(decode_lines(data))
+
+
+def decode_lines(data: bytes) -> Iterator[list[OutcomeLine]]:
+    """Yield the complete lines in *data* in lists, without those that cannot be decoded."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)
+        chunk = data[start:end]
+        try:
+            lines = _decode_lines(chunk)
+        except UndecodableError:
+            lines = [*_decode_one_by_one(chunk)]
+        yield lines
+        start = end
+
+
+def _decode_one_by_one(data: bytes) -> Iterator[OutcomeLine]:
+    for line in data.splitlines():
+        with contextlib.suppress(UndecodableError):
+            yield decode_line(line)
 
 
 def find_outcomes(jobdir: Path, *, form: str) -> Iterator[OutcomeLine]:
@@ -102,7 +131,8 @@ def _lines_with(jobdir: Path, wanted: bytes) -> Iterator[OutcomeLine]:
     for lines in line_chunks(jobdir / INFO_LOG):
         offset = lines.find(wanted)
         while offset >= 0:
-            start, end = lines.rfind(b"\n", 0, offset) + 1, lines.find(b"\n", offset)
+            start = lines.rfind(b"\n", 0, offset) + 1
+            end = lines.find(b"\n", offset)
             with contextlib.suppress(UndecodableError):
                 yield decode_line(lines[start:end])
             offset = lines.find(wanted, end)
@@ -115,8 +145,8 @@ def known_since(jobdir: Path) -> float | None:
     None if no file was deleted. Raises FatalError if there is no crawl.
     """
     logs = [log_files(path / INFO_LOG) for path in jobdirs_of(jobdir)]
-    # Files were deleted from a log if the number of its first file is not 1.
-    starts = [min(map(begins_at, log)) for log in logs if log[1:] and number_of(log[0]) > 1]
+    # Files were deleted from a log if the number of its first full file is not 1.
+    starts = [min(map(start_time, log)) for log in logs if log[1:] and number_of(log[0]) > 1]
     return max((start for start in starts if start < math.inf), default=None)
 
 
@@ -130,7 +160,7 @@ def log_start_notice(since: float | None) -> str:
 
 def log_files(path: Path) -> list[Path]:
     """Return the files of the line log at *path*, the oldest first; some may be compressed."""
-    return [*numbered(path, packed=True), path]
+    return [*numbered_files(path, packed=True), path]
 
 
 def line_chunks(
@@ -147,7 +177,7 @@ def line_chunks(
     is raised.
     """
     end = end or end_of(path)
-    numbers = {*map(number_of, numbered(path, packed=True)), end.file}
+    numbers = {*map(number_of, numbered_files(path, packed=True)), end.file}
     for number in sorted(numbers):
         is_last = number == end.file
         if not start.file <= number <= end.file or (is_last and not end.offset):
@@ -158,6 +188,7 @@ def line_chunks(
                 contextlib.suppress(FileNotFoundError),  # the file was deleted meanwhile
                 _open_renamed(path, file_path, is_last=is_last) as file,
             ):
+                # The name under which the file was found says whether it is compressed.
                 file_path = file_path.with_name(Path(file.name).name)
                 is_packed = file_path.suffix == ".gz"
                 data = cast("BinaryIO", igzip.open(file)) if is_packed else file  # type: ignore[no-untyped-call]  # isal has no types
@@ -176,7 +207,8 @@ def _open_renamed(path: Path, full: Path, *, is_last: bool) -> BinaryIO:
     """
     candidates = [path] * is_last + [full.with_name(f"{full.name}.gz"), full]
     opened: list[BinaryIO] = []
-    # Another file may take the name *path* at any time, so the last file that can be opened counts.
+    # The file is called *path* until it is full, then *full*, and at last it is compressed. As the
+    # next file then takes the name *path*, the last candidate that can be opened is the right one.
     for candidate in candidates:
         with contextlib.suppress(FileNotFoundError):
             opened.append(candidate.open("rb", buffering=0))
@@ -197,5 +229,5 @@ def _whole_lines(file: BinaryIO, size: int | None) -> Iterator[bytes]:
         if end:
             yield torn + data[:end]
             torn = data[end:]
-        elif len(torn) <= MAX_LINE_BYTES:
+        elif len(torn) <= MAX_LINE_BYTES:  # longer lines are damage, and need not be kept whole
             torn += data

@@ -19,6 +19,7 @@ from webcrawl.crawl.job.state_directory import SHARDS, SavedState, shard_names, 
 from webcrawl.crawl.job.suffix_lists import use_suffix_list_of
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
+from webcrawl.frontier.entry import decode
 from webcrawl.frontier.view import FrontierView
 from webcrawl.hive.launch.job_directories import jobdirs_of, lost_shards
 from webcrawl.hosts.records.records_reader import RecordsReader
@@ -27,7 +28,10 @@ from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import use_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from webcrawl.frontier import Entry
+    from webcrawl.frontier.finished import FinishedKeys
 
 T = TypeVar("T")
 
@@ -47,10 +51,12 @@ class ShardView:
         self.state = state
         self._stack = stack
         self.frontier = FrontierView(
-            path=path / "frontier", snapshot=self._saved("frontier"), trust_done=state.trusted
+            path=path / "frontier",
+            snapshot=self._read_snapshot("frontier"),
+            trust_done=state.trusted,
         )
 
-    def _saved(self, name: str) -> bytes:
+    def _read_snapshot(self, name: str) -> bytes:
         try:
             return self.state.snapshots[name]
         except KeyError:
@@ -59,9 +65,21 @@ class ShardView:
     @functools.cached_property
     def seen(self) -> SeenView:
         """Read-only view of the eliminator."""
-        view = SeenView(path=self.path / "seen", snapshot=self._saved("seen"))
+        view = SeenView(path=self.path / "seen", snapshot=self._read_snapshot("seen"))
         self._stack.callback(view.close)
         return view
+
+    def undecided_entries(
+        self, finished: FinishedKeys, wanted: Collection[int] | None = None
+    ) -> Iterator[Entry]:
+        """Yield the entries that are in the eliminator, but not *finished*.
+
+        If *wanted* is given, only entries with these fingerprints are returned.
+        """
+        for submitted in self.seen.undecided_entries(wanted):
+            entry = decode(submitted.payload)
+            if not finished.use_up_entry(entry):
+                yield entry
 
     @functools.cached_property
     def records(self) -> RecordsReader:
@@ -77,9 +95,10 @@ class ShardView:
         table.load(self.state.snapshots.get(name))
         return table
 
-    def knows(self, host: str) -> bool:
+    def is_known(self, host: str) -> bool:
         """Return whether the politeness key *host* was ever contacted or has a queue."""
         times = self.frontier.times(host)
+        # Until ``quiet`` all hosts rest, even unknown ones.
         has_own_rest = times.ready_at > self.frontier.quiet
         return bool(times.length or has_own_rest or times.contact) or (
             self.records.record(host) is not None
@@ -100,7 +119,7 @@ class JobView(NamedTuple):
 
     def shard_of(self, host: str) -> ShardView:
         """Return the shard that knows the politeness key *host*, or any shard if none does."""
-        return next((shard for shard in self.shards if shard.knows(host)), self.shards[0])
+        return next((shard for shard in self.shards if shard.is_known(host)), self.shards[0])
 
     @property
     def politeness_key(self) -> str:
@@ -119,6 +138,7 @@ def open_view(path: Path, jobdirs: Sequence[Path]) -> Iterator[JobView]:
     own_states: list[SavedState] = []
     for jobdir, lost in lost_shards(jobdirs).items():
         checkpoint = read_checkpoint(jobdir, without=lost)
+        # A drone is left out if all its shards have moved to others.
         if checkpoint is not None and (checkpoint.shards or not lost):
             own_states.append(checkpoint.own)
             states |= {shard_path(jobdir, name): state for name, state in checkpoint.shards.items()}
@@ -150,6 +170,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
             with open_view(jobdir, jobdirs) as view:
                 answer = question(view)
         except (CorruptRecordError, UndecodableError, OSError) as error:
+            # Otherwise the files were replaced by those of a new checkpoint: try again.
             if _live_manifests(jobdirs) == manifests:
                 raise FatalError(
                     f"The crawl in JOBDIR {jobdir} cannot be read: {error}."

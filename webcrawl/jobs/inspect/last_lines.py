@@ -9,7 +9,7 @@ one nearest to the end, so that setting the clock does not matter.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -22,7 +22,6 @@ from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.info_log import BEGINNING, Position, end_of, log_files, outcome_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -58,22 +57,24 @@ def digest(url: str) -> int:
 
 def last_lines(
     logs: Sequence[Log],
-    selects: LineFilter,
+    line_filter: LineFilter,
     *,
     among: LineFilter = lambda _: True,
     on_progress: OnProgress,
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
     """Yield the line numbers and the URL digests of the last lines of all URLs, part by part.
 
-    Lines that *among* rejects are ignored. Of the last lines, only those that *selects* accepts are
-    yielded, in ascending order of the line numbers, which count through all of *logs*.
+    Lines that *among* rejects are ignored. Of the last lines, only those that *line_filter* accepts
+    are yielded, in ascending order of the line numbers, which count through all of *logs*.
     *on_progress* is called with the number of lines read and a text.
     """
     files = chain.from_iterable(log_files(log.jobdir / INFO_LOG) for log in logs)
     parts = 1 + sum(file.stat().st_size for file in files if file.exists()) // _PASS_BYTES
     for part in range(parts):
-        url_digests, line_numbers = array("Q"), array("Q")
-        times, is_selected = array("d"), bytearray()
+        url_digests = array("Q")
+        line_numbers = array("Q")
+        times = array("d")
+        is_selected = bytearray()
         for line_number, line in enumerate(_lines(logs)):
             if line_number % _PROGRESS_LINES == 0:
                 on_progress(line_number, "lines of the log read")
@@ -82,12 +83,14 @@ def last_lines(
                 url_digests.append(url_digest)
                 line_numbers.append(line_number)
                 times.append(line.at)
-                is_selected.append(selects(line))
+                is_selected.append(line_filter(line))
 
-        # Sort the lines by URL, and those of a URL by time; its last line precedes another URL.
+        # Sort the lines by URL, and those of a URL by time; its last line precedes another URL. In
+        # a single log, the line numbers are in the order of time.
         digests = np.frombuffer(url_digests, np.uint64)
         numbers = np.frombuffer(line_numbers, np.uint64)
         order = np.lexsort((np.frombuffer(times) if len(logs) > 1 else numbers, digests))
+        # The slice is for a part without lines, in which there is no last one.
         is_last = np.append(digests[order][1:] != digests[order][:-1], True)[: len(order)]
         last = np.sort(order[is_last])
         last = last[np.frombuffer(is_selected, np.bool_)[last]]
@@ -96,8 +99,10 @@ def last_lines(
 
 def lines_at(logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[OutcomeLine]:
     """Yield the lines of *logs* with the line numbers *numbers*, which must be ascending."""
-    lines, next_number = _lines(logs), 0
+    lines = _lines(logs)
+    next_number = 0
     for number in map(int, numbers):
+        # Skip the lines in between.
         yield next(islice(lines, number - next_number, None))
         next_number = number + 1
 

@@ -14,23 +14,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.crawl.figures.summary import parked
-from webcrawl.doctor.states import HostState, State
+from webcrawl.crawl.figures.summary import parked_lines
 from webcrawl.errors import FatalError
-from webcrawl.frontier.entry import decode
 from webcrawl.frontier.host_parts import keys_of_other_divisions
 from webcrawl.frontier.view import Where
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostReport, host_state, state_of
 from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
+from webcrawl.states import HostState, State
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from webcrawl.frontier.view import FrontierView
     from webcrawl.jobs.inspect.job_view import JobView
 
 
@@ -47,6 +43,11 @@ class HostRow(msgspec.Struct, frozen=True):
     state: str
     ready_at: float
     waiting: int
+
+    def describe_state(self, now: float) -> str:
+        """Return the state in words, with its end; *now* is in epoch seconds."""
+        until = self.ready_at if self.state == HostState.RESTING else 0.0
+        return State(self.state, until=until).in_words(moment(until, now))
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -100,12 +101,14 @@ def overview(view: JobView, *, top: int) -> Overview:
     lengths: dict[Where, Counter[str]] = {where: Counter() for where in Where}
     for queue in chain.from_iterable(frontier.queues() for frontier in frontiers):
         lengths[queue.where][queue.name] += queue.length
-    rows = [*chain.from_iterable(map(_rows, frontiers))]
+    rows = host_rows(view)
+    # These states are shown in this order, even without a host.
     states: Counter[str] = Counter(ready=0, resting=0, **{HostState.IN_PROCESS: 0})
     states.update(row.state for row in rows)
-    levels, in_host_queues = lengths[Where.LEVEL], sum(lengths[Where.HOST_QUEUE].values())
+    levels = lengths[Where.LEVEL]
+    in_host_queues = sum(lengths[Where.HOST_QUEUE].values())
     leased, requeued = (sum(lengths[where].values()) for where in (Where.LEASED, Where.REQUEUED))
-    new = sum(1 for shard in view.shards for _ in shard.seen.undecided())
+    new = sum(1 for shard in view.shards for _ in shard.seen.undecided_entries())
     # URLs finished since the checkpoint, which are still in its queues.
     removed = sum(frontier.finished_keys().size for frontier in frontiers)
     return Overview(
@@ -114,21 +117,29 @@ def overview(view: JobView, *, top: int) -> Overview:
         levels=levels,
         in_host_queues=in_host_queues,
         hosts=dict(states),
-        top=heapq.nsmallest(top, rows, key=lambda row: (-row.waiting, row.name)),
+        top=longest_queues(rows, top),
         leased=leased,
         parked=lengths[Where.PARKED],
         due=lengths[Where.DUE].total(),
         new=new,
-        finished=sum(frontier.finished for frontier in frontiers),
+        finished=sum(frontier.counts.finished for frontier in frontiers),
         finished_since=sum(frontier.finished_since for frontier in frontiers),
     )
 
 
-def _rows(frontier: FrontierView) -> Iterator[HostRow]:
-    """Yield a row for each host with a queue."""
+def longest_queues(rows: list[HostRow], number: int) -> list[HostRow]:
+    """Return the *number* rows with the longest queues, the longest first."""
+    return heapq.nsmallest(number, rows, key=lambda row: (-row.waiting, row.name))
+
+
+def host_rows(view: JobView) -> list[HostRow]:
+    """Return a row for each host with a queue."""
     now = wall_time()
-    for name, times in frontier.hosts():
-        yield HostRow(name, state_of(times, now=now), times.ready_at, times.length)
+    hosts = chain.from_iterable(shard.frontier.hosts() for shard in view.shards)
+    return [
+        HostRow(name, state_of(times, now=now), times.ready_at, times.length)
+        for name, times in hosts
+    ]
 
 
 def host_overview(view: JobView, host: str) -> HostOverview:
@@ -137,6 +148,7 @@ def host_overview(view: JobView, host: str) -> HostOverview:
     The result is about its politeness key, which may be its domain. Reads all queues, a million
     URLs in a fifth of a second. Raises FatalError if *host* is not a host.
     """
+    # An IPv6 address is in brackets in a URL.
     url = normalize_seed(host) or normalize_seed(f"[{host}]")
     if url is None:
         raise FatalError(f"{host[:_SHOWN_CHARS]!r} is not a host.")
@@ -145,27 +157,24 @@ def host_overview(view: JobView, host: str) -> HostOverview:
     places: Counter[str] = Counter()
     for shard in view.shards:
         finished = shard.frontier.finished_keys()
-        new = (
-            decode(submitted.payload) for submitted in shard.seen.undecided() if submitted.payload
-        )
-        places["new"] += sum(
-            entry.host == host and not finished.hides_entry(entry) for entry in new
-        )
+        places["new"] += sum(entry.host == host for entry in shard.undecided_entries(finished))
         for found in shard.frontier.find(
             lambda entry: entry.host == host, finished, containing=host.encode()
         ):
+            # The queue of a host has the name of the host, which need not be repeated.
             name = "" if found.queue.where is Where.HOST_QUEUE else found.queue.name
             places[f"{found.queue.where.value} {name}".strip()] += 1
 
     shard = view.shard_of(host)
     state = host_state(shard, host, url=url)
-    if not (places.total() or shard.knows(host)):
+    if not (places.total() or shard.is_known(host)):
         state = msgspec.structs.replace(state, state=HostState.UNKNOWN)
+    # The keys of all parts into which the host may have been divided.
     keys = set(keys_of_other_divisions(host, 1))
-    parts = [row for row in _rows(shard.frontier) if row.name in keys]
+    parts = [row for row in host_rows(view) if row.name in keys]
     if parts and state.state == HostState.READY:
         state = msgspec.structs.replace(state, state=HostState.IN_PARTS)
-    return HostOverview(as_of(view), state, dict(+places), parts)
+    return HostOverview(as_of(view), state, dict(+places), parts)  # "+" removes zeros
 
 
 def overview_text(figures: Overview, *, now: float) -> str:
@@ -181,7 +190,7 @@ def overview_text(figures: Overview, *, now: float) -> str:
         ("in process", f"{figures.leased:,}"),
     ]
     has_finished = not figures.waiting
-    rows += [("parked", line) for line in parked(figures.parked, has_finished=has_finished)]
+    rows += [("parked", line) for line in parked_lines(figures.parked, has_finished=has_finished)]
     rows += [("due", f"{counted(figures.due, 'visit')} planned")] if figures.due else []
     rows += [
         ("new", f"{figures.new:,} found since the checkpoint, or not yet in a queue then"),
@@ -198,9 +207,7 @@ def _row_text(rows: list[HostRow], now: float) -> str:
     """Format *rows* as lines of a table; *now* is in epoch seconds."""
     text = ""
     for row in rows:
-        until = row.ready_at if row.state == HostState.RESTING else 0.0
-        state = State(row.state, until=until).in_words(moment(until, now))
-        text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {state}\n"
+        text += f"{row.waiting:>14,}  {row.name[:_LONGEST_NAME]}  {row.describe_state(now)}\n"
     return text
 
 

@@ -26,16 +26,23 @@ import numpy as np
 from msgspec.structs import replace
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.values import measured
+from webcrawl.configuration.values import convert_units
 from webcrawl.crawl.lease.outcome_log import GIVEN_UP, MAX_URL, OutcomeLine, is_given_up
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry, decode, encode
-from webcrawl.frontier.view import Where
+from webcrawl.frontier.view import Found, Where
 from webcrawl.hive.bus.live_seeds import visit_item
-from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.last_lines import digest, last_lines, lines_at, logs_of
+from webcrawl.jobs.inspect.job_view import JobView, ask
+from webcrawl.jobs.inspect.last_lines import (
+    LineFilter,
+    OnProgress,
+    digest,
+    last_lines,
+    lines_at,
+    logs_of,
+)
 from webcrawl.jobs.inspect.stopped_job import open_stopped_job
-from webcrawl.revisit.history import History, encode_history, history_of, visited
+from webcrawl.revisit.history import History, encode_history, history_of, visit_result
 from webcrawl.revisit.visits import Visits
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.signals import UNCHANGED
@@ -49,9 +56,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.job_state import JobState
-    from webcrawl.frontier.view import Found
-    from webcrawl.jobs.inspect.job_view import JobView
-    from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
 
 # Limit of the URLs in a list, each of which takes 0.2 kB, and of those whose text is kept.
 _MAX_LISTED = 1 << 23
@@ -113,7 +117,7 @@ def answered_filter(words: Sequence[str]) -> LineFilter:
     FatalError for anything else.
     """
     if words[0] == _OLDER:
-        age = measured("AGE_SECS", words[1]) if len(words) > 1 else None
+        age = convert_units("AGE_SECS", words[1]) if len(words) > 1 else None
         if not isinstance(age, int | float):
             raise FatalError(f"{_OLDER} needs an age, such as 7d, 12h or 30min.")
         before = wall_time() - age
@@ -125,8 +129,8 @@ def answered_filter(words: Sequence[str]) -> LineFilter:
             f"{words[0]!r} is not a URL: use all, {_OLDER} AGE (such as 7d), or a URL pattern such "
             "as https://example.com/*."
         )
-    matches = re.compile(fnmatch.translate(words[0])).match
-    return lambda line: _was_answered(line) and matches(line.url) is not None
+    pattern = re.compile(fnmatch.translate(words[0]))
+    return lambda line: _was_answered(line) and pattern.match(line.url) is not None
 
 
 class UrlList:
@@ -149,7 +153,7 @@ class UrlList:
             self._answered.add(url_digest)
         return is_selected
 
-    def unknown(self) -> list[str]:
+    def find_unanswered(self) -> list[str]:
         """Return which of the first 10,000 URLs were never answered."""
         return [
             url
@@ -164,23 +168,23 @@ def _was_answered(line: OutcomeLine) -> bool:
 
 
 def put_back(
-    crawler: Crawler, selects: LineFilter, *, visits: bool, on_progress: OnProgress
+    crawler: Crawler, line_filter: LineFilter, *, as_visit: bool, on_progress: OnProgress
 ) -> PutBack:
     """Put URLs back in line in the job of *crawler*'s settings, which must not be running.
 
-    These are the URLs whose last line *selects* accepts. With *visits* they are visited again,
-    otherwise retried. *on_progress* is called with a count and its unit. Raises FatalError with one
-    sentence.
+    These are the URLs whose last line *line_filter* accepts. With *as_visit* they are visited
+    again, otherwise retried. *on_progress* is called with a count and its unit. Raises FatalError
+    with one sentence.
     """
     jobdir = Path(crawler.settings["JOBDIR"])
     ask(jobdir, lambda _: None)  # raises FatalError if there is no crawl
     counts = PutBack()
     with open_stopped_job(crawler) as stopped:
-        for entry in _due_entries(jobdir, selects, counts) if visits else ():
+        for entry in _due_entries(jobdir, line_filter, counts) if as_visit else ():
             stopped.state.shards.of(entry.url).frontier.requeue(entry)
             counts.urls += 1
-        for line in _idle_lines(jobdir, selects, counts, on_progress, visits=visits):
-            _requeue(stopped.state, line, visits=visits)
+        for line in _idle_lines(jobdir, line_filter, counts, on_progress, as_visit=as_visit):
+            _requeue(stopped.state, line, as_visit=as_visit)
             counts.urls += 1
             if counts.urls % _PROGRESS_EVERY == 0:
                 on_progress(counts.urls, "URLs put back in line")
@@ -190,24 +194,25 @@ def put_back(
 
 def push(
     jobdir: Path,
-    selects: LineFilter,
-    pushed: Callable[[list[bytes]], object],
+    line_filter: LineFilter,
+    send_batch: Callable[[list[bytes]], object],
     *,
     on_progress: OnProgress,
-    encoded: Callable[[Entry], bytes] = visit_item,
+    encode_entry: Callable[[Entry], bytes] = visit_item,
 ) -> PutBack:
     """Push URLs to be visited again to the crawl in *jobdir*, which may be running.
 
-    *selects* selects them by their last line, as in ``put_back``. *pushed* is called with lists of
-    up to 1,000 entries, encoded by *encoded*; by default they become live seeds of a hive.
-    *on_progress* is called with a count and its unit.
+    *line_filter* selects them by their last line, as in ``put_back``. *send_batch* is called with
+    lists of up to 1,000 entries, encoded by *encode_entry*; by default they become live seeds of a
+    hive. *on_progress* is called with a count and its unit.
     """
     counts = PutBack()
-    lines = _idle_lines(jobdir, selects, counts, on_progress, visits=True)
-    others = (entry_of(line, "", rank=0, visits=True) for line in lines)
-    items = map(encoded, chain(_due_entries(jobdir, selects, counts), others))
+    due_entries = _due_entries(jobdir, line_filter, counts)
+    idle_lines = _idle_lines(jobdir, line_filter, counts, on_progress, as_visit=True)
+    idle_entries = (entry_of(line, "", rank=0, as_visit=True) for line in idle_lines)
+    items = map(encode_entry, chain(due_entries, idle_entries))
     while batch := [*islice(items, _PUSH_SIZE)]:
-        pushed(batch)
+        send_batch(batch)
         counts.urls += len(batch)
         on_progress(counts.urls, "URLs pushed")
     return counts
@@ -220,47 +225,58 @@ def postpone_finished(crawler: Crawler, *, on_progress: OnProgress) -> PutBack:
     this is for older ones. *on_progress* is called with a count and its unit. Raises FatalError
     with one sentence.
     """
-    jobdir, counts = Path(crawler.settings["JOBDIR"]), PutBack()
+    jobdir = Path(crawler.settings["JOBDIR"])
+    counts = PutBack()
     visits = Visits.from_crawler(crawler)
     with open_stopped_job(crawler) as stopped:
-        for line in _idle_lines(jobdir, lambda _: True, counts, on_progress, visits=False):
-            shard, key = stopped.state.shards.of(line.url), stopped.state.rules.key_of(line.url)
-            entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=True)
-            result = line.visit or visited(line.outcome)
+        for line in _idle_lines(jobdir, lambda _: True, counts, on_progress, as_visit=False):
+            shard = stopped.state.shards.of(line.url)
+            key = stopped.state.rules.key_of(line.url)
+            entry = entry_of(line, key, rank=shard.ranks.rank(key), as_visit=True)
+            result = line.visit or visit_result(line.outcome)
             due = visits.next(entry, line.history, result, outcome=line.outcome, at=line.at)
             if due is not None:
-                shard.frontier.postpone(*due)
-                shard.frontier.count_answer(0.0, line.at)
+                shard.frontier.leases.postpone(*due)
+                shard.frontier.counts.answer(0.0, line.at)  # as a crawl with REVISIT does
                 counts.urls += 1
     return counts
 
 
 def _idle_lines(
-    jobdir: Path, selects: LineFilter, counts: PutBack, on_progress: OnProgress, *, visits: bool
+    jobdir: Path,
+    line_filter: LineFilter,
+    counts: PutBack,
+    on_progress: OnProgress,
+    *,
+    as_visit: bool,
 ) -> Iterator[OutcomeLine]:
-    """Yield the last line of each URL that is not in line, if *selects* accepts that line.
+    """Yield the last line of each URL that is not in line, if *line_filter* accepts that line.
 
-    URLs that wait or are due, and those left out, are counted in *counts*. With *visits*, due URLs
-    are not counted, because ``_due_entries`` does that.
+    URLs that wait or are due, and those left out, are counted in *counts*. With *as_visit*, due
+    URLs are not counted, because ``_due_entries`` does that.
     """
     logs = logs_of(jobdir)
-    for numbers, digests in last_lines(logs, selects, on_progress=on_progress):
+    for numbers, digests in last_lines(logs, line_filter, on_progress=on_progress):
+        # Without lines there is nothing to look for in the queues.
         waiting, due = ask(jobdir, _waiting_digests) if len(digests) else (digests, digests)
-        is_waiting, is_due = np.isin(digests, waiting), np.isin(digests, due)
-        in_line = is_waiting & ~is_due if visits else is_waiting | is_due
+        is_waiting = np.isin(digests, waiting)
+        is_due = np.isin(digests, due)
+        # Those to be counted here. All that wait or are due are left out below.
+        in_line = is_waiting & ~is_due if as_visit else is_waiting | is_due
         counts.waiting += int(in_line.sum())
         for line in lines_at(logs, numbers[~(is_waiting | is_due)]):
             if line.kind == "request" or len(line.url) >= MAX_URL:
                 counts.left_out += 1
             else:
                 yield line
-    if isinstance(selects, UrlList):
-        counts.unknown = selects.unknown()
+    if isinstance(line_filter, UrlList):
+        counts.unknown = line_filter.find_unanswered()
 
 
 def _waiting_digests(view: JobView) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the digests of the URLs that wait in the frontier, and of those that are due."""
-    waiting, due = array("Q"), array("Q")
+    waiting = array("Q")
+    due = array("Q")
     for found in _entries(view):
         digests = due if found.queue.where is Where.DUE else waiting
         digests.append(digest(found.entry.url))
@@ -275,19 +291,21 @@ def _entries(view: JobView) -> Iterator[Found]:
                 yield found
 
 
-def _due_entries(jobdir: Path, selects: LineFilter, counts: PutBack) -> Iterator[Entry]:
-    """Yield an entry for an immediate visit of each due URL that *selects* accepts.
+def _due_entries(jobdir: Path, line_filter: LineFilter, counts: PutBack) -> Iterator[Entry]:
+    """Yield an entry for an immediate visit of each due URL that *line_filter* accepts.
 
     Due URLs are those with a visit scheduled for later. The entries are marked like hints, so that
     the later visits know about them (revisit/hints.py). URLs that already wait are counted in
     *counts*. Takes 0.2 kB of memory per URL.
     """
 
-    def selected(view: JobView) -> list[bytes]:
+    def select(view: JobView) -> list[bytes]:
         due = (found.entry for found in _entries(view) if found.queue.where is Where.DUE)
-        return [encode(entry) for entry in due if selects(_line_of(entry))]
+        return [encode(entry) for entry in due if line_filter(_line_of(entry))]
 
-    encoded_entries, now = ask(jobdir, selected), int(wall_time())
+    # All are kept until the view is closed; encoded entries take the least memory.
+    encoded_entries = ask(jobdir, select)
+    now = int(wall_time())
     waiting, _ = ask(jobdir, _waiting_digests)
     digests = np.array([digest(decode(data).url) for data in encoded_entries], np.uint64)
     is_waiting = np.isin(digests, waiting)
@@ -300,27 +318,34 @@ def _due_entries(jobdir: Path, selects: LineFilter, counts: PutBack) -> Iterator
 def _line_of(entry: Entry) -> OutcomeLine:
     """Return a log line for the due URL of *entry*, with the fields that filters read."""
     at = (history_of(entry) or History()).at
+    # A URL with an earlier visit counts as answered, and this result says so.
     visit = UNCHANGED if at else ""
     return OutcomeLine(at=at, url=entry.url, host=entry.host, outcome="", form="", visit=visit)
 
 
-def _requeue(state: JobState, line: OutcomeLine, *, visits: bool) -> None:
-    """Put the URL of *line* back in line. Without *visits*, failures of its host are forgiven."""
+def _requeue(state: JobState, line: OutcomeLine, *, as_visit: bool) -> None:
+    """Put the URL of *line* back in line: to visit it again if *as_visit*, else to retry it."""
     key = state.rules.key_of(line.url)
     shard = state.shards.of(line.url)
-    if not visits:
+    if not as_visit:
+        # A URL to be retried was given up, often because its host failed. With these failures
+        # still on record, it would be given up again without a request.
         shard.hosts.politeness.forgive(key, line.url)
         shard.hosts.robots.forgive(line.url)
     # After a power failure, the log may have URLs that the eliminator does not know.
     shard.eliminator.add(fingerprint(state.links.comparison_form(line.url)))
-    entry = entry_of(line, key, rank=shard.ranks.rank(key), visits=visits)
-    shard.frontier.requeue(entry, ended="" if entry.history else line.outcome)
+    entry = entry_of(line, key, rank=shard.ranks.rank(key), as_visit=as_visit)
+    # Only entries of visits have a history; without *as_visit*, that is the retry of a failed one.
+    is_visit = bool(entry.history)
+    # The URL's new outcome replaces the one that was counted when it ended. A visit replaces
+    # nothing, because the results of visits are counted apart from the outcomes.
+    shard.frontier.requeue(entry, ended="" if is_visit else line.outcome)
 
 
-def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:
+def entry_of(line: OutcomeLine, key: str, *, rank: int, as_visit: bool) -> Entry:
     """Return an entry for the URL of *line*, which has the politeness key *key*.
 
-    The entry asks for a visit if *visits* or if *line* is from a visit.
+    The entry asks for a visit if *as_visit* or if *line* is from a visit.
     """
     return Entry(
         url=line.url,
@@ -331,5 +356,5 @@ def entry_of(line: OutcomeLine, key: str, *, rank: int, visits: bool) -> Entry:
         kind=line.kind,
         discovered_at=wall_time(),
         # A failed visit is retried as a visit.
-        history=encode_history(line.history) if visits or line.visit else b"",
+        history=encode_history(line.history) if as_visit or line.visit else b"",
     )

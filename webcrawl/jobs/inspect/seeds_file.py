@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
 
-from webcrawl.crawl.seeds.seed_line import fits_a_line
+from webcrawl.crawl.seeds.seed_line import can_be_written
 from webcrawl.errors import DiskError, FatalError, is_disk_failing
-from webcrawl.frontier.entry import NO_URLS, decode
-from webcrawl.jobs.inspect.job_view import running
-from webcrawl.storage.atomic import replacing
+from webcrawl.frontier.entry import NO_URLS
+from webcrawl.jobs.inspect.job_view import JobView, running
+from webcrawl.storage.atomic import replacement
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.frontier import Entry
-    from webcrawl.jobs.inspect.job_view import JobView
 
 _LINES_PER_WRITE = 10_000
 _GZIP_LEVEL = 4
@@ -63,7 +62,7 @@ def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> 
     lines = _lines(view, counts)
     with ExitStack() as stack:
         with _as_fatal(path):
-            temporary = stack.enter_context(replacing(path))
+            temporary = stack.enter_context(replacement(path))
             file = stack.enter_context(_open(temporary, gzipped=path.suffix == ".gz"))
         while data := b"".join(islice(lines, _LINES_PER_WRITE)):
             with _as_fatal(path):
@@ -112,7 +111,7 @@ def _lines(view: JobView, counts: Exported) -> Iterator[bytes]:
             continue
         if entry.extra:
             counts.requests += 1
-        elif not fits_a_line(entry.url, entry.rank):
+        elif not can_be_written(entry.url, entry.rank):
             counts.unsayable += 1
         else:
             counts.urls += 1
@@ -127,9 +126,6 @@ def _entries(view: JobView, on_damage: Callable[[CorruptRecordError], object]) -
         for found in shard.frontier.entries(finished):
             yield found.entry
         try:
-            for submitted in shard.seen.undecided():
-                entry = decode(submitted.payload)
-                if not finished.hides_entry(entry):
-                    yield entry
+            yield from shard.undecided_entries(finished)
         except CorruptRecordError as error:
             on_damage(error)

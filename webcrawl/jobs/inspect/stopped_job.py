@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.crawl.builder import ProcessBuilder
-from webcrawl.crawl.job.jobdir import resume_error
+from webcrawl.crawl.job.jobdir import Job, resume_error
 from webcrawl.crawl.seeds import SeedReader
 from webcrawl.errors import FatalError, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.job.jobdir import Job
     from webcrawl.crawl.job_state import JobState
 
 _DISK_ERRORS = (OSError, CorruptRecordError, NewerFormatError)
@@ -40,24 +39,22 @@ class StoppedJob(NamedTuple):
 
     def publish(self) -> None:
         """Make and publish a checkpoint. Blocks. Raises OSError."""
-        job, spider = self.job, self.crawler.spidercls.name
+        job = self.job
+        spider = self.crawler.spidercls.name
         job.publish(job.prepare({**job.own.facts, "spider": spider, **self.state.facts()}))
         job.forget()
 
-    @contextmanager
-    def seeds_of(self, sources: Sequence[str]) -> Iterator[SeedReader]:
-        """Open a reader of the seed lists *sources*, at their beginning. Raises FatalError."""
-        spool = self.job.path / "seeds"
-        reader = SeedReader(sources=sources, spool_dir=spool, stdin=sys.stdin.buffer)
-        with closing(reader) as seeds:
-            seeds.open(None)
-            yield seeds
+    def submit_seeds(self, sources: Sequence[str]) -> Iterator[SeedReader]:
+        """Submit the seed lists *sources* in batches; after each, yield their reader.
 
-    def submit(self, seeds: SeedReader) -> Iterator[int]:
-        """Submit all *seeds* in batches; after each, yield the number of seeds read so far."""
-        while not seeds.exhausted:
-            self.state.links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
-            yield seeds.seeds_read
+        Raises FatalError.
+        """
+        spool = self.job.path / "seeds"
+        with closing(SeedReader(sources=sources, spool_dir=spool, stdin=sys.stdin.buffer)) as seeds:
+            seeds.open(None)
+            while not seeds.exhausted:
+                self.state.links.submit_seeds(seeds.read(_SEEDS_PER_BATCH))
+                yield seeds
 
     def decide(self) -> None:
         """Wait until the eliminators have found out which of the submitted URLs are new.
@@ -70,7 +67,7 @@ class StoppedJob(NamedTuple):
                 eliminator.merge()
                 while eliminator.merging:
                     time.sleep(_POLL_SECS)
-                    eliminator.take(0)
+                    eliminator.take(0)  # notices that a merge has ended, or raises its error
 
 
 @contextmanager
@@ -80,9 +77,10 @@ def open_stopped_job(crawler: Crawler) -> Iterator[StoppedJob]:
     A checkpoint is made at the end of the block. Raises FatalError with one sentence.
     """
     state = ProcessBuilder(crawler).state()
-    job, spider = state.resources.job, crawler.spidercls.name
+    job = state.resources.job
+    spider = crawler.spidercls.name
     stopped = StoppedJob(state, crawler, job)
-    failures: list[Exception] = []
+    failures: list[Exception] = []  # errors of closing; the first one is raised
     job.open(spider=spider)
     try:
         state.open()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.lease.outcome_log import PURGED
-from webcrawl.doctor.states import HostState, State
+from webcrawl.crawl.lease.outcome_log import PURGED, OutcomeLine
 from webcrawl.jobs.inspect.info_log import log_start_notice
-from webcrawl.wording import counted
+from webcrawl.states import HostState, State
+from webcrawl.wording import counted, utc_time
 
 if TYPE_CHECKING:
-    from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
     from webcrawl.jobs.inspect.host_state import HostReport, RobotsState
     from webcrawl.rights.statements import Statement
@@ -24,7 +22,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     """
     rows = [("", _sentence(explanation, now)), ("URL", explanation.normalized)]
     if explanation.form != explanation.normalized:
-        rows.append(("compared as", f"{explanation.form}  ({', '.join(explanation.rules)})"))
+        rows.append(("compared as", explanation.form))
     if explanation.refused_by:
         rows.append(("filter", f"{explanation.refused_by} refuses it as {explanation.judged_as}"))
     else:
@@ -42,7 +40,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     rows.append(("host", host_text(explanation.host, now)))
     if walls := explanation.host.walls:
         counts = ", ".join(f"{number:,} {name}" for name, number in walls.items())
-        slowed = explanation.host.slowed
+        slowed = explanation.host.slowed  # how often its pauses were doubled
         slower = f"; its pauses are {1 << slowed} times longer" if slowed else ""
         rows.append(("walls", f"answers that blocked the crawler: {counts}{slower}"))
     if explanation.excluded:
@@ -53,6 +51,7 @@ def why_text(explanation: Explanation, *, now: float) -> str:
         ("control", change) for change in explanation.changes if change != explanation.excluded
     ]
     rows.append(("robots.txt", _robots_text(explanation.robots, now)))
+    # The last outcome has the present statements of the owner.
     for rights in [outcome.rights for outcome in explanation.outcomes[-1:]]:
         rows += [("owner", _statement_text(each, now)) for each in rights.statements]
         if rights.left_out:
@@ -60,7 +59,8 @@ def why_text(explanation: Explanation, *, now: float) -> str:
     rows += [("pattern", pattern) for pattern in explanation.trap.patterns]
     if explanation.trap.excepted:
         rows.append(("", "is in TRAP_EXCEPTIONS_FILE, so it is never parked as a trap"))
-    fresh, fruitless = explanation.trap.fresh, explanation.trap.fruitless
+    fresh = explanation.trap.fresh
+    fruitless = explanation.trap.fruitless
     rows.append(("pages", f"{fresh:,} of the host with new content, {fruitless:,} without"))
     if since := log_start_notice(explanation.known_since):
         rows.append(("", since))
@@ -103,32 +103,37 @@ _WAITS_FOR = {
 
 def _sentence(explanation: Explanation, now: float) -> str:
     """Say in one sentence what has happened to the URL, or what it waits for."""
-    state = explanation.state
-    if state == "due":
-        history = f" ({explanation.reason})" if explanation.reason else ""
-        at = moment(explanation.until, now)
-        return f"It was fetched before and will be visited again after {at}{history}."
-    if state == "finished":
-        outcome = explanation.outcomes[-1]
-        ending = "was fetched" if outcome.status else "was given up"
-        duplicate = ", with the same content as another URL" if outcome.duplicate else ""
-        visit = f"; this visit found it {outcome.visit}" if outcome.visit else ""
-        result = f"{outcome.outcome}{duplicate}{visit}"
-        if outcome.outcome == PURGED:
-            ending = "was purged"
-            result = "scrapy purge has removed its page"
-        return f"It {ending} {moment(outcome.at, now)}: {result}."
-    if state == "waiting":
-        why = State(explanation.reason, until=explanation.until)
-        return f"It waits, {_where(explanation.places[0])}; {why.in_words(moment(why.until, now))}."
-    if state == "parked":
-        waits_for = _WAITS_FOR.get(explanation.places[0].queue, "it will be checked again")
-        return f"It is parked ({explanation.reason}): {waits_for}."
-    if state == "refused":
-        return f"It is not crawled: the filter {explanation.refused_by} refuses it."
-    if state == "leased" and explanation.as_of.process is None:
-        state = "cut off"
-    return _SENTENCES[state]
+    match explanation.state:
+        case "due":
+            history = f" ({explanation.reason})" if explanation.reason else ""
+            at = moment(explanation.until, now)
+            return f"It was fetched before and will be visited again after {at}{history}."
+        case "finished":
+            return _finished_sentence(explanation.outcomes[-1], now)
+        case "waiting":
+            host_state = explanation.reason
+            end = f" until {moment(explanation.until, now)}" if explanation.until else ""
+            return f"It waits, {_where(explanation.places[0])}; {host_state}{end}."
+        case "parked":
+            gate = explanation.places[0].queue
+            waits_for = _WAITS_FOR.get(gate, "it will be checked again")
+            return f"It is parked ({explanation.reason}): {waits_for}."
+        case "refused":
+            return f"It is not crawled: the filter {explanation.refused_by} refuses it."
+        case state:
+            # If the crawl is not running, nothing fetches a leased URL any more.
+            is_cut_off = state == "leased" and explanation.as_of.process is None
+            return _SENTENCES["cut off" if is_cut_off else state]
+
+
+def _finished_sentence(outcome: OutcomeLine, now: float) -> str:
+    """Say in one sentence how the URL ended with *outcome*."""
+    if outcome.outcome == PURGED:
+        return f"It was purged {moment(outcome.at, now)}: scrapy purge has removed its page."
+    ending = "was fetched" if outcome.status else "was given up"
+    duplicate = ", with the same content as another URL" if outcome.duplicate else ""
+    visit = f"; this visit found it {outcome.visit}" if outcome.visit else ""
+    return f"It {ending} {moment(outcome.at, now)}: {outcome.outcome}{duplicate}{visit}."
 
 
 _PLACES = {
@@ -176,8 +181,9 @@ def _outcome_text(outcome: OutcomeLine, now: float) -> str:
         text += f" (not followed: {outcome.redirect_refused})"
     if outcome.robots:
         text += f', by "{outcome.robots}"'
-    kind, via = outcome.kind, outcome.via
-    if kind:  # which a purge removes
+    kind = outcome.kind
+    via = outcome.via
+    if kind:  # a purge removes it
         found = f"linked from {via} ({kind})" if via else f"found as {kind}"
         text += f"; {found}, depth {outcome.depth}"
     return f"{text}: {outcome.url}"
@@ -236,9 +242,11 @@ def moment(at: float, now: float) -> str:
     >>> moment(1_700_000_000.0, 1_700_000_090.0)
     '2023-11-14 22:13:20 UTC (90 s ago)'
     """
-    text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
     secs = abs(now - at)
-    span = f"{secs:.0f} s" if secs < 600 else f"{secs / 60:.0f} min" if secs < 36_000 else ""
-    if not span:
+    if secs < 600:
+        span = f"{secs:.0f} s"
+    elif secs < 36_000:
+        span = f"{secs / 60:.0f} min"
+    else:
         span = f"{secs / 3600:.0f} h" if secs < 172_800 else f"{secs / 86_400:.0f} days"
-    return f"{text} ({f'{span} ago' if at <= now else f'in {span}'})"
+    return f"{utc_time(at)} UTC ({f'{span} ago' if at <= now else f'in {span}'})"

@@ -20,8 +20,8 @@ from webcrawl.errors import FatalError
 from webcrawl.pipelines.link_graph import DIRECTORY, EDGES
 from webcrawl.pipelines.pagerank import rank
 from webcrawl.pipelines.parquet import read_batches
-from webcrawl.storage.atomic import replacing
-from webcrawl.storage.lock import work_directory
+from webcrawl.pipelines.work_directory import work_directory
+from webcrawl.storage.atomic import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -125,8 +125,9 @@ class LinkTables:
             db.execute(f"set memory_limit = '{_MEMORY_LIMIT}'; set threads = {_THREADS}")
             db.register("edges", pa.RecordBatchReader.from_batches(schema, rows()))
             try:
-                db.execute(_CREATE_PAIRS)
+                db.execute(_CREATE_PAIRS)  # reads all rows of ``edges``
             except duckdb.Error as error:
+                # The exception in ``rows`` is the cause, if there was one.
                 raise (*failures, error)[0] from None
             db.execute(_CREATE_NAMES)
             yield cls(db, links=links)
@@ -161,7 +162,10 @@ class LinkTables:
 
     def write_ranks(self, path: Path, *, name: str) -> None:
         """Write lines of rank and name to *path*, best first; *name* heads the second column."""
-        with replacing(path) as temporary_path, temporary_path.open("w", encoding="utf-8") as file:
+        with (
+            replacement(path) as temporary_path,
+            temporary_path.open("w", encoding="utf-8") as file,
+        ):
             file.write(f"rank,{name}\n")
             rows = self._db.execute("select rowid + 1, name from ranked order by 1")
             while block := rows.fetchmany(_ROWS_AT_ONCE):
@@ -169,7 +173,7 @@ class LinkTables:
 
     def _write(self, query: str, path: Path) -> None:
         """Write the rows of *query* to the Parquet file *path*."""
-        with replacing(path) as temporary_path:
+        with replacement(path) as temporary_path:
             self._db.sql(query).write_parquet(str(temporary_path), compression="zstd")
 
 

@@ -1,6 +1,6 @@
 """Removes pages from the files of a job: WARC files, datasets, link graph, search index, logs.
 
-The functions have these parameters: *path* is the file; *covers* returns whether a URL is to be
+The functions have these parameters: *path* is the file; *is_covered* returns whether a URL is to be
 removed; *begin* is called with the number of records, rows or lines to remove or change. If there
 are none, or if *begin* returns False, the file is left alone. A changed file is replaced as a
 whole, so it is valid at every moment.
@@ -16,8 +16,9 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -28,7 +29,7 @@ from webcrawl.jobs.inspect.info_log import decode_line
 from webcrawl.pipelines.search_fields import TEXT_FIELDS, open_index
 from webcrawl.pipelines.warc.records import as_response
 from webcrawl.pipelines.warc.recovery import whole_records
-from webcrawl.storage.atomic import replacing
+from webcrawl.storage.atomic import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -75,8 +76,25 @@ _HEAP_BYTES = 32 << 20
 _DOCUMENTS_AT_ONCE = 10_000
 
 
+class _Record(NamedTuple):
+    """A record in the WARC file *path*, from byte *start* to *end*.
+
+    kind: its type; that of a revisit record of a 304 is _NOT_MODIFIED, as such a record lacks the
+        header of a response.
+    name: its URL and date, with a space in between.
+    first: the name of the record that it refers to, or empty.
+    """
+
+    path: str
+    start: int
+    end: int
+    kind: bytes
+    name: bytes
+    first: bytes
+
+
 def pass_on_payloads(
-    paths: Iterable[Path], covers: Covers, begin: Callable[[Path, int], bool]
+    paths: Iterable[Path], is_covered: Covers, begin: Callable[[Path, int], bool]
 ) -> None:
     """Keep the payloads in WARC files that are to be removed, and that other records refer to.
 
@@ -85,10 +103,11 @@ def pass_on_payloads(
     temporary file. Raises FatalError for a damaged file.
     """
     with closing(sqlite3.connect("", isolation_level=None)) as db:
-        db.create_function("covers", 1, lambda name: covers(_url(name)))
+        db.create_function("covers", 1, lambda name: is_covered(_url(name)))
         db.create_function("payload_at", 3, _payload_at)
         db.execute(_TABLE)
         for path in paths:
+            # Adds only records that are to be removed, and those that refer to one of them.
             db.executemany(_ADD, _records(path))
         db.executescript(_INDEX)
         db.execute(_READ_PAYLOADS)
@@ -98,12 +117,17 @@ def pass_on_payloads(
 
 
 def _change(row: tuple[Any, ...]) -> tuple[int, int, bytes]:
-    """Return start and end of the revisit record in *row* of _CHANGES, and what replaces it."""
+    """Return start and end of the revisit record in *row* of _CHANGES, and what replaces it.
+
+    In the row, *first* is the name of the record that is to be removed, and *payload* its payload.
+    *holder* is the name of the record that becomes a response with this payload.
+    """
     file, start, end, first, payload, holder, name = row
     revisit = _read(file, start, end)
     if name == holder:
         changed = as_response(revisit, payload)
     else:
+        # A name consists of the URL and the date, the two values of a reference.
         old, new = (_REFERENCE % tuple(one.split(b" ")) for one in (first, holder))
         changed = revisit.replace(old, new, 1)
     return start, end, gzip.compress(changed, mtime=0)
@@ -111,13 +135,17 @@ def _change(row: tuple[Any, ...]) -> tuple[int, int, bytes]:
 
 def _payload_at(file: str, start: int, end: int) -> bytes:
     """Return the payload of a response record: what follows its HTTP head."""
+    # An empty line ends the fields of the record, and another one the HTTP head. Two line ends
+    # close the record.
     return _read(file, start, end).split(b"\r\n\r\n", 2)[2].removesuffix(b"\r\n\r\n")
 
 
-def purge_warc(path: Path, covers: Covers, begin: Begin) -> None:
+def purge_warc(path: Path, is_covered: Covers, begin: Begin) -> None:
     """Remove records from a WARC file. Raises FatalError if it is damaged."""
     covered = [
-        (start, end, b"") for _, start, end, _, name, _ in _records(path) if covers(_url(name))
+        (record.start, record.end, b"")
+        for record in _records(path)
+        if is_covered(_url(record.name))
     ]
     if covered and begin(len(covered)):
         _rewrite(path, covered)
@@ -132,7 +160,7 @@ def _read(name: str, start: int, end: int) -> bytes:
 
 def _rewrite(path: Path, changes: Iterable[tuple[int, int, bytes]]) -> None:
     """Replace parts of *path* as *changes* say: start, end and new content of each, in order."""
-    with _replacing(path) as new, path.open("rb") as old, new.open("wb") as file:
+    with _replacement(path) as new, path.open("rb") as old, new.open("wb") as file:
         for start, end, data in changes:
             while size := min(start - old.tell(), _COPY_BYTES):
                 file.write(old.read(size))
@@ -142,68 +170,70 @@ def _rewrite(path: Path, changes: Iterable[tuple[int, int, bytes]]) -> None:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def _replacement(path: Path) -> Iterator[Path]:
     """Yield the path of a new file that replaces *path* and has its permissions."""
     # With this suffix, no reader of the job takes the file for a finished one.
-    with replacing(path, aside="~") as new:
+    with replacement(path, aside="~") as new:
         yield new
         shutil.copymode(path, new)
 
 
-def _records(path: Path) -> Iterator[tuple[str, int, int, bytes, bytes, bytes]]:
-    """Yield path, start, end and type of each record, its name, and the one that it refers to.
-
-    The type of a revisit record of a 304 is _NOT_MODIFIED, as it lacks the header of a response.
-    """
+def _records(path: Path) -> Iterator[_Record]:
+    """Yield the records of the WARC file *path*. Raises FatalError where it is damaged."""
     start = 0
     with path.open("rb") as file:
         for end, kind, data in whole_records(file, start_bytes=_FIELDS_BYTES):
             head = data.partition(b"\r\n\r\n")[0]
             record_type = _NOT_MODIFIED if _NOT_MODIFIED in head else kind
             found = _NAMES.findall(head)
+            # The record's own name has no prefix.
             names = {prefix: b"%b %b" % (url, date) for prefix, url, date in found}
             first = names.get(b"Refers-To-", b"")
-            yield str(path), start, end, record_type, names.get(b"", b""), first
+            yield _Record(str(path), start, end, record_type, names.get(b"", b""), first)
             start = end
-    if start < path.stat().st_size:
+    if start < path.stat().st_size:  # reading stopped at a record that is not complete
         raise FatalError(
             f"{path} is damaged after byte {start:,}: move it away, and run the same command again."
         )
 
 
 def _url(name: bytes) -> str:
+    """Return the URL in *name*, which a space and a date may follow."""
     return name.partition(b" ")[0].decode("utf-8", "replace")
 
 
-def purge_lines(path: Path, covers: Covers, begin: Begin) -> None:
-    """Remove lines from a file, which may be compressed. Each is a JSON object or a URL.
+def purge_lines(path: Path, is_covered: Covers, begin: Begin) -> None:
+    """Remove lines from a file, which may be compressed. Each is a JSON object or a URL."""
+    open_file: Any = gzip.open if path.suffix == ".gz" else open
+    edit = partial(_edit_line, is_covered=is_covered)
+    with open_file(path, "rb") as old:
+        count = sum(edit(line) != line for line in old)
+        if count and begin(count):
+            old.seek(0)
+            with _replacement(path) as new, open_file(new, "wb") as file:
+                file.writelines(map(edit, old))
+
+
+def _edit_line(line: bytes, *, is_covered: Covers) -> bytes:
+    """Return *line*, or if its URL is purged, what replaces it: nothing for most files.
 
     A line of the log of finished URLs keeps its length, URL and times, and only loses what it says
     about the page. So the positions in the tokens of deltas stay valid.
     """
-
-    def edited(line: bytes) -> bytes:
-        match = _URL.search(line)
-        if not covers(_url(match[1] if match else line.strip())):
-            return line
-        try:
-            old = decode_line(line)
-        except UndecodableError:  # a line of another file
-            return b""
-        new = OutcomeLine(old.at, old.url, old.host, PURGED, old.form, visit=old.visit)
-        data = msgspec.json.encode(new).ljust(len(line) - 1) + b"\n"
-        return line if old.outcome == PURGED else data
-
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rb") as old:
-        count = sum(edited(line) != line for line in old)
-        if count and begin(count):
-            old.seek(0)
-            with _replacing(path) as new, opened(new, "wb") as file:
-                file.writelines(map(edited, old))
+    match = _URL.search(line)
+    if not is_covered(_url(match[1] if match else line.strip())):
+        return line
+    try:
+        old = decode_line(line)
+    except UndecodableError:  # a line of another file
+        return b""
+    if old.outcome == PURGED:
+        return line
+    new = OutcomeLine(old.at, old.url, old.host, PURGED, old.form, visit=old.visit)
+    return msgspec.json.encode(new).ljust(len(line) - 1) + b"\n"
 
 
-def purge_parquet(path: Path, covers: Covers, begin: Begin, *, column: str) -> None:
+def purge_parquet(path: Path, is_covered: Covers, begin: Begin, *, column: str) -> None:
     """Remove rows by the URL in their *column* from a Parquet file. Reads one row group at a time.
 
     Raises ValueError for a damaged file.
@@ -213,21 +243,21 @@ def purge_parquet(path: Path, covers: Covers, begin: Begin, *, column: str) -> N
     with pq.ParquetFile(path) as old:
         groups = range(old.num_row_groups)
 
-        def kept(group: int) -> list[bool]:
+        def is_kept(group: int) -> list[bool]:
             urls = old.read_row_group(group, [column])[column]
-            return [not covers(url.as_py()) for url in urls]
+            return [not is_covered(url.as_py()) for url in urls]
 
-        count = sum(kept(group).count(False) for group in groups)
+        count = sum(is_kept(group).count(False) for group in groups)
         if count and begin(count):
             with (
-                _replacing(path) as new,
+                _replacement(path) as new,
                 pq.ParquetWriter(new, old.schema_arrow, compression="zstd") as writer,
             ):
                 for group in groups:
-                    writer.write_table(old.read_row_group(group).filter(kept(group)))
+                    writer.write_table(old.read_row_group(group).filter(is_kept(group)))
 
 
-def purge_index(path: Path, covers: Covers, begin: Begin) -> None:
+def purge_index(path: Path, is_covered: Covers, begin: Begin) -> None:
     """Build a search index again without some pages; *path* is its meta.json.
 
     If pages were only deleted, they would stay in Tantivy's files until these are merged. The
@@ -236,13 +266,15 @@ def purge_index(path: Path, covers: Covers, begin: Begin) -> None:
     import tantivy  # noqa: PLC0415  # installed by `make modules`
 
     index = open_index(path.parent)
-    searcher, query = index.searcher(), tantivy.Query.all_query()
+    searcher = index.searcher()
+    query = tantivy.Query.all_query()
 
     def documents(*, are_kept: bool) -> Iterator[tantivy.Document]:
         for offset in range(0, searcher.num_docs, _DOCUMENTS_AT_ONCE):
             for _, address in searcher.search(query, _DOCUMENTS_AT_ONCE, offset=offset).hits:
                 document = searcher.doc(address)
-                if covers(document["url"][0]) != are_kept:
+                is_kept = not is_covered(document["url"][0])
+                if is_kept == are_kept:
                     yield document
 
     count = sum(1 for _ in documents(are_kept=False))
@@ -253,7 +285,8 @@ def purge_index(path: Path, covers: Covers, begin: Begin) -> None:
             fields = document.to_dict()
             for name in TEXT_FIELDS:
                 for part in fields.get(name, ()):
-                    document.add_text("words", part)  # they are not stored
+                    # This field is not stored, so the document that was read does not have it.
+                    document.add_text("words", part)
             writer.add_document(document)
         writer.commit()
         writer.wait_merging_threads()

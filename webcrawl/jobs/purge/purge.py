@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, PURGED, OutcomeLine
 from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.hive.configuration import store_at
 from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
-from webcrawl.hive.membership.report import DRONES
 from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.hosts.politeness.exclusions import PURGED_RULES, purge_rules
 from webcrawl.hosts.records.database import FILE, FORGET_HOSTS
@@ -99,7 +99,7 @@ def purge(
     try:
         with ExitStack() as stack:
             rules = purge_rules(text)
-            covers = rules.covers
+            is_covered = rules.is_url_excluded
             place = path
             for jobdir in changed:
                 job = Job(path=jobdir)
@@ -114,24 +114,24 @@ def purge(
                     store_error = _exclude_in_store(path, settings, text)
             # Drones may share a directory.
             found = dict.fromkeys(file for path in jobdirs for file in _files_of(path, settings))
-            pages = {line.form for jobdir in jobdirs for line in _documents(jobdir, covers)}
+            pages = {line.form for jobdir in jobdirs for line in _documents(jobdir, is_covered)}
             counts["page"] = len(pages)
             for jobdir in jobdirs:
                 directory = Path(settings["WARC_DIR"] or jobdir / "warc")
                 missing |= file_names(jobdir / "warc") - {file.name for file in directory.glob("*")}
             for jobdir in changed:
-                _report_gone(jobdir, covers, at)
-                forget_rows(place := jobdir / "warc", FORGET_PAYLOADS, covers)
+                _report_gone(jobdir, is_covered, at)
+                forget_rows(place := jobdir / "warc", FORGET_PAYLOADS, is_covered)
                 # The record of a host has texts of its pages.
                 for place in jobdir.glob("shards/*/hosts"):
-                    forget_rows(place, FORGET_HOSTS, rules.excludes)
+                    forget_rows(place, FORGET_HOSTS, rules.is_excluded)
                 # The next run fetches pages that wait to be rendered again.
                 shutil.rmtree(jobdir / "rendering", ignore_errors=True)
             warcs = (file for _, file, work in found if work is files.purge_warc)
-            files.pass_on_payloads(warcs, covers, partial(begin, "payloads of other pages"))
+            files.pass_on_payloads(warcs, is_covered, partial(begin, "payloads of other pages"))
             for number, (pattern, place, work) in enumerate(found):
                 on_progress(number)
-                work(place, covers, partial(begin, pattern, place))
+                work(place, is_covered, partial(begin, pattern, place))
     except FatalError:
         raise
     except (OSError, ValueError, sqlite3.Error) as error:
@@ -144,6 +144,7 @@ def _exclude_in_store(path: Path, settings: BaseSettings, text: str) -> str:
 
     Drones elsewhere read them there.
     """
+    # *path* is the directory of the hive, or that of one of its drones.
     folder = path.absolute().parent
     hive = folder.parent if folder.name == DRONES else path
     try:
@@ -161,12 +162,15 @@ def _files_of(
 
     Raises FatalError if one of them is not complete.
     """
+    # Files with a log of changes that are not in the file itself yet, so the crawl was killed.
     logs = []
     for directory in jobdir.glob("shards/*/hosts"):
         with RecordsReader(path=directory) as reader:
-            logs += [directory / FILE] * reader.has_log()
+            if reader.has_log():
+                logs.append(directory / FILE)
     for pattern, (work, _) in _FILES.items():
         folder, names = pattern.split("/", 1)
+        # For example WARC_DIR; a folder without such a setting is always in the job directory.
         directory = Path(settings[f"{folder.upper()}_DIR"] or jobdir / folder)
         logs += [log for log in directory.glob(LOG) if log.stat().st_size > HEADER_SIZE]
         for path in [*directory.rglob("*.open"), *logs]:
@@ -175,21 +179,22 @@ def _files_of(
                 "and stop it with Ctrl-C. Then purge."
             )
         for path in sorted(directory.glob(names)):
-            yield pattern, path.resolve(), work  # a link stays a link
+            # The target of a symbolic link is replaced, not the link.
+            yield pattern, path.resolve(), work
 
 
-def _documents(jobdir: Path, covers: files.Covers) -> Iterator[OutcomeLine]:
+def _documents(jobdir: Path, is_covered: files.Covers) -> Iterator[OutcomeLine]:
     """Yield the lines about documents to be removed in the log of finished URLs."""
     for line in outcome_lines(jobdir):
-        if covers(line.url) and line.history.stored_at:
+        if is_covered(line.url) and line.history.stored_at:  # 0 if nothing was stored
             yield line
 
 
-def _report_gone(jobdir: Path, covers: files.Covers, at: float) -> None:
+def _report_gone(jobdir: Path, is_covered: files.Covers, at: float) -> None:
     """Append a line to the log of finished URLs for each line about a document to be removed."""
     with closing(LineLog(path=jobdir / INFO_LOG, max_bytes=sys.maxsize)) as log:
         log.open()
-        for old in _documents(jobdir, covers):
+        for old in _documents(jobdir, is_covered):
             stored = old.history.stored_at
             line = OutcomeLine(at, old.url, old.host, PURGED, old.form, visit=GONE, stored=stored)
             log.append(msgspec.json.encode(line))

@@ -10,11 +10,11 @@ import msgspec
 from webcrawl.clock import now
 from webcrawl.crawl.links.page_intake import PageIntake, PageResult
 from webcrawl.crawl.seeds import BadLine, parse_line
-from webcrawl.crawl.seeds.seed_line import fits_a_line
+from webcrawl.crawl.seeds.seed_line import can_be_written
 from webcrawl.frontier.entry import decode
 from webcrawl.hosts.robots.grammar import read
-from webcrawl.items import is_success
-from webcrawl.jobs.inspect.stopped_job import open_stopped_job
+from webcrawl.items import Page, is_success
+from webcrawl.jobs.inspect.stopped_job import StoppedJob, open_stopped_job
 from webcrawl.jobs.replay.sources import UNREADABLE, StoredPages, source_bytes, stored_urls
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.signals import ROBOTS
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from webcrawl.items import Page
-    from webcrawl.jobs.inspect.stopped_job import StoppedJob
     from webcrawl.jobs.queue.queue_directory import QueueDirectory, Segment
 
 _MAX_TAKEN = 1000
@@ -74,9 +72,10 @@ def build(
     """
     queue.path.mkdir(parents=True, exist_ok=True)
     with open_stopped_job(crawler) as stopped, closing(queue):
-        queue.open(stopped.job.own.saved("queue"))
+        queue.open(stopped.job.own.saved_snapshot("queue"))
         stopped.job.own.attach("queue", queue)
         run = _Run(stopped, queue, on_progress)
+        # First, so that links to crawled pages are not new.
         ranges = run.mark_crawled(sources)
         run.take_remainders()
         run.take_seeds(seeds)
@@ -100,11 +99,11 @@ class _Run:
         self._stopped = stopped
         self._links = stopped.state.links
         self._intake = PageIntake(links=self._links, fail=_fail)
-        (self._shard,) = stopped.state.shards
+        (self._shard,) = stopped.state.shards  # the job of a queue has one shard
         self._queue = queue
         self._pages = StoredPages.from_settings(stopped.crawler.settings)
         self._on_progress = on_progress
-        self._saved_at = now()
+        self._saved_at = now()  # when the last checkpoint was published
 
     def mark_crawled(self, sources: Sequence[Path]) -> dict[Path, tuple[int, int]]:
         """Mark the URLs of the pages in *sources* as seen, and return what is to be read.
@@ -131,9 +130,9 @@ class _Run:
                 for line in file:
                     try:
                         parsed = parse_line(line)
-                    except BadLine:
+                    except BadLine:  # the line is damaged; the others are not
                         continue
-                    if parsed is not None:
+                    if parsed is not None:  # None for an empty line or a comment
                         url, rank = parsed
                         self._mark_seen(url)
                         self._queue.add([(url, rank or 0)])
@@ -143,11 +142,10 @@ class _Run:
         """Submit the seeds in the seed lists *names*, and add the new ones to the segment."""
         if not names:
             return
-        with self._stopped.seeds_of(names) as seeds:
-            for count in self._stopped.submit(seeds):
-                self._on_progress(count, "seeds")
-                self._add_new()
-            self.built.unreadable += [f"{clause}." for clause in seeds.damaged]
+        for seeds in self._stopped.submit_seeds(names):
+            self._on_progress(seeds.seeds_read, "seeds")
+            self._add_new()
+        self.built.unreadable += [f"{clause}." for clause in seeds.damaged]
         self._add_all()
 
     def read(self, ranges: dict[Path, tuple[int, int]]) -> None:
@@ -160,17 +158,20 @@ class _Run:
             self.built.sources += 1
         self._add_all()
 
+        # Links are refused before they are assigned to a shard, or by the shard.
         refused_counts = (self._links.refused, self._shard.intake.refused)
         self.built.refused = sum(counts.total() for counts in refused_counts)
 
     def _unread_offset(self, path: Path) -> int:
         """Return the offset in the source *path* up to which earlier runs have read it."""
         start = self._queue.progress.offsets.get(str(path.absolute()), 0)
-        return start if start <= source_bytes(path) else 0  # the file was replaced
+        # A file that is shorter now was replaced by another one.
+        return start if start <= source_bytes(path) else 0
 
     def _read_source(self, path: Path, start: int, end: int) -> None:
         """Submit the links of the pages in the source *path* from offset *start* to *end*."""
-        offsets, name = self._queue.progress.offsets, str(path.absolute())
+        offsets = self._queue.progress.offsets
+        name = str(path.absolute())
         pages = self._pages.of(path, start=start, robots=True)
         while True:
             try:
@@ -181,6 +182,8 @@ class _Run:
             if stored is None or stored.offset >= end:
                 break
 
+            # A checkpoint now would have the offset of this page, not of the next one, which is not
+            # known yet. Then the page is read twice, and its links are found to be seen.
             offsets[name] = stored.offset
             self._submit(stored.page)
             self.built.pages += stored.page.kind != ROBOTS
@@ -190,7 +193,8 @@ class _Run:
             if now() - self._saved_at >= _CHECKPOINT_SECS:
                 self._stopped.publish()
                 self._saved_at = now()
-        if source_bytes(path) == end:  # else the source has grown; the last page is read again
+        # If the source has grown meanwhile, the next run begins with the last page again.
+        if source_bytes(path) == end:
             offsets[name] = end
 
     def _submit(self, page: Page) -> None:
@@ -201,11 +205,13 @@ class _Run:
                 self._links.submit_sitemaps(sitemaps, via=page.url, depth=0)
             return
 
-        content, result = self._shard.content, PageResult()
+        content = self._shard.content
+        result = PageResult()
+        # The links were found already, when the page was read.
         links, _ = self._intake.read(page, lambda _: None, content=content, result=result)
         self._intake.submit(page, links, result=result, chain=b"")
         self.built.links += len(links)
-        if result.claim:
+        if result.claim:  # the document is new; later copies of it are duplicates
             content.commit(result.claim)
 
     def _mark_seen(self, url: str) -> None:
@@ -217,6 +223,7 @@ class _Run:
         """Add the URLs that are known to be new to the segment; wait if too many are undecided."""
         eliminator = self._shard.eliminator
         while eliminator.has_decided or eliminator.is_full:
+            # If it is full, but no URL can be taken, it must first decide which ones are new.
             if not self._add_some() and eliminator.is_full:
                 self._stopped.decide()
 
@@ -229,7 +236,9 @@ class _Run:
     def _add_some(self) -> int:
         """Add some of the new URLs to the segment, and return how many were taken."""
         entries = [decode(payload) for payload in self._shard.eliminator.take(_MAX_TAKEN)]
-        urls = [(entry.url, entry.rank) for entry in entries if fits_a_line(entry.url, entry.rank)]
+        urls = [
+            (entry.url, entry.rank) for entry in entries if can_be_written(entry.url, entry.rank)
+        ]
         self.built.new += len(urls)
         self.built.unsayable += len(entries) - len(urls)
         self._queue.add(urls)

@@ -14,9 +14,9 @@ import msgspec
 
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.crawl.seeds.segments import numbered_segment, segments
-from webcrawl.storage.atomic import replacing, sync_path, write_all
+from webcrawl.pipelines.sorting import sorted_lines
+from webcrawl.storage.atomic import OpenFile, replacement, sync_path, write_all
 from webcrawl.storage.line_log import cut_torn_line, number_of
-from webcrawl.storage.sorting import sorted_lines
 from webcrawl.urls.registered_domain import domain_of
 
 if TYPE_CHECKING:
@@ -50,25 +50,25 @@ class Segment(msgspec.Struct, frozen=True):
     domains: int
 
 
-class QueueDirectory:
+class QueueDirectory(OpenFile):
     """The queue in the directory *path*, as a part of its job."""
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
         self.progress = Progress()
-        self._fd = -1
-        self._lines: list[str] = []
-        self._bytes = 0
-        self._number = 0
+        self._lines: list[str] = []  # URLs that are not yet in the file
+        self._bytes = 0  # the size of these lines
+        self._number = 0  # of the next segment; set by ``open``
 
     def open(self, saved: bytes | None) -> None:
         """Continue from the snapshot *saved*, or start a queue if it is None. Raises OSError."""
         if saved is not None:
             self.progress = _decode(saved)
+        # The last segment may have been completed after the last checkpoint.
         last_numbers = [number_of(path) for path in segments(self.path)[-1:]]
         self._number = max([self.progress.segment, *last_numbers]) + 1
         for path in self.path.glob("new-*.txt"):
-            if path != self._new_file:  # leftover: its segment is complete
+            if path != self._new_file:  # left behind by a run that has completed its segment
                 path.unlink()
         cut_torn_line(self._new_file)
         self._fd = os.open(self._new_file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -108,14 +108,18 @@ class QueueDirectory:
         directory. Raises FatalError if sorting fails, OSError if the disk is full.
         """
         self._flush()
-        if not os.fstat(self._fd).st_size:
+        if not os.fstat(self._fd).st_size:  # no URL was added
             self._delete_new_file()
             return None
 
         path = numbered_segment(self.path, self._number)
-        urls = domains = 0
+        urls = 0
+        domains = 0
         last_domain = ""
-        with replacing(path) as temporary_path, temporary_path.open("w", encoding="ascii") as file:
+        with (
+            replacement(path) as temporary_path,
+            temporary_path.open("w", encoding="ascii") as file,
+        ):
             for line in sorted_lines(
                 [self._new_file], *_SORT_OPTIONS, directory=self.path, feature=_FEATURE
             ):
@@ -129,12 +133,6 @@ class QueueDirectory:
         self.progress.segment = self._number
         self._delete_new_file()
         return Segment(str(path), urls, domains)
-
-    def close(self) -> None:
-        """Close without fsync. Idempotent."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
     def _delete_new_file(self) -> None:
         """Close and delete the file of added URLs."""

@@ -39,6 +39,7 @@ def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Store
     with (directory / LINKS).open("rb") as file:
         link_lines = _LinkLines(file)
         for stored, offset in stored_files(directory):
+            # The links of skipped pages are read, too, because links.log is read in order.
             page_links = link_lines.of(stored.url)
             if offset < start:
                 continue
@@ -56,6 +57,7 @@ def larm_pages(directory: Path, *, start: int, max_bytes: int) -> Iterator[Store
                 truncated="length" if stored.size > max_bytes else "",
                 links=page_links,
                 via=stored.via,
+                # Only a seed was not found on another page.
                 kind=_KINDS.get(stored.link_type, "a") if stored.via else "seed",
             )
             if stored.status in REDIRECTS and page_links and page_links[0].kind == "redirect":
@@ -74,11 +76,13 @@ class _LinkLines:
         self._file = file
         # By page, in the order of links.log: the number of the page, and its links.
         self._ahead: dict[str, tuple[int, list[Link]]] = {}
-        self._page_count = self._link_count = 0
+        self._page_count = 0  # pages whose links were read so far
+        self._link_count = 0  # links in _ahead
         self._last = ""  # the page of the last line
 
     def of(self, url: str) -> list[Link]:
         """Return the links found so far for the page *url*; a second call returns none."""
+        # Read while the lines are about this page, or until it is found.
         while self._last == url or (url not in self._ahead and self._link_count < _MAX_AHEAD):
             line = self._file.readline(_MAX_LINE_BYTES)
             if not line.endswith(b"\n"):
@@ -88,13 +92,16 @@ class _LinkLines:
                 self._add(*fields)
 
         number, links = self._take(url)
-        # Forget pages so far back that they are not in store.log.
+        # Forget pages whose turn in store.log must be over: they are not in it.
         while self._ahead and next(iter(self._ahead.values()))[0] < number - _MAX_PAGES_LATE:
             self._take(next(iter(self._ahead)))
         return links
 
     def _add(self, url: str, target: str, _: str, kind: str, text: str) -> None:
-        """Add a line of links.log: a link from *url* to *target*."""
+        """Add a line of links.log: a link from *url* to *target*.
+
+        *kind* is LARM's number for the kind of link, one digit; anything else counts as 0.
+        """
         self._page_count += url != self._last
         self._last = url
         links = self._ahead.setdefault(url, (self._page_count, []))[1]

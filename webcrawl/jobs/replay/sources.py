@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -12,10 +11,9 @@ import xxhash
 
 from webcrawl.crawl.links.link_extractor import SITEMAP_MAX_BYTES, PageLinks
 from webcrawl.errors import FatalError
-from webcrawl.hive.launch.job_directories import is_crawl, jobdirs_of
-from webcrawl.items import is_success
+from webcrawl.items import Page, is_success
 from webcrawl.jobs.replay.larm_reader import larm_pages
-from webcrawl.jobs.replay.warc_reader import DamagedWarcError, stored_pages, target_urls
+from webcrawl.jobs.replay.warc_reader import DamagedWarcError, Stored, stored_pages, target_urls
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
@@ -30,41 +28,40 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from webcrawl.items import Page
-    from webcrawl.jobs.replay.warc_reader import Stored
 
 #: The exceptions of a source that cannot be read to its end.
 UNREADABLE = (DamagedWarcError, LarmError, OSError)
 
 _HTTP = ("http:", "https:")
+# In a directory of files, a job and a hive.
+_WARC_FILES = ("*.warc", "*.warc.gz", "warc/*.warc.gz", "drones/*/warc/*.warc.gz")
+_LARM_DIRECTORIES = ("larm", "drones/*/larm")
 
 
-def sources_of(names: Iterable[str]) -> list[Path]:
+def sources_of(names: Iterable[str | Path]) -> list[Path]:
     """Return the paths of the sources that *names* name, each once.
 
-    The directory of a job or of a hive stands for all of its stored pages. Raises FatalError for a
-    path that is neither a file nor a directory with a store.log.
+    A directory stands for the WARC files in it; that of a job or of a hive for all of its stored
+    pages. Raises FatalError for any other path.
     """
-    path_lists = (_sources_of_job(path) if is_crawl(path) else [path] for path in map(Path, names))
-    paths = [*dict.fromkeys(chain.from_iterable(path_lists))]
-    for path in paths:
-        if not (path.is_file() or (path / STORE).is_file()):
-            raise FatalError(
-                f"There is no file {path}: give a job, WARC files or LARM directories."
-            )
-    return paths
+    return [*dict.fromkeys(source for name in names for source in _sources_in(Path(name)))]
 
 
-def _sources_of_job(path: Path) -> list[Path]:
-    """Return the finished WARC files of the crawl in *path*, or its LARM directories if none.
-
-    Raises FatalError if there are no stored pages.
-    """
-    for pattern in ("warc/*.warc.gz", "larm"):
-        sources = [file for jobdir in jobdirs_of(path) for file in sorted(jobdir.glob(pattern))]
+def _sources_in(path: Path) -> list[Path]:
+    """Return *path* if it is a file or a LARM directory, or else the finished sources in it."""
+    if path.is_file() or (path / STORE).is_file():
+        return [path]
+    # If a crawl wrote both, they contain the same pages.
+    for patterns in (_WARC_FILES, _LARM_DIRECTORIES):
+        sources = [source for pattern in patterns for source in sorted(path.glob(pattern))]
         if sources:
             return sources
-    raise FatalError(f"The crawl in {path} has not stored any pages: give WARC files.")
+    if not path.exists():
+        raise FatalError(f"There is no file {path}: give a job, WARC files or LARM directories.")
+    raise FatalError(
+        f"There are no stored pages in {path}. A WARC file is finished when it is full, the last "
+        "one when the crawl ends."
+    )
 
 
 def source_bytes(path: Path) -> int:
@@ -145,9 +142,12 @@ class StoredPages:
         if not is_success(page.status):
             return
         if page.body:
+            # 0 would mean that there is no fingerprint.
             page.content_fingerprint = xxhash.xxh3_64_intdigest(page.body) or 1
+        # FTP directories and Gopher menus keep the links that were stored with them.
         if page.url.startswith(_HTTP):
             page.links = []
-            further_links = self._links.find(page)
+            further_links = self._links.fill_in_links(page)
             if further_links is not None:
+                # None in between only means that a crawl could pause here.
                 page.links += [link for link in further_links if link is not None]

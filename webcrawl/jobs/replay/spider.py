@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Self
 
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 
 from webcrawl.crawl.engine._engine import name_failed_closing, process_item
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from webcrawl.items import Page
@@ -85,7 +84,8 @@ class ReplaySpider(Spider):
 
         Yields nothing, because Scrapy would not wait until an item is processed.
         """
-        # Modules that failed to open are not closed.
+        # A module that fails to close counts as a failed page. By now all modules are open; before,
+        # the closing of one that was never opened would count, too.
         name_failed_closing(self.crawler.engine, self.page_failed)
         self.crawler.signals.connect(self.modules_closed, signal=signals.spider_closed)
         stats = self.crawler.stats
@@ -101,7 +101,7 @@ class ReplaySpider(Spider):
                     stats.inc_value("replay/pages")
                     processed = process_item(self.crawler.engine, stored.page)
                     processing.add(asyncio.ensure_future(processed))
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # lets the modules begin with the page
             except UNREADABLE as error:
                 stats.inc_value("replay/damaged_files")
                 logger.error("%s", error)  # noqa: TRY400  # the sentence is for the user

@@ -14,10 +14,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fastwarc.stream_io import ChunkedReader
-from fastwarc.warc import ArchiveIterator, HeaderMap, WarcRecordType
+from fastwarc.warc import ArchiveIterator, HeaderMap, WarcRecord, WarcRecordType
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
-from webcrawl.items import Page, StoredRecord
+from webcrawl.items import Headers, Page, StoredRecord
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.http.decoding import codings_of, decode
 from webcrawl.rights.statements import Rights
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from fastwarc.warc import WarcRecord
-
-    from webcrawl.items import Headers
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _STEP_BYTES = 1 << 16
@@ -71,7 +68,9 @@ def stored_pages(
     stored or decoded, is cut, and the page is marked as truncated. Raises DamagedWarcError after
     the last readable page, and OSError if the file cannot be opened.
     """
-    offset = start
+    offset = start  # of the last page's record, where the damage begins if a record is unreadable
+    # The last page, and the ID of its record. Records that belong to it follow, so it is yielded
+    # when the record of the next page begins. It is None again if it turns out not to be wanted.
     pending: Stored | None = None
     record_id = ""
     last_position = -1
@@ -81,6 +80,7 @@ def stored_pages(
             records = ArchiveIterator(file, parse_http=False)
             for record in records:
                 last_position = record.stream_pos
+                # If the page has no position yet, its own record ends where this one begins.
                 _set_record(pending, record_id, path, last_position)
                 record_type = record.record_type
                 if record_type in (WarcRecordType.response, WarcRecordType.resource):
@@ -90,7 +90,7 @@ def stored_pages(
                     offset = last_position
                     pending = _document(record, offset, max_bytes)
                     record_id = record.record_id or ""
-                elif pending and record_type == WarcRecordType.conversion:
+                elif pending and record_type == WarcRecordType.conversion:  # the rendered page
                     is_html = (record.headers.get("Content-Type") or "").startswith("text/html")
                     if is_html and record.headers.get("WARC-Refers-To", "") == record_id:
                         html = _read_block(record, max_bytes)
@@ -100,9 +100,11 @@ def stored_pages(
                         _add_request(pending.page, record, max_bytes)
                     elif record_type == WarcRecordType.metadata:
                         is_processed = _add_metadata(pending.page, record)
+                        # Pages that were not processed are left out, but for robots.txt files.
                         if not is_processed and not (robots and pending.page.kind == ROBOTS):
                             pending = None
             _set_record(pending, record_id, path, path.stat().st_size)
+            # The loop also ends, without an error, where a file was cut within its last record.
             read_to_end(file, last_position, start=start)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             if pending is not None:
@@ -148,6 +150,7 @@ def read_to_end(file: BinaryIO, last_position: int, *, start: int = 0) -> None:
         return
     file.seek(last_position)
     record = next(iter(ArchiveIterator(file, parse_http=False, max_header_len=_MAX_HEADER_BYTES)))
+    # Without a length, the file may end within the header. Then there is no content at all.
     missing_bytes = record.content_length if record.headers.get("Content-Length") else 1
     while data := record.reader.read(_STEP_BYTES):
         missing_bytes -= len(data)
@@ -175,7 +178,9 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
         media_type = (record.headers.get("Content-Type") or "").encode("latin-1", "replace")
         stored_headers: Headers = [(b"Content-Type", media_type)] if media_type else []
         headers = stored_headers
-        status, reason, protocol = 200, "OK", url.partition(":")[0].upper()
+        status = 200
+        reason = "OK"
+        protocol = url.partition(":")[0].upper()
     else:
         http_head, message = _http_head(record)
         if message.status_code is None:
@@ -197,7 +202,8 @@ def _document(record: WarcRecord, offset: int, max_bytes: int) -> Stored | None:
     is_cut = len(wire_body) > max_bytes
     wire_body = wire_body[:max_bytes]
     codings = codings_of(value for name, value in headers if name.lower() == b"content-encoding")
-    body, is_decoded_cut = wire_body, False
+    body = wire_body
+    is_decoded_cut = False
     if codings and wire_body:
         body, is_decoded_cut, _ = decode(wire_body, codings, limit=max_bytes)
 
@@ -269,6 +275,7 @@ def _as_sent(headers: Headers) -> Headers:
     lower_names = [name.lower() for name, _ in headers]
     if not any(name in _RENAMED_HEADERS for name in lower_names):
         return headers
+    # A Content-Length next to a renamed field is the length of the stored body, by the writer.
     return [
         (_RENAMED_HEADERS.get(lower_name, name), value)
         for lower_name, (name, value) in zip(lower_names, headers, strict=True)

@@ -1,8 +1,8 @@
-"""Charts as data, and their layout.
+"""Charts of lines as data, and their layout.
 
-``bars`` and ``lines`` make a chart. ``laid_out`` computes the positions of its marks and texts for
-the template ``chart.svg``. The layout contains no colours, but classes that ``chart.css`` defines.
-Charts are small, so that their text can be read on a narrow page.
+``laid_out`` computes the positions of the marks and texts of a chart for the template
+``chart.svg``. The layout contains no colours, but classes that ``chart.css`` defines. Charts are
+small, so that their text can be read on a narrow page.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from itertools import chain, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from webcrawl.wording import visible
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -24,12 +22,12 @@ if TYPE_CHECKING:
 
 #: Width of a chart, in units that the page shows as 0.8 to 1.3 pixels.
 WIDTH = 300.0
-_HEIGHT, _TOP, _RIGHT = 150.0, 22.0, 290.0
-_BAR_HEIGHT, _LINE_HEIGHT = 18.0, 15.0
+_HEIGHT = 150.0
+_TOP = 22.0
+_RIGHT = 290.0
+_LINE_HEIGHT = 15.0
 # Largest width of a character.
 _CHAR_WIDTH = 6.6
-# Labels with more characters go above their bars, in lines of at most _LABEL_LINE_CHARS.
-_MAX_SIDE_LABEL_CHARS, _LABEL_LINE_CHARS = 24, 44
 _COLOURS = 4
 # A logarithmic axis also has ticks between the powers of 10 if its highest value is less than this
 # many times its lowest.
@@ -48,20 +46,17 @@ _FORMATS = {91 * 86_400: "%Y-%m", 86_400: "%m-%d", 60: "%H:%M", 0: "%H:%M:%S"}
 
 
 class Chart(NamedTuple):
-    """Values to be drawn as lines or bars.
+    """Points joined by lines, with a legend for more than one of *series*.
 
     *x* and *y* are the names of the axes with their units. *log* names the logarithmic axes: "x",
-    "y" or "xy". *is_time* says that the x values are epoch seconds. Bars have *labels* before them
-    and *texts* after them.
+    "y" or "xy". *is_time* says that the x values are epoch seconds.
     """
 
     series: Series
-    x: str = ""
-    y: str = ""
+    x: str
+    y: str
     log: str = ""
     is_time: bool = False
-    labels: Sequence[str] = ()
-    texts: Sequence[str] = ()
 
 
 class Text(NamedTuple):
@@ -82,25 +77,8 @@ class Layout(NamedTuple):
     texts: list[Text]
 
 
-def bars(rows: Sequence[tuple[str, float, str]]) -> Chart:
-    """Return a chart of horizontal bars, from the top.
-
-    Each of *rows* is a label, a number, and the text after the bar.
-    """
-    names, values, texts = zip(*rows, strict=True)
-    return Chart({"": ((), values)}, labels=names, texts=texts)
-
-
-def lines(series: Series, *, x: str, y: str, log: str = "", is_time: bool = False) -> Chart:
-    """Return a chart of points joined by lines, with a legend for more than one of *series*."""
-    return Chart(series, x=x, y=y, log=log, is_time=is_time)
-
-
 def laid_out(chart: Chart) -> Layout:
     """Compute the layout of *chart*."""
-    if chart.labels:
-        return _bar_layout(chart)
-
     # Axes, grid and ticks.
     x, y, x_ticks, y_ticks = _scales(chart)
     grid = "".join(f"M{x.start:g} {y.position(value)}H{_RIGHT:g}" for value, _ in y_ticks)
@@ -115,8 +93,10 @@ def laid_out(chart: Chart) -> Layout:
     texts.append(Text((x.start + _RIGHT) / 2, _HEIGHT + 30, chart.x, "middle", "name"))
 
     # Lines, and the legend below the chart.
-    left, top = 0.0, _HEIGHT + 30
+    left = 0.0
+    top = _HEIGHT + 30
     for number, (name, values) in enumerate(chart.series.items()):
+        # Lines of the same colour have different dashes.
         style = f"line c{number % _COLOURS} d{number // _COLOURS % 3}"
         # A logarithmic axis cannot show values that are not above 0.
         points = [
@@ -126,9 +106,10 @@ def laid_out(chart: Chart) -> Layout:
         ]
         marks.append((style, _path(points, x, y, chart.is_time)))
         if len(chart.series) > 1:
-            width = 32 + _CHAR_WIDTH * len(name)
+            width = 32 + _CHAR_WIDTH * len(name)  # a piece of the line, and the name
             if not number or left + width > WIDTH:
-                left, top = 0.0, top + _LINE_HEIGHT
+                left = 0.0
+                top += _LINE_HEIGHT
             marks.append((style, f"M{left:g} {top - 4:g}h16"))
             texts.append(Text(left + 20, top, name, "start"))
             left += width
@@ -146,9 +127,12 @@ class _Scale(NamedTuple):
 
     def position(self, value: float) -> float:
         """Return the position of *value* on the axis."""
-        low, high = self.low, self.high
+        low = self.low
+        high = self.high
         if self.is_log:
-            low, high, value = math.log(low), math.log(high), math.log(value)
+            low = math.log(low)
+            high = math.log(high)
+            value = math.log(value)
         return round(self.start + (self.end - self.start) * (value - low) / (high - low), 1)
 
 
@@ -163,30 +147,12 @@ def _path(points: Sequence[tuple[float, float]], x: _Scale, y: _Scale, is_time: 
     if distances and is_time:
         max_distance = max(3 * median(distances), _VISIBLE_GAP * (x.high - x.low))
     # "h0" makes a dot of a point that no line leads to or from.
-    move, draw = "M{} {}h0", "L{} {}"
+    move = "M{} {}h0"
+    draw = "L{} {}"
     steps = [move, *(move if distance > max_distance else draw for distance in distances)]
     positions = ((x.position(x_value), y.position(y_value)) for x_value, y_value in points)
+    # Not strict, because without points there is still the first step.
     return "".join(step.format(*position) for step, position in zip(steps, positions, strict=False))
-
-
-def _bar_layout(chart: Chart) -> Layout:
-    """Compute the layout of a *chart* of bars."""
-    labels, values = [visible(name) for name in chart.labels], chart.series[""][1]
-    longest = max(map(len, labels))
-    # If a label is too long, the bars start at the left edge, and the labels go above them.
-    start = _CHAR_WIDTH * longest + 6 if longest <= _MAX_SIDE_LABEL_CHARS else 0.0
-    end = max(WIDTH - _CHAR_WIDTH * max(map(len, chart.texts)) - 12, start + 40)
-    scale = _Scale(0, max(values) or 1, start, end)
-    marks, texts, y = [], [], 13.0
-    for label, value, text in zip(labels, values, chart.texts, strict=True):
-        for offset in range(0, len(label), _LABEL_LINE_CHARS):
-            texts.append(Text(0, y, label[offset : offset + _LABEL_LINE_CHARS], "start"))
-            y += _LINE_HEIGHT * (not start)
-        width = scale.position(value) - start
-        marks.append(("bar c0", f"M{start:.1f} {y - 10:g}h{width:.1f}v13h-{width:.1f}Z"))
-        texts.append(Text(start + width + 5, y, text, "start"))
-        y += _BAR_HEIGHT + 4 * (not start)
-    return Layout(y - 11, marks, texts)
 
 
 def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
@@ -195,14 +161,18 @@ def _scales(chart: Chart) -> tuple[_Scale, _Scale, Ticks, Ticks]:
     low, high, y_ticks = _axis(0.0, max(ys, default=1.0), ys, is_log="y" in chart.log, max_ticks=5)
     y = _Scale(low, high, _HEIGHT, _TOP, "y" in chart.log)
 
-    first, last = min(xs, default=0.0), max(xs, default=1.0)
-    last = last if last > first else first + 1
+    first = min(xs, default=0.0)
+    last = max(xs, default=1.0)
+    last = last if last > first else first + 1  # a single point also needs an axis
     if chart.is_time:
         x_ticks = _time_ticks(first, last)
     else:
-        _, _, x_ticks = axis = _axis(first, last, xs, is_log="x" in chart.log, max_ticks=6)
-        first, last = axis[:2] if "x" in chart.log else (first, last)
-        x_ticks = [tick for tick in x_ticks if first <= tick[0] <= last]
+        is_log = "x" in chart.log
+        start, end, ticks = _axis(first, last, xs, is_log=is_log, max_ticks=6)
+        if is_log:  # a linear x axis ends with the values, even between two ticks
+            first = start
+            last = end
+        x_ticks = [tick for tick in ticks if first <= tick[0] <= last]
 
     left = _CHAR_WIDTH * max(len(text) for _, text in y_ticks) + 8
     return _Scale(first, last, left, _RIGHT, "x" in chart.log), y, x_ticks, y_ticks
@@ -217,22 +187,23 @@ def _axis(
     """
     if is_log:
         positive = [value for value in values if value > 0] or [1.0]
-        low, high = min(positive) / _MARGIN, max(positive) * _MARGIN
+        low = min(positive) / _MARGIN
+        high = max(positive) * _MARGIN
         factors = (1, 2, 5) if high < _FEW_DECADES * low else (1,)
         exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         candidates = [factor * 10.0**exponent for exponent in exponents for factor in factors]
         candidates = [value for value in candidates if low <= value <= high]
-        every = -(-len(candidates) // (max_ticks + 2))
-        return low, high, [(value, scaled(value)) for value in candidates[::every]]
+        every = -(-len(candidates) // (max_ticks + 2))  # rounded up
+        return low, high, [(value, format_scaled(value)) for value in candidates[::every]]
 
-    # The step is 1, 2 or 5 times a power of 10.
+    # The step is 1, 2 or 5 times a power of 10. The tolerances 1e-9 are for rounding errors.
     min_step = (high - low) / max_ticks or 1.0
     power = 10.0 ** math.floor(math.log10(min_step))
     step = next(
         power * factor for factor in (1, 2, 5, 10) if power * factor >= min_step * (1 - 1e-9)
     )
     numbers = range(math.floor(low / step), max(math.ceil(high / step - 1e-9), 1) + 1)
-    ticks = [(number * step, scaled(round(number * step, 9))) for number in numbers]
+    ticks = [(number * step, format_scaled(round(number * step, 9))) for number in numbers]
     return ticks[0][0], ticks[-1][0], ticks
 
 
@@ -244,15 +215,16 @@ def _time_ticks(low: float, high: float) -> Ticks:
     return [(at, time.strftime(time_format, time.gmtime(at))) for at in ticks]
 
 
-def scaled(value: float, *, by: int = 1000) -> str:
+def format_scaled(value: float, *, by: int = 1000) -> str:
     """Format *value* for an axis, with a unit prefix for powers of *by*.
 
-    >>> [scaled(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
+    >>> [format_scaled(value) for value in (0, 0.001, 2.5, 1000, 1_500_000, 1e10)]
     ['0', '0.001', '2.5', '1k', '1.5M', '10G']
-    >>> [scaled(1 << bits, by=1024) for bits in (9, 12, 20)]
+    >>> [format_scaled(1 << bits, by=1024) for bits in (9, 12, 20)]
     ['512', '4k', '1M']
     """
     unit = 0
     while abs(value) >= by and unit < 4:
-        value, unit = value / by, unit + 1
+        value = value / by
+        unit += 1
     return f"{value:g}{'kMGT'[unit - 1 : unit]}"

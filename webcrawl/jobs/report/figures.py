@@ -6,15 +6,13 @@ the code that prints them must escape them.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from webcrawl.jobs.report.chart import bars, lines
+from webcrawl.jobs.report.chart import Chart
+from webcrawl.wording import utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from webcrawl.jobs.report.chart import Chart
 
 Cell: TypeAlias = str | int | float
 
@@ -23,8 +21,6 @@ UNKNOWN = "not known"
 #: Name of the row that sums up everything that is not listed.
 OTHERS = "all others"
 
-#: Number of bars in a chart.
-MAX_BARS = 12
 _MAX_ROWS = 50
 
 
@@ -38,8 +34,8 @@ class Table(NamedTuple):
 class Figure(NamedTuple):
     """A chart together with the table of its numbers, or only a table.
 
-    *lead* says in sentences what can be seen, or why there is nothing to see. The file of the chart
-    is named after *name*.
+    *lead* says in sentences what can be seen, or why there is nothing to see. *bars* is the number
+    of the column whose values the rows also show as bars.
     """
 
     name: str
@@ -47,6 +43,7 @@ class Figure(NamedTuple):
     lead: str
     table: Table | None = None
     chart: Chart | None = None
+    bars: int | None = None
 
 
 def share(part: float, whole: float) -> str:
@@ -74,58 +71,42 @@ def span(secs: float) -> str:
     return f"{secs / 3600:.1f} h" if secs < 172_800 else f"{secs / 86_400:.1f} days"
 
 
-def stamp(at: float) -> str:
-    """Format the epoch second *at* as date and time in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))
-
-
-def rate(count: float, total: float) -> float:
-    """Return *count* divided by *total*, or 0 if *total* is 0."""
-    return count / total if total else 0.0
-
-
 def shares(
-    name: str,
-    title: str,
-    counts: Mapping[str, int],
-    *,
-    what: str,
-    of: str,
-    lead: str,
-    why: str = "No pages yet.",
+    name: str, title: str, counts: Mapping[str, int], *, what: str, of: str, lead: str
 ) -> Figure:
     """Return a figure of the largest *counts* with their shares of the sum.
 
     *what* and *of* are the headings of the names and the numbers. *lead* is formatted with the
     fields total, kinds (the number of names), first (the name of the largest) and part (its share).
-    *why* replaces it if all counts are 0.
     """
-    ranked = sorted(((-count, label) for label, count in counts.items() if count))
-    total = -sum(count for count, _ in ranked)
-    if not total:
-        return Figure(name, title, why)
-
-    def largest(limit: int) -> list[tuple[str, int, str]]:
-        rows = [(label, -count) for count, label in ranked[:limit]]
-        if len(ranked) > limit:
-            rows.append((OTHERS, -sum(count for count, _ in ranked[limit:])))
-        return [(label, count, share(count, total)) for label, count in rows]
-
-    first = ranked[0][1]
-    lead = lead.format(
-        total=total, kinds=len(ranked), first=first, part=share(counts[first], total)
-    )
-    table = Table((what, of, "share"), largest(_MAX_ROWS))
-    return Figure(name, title, lead, table, bars(largest(MAX_BARS)))
+    total = sum(counts.values())
+    # The largest first, and names with equal counts in the order of the alphabet.
+    ranked = sorted(filter(counts.get, counts), key=lambda label: (-counts[label], label))
+    if ranked:
+        first = ranked[0]
+        part = share(counts[first], total)
+        lead = lead.format(total=total, kinds=len(ranked), first=first, part=part)
+    largest = {label: counts[label] for label in ranked[:_MAX_ROWS]}
+    if len(ranked) > _MAX_ROWS:
+        largest[OTHERS] = total - sum(largest.values())
+    return histogram(name, title, largest, what=what, of=of, lead=lead)
 
 
-def histogram(name: str, title: str, counts: Mapping[str, int], *, what: str, lead: str) -> Figure:
-    """Return a figure of the numbers of documents by *what*, in the order of *counts*."""
+def histogram(
+    name: str,
+    title: str,
+    counts: Mapping[str, int],
+    *,
+    what: str,
+    of: str = "documents",
+    lead: str,
+) -> Figure:
+    """Return a figure of the numbers *of* something by *what*, in the order of *counts*."""
     total = sum(counts.values())
     if not total:
-        return Figure(name, title, "No pages yet.")
+        return Figure(name, title, "None so far.")
     rows = [(label, count, share(count, total)) for label, count in counts.items()]
-    return Figure(name, title, lead, Table((what, "documents", "share"), rows), bars(rows))
+    return Figure(name, title, lead, Table((what, of, "share"), rows), bars=1)
 
 
 def over_time(
@@ -141,9 +122,8 @@ def over_time(
 
     Each value is for the interval that begins at the respective one of *edges*, in epoch seconds.
     """
-    starts = map(stamp, edges)
+    starts = map(utc_time, edges)
     rows = [*zip(starts, *series.values(), strict=True)]
-    chart = lines(
-        {label: (edges, series[label]) for label in series}, x="time (UTC)", y=y, is_time=True
-    )
+    lines = {label: (edges, series[label]) for label in series}
+    chart = Chart(lines, x="time (UTC)", y=y, is_time=True)
     return Figure(name, title, lead, Table(("from (UTC)", *series), rows), chart)

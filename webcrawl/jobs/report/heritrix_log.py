@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.frontier import SUBRESOURCE
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS, KINDS
+from webcrawl.wording import iso_time
 
 if TYPE_CHECKING:
     from webcrawl.crawl.lease.outcome_log import OutcomeLine
@@ -63,9 +64,11 @@ def log_line(line: OutcomeLine, process: int, digest: str) -> str:
 
     *digest* is that of its document, or "-".
     """
+    # A redirect of a seed has the depth 0, but it is one hop.
     hops = line.depth or bool(line.via)
     letter = _HOPS.get(line.kind, "L")
     sent = datetime.fromtimestamp(line.sent, UTC)
+    # Those that Heritrix also has are named as there, such as "3t", "lenTrunc" and "timeTrunc".
     annotations = [
         f"{line.tries}t" * (line.tries > 1),
         f"{line.truncated.removesuffix('gth')}Trunc" * bool(line.truncated),
@@ -75,7 +78,7 @@ def log_line(line: OutcomeLine, process: int, digest: str) -> str:
         line.visit,
     ]
     columns = (
-        datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+        iso_time(line.at, "milliseconds"),
         f"{status_code(line.status, line.outcome):>5}",
         f"{line.bytes if line.status else '-':>10}",
         _word(line.url),

@@ -5,19 +5,15 @@ A million lines take five seconds. Memory is bounded for every log.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
-from webcrawl.crawl.lease.outcome_log import DENIED, OutcomeLine
 from webcrawl.frontier import SUBRESOURCE
-from webcrawl.jobs.inspect.info_log import decode_line
+from webcrawl.jobs.inspect.info_log import decode_lines
 from webcrawl.net.outcomes import is_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
+    from webcrawl.crawl.lease.outcome_log import OutcomeLine
     from webcrawl.jobs.report.totals_file import TotalsFile
 
 _MAX_INTERVALS = 120
@@ -38,20 +34,21 @@ class Timeline:
     def row(self, at: float) -> list[int]:
         """Return the sums of the interval that contains the time *at*, by column.
 
-        The caller adds to them, before the next call.
+        The caller adds to them before the next call, which may replace them.
         """
         key = int(at) // self.width
         if key not in self._rows:
             self._rows[key] = [0] * self._columns
             while max(self._rows) - min(self._rows) >= _MAX_INTERVALS:
                 self._widen()
-            key = int(at) // self.width
+            key = int(at) // self.width  # again, as the width may have changed
         return self._rows[key]
 
     def _widen(self) -> None:
         """Double the width of the intervals by joining them in pairs."""
         self.width *= 2
-        old, self._rows = self._rows, {}
+        old = self._rows
+        self._rows = {}
         for key, sums in old.items():
             row = self._rows.setdefault(key // 2, [0] * self._columns)
             row[:] = map(sum, zip(row, sums, strict=True))
@@ -73,22 +70,15 @@ class Timeline:
 
 
 #: Columns of the timeline.
-PAGES, BYTES, DUPLICATES, DECODED = range(4)
+PAGES, BYTES = range(2)
 #: Period for which present rates are computed, in seconds.
 MINUTE = 60
-
-# Number of bytes decoded together: so many fit into a processor's cache, which halves the time.
-_CHUNK_BYTES = 1 << 19
-# Maximum number of URLs in `LogTotals.denied`.
-_MAX_DENIED = 20_000
-
-_decode_lines = json_lines_decoder(OutcomeLine)
 
 
 class LogTotals:
     """Totals of all lines that were added; those by host, content type and seed are in *file*.
 
-    pages: number of URLs that gave a document (2xx).
+    pages, decoded: number of URLs that gave a document (2xx), and of the decoded bytes of these.
     counts: what the shards count, as far as the log has it, by the names of the stats. A URL counts
         again if a crash has hidden its end.
     answers: number of URLs by status, 0 without an answer, and outcome.
@@ -98,36 +88,36 @@ class LogTotals:
     examples: the last URL of each outcome.
     last_minute: numbers of pages and visits in each second, for the last minute of the log.
     span: when the first request for a URL was sent, and when the last URL was finished; [] if none.
-    denied: pages fetched earlier that robots.txt denied at their last visit, at most 20,000, by the
-        form of their URL.
     """
 
     def __init__(self, *, file: TotalsFile) -> None:
         self.pages = 0
+        self.decoded = 0
         self.counts: Counter[str] = Counter()
         self.answers: Counter[tuple[int, str]] = Counter()
         self.sizes: Counter[int] = Counter()
         self.depths: Counter[int] = Counter()
-        self.timeline = Timeline(columns=DECODED + 1)
+        self.timeline = Timeline(columns=BYTES + 1)
         self.examples: dict[str, str] = {}
         # By second: [pages, visits].
         self.last_minute: dict[int, list[int]] = {}
-        self.denied: dict[str, str] = {}
         self.span: list[float] = []
         self._file = file
 
     def add(self, data: bytes) -> None:
         """Add the complete lines in *data*, skipping unreadable ones. Raises sqlite3.Error."""
-        for lines in decoded(data):
+        for lines in decode_lines(data):
             self._add(lines)
 
     def _add(self, lines: list[OutcomeLine]) -> None:
         """Add *lines*, most of them with one call per total, which is faster than line by line."""
         lines = [line for line in lines if line.kind != SUBRESOURCE]
+        # A line of a repeat visit has *visit*. Its result does not count as an outcome.
         self.counts.update([f"visits/{line.visit}" for line in lines if line.visit])
         first_results = [line for line in lines if not line.visit]
         pages = [line for line in first_results if is_document(line.outcome)]
         self.pages += len(pages)
+        self.decoded += sum(line.decoded or line.bytes for line in pages)
         self.counts["content/duplicates"] += sum(line.duplicate for line in pages)
         self.counts["fetch/bytes"] += sum(line.bytes for line in lines)
         self.counts.update([f"outcome/{line.outcome}" for line in first_results])
@@ -150,39 +140,10 @@ class LogTotals:
             second_counts[0] += is_page
             second_counts[1] += bool(line.visit)
             row[BYTES] += line.bytes
-            row[DUPLICATES] += is_page and line.duplicate
-            row[DECODED] += is_page and (line.decoded or line.bytes)
-            if line.outcome == DENIED and line.stored and len(self.denied) < _MAX_DENIED:
-                self.denied[line.form] = line.url
-            elif self.denied:
-                self.denied.pop(line.form, None)
+        # Forget the seconds before the last minute.
         newest = max(self.last_minute, default=0)
         self.last_minute = {
             second: counts
             for second, counts in self.last_minute.items()
             if second > newest - MINUTE
         }
-
-
-def decoded(data: bytes) -> Iterator[list[OutcomeLine]]:
-    """Yield the complete lines in *data* in lists, without those that cannot be decoded."""
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)
-        yield _decode_chunk(data[start:end])
-        start = end
-
-
-def _decode_chunk(data: bytes) -> list[OutcomeLine]:
-    """Decode the lines of *data*, skipping those that cannot be decoded."""
-    try:
-        return _decode_lines(data)
-    except UndecodableError:
-        return list(_decode_one_by_one(data))
-
-
-def _decode_one_by_one(data: bytes) -> Iterable[OutcomeLine]:
-    """Decode the lines of *data*, skipping those that cannot be decoded."""
-    for line in data.splitlines():
-        with contextlib.suppress(UndecodableError):
-            yield decode_line(line)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.doctor.diagnosis import Cause
-from webcrawl.doctor.states import CrawlState
 from webcrawl.jobs.inspect.examination import Examination  # noqa: TC001  # msgspec reads it
 from webcrawl.jobs.report.figures import Figure  # noqa: TC001  # as above
+from webcrawl.states import CrawlState
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 _BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
 # How the reasons of a stop that the user requested begin.
@@ -28,27 +28,18 @@ _MAX_GIVEN_UP_SHARE = 0.1
 _MIN_URLS = 100
 
 
-class Field(msgspec.Struct, frozen=True):
-    """Field *name* of a command's form, shown with a *label*."""
-
-    name: str
-    label: str
-    is_needed: bool = True
-
-
 class NextCommand(msgspec.Struct, frozen=True):
     """Command that the page can send to the crawl with a form.
 
     The form is posted to ``commands/NAME``. *effect* says what the command does, and *line* is the
-    command line that does the same, to be copied. If there is a *question*, the user must answer
-    yes before the form can be sent.
+    command line that does the same, to be copied. *labels* has the labels of its arguments, by
+    name. If there is a *question*, the user must answer yes before the form can be sent.
     """
 
     name: str
-    title: str
     effect: str
     line: str
-    fields: list[Field] = []
+    labels: dict[str, str]
     question: str = ""
 
 
@@ -58,20 +49,16 @@ class Live(msgspec.Struct, frozen=True):
     token: hidden value of its forms; "" if the reader may not send commands. Then there is a link
         to ``token``, where the browser asks for the token.
     answer: answer to the last command.
-    url: URL that the reader asked about, from ``?url=``.
-    why: answer about that URL, as ``scrapy why`` prints it.
-    host: host that the reader asked about, from ``?host=``.
-    hosts: answer about that host.
+    question: URL or host that the reader asked about, from ``?url=``.
+    why: the answer, as ``scrapy why`` prints it.
     can_search: whether there is a search index.
     """
 
     token: str
     commands: list[NextCommand]
     answer: str = ""
-    url: str = ""
+    question: str = ""
     why: str = ""
-    host: str = ""
-    hosts: Figure | None = None
     can_search: bool = False
 
 
@@ -85,8 +72,7 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     processes: diagnoses of the crawl's processes, one or a hive's drones.
     summary: pairs of a label and a number with its unit.
     rates: figures over time.
-    held: figure of waiting URLs, hosts paused between requests, and parked URLs.
-    failures: figures of failed URLs and modules, with examples.
+    outcomes: table of URLs by outcome, with examples.
     sections: further figures, by the title of their section.
 
     live: fields of a live page.
@@ -101,15 +87,9 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[Examination]
     summary: list[tuple[str, str]]
     rates: list[Figure]
-    held: Figure
-    failures: list[Figure]
+    outcomes: Figure
     sections: dict[str, list[Figure]]
     live: Live | None = None
-
-    def figures(self) -> list[Figure]:
-        """Return all figures in the order in which they are on the page."""
-        below = [figure for section in self.sections.values() for figure in section]
-        return [*self.rates, self.held, *self.failures, *below]
 
 
 def alarms_of(
@@ -118,13 +98,13 @@ def alarms_of(
     *,
     given_up: int,
     urls: int,
-    denied: Sequence[str],
+    denied: Mapping[str, int],
 ) -> list[str]:
     """Return sentences about what needs the user's attention.
 
     *modules* has the number of pages on which each module failed. Of *urls* finished URLs,
-    *given_up* were given up. *denied* are pages that were fetched before, but that robots.txt now
-    denies.
+    *given_up* were given up. *denied* has the number of pages of each host that were fetched
+    before, but that robots.txt now denies.
     """
     alarms = []
     for process in processes:
@@ -139,7 +119,11 @@ def alarms_of(
             alarms.append(f"{label}{process.diagnosis.brief}")
     if urls >= _MIN_URLS and given_up >= _MAX_GIVEN_UP_SHARE * urls:
         alarms.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
-    if denied:
-        pages = counted(len(denied), "page")
-        alarms.append(f"robots.txt now denies {pages} fetched before, such as {denied[-1]}")
-    return alarms + [f"{name} failed on {number:,} pages" for name, number in modules.items()]
+    hosts = [host for host, number in denied.items() if number > 0]
+    if hosts:
+        pages = counted(sum(denied[host] for host in hosts), "page")
+        alarms.append(f"robots.txt now denies {pages} fetched before, such as on {hosts[0]}")
+    return alarms + [
+        f"{name} failed on {counted(number, 'page')}: see logs/critical.jsonl"
+        for name, number in modules.items()
+    ]

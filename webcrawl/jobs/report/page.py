@@ -14,18 +14,14 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from webcrawl.jobs.inspect.examination import facts_of
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.jobs.report.chart import WIDTH, laid_out
-from webcrawl.jobs.report.figures import UNKNOWN
-from webcrawl.wording import visible
+from webcrawl.jobs.report.figures import UNKNOWN, Cell, Table
+from webcrawl.wording import escape_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from webcrawl.jobs.report.figures import Cell, Figure, Table
     from webcrawl.jobs.report.model import ReportPage
-    from webcrawl.jobs.search import SearchResult
 
 #: Number of hits on a page of a search.
 HITS_SHOWN = 10
@@ -35,43 +31,20 @@ _NUMBER = re.compile(r"[<$]? ?\d[\d,]*(\.\d+)?([%+]| ?[A-Za-z]\w*)?")
 
 def page(model: ReportPage) -> str:
     """Render *model* as an HTML document; a live page if it has the fields of one."""
-    style = asset("page.css")
+    style = render("page.css")
     digest = b64encode(sha256(style.encode()).digest()).decode()
-    return _templates().get_template("page.html").render(page=model, style=style, digest=digest)
+    return render("page.html", page=model, style=style, digest=digest)
 
 
-def first_screen(model: ReportPage) -> str:
-    """Render the HTML element ``#now`` of *model*, which the script of the live page updates."""
-    return _templates().get_template("now.html").render(page=model)
+def render(template: str, **values: object) -> str:
+    """Render the file *template* of templates/ with *values*, of which none may be missing.
 
-
-def ask_for_token(title: str) -> str:
-    """Render the page that asks for the token of the crawl called *title*."""
-    return _templates().get_template("token.html").render(title=title)
-
-
-def search_page(title: str, words: str, result: SearchResult | None, offset: int) -> str:
-    """Render the page of a search in the crawl called *title*; *result* begins at *offset*."""
-    template = _templates().get_template("search.html")
-    return template.render(title=title, words=words, result=result, offset=offset, step=HITS_SHOWN)
-
-
-def drawing(figure: Figure) -> str:
-    """Render the chart of *figure* as an SVG document for the reader's light or dark mode."""
-    return _templates().get_template("drawing.svg").render(figure=figure)
-
-
-def write_drawings(directory: Path, figures: Iterable[Figure]) -> None:
-    """Write the charts of *figures* as SVG files to *directory*."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for figure in figures:
-        if figure.chart is not None:
-            (directory / f"{figure.name}.svg").write_text(drawing(figure), "utf-8")
-
-
-def asset(name: str) -> str:
-    """Return the file *name*, ``page.css`` or ``page.js``, which the live page loads."""
-    return _templates().get_template(name).render()
+    now.html is the element ``#now`` of ``page``, which the script of the live page updates.
+    token.html asks for the token of the crawl called ``title``. search.html has the ``result`` of a
+    search, from the hit ``offset`` on, in pages of ``step`` hits. drawing.svg is the chart of
+    ``figure``, for the reader's light or dark mode.
+    """
+    return _templates().get_template(template).render(**values)
 
 
 @cache
@@ -86,16 +59,16 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters |= {"laid_out": laid_out, "columns": _column_classes}
-    templates.globals |= {"moment": moment, "width": WIDTH}
+    templates.globals |= {"moment": moment, "facts_of": facts_of, "width": WIDTH}
     return templates
 
 
 def _format(value: object) -> object:
     """Format *value* for display, ready to be escaped; values that are markup stay as they are."""
-    # Only codes are negative.
+    # Negative numbers are status codes, which are not divided into thousands.
     if isinstance(value, (int, float)) and value >= 0:
         return f"{value:,}"
-    return value if hasattr(value, "__html__") else visible(str(value))
+    return value if hasattr(value, "__html__") else escape_controls(str(value))
 
 
 def _column_classes(table: Table) -> list[str]:

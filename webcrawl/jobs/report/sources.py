@@ -8,28 +8,25 @@ contains no crawl.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from heapq import merge
-from itertools import chain, compress, repeat
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from webcrawl.clock import now
-from webcrawl.configuration.decoding import UndecodableError, json_lines_decoder
 from webcrawl.crawl.figures.counts import Counts, with_prefix
-from webcrawl.crawl.figures.summary import finished
-from webcrawl.crawl.job.control_journal import JOURNAL, damaged_lines, last_changes
+from webcrawl.crawl.figures.summary import describe_end
+from webcrawl.crawl.job.control_journal import JOURNAL, Change, damaged_lines, last_changes
 from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
-from webcrawl.crawl.lease.outcome_log import INFO_LOG
+from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.errors import FatalError
-from webcrawl.hive.launch.crawl_stats import merged, shard_counts, stats_of
+from webcrawl.hive.launch.crawl_stats import merge_stats, shard_counts, stats_of
 from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
-from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks
-from webcrawl.jobs.inspect.job_view import running
-from webcrawl.jobs.report.checkpoint_facts import CheckpointFacts, read_facts
-from webcrawl.jobs.report.log_totals import LogTotals, Timeline, decoded
+from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outcome_lines
+from webcrawl.jobs.inspect.job_view import ask, running
+from webcrawl.jobs.inspect.overview import HostRow, host_rows, longest_queues
+from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.pipelines.warc.payloads import FILE
 
@@ -37,28 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.crawl.job.control_journal import Change
-    from webcrawl.crawl.lease.outcome_log import OutcomeLine
 
 #: Names of the values that are read from each line of the doctor.
 GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts resting")
-_LARGEST = "SELECT host FROM hosts WHERE pages ORDER BY pages DESC, host LIMIT 10"
-# Number of lines that are used from the end of the other logs of a job.
-_LAST_LINES = 20
-
-
-class CriticalError(msgspec.Struct, frozen=True):
-    """The fields of a line of logs/critical.jsonl that the report needs."""
-
-    url: str = ""
-    where: str = ""
-    error: str = ""
-    message: str = ""
-
-
-_decode_errors = json_lines_decoder(CriticalError)
+# Number of hosts with long queues.
+_MAX_HOSTS = 50
+# Number of commands that are shown.
+_MAX_COMMANDS = 20
 
 
 class Crawl(NamedTuple):
@@ -76,8 +58,7 @@ class Crawl(NamedTuple):
     damage: for each log that could not be read to its end, the reason.
     processes: diagnoses of the crawl's processes.
     gauges: starts of intervals, and the mean of each gauge in them.
-    facts: facts from the last checkpoint, if it could be read.
-    errors: the last errors of modules.
+    longest_queues: the hosts with the longest queues, as of the last checkpoint.
     commands: the last commands to the crawl, or to the first drone.
     """
 
@@ -92,8 +73,7 @@ class Crawl(NamedTuple):
     damage: list[str]
     processes: list[Examination]
     gauges: tuple[list[int], dict[str, list[int]]]
-    facts: CheckpointFacts | None
-    errors: list[CriticalError]
+    longest_queues: list[HostRow]
     commands: list[Change]
 
     @property
@@ -133,20 +113,19 @@ class Crawl(NamedTuple):
 class CrawlReader:
     """Reads the crawl in *path*, whose job directories are *jobdirs*.
 
-    *settings* are used together with those that were given to the crawl. The reader remembers its
-    position in the logs of finished URLs, so it can be used repeatedly, in a single thread. All
-    methods raise sqlite3.Error if there is no room for a temporary file.
+    The reader remembers its position in the logs of finished URLs, so it can be used repeatedly, in
+    a single thread. All methods raise sqlite3.Error if there is no room for a temporary file.
     """
 
-    def __init__(self, path: Path, jobdirs: Sequence[Path], settings: BaseSettings) -> None:
+    def __init__(self, path: Path, jobdirs: Sequence[Path]) -> None:
         self.jobdirs = jobdirs
         self._path = path
-        self._settings = settings
         self._file = TotalsFile()
         self._log = LogTotals(file=self._file)
         self._damage: list[str] = []
+        # Up to where ``_new_lines`` reads each log, or has read it.
         self._ends = dict.fromkeys(jobdirs, BEGINNING)
-        self._lines = self._new_lines()
+        self._lines = self._new_lines()  # ``add`` continues with it
 
     def close(self) -> None:
         """Delete the temporary file."""
@@ -159,6 +138,7 @@ class CrawlReader:
         number of bytes read.
         """
         count = 0
+        # If the time is up, the next call continues with the same lines.
         for lines in self._lines:
             self._log.add(lines)
             count += len(lines)
@@ -168,34 +148,35 @@ class CrawlReader:
         self._lines = self._new_lines()
         return True
 
-    def outcome_lines(
+    def lines_by_time(
         self, on_progress: Callable[[int], object]
     ) -> Iterator[tuple[OutcomeLine, int, str]]:
-        """Yield the lines that have been read so far again.
+        """Yield again the lines that have been read so far, in the order of time.
 
         With each come the number of its process and the digest of its document, as in WARC files,
-        or "-". They are in the order of time. Lines that cannot be read are left out. *on_progress*
-        is called with the number of lines.
+        or "-". Lines that cannot be read are left out. *on_progress* is called with the number of
+        lines.
         """
-
-        def lines_of(jobdir: Path) -> Iterator[OutcomeLine]:
-            for data in line_chunks(
-                jobdir / INFO_LOG, end=self._ends[jobdir], on_damage=self._add_damage
-            ):
-                yield from chain.from_iterable(decoded(data))
-
         for jobdir in self.jobdirs:
             self._file.add_digests(jobdir.absolute() / "warc" / FILE)
-        logs = [zip(lines_of(job), repeat(number)) for number, job in enumerate(self.jobdirs)]
-        for count, pair in enumerate(merge(*logs, key=lambda pair: pair[0].at), start=1):
+        logs = [
+            zip(
+                outcome_lines(job, end=self._ends[job], on_damage=self._add_damage),
+                repeat(number),
+            )
+            for number, job in enumerate(self.jobdirs)
+        ]
+        by_time = merge(*logs, key=lambda pair: pair[0].at)
+        for count, (line, process_number) in enumerate(by_time, start=1):
             on_progress(count)
-            yield *pair, self._file.digest(pair[0].url, pair[0].sent)
+            yield line, process_number, self._file.digest(line.url, line.sent)
 
     def _new_lines(self) -> Iterator[bytes]:
         """Yield the lines added to the logs since the last call, in large chunks."""
         for jobdir in self.jobdirs:
             path = jobdir / INFO_LOG
-            start, self._ends[jobdir] = self._ends[jobdir], end_of(path)
+            start = self._ends[jobdir]
+            self._ends[jobdir] = end_of(path)
             yield from line_chunks(
                 path, start=start, end=self._ends[jobdir], on_damage=self._add_damage
             )
@@ -206,22 +187,27 @@ class CrawlReader:
 
     def crawl(self) -> Crawl:
         """Return the data of the crawl, with the log lines that have been read so far."""
-        path, jobdirs, log = self._path, self.jobdirs, self._log
+        path = self._path
+        jobdirs = self.jobdirs
+        log = self._log
         processes: list[Examination] = []
         with suppress(FatalError):  # raised if there is no diagnosis yet
             processes = examinations(path)
-        errors: list[CriticalError] = []
-        with suppress(UndecodableError):  # raised if the log is damaged
-            errors = _decode_errors("".join(_last_errors(jobdirs)))
+        queues: list[HostRow] = []
+        with suppress(FatalError):  # raised if no checkpoint can be read
+            queues = ask(path, lambda view: longest_queues(host_rows(view), _MAX_HOSTS))
 
         process_stats = [stats_of(jobdir) for jobdir in jobdirs]
-        stats = merged(process_stats)
+        stats = merge_stats(process_stats)
+        # Stats with the prefix are of all runs, the others of the last run.
         totals = {
             name.removeprefix(PREFIX): value
             for name, value in stats.items()
             if name.startswith(PREFIX)
         }
+        # Without a checkpoint, the log is all there is.
         totals_of_shards = shard_counts(jobdirs) or log.counts
+        # While the crawl runs, its doctors know some numbers better than the saved stats.
         present = _present_stats(processes) if running(jobdirs) else {}
         last_run = {name: value for name, value in stats.items() if not name.startswith(PREFIX)}
 
@@ -244,11 +230,8 @@ class CrawlReader:
             ],
             processes=processes,
             gauges=_gauges(jobdirs),
-            facts=read_facts(
-                path, self._settings, hosts=[host for (host,) in self._file.select(_LARGEST)]
-            ),
-            errors=errors,
-            commands=last_changes(jobdirs[0], _LAST_LINES),
+            longest_queues=queues,
+            commands=last_changes(jobdirs[0], _MAX_COMMANDS),
         )
 
 
@@ -270,6 +253,7 @@ def _present_stats(processes: Sequence[Examination]) -> dict[str, int]:
 
 def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:
     """Return the starts of intervals, and the mean of each gauge in them."""
+    # The first column counts the rounds in an interval, for the mean of the others.
     timeline = Timeline(columns=1 + len(GAUGES))
     for at, values in _rounds(jobdirs):
         row = timeline.row(at)
@@ -303,19 +287,11 @@ def _rounds(jobdirs: Sequence[Path]) -> Iterator[tuple[float, list[int]]]:
         if process in in_round:
             yield at, [*map(sum, zip(*in_round.values(), strict=True))]
             in_round.clear()
-        at, parked = line.at, sum(record.parked.values())
+        at = line.at
+        parked = sum(record.parked.values())
         in_round[process] = [record.waiting, parked, record.busy, record.ready, record.resting]
     if in_round:
         yield at, [*map(sum, zip(*in_round.values(), strict=True))]
-
-
-def _last_errors(jobdirs: Sequence[Path]) -> list[str]:
-    """Return the last complete lines of the logs of critical errors."""
-    last: deque[str] = deque(maxlen=_LAST_LINES)
-    for path in (jobdir / "logs/critical.jsonl" for jobdir in jobdirs):
-        with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as lines:
-            last.extend(line for line in lines if line.endswith("\n"))
-    return [*last]
 
 
 def _state(
@@ -328,8 +304,8 @@ def _state(
     reasons = {process_stats.get("finish_reason") for process_stats in stats}
     if running(jobdirs):
         return "running"
-    if None in reasons:
+    if None in reasons:  # a process that is killed cannot write its reason
         return "killed (can be resumed)"
     if reasons == {"finished"}:
-        return finished(held)
+        return describe_end(held)
     return "stopped (can be resumed)"

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from webcrawl.crawl.figures.counts import waiting
+from webcrawl.crawl.figures.counts import count_waiting
 from webcrawl.errors import FatalError
-from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table, stamp
+from webcrawl.jobs.report.figures import UNKNOWN, Figure, Table
 from webcrawl.jobs.report.heritrix_log import log_line, status_code
 from webcrawl.storage.atomic import sync_path, sync_paths
+from webcrawl.wording import utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,19 +34,20 @@ _FILES = {_LOG, *(f"{name}-report.csv" for name in _NAMES)}
 
 
 class Listing(NamedTuple):
-    """Definition of a table as an SQL query of ``TotalsFile``."""
+    """Definition of a table as an SQL query of ``TotalsFile``; *bars* as in ``Figure``."""
 
     name: str
     title: str
     lead: str
     query: str
+    bars: int | None = None
 
     def table(self, crawl: Crawl, limit: int = SHOWN_ROWS) -> Table:
         """Return the table with its first *limit* rows, or with all of them if it is -1.
 
         If *limit* is -1, the rows are read while they are iterated over, and only once.
         """
-        rows = crawl.file.select(f"{self.query} LIMIT {limit}")
+        rows = crawl.file.select(f"{self.query} LIMIT {limit}")  # -1 is no limit in SQLite
         head = tuple(name for name, *_ in rows.description)
         return Table(head, rows if limit < 0 else rows.fetchall())
 
@@ -54,7 +56,7 @@ class Listing(NamedTuple):
         table = self.table(crawl, limit)
         if not table.rows:
             return Figure(self.name, self.title, "None so far.")
-        return Figure(self.name, self.title, self.lead, table)
+        return Figure(self.name, self.title, self.lead, table, bars=self.bars)
 
 
 # A seed has failed if the URL at the end of its redirects was given up.
@@ -90,16 +92,9 @@ TYPES = Listing(
     "URLs and bytes are those of all answers; documents have a status of 2xx.",
     "SELECT type AS 'mime-type', urls, bytes, pages AS documents FROM types "
     "ORDER BY pages DESC, urls DESC, type",
+    bars=3,
 )
 # Tables that only the page has.
-DEAD_LINKS = Listing(
-    "dead-links",
-    "Dead links",
-    "Pages with the most links to URLs that do not exist: http_404, http_410 or dns_not_found. A "
-    "URL counts only for the page that had it first.",
-    "SELECT page, links AS 'dead links', example, outcome FROM dead_links "
-    "ORDER BY links DESC, page",
-)
 # A mean of fewer than three fetches says little about a host.
 SLOWEST = Listing(
     "slowest-hosts",
@@ -119,7 +114,7 @@ WALLED = Listing(
 def crawl_table(crawl: Crawl) -> Table:
     """Return the table of the numbers of the whole crawl."""
     results = crawl.results
-    span = [*map(stamp, crawl.log.span)] or [""]
+    span = [*map(utc_time, crawl.log.span)] or [""]
     ((seeds, failed_seeds),) = crawl.file.select(_COUNT_SEEDS)
     rows = {
         "state": crawl.state,
@@ -136,7 +131,7 @@ def crawl_table(crawl: Crawl) -> Table:
         "duplicates": crawl.duplicates,
         "visits": results.visits,
         "bytes received": crawl.received,
-        "waiting": waiting(crawl.stats),
+        "waiting": count_waiting(crawl.stats),
         **{f"parked by {gate}": count for gate, count in crawl.counts("frontier/parked/").items()},
     }
     return Table(("name", "value"), [*rows.items()])
@@ -144,6 +139,7 @@ def crawl_table(crawl: Crawl) -> Table:
 
 def codes_table(crawl: Crawl) -> Table:
     """Return the table of URLs by status code and outcome, the most frequent first."""
+    # The negative count puts the most frequent answer first.
     ranked = sorted((-count, *answer) for answer, count in crawl.log.answers.items())
     rows = [
         (status_code(status, outcome), -count, outcome, crawl.log.examples[outcome])
@@ -162,7 +158,8 @@ def all_tables(crawl: Crawl) -> Iterator[tuple[str, Table]]:
 
 def as_json(crawl: Crawl) -> Iterator[bytes]:
     """Yield the pieces of a JSON object, which has an array of rows, as objects, for each table."""
-    encode, mark = msgspec.json.encode, b"{"
+    encode = msgspec.json.encode
+    mark = b"{"  # what separates the next piece from what is before it
     for name, table in all_tables(crawl):
         yield mark + encode(name) + b": ["
         mark = b"\n"
@@ -190,7 +187,8 @@ def write_tables(
     directory = directory.resolve()
     directory.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{directory.name}-", dir=directory.parent) as aside:
-        new, old = Path(aside, "new"), Path(aside, "old")
+        new = Path(aside, "new")
+        old = Path(aside, "old")
         new.mkdir()
         for name, table in all_tables(crawl):
             with (new / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
@@ -201,6 +199,6 @@ def write_tables(
             file.writelines(log_line(*line) for line in lines)
         sync_paths([*new.iterdir(), new])
         if directory.exists():
-            directory.rename(old)
+            directory.rename(old)  # is deleted with the temporary directory
         new.rename(directory)
         sync_path(directory.parent)

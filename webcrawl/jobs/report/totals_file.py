@@ -1,4 +1,4 @@
-"""Totals by host, content type, seed and page with dead links, in a temporary SQLite file."""
+"""Totals by host, content type and seed, in a temporary SQLite file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.lease.outcome_log import DENIED, is_given_up
+from webcrawl.crawl.lease.outcome_log import DENIED, OutcomeLine, is_given_up
 from webcrawl.jobs.report.heritrix_log import status_code
 from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import WALLS
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from webcrawl.crawl.lease.outcome_log import OutcomeLine
 
 #: Name of the content type of answers without Content-Type.
 NO_TYPE = "none sent"
@@ -30,7 +29,7 @@ _CREATE = """
 PRAGMA cache_size = -65536;
 PRAGMA journal_mode = OFF;
 CREATE TABLE lines (
-    url, via, host, type, outcome, redirect, kind, status INT, bytes INT, secs REAL, is_seed INT,
+    url, host, type, outcome, redirect, kind, status INT, bytes INT, secs REAL, is_seed INT,
     sent REAL, is_first INT, is_page INT, is_denied INT, is_given_up INT, is_wall INT);
 CREATE TABLE hosts (
     host TEXT PRIMARY KEY, urls INT, bytes INT, pages INT, fetches INT, secs REAL, denied INT,
@@ -38,14 +37,12 @@ CREATE TABLE hosts (
 CREATE TABLE types (type TEXT PRIMARY KEY, urls INT, bytes INT, pages INT) WITHOUT ROWID;
 CREATE TABLE seeds (
     url TEXT PRIMARY KEY, is_seed INT, status INT, outcome TEXT, redirect TEXT) WITHOUT ROWID;
-CREATE TABLE dead_links (
-    page TEXT PRIMARY KEY, links INT, example TEXT, outcome TEXT) WITHOUT ROWID;
 CREATE TABLE digests (at REAL, url TEXT, digest TEXT);
 CREATE INDEX dates ON digests (at);
 """
 _ADD_DIGEST = "INSERT INTO digests VALUES (?, ?, ?)"
 _DIGEST = "SELECT digest FROM digests WHERE at = ? AND url = ?"
-_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_UP = """
 INSERT INTO hosts
     SELECT host, sum(is_first), sum(bytes), sum(is_page), sum(status OR sent OR secs > 0),
@@ -63,12 +60,6 @@ INSERT INTO types
 REPLACE INTO seeds
     SELECT url, is_seed, status, outcome, redirect FROM lines
     WHERE is_seed OR kind = 'redirect' ORDER BY rowid;
-INSERT INTO dead_links
-    SELECT via, count(*), max(url), outcome FROM lines
-    WHERE via <> '' AND is_first AND outcome IN ('http_404', 'http_410', 'dns_not_found')
-    GROUP BY via
-    ON CONFLICT DO UPDATE SET links = links + excluded.links, example = excluded.example,
-        outcome = excluded.outcome;
 DELETE FROM lines;
 """
 
@@ -80,14 +71,12 @@ class TotalsFile:
         seconds, URLs denied by robots.txt, URLs given up, and URLs that ended at a wall.
     types: for each content type: answered URLs, their bytes, and pages.
     seeds: the last result of each seed, and of each URL that was found by a redirect.
-    dead_links: for each page, the number of URLs first found on it that do not exist, and one of
-        them with its outcome.
 
     Takes up to 64 MB of memory. SQLite deletes the file itself. All methods raise sqlite3.Error.
     """
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("")
+        self._database = sqlite3.connect("")  # a temporary file
         self._database.executescript(_CREATE)
         for function, count in ((tld_of, 1), (status_code, 2), (is_given_up, 1)):
             self._database.create_function(function.__name__, count, function)
@@ -95,10 +84,10 @@ class TotalsFile:
 
     def add(self, lines: Iterable[OutcomeLine]) -> None:
         """Add *lines* of the log to the totals. Repeat visits only count as fetches, with bytes."""
+        # In the order of the columns of the table ``lines``.
         rows = [
             (
                 line.url,
-                line.via,
                 host_of(line.url),
                 line.type or NO_TYPE,
                 line.outcome,
@@ -118,7 +107,7 @@ class TotalsFile:
             for line in lines
         ]
         self._database.executemany(_INSERT, rows)
-        self._database.executescript(_ADD_UP)
+        self._database.executescript(_ADD_UP)  # adds them to the other tables, and deletes them
 
     def add_digests(self, payloads: Path) -> None:
         """Add the digests in the table *payloads* of a WARC writer, if it can be read."""
@@ -126,7 +115,7 @@ class TotalsFile:
             with closing(sqlite3.connect(f"{payloads.as_uri()}?mode=ro", uri=True)) as table:
                 self._database.executemany(_ADD_DIGEST, table.execute(DIGESTS))
         except sqlite3.Error as error:
-            if error.sqlite_errorname == "SQLITE_FULL":
+            if error.sqlite_errorname == "SQLITE_FULL":  # an error of our own file
                 raise
 
     def digest(self, url: str, at: float) -> str:

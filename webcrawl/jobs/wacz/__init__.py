@@ -3,7 +3,7 @@
 The life of an index::
 
     WARC file ─► captures, pages ─► lines of it ─► sorted: CDXJ index ─► WACZ
-        captures.py                 result.py      storage/sorting.py    package.py
+        captures.py                 result.py      pipelines/sorting.py  package.py
 
 A CDXJ index has a line for each document that can be shown. The lines are sorted by URL (as SURT)
 and time. A WACZ (version 1.1.1) is a ZIP file of WARC files, their index, a list of pages with

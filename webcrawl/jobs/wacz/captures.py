@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import surt
 from fastwarc.stream_io import ChunkedReader
-from fastwarc.warc import ArchiveIterator, WarcRecordType
+from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.items import is_success
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from fastwarc.warc import WarcRecord
 
 # Titles are at the beginning of a page.
 _READ_BYTES = 1 << 16
@@ -72,10 +71,11 @@ def captures(path: Path) -> Iterator[Capture]:
                 if pending is not None:
                     yield pending(last_start)
                 pending = _capture(record, path.name) if record.record_type & _INDEXED else None
+            # Raises one of these exceptions if the last record is incomplete.
             read_to_end(file, last_start)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             raise DamagedWarcError(path, max(last_start, 0), str(error)) from error
-    if pending is not None:
+    if pending is not None:  # the last record ends where the file ends
         yield pending(path.stat().st_size)
 
 
@@ -95,8 +95,8 @@ def collections_required_by(path: Path) -> list[str]:
 def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | None:
     """Return a function that builds the capture of *record*, given the offset of its end.
 
-    That offset is only known when the next record begins. Returns None for a record without a URL.
-    *filename* is the name of the WARC file.
+    That offset is only known when the next record begins. Returns None for a record that is not
+    indexed. *filename* is the name of the WARC file.
     """
     headers = record.headers
     url = (headers.get("WARC-Target-URI") or "").strip("<>")
@@ -104,6 +104,7 @@ def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | No
         return None
 
     kind = record.record_type
+    # A resource (FTP, Gopher) has no HTTP head, so its status is None.
     http = None if kind == WarcRecordType.resource else record.http_headers
     # The payload of a resource is its block.
     digest = headers.get("WARC-Payload-Digest") or (
@@ -126,7 +127,9 @@ def _capture(record: WarcRecord, filename: str) -> Callable[[int], Capture] | No
     page = b""
     if kind != WarcRecordType.resource and status and is_success(status):
         page = _page_line(url, date, record)
-    prefix, offset = f"{_search_key(url)} {_NOT_DIGIT.sub('', date)[:14]}", record.stream_pos
+    # The index is sorted by this: the search key, and the time as YYYYMMDDhhmmss.
+    prefix = f"{_search_key(url)} {_NOT_DIGIT.sub('', date)[:14]}"
+    offset = record.stream_pos
 
     def capture_until(end: int) -> Capture:
         # The fields are in the same order as those of cdxj-indexer.
@@ -180,6 +183,7 @@ def _read_beginning(record: WarcRecord) -> bytes:
 def _title(body: bytes, encoding: str) -> str:
     """Return the title of the HTML page *body*; *encoding* is the declared one."""
     text = charset.decode(body, charset.detect(body, declared=encoding))
+    # The rest need not be parsed. Without an end, all of it would be the title.
     end = _TITLE_END.search(text)
     element = LexborHTMLParser(text[: end.start()]).css_first("title") if end else None
     return " ".join(element.text().split())[:_MAX_TITLE_CHARS] if element is not None else ""

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import zipfile
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 from isal import isal_zlib
 
 from webcrawl import __version__
+from webcrawl.wording import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -94,7 +95,7 @@ class _Package:
 
     def __init__(self, archive: zipfile.ZipFile, at: float) -> None:
         self._archive = archive
-        self._at = datetime.fromtimestamp(at, UTC)
+        self._at = at
         self._resources: list[dict[str, Any]] = []
 
     @contextmanager
@@ -103,10 +104,11 @@ class _Package:
 
         The caller writes its contents in the body of the ``with`` statement.
         """
-        info = zipfile.ZipInfo(path, self._at.timetuple()[:6])
+        info = zipfile.ZipInfo(path, time.gmtime(self._at)[:6])
         info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
-        info.external_attr = 0o644 << 16
+        info.external_attr = 0o644 << 16  # the permissions of the file
         info.extra = _NO_FIELDS
+        # The size is not known yet; without zip64 it would be limited to 2 GiB.
         with self._archive.open(info, "w", force_zip64=True) as file:
             entry = _PackageFile(file)
             yield entry
@@ -120,7 +122,7 @@ class _Package:
         description: dict[str, Any] = {
             "profile": "data-package",
             "title": title,
-            "created": self._at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "created": iso_time(self._at),
             "wacz_version": _VERSION,
             "software": f"webcrawl {__version__}",
             "resources": self._resources,
@@ -157,6 +159,7 @@ def _write_index(package: _Package, lines: Iterable[bytes]) -> None:
                 "length": len(data),
                 "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
             }
+            # The key of the first line, up to its JSON object, is the key of the block.
             block_lines.append(block[0].partition(b"{")[0] + _line(location))
             entry.write(data)
     with package.add_file("indexes/index.idx", packed=True) as entry:

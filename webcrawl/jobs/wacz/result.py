@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.errors import FatalError
+from webcrawl.jobs.replay.sources import sources_of
 from webcrawl.jobs.replay.warc_reader import DamagedWarcError
 from webcrawl.jobs.wacz.captures import captures, collections_required_by
 from webcrawl.jobs.wacz.package import write_wacz
-from webcrawl.storage.atomic import replacing, sync_paths
-from webcrawl.storage.lock import work_directory
-from webcrawl.storage.sorting import sorted_lines
+from webcrawl.pipelines.sorting import sorted_lines
+from webcrawl.pipelines.work_directory import work_directory
+from webcrawl.storage.atomic import replacement, sync_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,35 +38,19 @@ class Made(NamedTuple):
     requires: list[Path]
 
 
-def warc_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the finished WARC files in *paths*: files, directories, job directories or hives.
+def warc_files(names: Iterable[str | Path]) -> list[Path]:
+    """Return the finished WARC files that *names* name: files, directories, jobs or hives.
 
     Raises FatalError if there are none, or two with the same name.
     """
     by_name: dict[str, Path] = {}
-    for path in paths:
-        files = [path] if path.is_file() else _files_in(path)
-        if not files:
-            raise FatalError(
-                f"There is no finished WARC file in {path}. A file is finished when it is full, "
-                "the last one when the crawl ends."
-            )
-        for file in files:
-            other = by_name.setdefault(file.name, file)
-            if other != file:
-                raise FatalError(f"{other} and {file} have the same name: rename one of them.")
+    for file in sources_of(names):
+        other = by_name.setdefault(file.name, file)
+        if other != file:
+            raise FatalError(f"{other} and {file} have the same name: rename one of them.")
+        if file.is_dir():
+            raise FatalError(f"{file} is a LARM directory: give WARC files.")
     return list(by_name.values())
-
-
-def _files_in(path: Path) -> list[Path]:
-    """Return the finished WARC files in *path*, a directory, a job directory or a hive."""
-    patterns = ("*.warc", "*.warc.gz", "warc/*.warc.gz", "drones/*/warc/*.warc.gz")
-    return sorted(file for pattern in patterns for file in path.glob(pattern))
-
-
-def bytes_of(warcs: Iterable[Path], output: Path) -> int:
-    """Return how many bytes ``make`` will report to *on_progress* for *warcs* and *output*."""
-    return sum(warc.stat().st_size for warc in warcs) * (2 if output.suffix == ".wacz" else 1)
 
 
 def make(
@@ -76,13 +61,15 @@ def make(
     *at*, in epoch seconds, is its date. *on_progress* is called with the number of bytes done since
     the last call. Raises FatalError if another process is writing *output*, and OSError.
     """
-    activity, directory = f"{output} is being made", output.with_name(f"{output.name}.work")
-    with work_directory(directory, activity=activity) as work, replacing(output) as new:
-        requires = [output.with_name(f"{name}.wacz") for name in _required_by(warcs)]
+    activity = f"{output} is being made"
+    directory = output.with_name(f"{output.name}.work")
+    with work_directory(directory, activity=activity) as work, replacement(output) as new:
+        requires = [output.with_name(f"{name}.wacz") for name in _required_collections(warcs)]
         read_warcs = [read_warc(warc, work, on_progress=on_progress) for warc in warcs]
         captures = 0
 
         def index() -> Iterable[bytes]:
+            """Yield the sorted lines of all files, and count them."""
             nonlocal captures
             files = [read.cdxj for read in read_warcs]
             for line in sorted_lines(files, directory=work, feature="An index of WARC files"):
@@ -106,8 +93,9 @@ def make(
     return Made(captures, [read.damage for read in read_warcs if read.damage], requires)
 
 
-def _required_by(warcs: Iterable[Path]) -> list[str]:
+def _required_collections(warcs: Iterable[Path]) -> list[str]:
     """Return the collections that *warcs* may refer to, except for those that they are from."""
+    # A collection has the name of the job in whose directory its files are.
     directories = {part for warc in warcs for part in warc.absolute().parts}
     names = dict.fromkeys(name for warc in warcs for name in collections_required_by(warc))
     return [name for name in names if name not in directories]
@@ -116,7 +104,9 @@ def _required_by(warcs: Iterable[Path]) -> list[str]:
 class ReadWarc(NamedTuple):
     """Files with what was read from a WARC file.
 
-    *damage* says where the WARC file became unreadable, or is empty.
+    cdxj: its lines of the index.
+    pages: its lines of the page list.
+    damage: a sentence that says where the WARC file became unreadable, or empty.
     """
 
     cdxj: Path
@@ -133,7 +123,7 @@ def read_warc(warc: Path, work: Path, *, on_progress: Callable[[int], object]) -
     """
     size = warc.stat().st_size
     cdxj, pages = (work / f"{warc.name}.{size}.{end}" for end in ("cdxj", "pages"))
-    if pages.exists():
+    if pages.exists():  # it gets this name when both files are complete
         on_progress(size)
         return ReadWarc(cdxj, pages)
 
@@ -149,7 +139,7 @@ def read_warc(warc: Path, work: Path, *, on_progress: Callable[[int], object]) -
                 read_until = capture.end
         except DamagedWarcError as error:
             damage = str(error)
-    on_progress(size - read_until)
+    on_progress(size - read_until)  # the rest of the file has no captures, or is damaged
     if damage:
         # Without its final name the file is not used again, so the damage is reported each time.
         return ReadWarc(cdxj, temporary, damage)

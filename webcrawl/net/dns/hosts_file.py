@@ -48,6 +48,7 @@ def _read(path: Path) -> dict[str, list[str]]:
 
     addresses_by_name: dict[str, list[str]] = {}
     for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), start=1):
+        # An empty line or a comment has no address and no names.
         address, *names = line.partition("#")[0].split() or ("",)
         try:
             version = ipaddress.ip_address(address).version if address else 4

@@ -83,8 +83,10 @@ class NameServers:
     over_tcp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_OVER_TCP))
     #: The questions in progress, by message id.
     open: dict[int, _Question] = field(default_factory=dict)
+    # Random message ids that were not used yet.
     _idents: array[int] = field(default_factory=lambda: array("H"))
     _channels: dict[Address, _Channel] = field(default_factory=dict)
+    # Questions that wait until fewer are in progress.
     _queue: deque[_Question] = field(default_factory=deque)
     _is_sending: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -125,7 +127,8 @@ class NameServers:
         try:
             while self._queue and len(self.open) < MAX_IN_PROGRESS:
                 ident = self._new_ident()
-                self.open[ident] = question = self._queue.popleft()
+                question = self._queue.popleft()
+                self.open[ident] = question
                 question.begin(ident)
         finally:
             self._is_sending = False
@@ -146,6 +149,7 @@ class NameServers:
         """
         servers = self.servers()
         first = self._channels.get(servers[0]) if servers else None
+        # The usual case: the preferred server answers.
         if first is not None and last is None and not (first.timeouts or failed):
             return first
 
@@ -158,8 +162,9 @@ class NameServers:
         if len(usable) < 2:
             return usable[0] if usable else None
 
-        # Preferred servers that stopped answering are tried now and then.
-        best = min(usable, key=lambda channel: channel.timeouts)  # the first of equals
+        # The one that answered best; of several, the preferred one.
+        best = min(usable, key=lambda channel: channel.timeouts)
+        # Servers that are preferred to it, but stopped answering, are tried now and then.
         if last is None and best is not usable[0]:
             time = now()
             for channel in usable[: usable.index(best)]:
@@ -187,14 +192,17 @@ class _Channel:
         host, port = address
         self.address = address
         self.name = f"{host}:{port}" if ":" not in host else f"[{host}]:{port}"
-        # Number of questions that timed out since the last answer, and when the server may be tried
-        # again.
+        # Number of questions that timed out since the last answer.
         self.timeouts = 0
+        # When the server may be tried again although it stopped answering.
         self.probe_at = 0.0
         self._servers = servers
+        # None until a message is sent, and after it was closed.
         self._socket: socket.socket | None = None
         self.loop = asyncio.get_running_loop()
+        # Number of messages that this socket received and that answer no open question.
         self._unwanted = 0
+        # Time of the last answer over this socket, or when it was opened if there was none.
         self._answered_at = 0.0
 
     def send(self, message: bytes) -> None:
@@ -205,7 +213,8 @@ class _Channel:
         except BlockingIOError:
             pass  # like a lost packet: it is sent again after the timeout
         except OSError as e:
-            # The error may concern an earlier message, if no server listens there.
+            # The error may concern an earlier message, if no server listens there. Then all
+            # questions to this server are sent elsewhere, but only after this one.
             self.loop.call_soon(self._abandon, e)
             raise
 
@@ -215,7 +224,7 @@ class _Channel:
         self.timeouts += 1
         self.probe_at = time + _PROBE_EVERY
         if time - self._answered_at >= _PROBE_EVERY:
-            self.close()
+            self.close()  # a new socket helps if this machine has a new address
 
     def close(self) -> None:
         """Close the socket; the next message will open another one, on another port."""
@@ -226,13 +235,14 @@ class _Channel:
 
     def _connect(self) -> socket.socket:
         """Open a socket, have the event loop read from it, and return it. Raises OSError."""
-        self._socket = sock = connected_socket(self.address)
-        self.loop.add_reader(sock.fileno(), self._readable)
+        sock = connected_socket(self.address)
+        self._socket = sock
+        self.loop.add_reader(sock.fileno(), self._read_messages)
         self._unwanted = 0
         self._answered_at = now()
         return sock
 
-    def _readable(self) -> None:
+    def _read_messages(self) -> None:
         """Read messages from the socket, and pass them to their questions."""
         for _ in range(_MESSAGES_PER_WAKE):
             if self._socket is None:
@@ -249,7 +259,7 @@ class _Channel:
 
             # A message begins with the id of its question.
             question = self._servers.open.get(int.from_bytes(message[:2], "big"))
-            if question is not None and question.answered(self, message):
+            if question is not None and question.process_answer(self, message):
                 self.timeouts = 0
                 self._answered_at = now()
             else:
@@ -270,15 +280,23 @@ class _Question:
     """An open question: the servers to which it was sent so far, and the current timeout."""
 
     _servers: NameServers
+    # The question section of the message.
     _asked: bytes
+    # None after it was called.
     _done: Done | None
+    # The message id; -1 while the question waits for its turn.
     _ident: int = -1
+    # Number of times that it was sent.
     _attempt: int = 0
+    # The channel over which it was sent last, all over which it was sent, and those that have
+    # reported an error.
     _last: _Channel | None = None
     _sent_to: tuple[_Channel, ...] = ()
     _failed: tuple[_Channel, ...] = ()
     _timer: asyncio.TimerHandle | None = None
+    # The last reported error; empty if all servers were merely silent.
     _why: str = ""
+    # Whether the answer is being fetched over TCP.
     _over_tcp: bool = False
 
     def begin(self, ident: int) -> None:
@@ -296,6 +314,7 @@ class _Question:
         while True:
             channel = servers.next_channel(self._last, self._failed)
             if channel is None or self._attempt >= servers.tries:
+                # If no server has reported an error, all of them were silent.
                 why = self._why or "no name server answered"
                 self.finish(Unanswered(why, timed_out=not self._why))
                 return
@@ -311,15 +330,15 @@ class _Question:
         self._sent_to += (channel,)
         delay = servers.timeout * 2.0**self._attempt
         self._attempt += 1
-        self._timer = channel.loop.call_later(delay, self._timed_out, channel)
+        self._timer = channel.loop.call_later(delay, self._handle_timeout, channel)
 
-    def _timed_out(self, channel: _Channel) -> None:
+    def _handle_timeout(self, channel: _Channel) -> None:
         """Try again, as *channel* did not answer in time."""
         self._servers.counts["query_timeouts"] += 1
         channel.note_timeout()
         self._ask()
 
-    def answered(self, channel: _Channel, message: bytes) -> bool:
+    def process_answer(self, channel: _Channel, message: bytes) -> bool:
         """Process *message* from *channel*, which has the id of this question.
 
         Returns whether it is an answer to the question.
@@ -371,11 +390,13 @@ class _Question:
                 )
             answer = dnswire.read_answer(message, self._asked)
         except (OSError, EOFError, dnswire.MalformedAnswerError) as e:
-            answer, why = part, f"{channel.name} over TCP: {e or type(e).__name__}"
+            answer = part
+            why = f"{channel.name} over TCP: {e or type(e).__name__}"
 
-        if self._done is None:
+        if self._done is None:  # another server has answered meanwhile
             return
         self._over_tcp = False
+        # A truncated answer with some of the addresses is good enough.
         if answer.truncated and not answer.addresses:
             self.give_up_on(channel, why)
         else:
@@ -383,7 +404,8 @@ class _Question:
 
     def finish(self, result: DnsResult) -> None:
         """Call `done` with *result*, unless it was called before, and begin other questions."""
-        done, self._done = self._done, None
+        done = self._done
+        self._done = None
         if done is None:
             return
 

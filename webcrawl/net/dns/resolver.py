@@ -22,12 +22,12 @@ from scrapy import signals
 
 from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.memory_budget import size_of
-from webcrawl.configuration.values import positive
-from webcrawl.doctor.histogram import latencies_of
+from webcrawl.configuration.values import positive_number
 from webcrawl.net.dns import wire as dnswire
 from webcrawl.net.dns.hosts_file import hosts_of
 from webcrawl.net.dns.query import DnsResult, NameServers, Unanswered
 from webcrawl.net.dns.servers import SystemServers, server_address
+from webcrawl.net.latencies import latencies_of
 from webcrawl.randomness import secret_generator
 
 if TYPE_CHECKING:
@@ -77,8 +77,10 @@ class LookupTimeoutError(LookupFailedError):
     """No name server answered in time. This is temporary."""
 
 
-# A cached answer: the addresses, or the class of the error and its message.
+# A cached answer: the addresses, or the class of the error and its message. If there are addresses,
+# the class is _FOUND, and there is no error.
 _Result = tuple[tuple[str, ...], type[DnsError], str]
+_FOUND: type[DnsError] = DnsError
 _NO_NAME: _Result = ((), NameNotFoundError, "no such name")
 _NO_ADDRESS: _Result = ((), NoAddressError, "no address")
 _CLOSED: _Result = ((), LookupFailedError, "the resolver is closed")
@@ -100,6 +102,8 @@ class Resolver:
     hosts: Mapping[str, list[str]] = field(default_factory=dict)
     clock: TimeSource = now
     took: Callable[[float], object] = lambda _: None
+    # Stats: lookups, and those answered from the cache; calls of ``cached_result``, and those for
+    # names that were not known; and names that ``remember`` has added to the cache.
     lookups: int = 0
     cache_hits: int = 0
     checks: int = 0
@@ -113,6 +117,7 @@ class Resolver:
         default_factory=dict
     )
     _closed: bool = False
+    # Number of finished lookups, by the class in their result.
     _results: Counter[type[DnsError]] = field(default_factory=Counter)
 
     @classmethod
@@ -126,8 +131,8 @@ class Resolver:
         settings = crawler.settings
         addresses = [server_address(text) for text in settings.getlist("DNS_SERVERS")]
         servers = NameServers(
-            servers=(lambda: addresses) if addresses else SystemServers().current,
-            timeout=positive(settings, "DNS_QUERY_TIMEOUT_SECS"),
+            servers=(lambda: addresses) if addresses else SystemServers().current_servers,
+            timeout=positive_number(settings, "DNS_QUERY_TIMEOUT_SECS"),
             tries=_TRIES,
             rng=secret_generator("message ids"),
         )
@@ -149,11 +154,11 @@ class Resolver:
         """
         waiter: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
 
-        def done(result: _Result) -> None:
-            if not waiter.done():
+        def finish(result: _Result) -> None:
+            if not waiter.done():  # it may have been cancelled
                 waiter.set_result(result)
 
-        self._find(host, done)
+        self._find(host, finish)
         addresses, error, why = await waiter
         if addresses:
             return list(addresses)
@@ -193,7 +198,8 @@ class Resolver:
             if is_denial and questions:
                 ask_next()
             elif not self._closed:
-                # Servers of a private network may answer for its own names only.
+                # Only the first question, about the host, must be answered: servers of a private
+                # network may answer for its own names only.
                 is_mute = isinstance(answer, Unanswered) and len(questions) > 1
                 call_soon(then, not (is_denial or is_mute))
 
@@ -204,14 +210,14 @@ class Resolver:
         """Forget all cached answers, because the name servers may have been wrong."""
         self._cache.clear()
 
-    def cached(self, host: str) -> list[str] | DnsError | None:
+    def cached_result(self, host: str) -> list[str] | DnsError | None:
         """Return the result of `resolve` for *host* if it needs no query, else None.
 
         A cached negative answer or failure is returned, not raised. This is called for every URL
         that is handed out.
         """
         self.checks += 1
-        entry = self._known(host)
+        entry = self._known_result(host)
         if entry is None:
             self.checks_unknown += 1
             return None
@@ -225,11 +231,11 @@ class Resolver:
         """
         if not self.ttl(host):
             self.remembered += 1
-            self._cache_result(_key(host), (tuple(addresses), DnsError, ""), min(ttl, _MAX_TTL))
+            self._cache_result(_key(host), (tuple(addresses), _FOUND, ""), min(ttl, _MAX_TTL))
 
     def ttl(self, host: str) -> float:
-        """Return for how many more seconds the answer of `cached` is valid; 0.0 without one."""
-        entry = self._known(host)
+        """Return how many more seconds the answer of `cached_result` is valid; 0.0 without one."""
+        entry = self._known_result(host)
         return 0.0 if entry is None else entry[0] - self.clock()
 
     async def close(self) -> None:
@@ -246,7 +252,7 @@ class Resolver:
             "checks": self.checks,
             "checks_unknown": self.checks_unknown,
             "remembered": self.remembered,
-            "found": self._results[DnsError],
+            "found": self._results[_FOUND],
             "not_found": self._results[NameNotFoundError],
             "no_address": self._results[NoAddressError],
             "failed": self._results[LookupFailedError],
@@ -254,14 +260,16 @@ class Resolver:
             **{name: sent[name] for name in _COUNTED},
         }
 
-    def _known(self, host: str) -> tuple[float, _Result] | None:
+    def _known_result(self, host: str) -> tuple[float, _Result] | None:
         """Return the result for *host* if it needs no query, and when it expires; else None."""
-        time, name = self.clock(), host
+        time = self.clock()
+        # Most hosts are already spelled as in the cache; ``_key`` takes longer.
+        name = host
         entry = self._cache.get(host)
         if entry is None:
             name = _key(host)
             if name in self.hosts:
-                return time + _MAX_TTL, (tuple(self.hosts[name]), DnsError, "")
+                return time + _MAX_TTL, (tuple(self.hosts[name]), _FOUND, "")
             if (result := _literal(name)) is not None:
                 return time + _MAX_TTL, result
             entry = self._cache.get(name)
@@ -276,7 +284,9 @@ class Resolver:
         Starts a lookup if the result is not known and no lookup is in progress. *then* may be
         called before this returns.
         """
-        name, known = _key(host), self._known(host)
+        name = _key(host)
+        known = self._known_result(host)
+        # Addresses and names in *hosts* are known without a lookup, and are not counted.
         self.lookups += name in self._cache or known is None
         if known is not None:
             self.cache_hits += name in self._cache
@@ -303,7 +313,7 @@ class Resolver:
         *aliases* aliases were followed, with *ttl* as the shortest time to live.
         """
 
-        def done(answer: DnsResult) -> None:
+        def finish(answer: DnsResult) -> None:
             if isinstance(answer, Unanswered):
                 error = LookupTimeoutError if answer.timed_out else LookupFailedError
                 self._finish(key, ((), error, answer.why), _FAILURE_TTL)
@@ -311,7 +321,7 @@ class Resolver:
                 self._ask(key, answer.alias, qtype, aliases=aliases + 1, ttl=min(ttl, answer.ttl))
             elif answer.addresses:
                 cached_secs = max(_MIN_TTL, min(ttl, answer.ttl))
-                self._finish(key, (answer.addresses[:_MAX_KEPT], DnsError, ""), cached_secs)
+                self._finish(key, (answer.addresses[:_MAX_KEPT], _FOUND, ""), cached_secs)
             else:
                 cached_secs = max(_MIN_NEGATIVE_TTL, min(ttl, answer.ttl))
                 if answer.rcode == dnswire.NXDOMAIN:
@@ -322,7 +332,7 @@ class Resolver:
                     host = dnswire.wire_name(key)
                     self._ask(key, host, dnswire.AAAA, aliases=0, ttl=cached_secs)
 
-        self.servers.ask(name, qtype, done)
+        self.servers.ask(name, qtype, finish)
 
     def _finish(self, key: str, result: _Result, ttl: float) -> None:
         """End the lookup *key*: cache *result* for *ttl* seconds, and pass it to all waiters."""
@@ -353,7 +363,8 @@ def resolver_of(crawler: Crawler) -> Resolver:
     """
     resolver = _resolvers.get(crawler)
     if resolver is None:
-        resolver = _resolvers[crawler] = Resolver.from_crawler(crawler)
+        resolver = Resolver.from_crawler(crawler)
+        _resolvers[crawler] = resolver
 
         def spider_closed() -> None:
             for name, count in resolver.counts().items():
@@ -377,13 +388,13 @@ def _literal(name: str) -> _Result | None:
     them as broken IPv4 addresses, and no top-level domain is a number.
     """
     if name == "localhost" or name.endswith(".localhost"):
-        return ("127.0.0.1",), DnsError, ""
+        return ("127.0.0.1",), _FOUND, ""
     if ":" in name:
         name = name.removeprefix("[").removesuffix("]")
     elif not name[-1:].isdigit():
         return None
     try:
-        return (str(ipaddress.ip_address(name)),), DnsError, ""
+        return (str(ipaddress.ip_address(name)),), _FOUND, ""
     except ValueError:
         if ":" in name or name.rpartition(".")[2].isdecimal():
             return (), InvalidNameError, "not a host name: not a valid address"

@@ -33,7 +33,7 @@ class SystemServers:
         self._next_read_at = float("-inf")
         self._servers: tuple[Address, ...] = _LOCAL
 
-    def current(self) -> tuple[Address, ...]:
+    def current_servers(self) -> tuple[Address, ...]:
         """Return the name servers. The file is read again after 5 s.
 
         If it cannot be read or names no server, for example while it is being written, the last

@@ -124,17 +124,19 @@ def _read(message: bytes, asked: bytes) -> DnsAnswer:
     if answers + authorities > _MAX_RECORDS:
         raise MalformedAnswerError(f"it has {answers + authorities} records")
 
-    # Addresses and aliases by the name that they belong to.
+    # The question ends with its type and class, two bytes each.
     qtype = int.from_bytes(asked[-4:-2], "big")
     family, size = (socket.AF_INET, 4) if qtype == A else (socket.AF_INET6, 16)
     asked_name = asked[:-4]
+
+    # Addresses and aliases, by the name that they belong to.
     aliases: dict[bytes, tuple[bytes, int]] = {}
     addresses: dict[bytes, list[str]] = {}
     ttls: dict[bytes, int] = {}
     for _ in range(answers):
         owner, pos = _name_at(message, pos, asked_name)
         rtype, rclass, ttl, length = _RECORD.unpack_from(message, pos)
-        pos += 10
+        pos += _RECORD.size
         if rclass == _IN:
             if rtype == qtype and length == size:
                 address = socket.inet_ntop(family, _slice(message, pos, size))
@@ -157,6 +159,8 @@ def _read(message: bytes, asked: bytes) -> DnsAnswer:
     if name in addresses:
         return DnsAnswer(rcode, truncated, tuple(addresses[name]), min(min_ttl, ttls[name]), None)
     negative_ttl = _negative_ttl(message, pos, authorities, asked_name)
+    # Without an SOA record, an answer that ends with an alias does not deny that the alias has
+    # addresses: the server has just not followed it.
     if rcode == NOERROR and hops and name not in aliases and negative_ttl is None:
         return DnsAnswer(rcode, truncated, (), 0, name)
     ttl = _NEGATIVE_TTL if negative_ttl is None else negative_ttl
@@ -171,8 +175,9 @@ def _negative_ttl(message: bytes, pos: int, authorities: int, asked_name: bytes)
     for _ in range(authorities):
         _, pos = _name_at(message, pos, asked_name)
         rtype, _, ttl, length = _RECORD.unpack_from(message, pos)
-        pos += 10
+        pos += _RECORD.size
         if rtype == SOA and length >= 20:
+            # The last field of an SOA record is the maximum time for negative answers.
             minimum = int.from_bytes(_slice(message, pos + length - 4, 4), "big")
             return min(int(ttl), minimum, _MAX_NEGATIVE_TTL)
         pos += length

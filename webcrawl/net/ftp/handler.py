@@ -168,7 +168,8 @@ class _FtpFetch:
 
     async def _retrieve(self) -> Document:
         """Fetch the target as a file; return a 301 if it is a directory."""
-        target, session = self.target, self.session
+        target = self.target
+        session = self.session
         await session.ask(b"TYPE", b"I")
         data = await session.data_connection()
         if isinstance(data, FtpReply):
@@ -179,6 +180,7 @@ class _FtpFetch:
             if reply.is_preliminary or reply.is_good:
                 return await self._receive(data, reply)
 
+        # 550: there is no such file, so it may be a directory.
         if reply.code == 550 and (await session.ask(b"CWD", target.path)).is_good:
             # With "./" in front, no part of the name is taken for a scheme or a host.
             return Document(status=301, reason=_text(reply), location=f"./{target.name}/")
@@ -186,7 +188,8 @@ class _FtpFetch:
 
     async def _list(self) -> Document:
         """Fetch the listing of the directory, and return it as a page of links."""
-        path, session = self.target.path, self.session
+        path = self.target.path
+        session = self.session
         if path:
             # As an argument of the listing command, a name like -R would be an option.
             reply = await session.ask(b"CWD", path)
@@ -218,6 +221,8 @@ class _FtpFetch:
         """Receive a document over *data*, flagged if incomplete; *reply* is the last reply."""
         body, flags = await data.read_to_end(self.limit, self.contact)
         await data.aclose()
+        # After a preliminary reply, another one tells whether the server has sent the whole file.
+        # It is not needed for a body that was cut here, as that is flagged already.
         if reply.is_preliminary and not flags:
             try:
                 reply = await self.session.read_reply()
@@ -243,7 +248,7 @@ def target_of(url: str) -> FtpTarget:
         port=port,
         user=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),
-        # The root is just a slash.
+        # A directory is named without its final slashes, but the root is named by one slash.
         path=(decoded.rstrip(b"/") or decoded[:1]) if is_listing else decoded,
         name=path.rpartition("/")[2],
         is_listing=is_listing,
@@ -262,8 +267,10 @@ def _status_of(reply: FtpReply) -> int:
         return 503 if _TOO_MANY_USERS.search(reply.text) else 401
     if reply.code in (550, 553):
         return 404
-    # 120 and 3xx: the server is ready only later, or needs something that a crawler does not have.
-    return 400 if reply.code >= 500 else 401 if reply.code in (331, 332) else 503
+    if reply.code in (331, 332):  # the server needs a password or an account
+        return 401
+    # Codes below 500 are temporary; 120 means that the server will be ready later.
+    return 400 if reply.code >= 500 else 503
 
 
 def _text(reply: FtpReply) -> str:

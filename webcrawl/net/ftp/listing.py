@@ -82,7 +82,9 @@ def _mlsd_entry(line: bytes) -> ListedName | None:
         key, _, value = fact.partition(b"=")
         if key == b"type":
             kind = value
-    if kind in {b"cdir", b"pdir"} or _leads_upwards(kind.partition(b":")[2]):
+    # "cdir" is the listed directory, "pdir" a parent. A symbolic link may have its target after a
+    # colon, as in "OS.unix=slink:..".
+    if kind in {b"cdir", b"pdir"} or _is_upward_link(kind.partition(b":")[2]):
         return None
     return ListedName(name, kind == b"dir")
 
@@ -91,10 +93,11 @@ def _list_entry(line: bytes) -> ListedName | None:
     """Parse a line of LIST, in Unix or DOS style; return None if it is neither or not a file."""
     match = _UNIX.fullmatch(line)
     if match is not None:
-        kind, name = match[1], match[2]
+        kind = match[1]
+        name = match[2]
         if kind == b"l":
             name, _, target = name.partition(b" -> ")
-            if _leads_upwards(target):
+            if _is_upward_link(target):
                 return None
         elif kind not in b"-d":
             return None  # devices, pipes, sockets
@@ -106,6 +109,6 @@ def _list_entry(line: bytes) -> ListedName | None:
     return None
 
 
-def _leads_upwards(target: bytes) -> bool:
+def _is_upward_link(target: bytes) -> bool:
     """Return whether a symbolic link to *target* leads to a parent, so that it has no end."""
     return _UPWARDS.fullmatch(target) is not None

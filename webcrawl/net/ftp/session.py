@@ -78,14 +78,15 @@ class Session:
         if match is None:
             raise outcomes.BadAnswerError(f"not an FTP reply: {line[:80]!r}")
 
-        code, text = match[1], match[3] or b""
+        code = match[1]
+        text = match[3] or b""
         # More lines follow until one begins with the same code and a space (RFC 959, 4.2).
-        is_open = match[2] == b"-"
-        while is_open:
+        has_more_lines = match[2] == b"-"
+        while has_more_lines:
             line = await self._line()
             if line[:3] == code and line[3:4] in (b" ", b""):
                 text = line[4:]
-                is_open = False
+                has_more_lines = False
         return FtpReply(int(code), text)
 
     async def ask(self, command: bytes, argument: bytes | None = None) -> FtpReply:
@@ -103,12 +104,14 @@ class Session:
     async def log_in(self, user: bytes, password: bytes) -> FtpReply:
         """Log in, and return the last reply; it is good if the login succeeded."""
         reply = await self.ask(b"USER", user)
-        if reply.code == 331:
+        if reply.code == 331:  # the server asks for the password
             reply = await self.ask(b"PASS", password)
         return reply
 
     async def data_connection(self) -> Connection | FtpReply:
         """Open and return a passive data connection, or return the reply if the server refuses."""
+        # EPSV also works with IPv6; servers without it know PASV. The codes 229 and 227 mean that
+        # the server has opened a port, whose number is in the reply. Port 0 is rejected below.
         reply = await self.ask(b"EPSV")
         if reply.code == 229:
             match = _EXTENDED_PORT.search(reply.text)

@@ -27,9 +27,9 @@ from urllib.parse import unquote_to_bytes
 
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
-from webcrawl.errors import FatalError
+from webcrawl.configuration.values import port_numbers
 from webcrawl.net import outcomes
-from webcrawl.net.contact import Connection, contact_for, open_streams
+from webcrawl.net.contact import Connection, Received, contact_for, open_streams
 from webcrawl.net.dialer import Dialer
 from webcrawl.net.documents import Document, make_page, parts_of, response_of
 from webcrawl.net.gopher.menu import (
@@ -48,12 +48,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.net.contact import Received
-
-# Default of the setting of the same name.
-GOPHER_PORTS = [70, 7070]
 
 _PORT = 70
 # Tabs separate the parts of a request, and line breaks separate requests.
@@ -92,7 +86,7 @@ class GopherDownloadHandler(BaseDownloadHandler):
             crawler=crawler,
             limits=limits,
             dialer=Dialer.from_crawler(crawler, limits),
-            ports=gopher_ports(crawler.settings),
+            ports=port_numbers(crawler.settings, "GOPHER_PORTS"),
         )
 
     async def download_request(self, request: Request) -> Response:
@@ -120,17 +114,6 @@ class GopherDownloadHandler(BaseDownloadHandler):
         document = _document(target, received, content_type, limit)
         contact.check_loss(document, self.limits)
         return response_of(document, request, address=connection.address, protocol="GOPHER")
-
-
-def gopher_ports(settings: BaseSettings) -> frozenset[int]:
-    """Return the ports in GOPHER_PORTS; raise FatalError unless they are port numbers."""
-    try:
-        ports = frozenset(map(int, settings.getlist("GOPHER_PORTS", GOPHER_PORTS)))
-    except (TypeError, ValueError):
-        ports = frozenset({0})
-    if not all(0 < port < 65536 for port in ports):
-        raise FatalError(f"GOPHER_PORTS must be port numbers, not {settings['GOPHER_PORTS']!r}.")
-    return ports
 
 
 def target_of(url: str) -> GopherTarget:

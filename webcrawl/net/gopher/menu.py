@@ -83,7 +83,8 @@ def items(menu: bytes) -> Iterator[Item]:
         if line == b".":
             return
         if line and len(line) <= _MAX_LINE_BYTES:
-            kind, text = line[:1].decode("latin-1"), line[1:].decode("latin-1")
+            kind = line[:1].decode("latin-1")
+            text = line[1:].decode("latin-1")
             fields = [*text.split("\t"), "", "", ""][:4]
             yield Item(kind, *fields)
 
@@ -113,7 +114,8 @@ def _href(item: Item) -> str:
     if item.kind == "h" and (match := _URL.fullmatch(item.selector)):
         return match[1]
 
-    host, port = item.host.strip(), item.port.strip()
+    host = item.host.strip()
+    port = item.port.strip()
     if not is_document(item.kind) or _HOST.fullmatch(host) is None:
         return ""
     if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):

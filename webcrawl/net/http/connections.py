@@ -17,17 +17,15 @@ from webcrawl.clock import now
 from webcrawl.items import is_success
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.exchange import Exchange
-from webcrawl.net.http.request import tunnel_request
+from webcrawl.net.http.request import Endpoint, Proxy, WireRequest, tunnel_request
 from webcrawl.net.outcomes import BadAnswerError, ForbiddenAddressError, is_stale
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from webcrawl.net.dialer import Dialer
-    from webcrawl.net.http.request import Endpoint, Proxy, WireRequest
     from webcrawl.net.http.tls import TlsContext
     from webcrawl.net.limits import FetchLimits
-
 
 # Seconds between two checks for expired connections.
 _SWEEP_SECS = 0.1
@@ -133,9 +131,10 @@ class HttpConnections:
             scheme: IdleConnections(capacity=capacity, keepalive=limits.keepalive, loop=self._loop)
             for scheme, capacity in limits.idle_by_scheme.items()
         }
+        # Connections that send or receive; see ``give_back``.
         self._busy: set[Exchange] = set()
         # Endpoints that closed an idle connection just as a request was sent, and until when no
-        # connection to them is kept.
+        # connection to them is kept: 0.0 if that happened only once.
         self._closing_origins: OrderedDict[Endpoint, float] = OrderedDict()
         self._closed = False
 
@@ -152,7 +151,7 @@ class HttpConnections:
 
         until = now() + seconds
         endpoint = request.endpoint
-        if endpoint.proxy is not None and not self._dialer.guard.permits_host(endpoint.host):
+        if endpoint.proxy is not None and not self._dialer.guard.is_host_permitted(endpoint.host):
             raise ForbiddenAddressError(f"{endpoint.host} must not be requested through a proxy")
 
         exchange = None
@@ -198,6 +197,7 @@ class HttpConnections:
 
     def _note_closing(self, endpoint: Endpoint) -> None:
         """Record that the server at *endpoint* closed an idle connection as a request was sent."""
+        # Once may be chance, so that has no effect yet.
         is_first = endpoint not in self._closing_origins
         self._closing_origins[endpoint] = 0.0 if is_first else now() + _FRESH_SECS
         self._closing_origins.move_to_end(endpoint)
@@ -254,10 +254,12 @@ class HttpConnections:
         """
         exchange.ask(tunnel_request(endpoint, proxy), until=until)
         await exchange.receive_header()
-        if not is_success(exchange.status):
-            raise BadAnswerError(f"the proxy answered {exchange.status} {exchange.reason}")
+        answer = exchange.answer
+        if not is_success(answer.status):
+            raise BadAnswerError(f"the proxy answered {answer.status} {answer.reason}")
 
         exchange.finish()
+        # From now on, the connection to the proxy is the transport of TLS with the endpoint.
         outer: Any = exchange.transport
         inside = self._new_exchange(peer=exchange.peer)
         tls = self._tls.new_layer(inside, endpoint)
@@ -267,6 +269,8 @@ class HttpConnections:
             tls.connection_made(outer)
             await tls.wait_until_open()
 
+        # Nothing is dialed: this applies the connect timeout, and names the endpoint in errors.
         await self._dialer.dial_address(endpoint.host, endpoint.port, begin, until=until)
-        inside.may_be_kept = not exchange.is_mended
+        # A connection with a repaired header is not reused, not even with a tunnel in it.
+        inside.may_be_kept = not answer.is_head_repaired
         return inside

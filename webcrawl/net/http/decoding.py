@@ -29,8 +29,8 @@ from isal import isal_zlib
 from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
-from webcrawl.net.http.answers import class_for
 from webcrawl.net.http.large_bodies import LARGE_BODY, limit_with_permit, limit_without_permit
+from webcrawl.net.http.responses import class_for
 from webcrawl.net.limits import page_max_bytes
 
 if sys.version_info >= (3, 14):
@@ -149,6 +149,7 @@ class ContentDecodingMiddleware:
         body, _, finding = decoded
         flags = decoded.flags(response.flags)
         cls = class_for(response.headers, response.url, body)
+        # The type in the header is that of the decoded body, so it is wrong for an encoded one.
         if issubclass(cls, TextResponse) and finding and not _is_text(body):
             cls = Response
         if body is not response.body:
@@ -176,33 +177,50 @@ def codings_of(fields: Iterable[bytes]) -> list[bytes]:
 def decode(body: bytes, codings: list[bytes], *, limit: int) -> Decoded:
     """Undo the *codings* of *body*, given in the order in which they were applied.
 
-    The result of each coding is cut at *limit* bytes.
+    The result of each coding is cut at *limit* bytes. If nothing can be decoded with one of them,
+    the result is *body* as decoded with those before it.
     """
     if len(codings) > _MAX_CODINGS:
         return Decoded(body, False, NOT_DECODED)
 
-    cut, finding = False, ""
+    cut = False
+    finding = ""
     for coding in reversed(codings):
-        make_decoder, magic = _STREAMS.get(coding, (None, None))
-        if make_decoder is None:
-            return Decoded(body, cut, NOT_DECODED)
-
-        # Many servers send deflate data without the zlib header.
-        if make_decoder is _zlib_stream and not _has_zlib_header(body):
-            make_decoder = _raw_deflate_stream
-        step = _decode_parts(make_decoder, body, limit, magic=magic)
-        if make_decoder is _zlib_stream and not step.body and step.finding:
-            step = _decode_parts(_raw_deflate_stream, body, limit, magic=magic)
-
-        if step.finding and not (body.startswith(magic) if magic else not _is_text(body)):
-            return Decoded(body, cut, NOT_DECODED)
+        step = _undo(coding, body, limit)
         if step.finding and not step.body:
-            return Decoded(body, cut, BROKEN)
-        body = step.body
-        # Errors that result from a cut stream do not count as damage.
-        finding = finding or ("" if cut else step.finding)
+            return Decoded(body, cut, step.finding)
+
+        # If the result of an earlier step was cut, this stream is incomplete without being damaged.
+        if not cut and not finding:
+            finding = step.finding
         cut = cut or step.cut
+        body = step.body
     return Decoded(body, cut, finding)
+
+
+def _undo(coding: bytes, body: bytes, limit: int) -> Decoded:
+    """Undo one *coding* of *body*; if nothing can be decoded, the result is empty with a finding.
+
+    The finding is NOT_DECODED if the coding is unknown, or if a server has named a coding that it
+    did not apply. The body is then most likely text that can be used as it is.
+    """
+    make_decoder, magic = _STREAMS.get(coding, (None, None))
+    if make_decoder is None:
+        return Decoded(b"", False, NOT_DECODED)
+
+    # Many servers send deflate data without the zlib header.
+    if make_decoder is _zlib_stream and not _has_zlib_header(body):
+        make_decoder = _raw_deflate_stream
+    decoded = _decode_parts(make_decoder, body, limit, magic=magic)
+    # Raw deflate data may begin with bytes that look like a zlib header.
+    if make_decoder is _zlib_stream and decoded.finding and not decoded.body:
+        decoded = _decode_parts(_raw_deflate_stream, body, limit, magic=magic)
+
+    if decoded.finding:
+        looks_encoded = body.startswith(magic) if magic else not _is_text(body)
+        if not looks_encoded:
+            return Decoded(b"", False, NOT_DECODED)
+    return decoded
 
 
 def _is_text(body: bytes) -> bool:
@@ -231,7 +249,7 @@ class _BrotliStream:
         while room > 0 and not self.eof:
             step = min(room, _BROTLI_STEP)
             part = self._decoder.process(data, output_buffer_limit=step)
-            data = b""
+            data = b""  # the decoder has it now
             parts.append(part)
             room -= len(part)
             # It may accept more input while it still has decoded bytes.
@@ -271,19 +289,22 @@ def _decode_parts(
     """
     parts: list[bytes] = []
     room = limit + 1  # one more byte shows whether the body is longer than the limit
-    finding = BROKEN
+    finding = ""
     for _ in range(_MAX_PARTS):
         stream = make_decoder()
         try:
             part = stream.decompress(body, room)
-            rest, ended = stream.unused_data, stream.eof
+            rest = stream.unused_data
+            ended = stream.eof
         except _ERRORS:
             part, ended = _salvage(make_decoder, body, room)
             rest = b""
         if not ended and len(part) < room:
+            # Perhaps only the checksum is wrong, or missing.
             data = _without_checksum(make_decoder, body, room)
             if data is not None:
-                part, ended = data, True
+                part = data
+                ended = True
 
         parts.append(part)
         room -= len(part)
@@ -292,12 +313,11 @@ def _decode_parts(
         if not ended:
             finding = BROKEN
             break
-        finding = ""
         if magic is None or not rest.startswith(magic):
             break
         body = rest
     else:
-        finding = BROKEN
+        finding = BROKEN  # there are more than _MAX_PARTS streams
     return Decoded(parts[0] if len(parts) == 1 else b"".join(parts), False, finding)
 
 
@@ -309,7 +329,7 @@ def _without_checksum(make_decoder: Callable[[], Any], body: bytes, room: int) -
     if make_decoder is _gzip_stream:
         start = _after_gzip_header(body)
     elif make_decoder is _zlib_stream:
-        start = 2
+        start = 2  # a zlib header has two bytes
     else:
         return None
     stream = _raw_deflate_stream()
@@ -323,7 +343,7 @@ def _without_checksum(make_decoder: Callable[[], Any], body: bytes, room: int) -
 def _after_gzip_header(body: bytes) -> int:
     """Return where the deflate data begins in the gzip file *body* (RFC 1952, section 2.3)."""
     flags = body[3] if len(body) > 10 else 0
-    position = 10
+    position = 10  # after the fields that every header has
     # FEXTRA: a field with its length.
     if flags & 4:
         position += 2 + int.from_bytes(body[position : position + 2], "little")
@@ -342,7 +362,8 @@ def _salvage(make_decoder: Callable[[], Any], body: bytes, room: int) -> tuple[b
     decoded in small steps, and the step that fails byte by byte.
     """
     steps = [body[n : n + _STEP] for n in range(0, len(body), _STEP)]
-    start = _STEP * _feed(make_decoder(), steps, room)[1]
+    _, whole_steps, _ = _feed(make_decoder(), steps, room)
+    start = _STEP * whole_steps
     tail = [body[n : n + 1] for n in range(start, min(start + _STEP, len(body)))]
     part, _, ended = _feed(make_decoder(), [body[:start], *tail] if start else tail, room)
     return part, ended

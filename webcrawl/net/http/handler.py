@@ -50,7 +50,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError, StopDownload
 
@@ -58,20 +58,20 @@ from webcrawl.clock import now
 from webcrawl.items import is_success
 from webcrawl.net import outcomes
 from webcrawl.net.dialer import Dialer
-from webcrawl.net.http.answers import headers_of, response_of
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import codings_of, decode
 from webcrawl.net.http.large_bodies import limit_with_permit, limit_without_permit
 from webcrawl.net.http.request import SIGNERS, Sign, wire_request
+from webcrawl.net.http.responses import headers_of, response_of
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import has_receivers
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Headers, Response
 
+    from webcrawl.net.http.answer import HttpAnswer
     from webcrawl.net.http.exchange import Exchange
 
 
@@ -113,15 +113,16 @@ class HttpDownloadHandler(BaseDownloadHandler):
         meta = request.meta
         started = now()
         seconds = meta.get("download_timeout", self.limits.total_timeout)
-        answer: Exchange | None = None
+        exchange: Exchange | None = None
 
         try:
             sent = wire_request(request, self.sign)
-            answer = await self.connections.send(sent, seconds)
+            exchange = await self.connections.send(sent, seconds)
+            answer = exchange.answer
             self.crawler.stats.inc_value("fetch/sent_bytes", len(sent.data))
             meta["download_latency"] = now() - started
             proxy = sent.endpoint.proxy
-            meta["wire_address"] = "" if proxy else answer.peer
+            meta["wire_address"] = "" if proxy else exchange.peer
             if proxy:
                 meta["wire_proxy"] = proxy.digest()
             meta["wire_headers"] = tuple(answer.headers)
@@ -129,24 +130,25 @@ class HttpDownloadHandler(BaseDownloadHandler):
             meta["wire_request_headers"] = sent.shown_headers
             meta["wire_head"] = answer.head
             meta["wire_request"] = sent.shown
-            meta["tls"] = answer.tls
-            return await self._receive(answer, request)
+            meta["tls"] = exchange.tls
+            return await self._receive(exchange, request)
         except Exception as error:
             failure = _failure_for(error, request.url, seconds)
             if failure is error:
                 raise
             raise failure from error
         finally:
-            if answer is not None:
-                self.connections.give_back(answer, is_wanted=not is_last_of_host(request))
+            if exchange is not None:
+                self.connections.give_back(exchange, is_wanted=not is_last_of_host(request))
             meta["download_seconds"] = now() - started
 
     async def close(self) -> None:
         """Close every connection; requests in progress fail."""
         self.connections.close()
 
-    async def _receive(self, answer: Exchange, request: Request) -> Response:
-        """Receive the body of *answer*, up to the limit, and make the response."""
+    async def _receive(self, exchange: Exchange, request: Request) -> Response:
+        """Receive the body of *exchange*, up to the limit, and make the response."""
+        answer = exchange.answer
         headers = headers_of(answer.headers)
         if has_receivers(self.crawler.signals, signals.headers_received):
             length = headers.get(b"Content-Length")
@@ -157,10 +159,9 @@ class HttpDownloadHandler(BaseDownloadHandler):
                 body_length=int(length) if length else None,
             )
             if stop is not None:
-                return self._stopped(stop, answer, request, headers, b"")
+                return self._handle_stop(stop, exchange, request, headers, b"")
 
-        is_page = is_success(answer.status)
-        if is_page:  # for other answers the status matters more than the type
+        if is_success(answer.status):  # for other answers the status matters more than the type
             types = dict.get(headers, b"Content-Type", ())
             self.limits.check_type(b",".join(types), request)
 
@@ -168,34 +169,50 @@ class HttpDownloadHandler(BaseDownloadHandler):
         has_listener = has_receivers(self.crawler.signals, signals.bytes_received)
         chunks: list[bytes] = []
         size = 0
-        while chunk := await answer.read():
+        while chunk := await exchange.read():
             chunks.append(chunk)
             size += len(chunk)
             if has_listener:
                 stop = self._stop_by(signals.bytes_received, request, data=chunk)
                 if stop is not None:
-                    return self._stopped(stop, answer, request, headers, b"".join(chunks))
+                    return self._handle_stop(stop, exchange, request, headers, b"".join(chunks))
             if size > limit:
                 limit = await limit_with_permit(request, limit)
             if size > limit:
                 chunks[-1] = chunk[: limit - size]
-                return response_of(answer, request.url, headers, b"".join(chunks), ["truncated"])
+                return response_of(exchange, request.url, headers, b"".join(chunks), ["truncated"])
 
-        flags = []
+        body = b"".join(chunks)
+        flags = self._loss_flags(answer, request, headers, body, limit)
+        return response_of(exchange, request.url, headers, body, flags)
+
+    def _loss_flags(
+        self, answer: HttpAnswer, request: Request, headers: Headers, body: bytes, limit: int
+    ) -> list[str]:
+        """Return the flags of *body*, all that came of the *answer*, or raise an exception.
+
+        *headers* are those of the answer, and *limit* is the maximum length of its body.
+        """
+        damage = answer.damage
+        if damage is None:
+            return []
         # A robots.txt without the close_notify of TLS is accepted, as one without TLS would be.
-        is_accepted = isinstance(answer.damage, UnclosedError) and is_for_robots(request)
-        if isinstance(answer.damage, outcomes.ConnectionLostError) and not is_accepted:
-            is_accepted = _has_decoded_length(headers, b"".join(chunks), limit)
-        if answer.damage and not is_accepted:
-            # The head of an error or a redirect is enough, however its body ends.
-            fails = is_page and request.meta.get(
-                "download_fail_on_dataloss", self.limits.fail_on_dataloss
-            )
-            is_part_useful = not is_page or (size > 0 and not is_for_robots(request))
-            flags = _flags_of(
-                answer.damage, request.url, is_part_useful=is_part_useful, fails=fails
-            )
-        return response_of(answer, request.url, headers, b"".join(chunks), flags)
+        if isinstance(damage, UnclosedError) and is_for_robots(request):
+            return []
+        # If the length in the header is that of the decoded body, the body is complete, although
+        # the connection was closed before that many bytes came.
+        if isinstance(damage, outcomes.ConnectionLostError) and _has_decoded_length(
+            headers, body, limit
+        ):
+            return []
+
+        # The head of an error or a redirect is enough, however its body ends.
+        is_page = is_success(answer.status)
+        fails = is_page and request.meta.get(
+            "download_fail_on_dataloss", self.limits.fail_on_dataloss
+        )
+        is_part_useful = not is_page or (bool(body) and not is_for_robots(request))
+        return _flags_of(damage, request.url, is_part_useful=is_part_useful, fails=fails)
 
     def _stop_by(self, signal: object, request: Request, **facts: Any) -> StopDownload | None:
         """Send *signal*; return the StopDownload that a handler raised, if any."""
@@ -207,15 +224,15 @@ class HttpDownloadHandler(BaseDownloadHandler):
         return next((error for error in errors if isinstance(error, StopDownload)), None)
 
     @staticmethod
-    def _stopped(
+    def _handle_stop(
         stop: StopDownload,
-        answer: Exchange,
+        exchange: Exchange,
         request: Request,
         headers: Headers,
         body: bytes,
     ) -> Response:
         """Handle a signal handler's StopDownload as Scrapy's download handlers do."""
-        response = response_of(answer, request.url, headers, body, ["download_stopped"])
+        response = response_of(exchange, request.url, headers, body, ["download_stopped"])
         if stop.fail:
             stop.response = response
             raise stop

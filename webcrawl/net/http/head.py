@@ -73,7 +73,7 @@ def mended_head(head: bytes) -> MendedHead:
     # Numbers of later versions mean the same as 1.1 (RFC 9110, section 2.5).
     version = b"1.1" if (major or b"", minor or b"0") >= (b"1", b"1") else b"1.0"
 
-    fields = _framed(_fields(lines))
+    fields = _fix_framing(_fields(lines))
     parts = [b"HTTP/%b %d %b" % (version, status, (reason or b"").strip(_BLANK))]
     parts += [b"%b: %b" % field for field in fields]
     return MendedHead(b"\r\n".join([*parts, b"", b""]), is_interim=status < 200)
@@ -104,7 +104,7 @@ def _fields(lines: list[bytes]) -> Fields:
     return [(name, b" ".join(parts)) for name, parts in fields]
 
 
-def _framed(fields: Fields) -> Fields:
+def _fix_framing(fields: Fields) -> Fields:
     """Return *fields* with at most one field that determines where the body ends (section 6.3)."""
     codings = [coding for coding in _values(fields, _CODING) if coding.lower() != b"identity"]
     framing: list[tuple[bytes, bytes]] = []

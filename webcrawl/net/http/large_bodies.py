@@ -47,7 +47,7 @@ class Permit:
     def __init__(self, bodies: LargeBodies) -> None:
         self._bodies = bodies
         self._held = False
-        self._over = False
+        self._over = False  # whether it was given back, which is final
 
     @property
     def max_bytes(self) -> int:
@@ -56,7 +56,9 @@ class Permit:
 
     async def acquire(self) -> bool:
         """Wait for the permit; return False if it is not available in time or no longer needed."""
-        is_held, is_over = self._held, self._over
+        # In variables of their own, as the attributes may change during the wait.
+        is_held = self._held
+        is_over = self._over
         if is_held or is_over:
             return is_held
 

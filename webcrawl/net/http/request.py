@@ -145,6 +145,7 @@ def additions(
     except ValueError:
         raise ValueError("the proxy is not an http or https URL") from None
     withheld: tuple[str, ...] = ("http",) if fields and verify else ()
+    # The password of such a proxy would be sent without TLS with every request.
     if used and used.is_verified and used.scheme == "http":
         withheld = ("http", "https")
     return Additions(fields, used, withheld)
@@ -178,7 +179,9 @@ def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
     get a new connection: an idle one may be broken already, and then it would be unknown whether
     the server has carried out the request. *sign* signs requests for https URLs.
     """
-    method, fields, body = request.method, request.headers, request.body
+    method = request.method
+    fields = request.headers
+    body = request.body
     scheme, credentials, host, port, path = _parts(request.url)
     authority = host.removesuffix(".")
     if port != _PORTS[scheme]:
@@ -216,9 +219,12 @@ def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
         raise ValueError(f"{method!r} is not a valid request method")
 
     secret = {name for name, _ in headers if is_secret(name) or name.lower() in added.headers}
+    # Signed last: the first field is Host. A request that is signed already stays as it is.
     if sign is not None and scheme == "https" and b"Signature" not in fields:
         headers += sign(headers[0][1].lower())
-    data, shown, shown_headers = _head(method, path, headers) + body, b"", headers
+    data = _head(method, path, headers) + body
+    shown = b""
+    shown_headers = headers
     if secret:
         shown_headers = [
             (name, b"(withheld)" if name in secret else value) for name, value in headers
@@ -226,7 +232,8 @@ def wire_request(request: Request, sign: Sign | None = None) -> WireRequest:
     if proxy is None:  # otherwise the request contains the proxy's URL and password
         shown = _head(method, path, shown_headers) + body if secret else data
     return WireRequest(
-        Endpoint(scheme, host.lower(), port, proxy, "http" in added.withheld),
+        # Additions that plain http must not carry also need a valid certificate.
+        Endpoint(scheme, host.lower(), port, proxy, is_verified="http" in added.withheld),
         data,
         shown,
         tuple(shown_headers),

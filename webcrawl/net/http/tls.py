@@ -31,7 +31,7 @@ from service_identity.cryptography import (
 from webcrawl.errors import FatalError
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.outcomes import UnverifiedError
-from webcrawl.net.rates import RECEIVED
+from webcrawl.net.rates import COUNT_RECEIVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from webcrawl.net.http.request import Endpoint, Proxy
 
-_LIB, _FFI = Binding().lib, Binding().ffi
+_LIB = Binding().lib
+_FFI = Binding().ffi
 #: Values of DOWNLOAD_TLS_MIN_VERSION and DOWNLOAD_TLS_MAX_VERSION.
 VERSIONS = {f"TLSv1.{minor}": ssl.TLSVersion(0x301 + minor) for minor in range(4)}
 #: OpenSSL's default groups without finite fields, which cost a client up to 0.13 s per handshake,
@@ -62,15 +63,15 @@ class UnclosedError(ssl.SSLError):
 class TlsContext:
     """The TLS settings of all connections; *is_verified* tells whether certificates are checked.
 
-    *forced* returns the same settings with that check.
+    *with_check* returns the same settings with that check.
     """
 
     def __init__(
-        self, context: SSL.Context, *, is_verified: bool, forced: Callable[[], TlsContext]
+        self, context: SSL.Context, *, is_verified: bool, with_check: Callable[[], TlsContext]
     ) -> None:
         self.context = context
         self.is_verified = is_verified
-        self._forced = forced
+        self._with_check = with_check
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, is_forced: bool = False) -> Self:
@@ -80,30 +81,7 @@ class TlsContext:
         Raises FatalError with one sentence for an invalid value.
         """
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
-        ciphers = settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
-        minimum, maximum = (
-            _version(settings, f"DOWNLOAD_TLS_{end}_VERSION") for end in ("MIN", "MAX")
-        )
-        try:
-            context.set_min_proto_version(minimum or ssl.TLSVersion.TLSv1_2)
-            if minimum is not None and minimum < ssl.TLSVersion.TLSv1_2:
-                # At higher security levels OpenSSL does not offer older versions.
-                ciphers = f"{ciphers or 'DEFAULT'}:@SECLEVEL=0"
-            if maximum is not None:
-                context.set_max_proto_version(maximum)
-        except SSL.Error as e:
-            raise FatalError(
-                f"OpenSSL rejects DOWNLOAD_TLS_MIN_VERSION or DOWNLOAD_TLS_MAX_VERSION: {e}."
-            ) from None
-
-        try:
-            if ciphers:
-                context.set_cipher_list(ciphers.encode())
-        except SSL.Error:
-            raise FatalError(
-                f"DOWNLOADER_CLIENT_TLS_CIPHERS is not a cipher list of OpenSSL: {ciphers!r}."
-            ) from None
-
+        _set_versions_and_ciphers(context, settings)
         is_verified = is_forced or settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")
         if is_verified:
             context.set_default_verify_paths()
@@ -112,7 +90,9 @@ class TlsContext:
             context.set_options(SSL.OP_NO_RENEGOTIATION)
 
         context.set_alpn_protos([b"http/1.1"])
+        # Idle connections take less memory.
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        # ``TlsTransport.write`` expects that one call encrypts all data.
         context.clear_mode(_LIB.SSL_MODE_ENABLE_PARTIAL_WRITE)
         # For servers without RFC 5746, and those that hang on a ClientHello of 256 to 511 bytes.
         context.set_options(SSL.OP_LEGACY_SERVER_CONNECT | SSL.OP_ALL)
@@ -125,15 +105,43 @@ class TlsContext:
                 f"pyOpenSSL {version} is not supported: install the version in requirements.txt."
             ) from None
         # Made when it is first needed, because it takes long to read all authorities.
-        forced = cache(partial(cls.from_settings, settings, is_forced=True))
-        return cls(context, is_verified=is_verified, forced=forced)
+        with_check = cache(partial(cls.from_settings, settings, is_forced=True))
+        return cls(context, is_verified=is_verified, with_check=with_check)
 
     def new_layer(self, protocol: asyncio.Protocol, to: Endpoint | Proxy) -> TlsTransport:
         """Return a TLS layer between *protocol* and a connection to *to*.
 
         It is the transport of *protocol*, and is to be the protocol of the connection.
         """
-        return TlsTransport(self._forced() if to.is_verified else self, to, protocol)
+        return TlsTransport(self._with_check() if to.is_verified else self, to, protocol)
+
+
+def _set_versions_and_ciphers(context: SSL.Context, settings: BaseSettings) -> None:
+    """Set the TLS versions and cipher suites of *context*; raise FatalError if OpenSSL rejects one.
+
+    The settings are DOWNLOAD_TLS_*_VERSION and DOWNLOADER_CLIENT_TLS_CIPHERS.
+    """
+    ciphers = settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
+    minimum, maximum = (_version(settings, f"DOWNLOAD_TLS_{end}_VERSION") for end in ("MIN", "MAX"))
+    try:
+        context.set_min_proto_version(minimum or ssl.TLSVersion.TLSv1_2)
+        if minimum is not None and minimum < ssl.TLSVersion.TLSv1_2:
+            # At higher security levels OpenSSL does not offer older versions.
+            ciphers = f"{ciphers or 'DEFAULT'}:@SECLEVEL=0"
+        if maximum is not None:
+            context.set_max_proto_version(maximum)
+    except SSL.Error as e:
+        raise FatalError(
+            f"OpenSSL rejects DOWNLOAD_TLS_MIN_VERSION or DOWNLOAD_TLS_MAX_VERSION: {e}."
+        ) from None
+
+    try:
+        if ciphers:
+            context.set_cipher_list(ciphers.encode())
+    except SSL.Error:
+        raise FatalError(
+            f"DOWNLOADER_CLIENT_TLS_CIPHERS is not a cipher list of OpenSSL: {ciphers!r}."
+        ) from None
 
 
 def _version(settings: BaseSettings, name: str) -> ssl.TLSVersion | None:
@@ -153,8 +161,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     *protocol* receives the decrypted data, and its writes are encrypted.
     """
 
-    _below: asyncio.Transport
-    _error: Exception | None = None
+    _connection: asyncio.Transport  # carries the encrypted data
+    _error: Exception | None = None  # why TLS ended; passed on when the connection is lost
     _is_open = False  # whether the handshake is done
     _is_over = False  # if so, OpenSSL is not called any more
 
@@ -165,14 +173,27 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         # As a certificate names it: without brackets and without a final dot.
         host = to.host.removeprefix("[").removesuffix("]").removesuffix(".")
         self._host = host
-        self._invalid = UnverifiedError if to.is_verified else ssl.SSLError
-        self._count = RECEIVED.get()
-        self._fence = FENCE.get()
+        # Certificates are checked if the settings or the policy of this host require it.
+        # ``new_layer`` has already chosen *settings* that include the policy.
         self._is_verified = settings.is_verified
+        is_required_by_policy = to.is_verified
+        self._invalid_certificate_error = UnverifiedError if is_required_by_policy else ssl.SSLError
+        # The download that opens the connection has set both in its context. They stay the same
+        # for all later requests over the connection.
+        self._count_received = COUNT_RECEIVED.get()
+        # In a hive it may forbid contacts, and then aborts the connection; None outside a hive.
+        self._fence = FENCE.get()
+        # Done when the handshake has ended; None once nothing waits for that any more.
         self._handshake: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
-        self._tls = tls = _FFI.gc(_LIB.SSL_new(settings.context._context), _LIB.SSL_free)
-        self._out = out = _LIB.BIO_new(_LIB.BIO_s_mem())
-        _LIB.SSL_set_bio(tls, _LIB.BIO_new(_LIB.BIO_s_mem()), out)
+        tls = _FFI.gc(_LIB.SSL_new(settings.context._context), _LIB.SSL_free)
+        self._tls = tls
+        # OpenSSL writes encrypted data to the output buffer, and ``_send`` sends it. The input
+        # buffer stays empty: ``data_received`` replaces it with the data. *tls* owns both and frees
+        # them.
+        encrypted_output = _LIB.BIO_new(_LIB.BIO_s_mem())
+        self._encrypted_output = encrypted_output
+        empty_input = _LIB.BIO_new(_LIB.BIO_s_mem())
+        _LIB.SSL_set_bio(tls, empty_input, encrypted_output)
         if not _is_address(host):
             _LIB.SSL_set_tlsext_host_name(tls, host.encode())
         _LIB.SSL_set_connect_state(tls)
@@ -223,18 +244,18 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def abort(self) -> None:
         self._is_over = True
-        self._below.abort()
+        self._connection.abort()
 
     def is_closing(self) -> bool:
-        return self._is_over or self._below.is_closing()
+        return self._is_over or self._connection.is_closing()
 
     def pause_reading(self) -> None:
         if not self.is_closing():  # the server may have closed it already
-            self._below.pause_reading()
+            self._connection.pause_reading()
 
     def resume_reading(self) -> None:
         if not self.is_closing():
-            self._below.resume_reading()
+            self._connection.resume_reading()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = cast("asyncio.Protocol", protocol)
@@ -242,20 +263,21 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._below = cast("asyncio.Transport", transport)
+        self._connection = cast("asyncio.Transport", transport)
         if self._fence is not None:
             self._fence.enclose(transport)
         self._continue_handshake()
 
     def data_received(self, data: bytes) -> None:
         """Decrypt *data*, or continue the handshake with it."""
-        self._count(len(data))
+        self._count_received(len(data))
         if self._is_over:
             return
-        # OpenSSL reads *data* in place, and all of it before it asks for more.
+        # OpenSSL reads *data* in place, and all of it before it asks for more. At the end of the
+        # buffer it is to wait for more data (-1), not to take that for the end of the connection.
         bio = _LIB.BIO_new_mem_buf(_FFI.from_buffer(data), len(data))
         _LIB.BIO_set_mem_eof_return(bio, -1)
-        _LIB.SSL_set_bio(self._tls, bio, self._out)
+        _LIB.SSL_set_bio(self._tls, bio, self._encrypted_output)
         if self._is_open:
             self._read()
             self._send()
@@ -269,13 +291,16 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the protocol, or the waiting handshake, that the connection is lost."""
         self._is_over = True
-        error, self._error = self._error or exc, None
+        error = self._error or exc
+        self._error = None
         if self._is_open:
             self._protocol.connection_lost(error)
         elif self._handshake is not None and not self._handshake.done():
             error = error or ConnectionResetError("the server hung up during the TLS handshake")
             self._handshake.set_exception(error)
-            self._handshake.exception()  # not an error if nothing waits for it any more
+            # Reading the exception marks it as handled. Otherwise asyncio would log it if nothing
+            # waits for the handshake any more.
+            self._handshake.exception()
         # Free 80 kB that the garbage collector does not know about, even if this object is kept.
         del self._tls
 
@@ -285,10 +310,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         result = _LIB.SSL_do_handshake(self._tls)
         if result <= 0:
             if _LIB.SSL_get_error(self._tls, result) != _LIB.SSL_ERROR_WANT_READ:
-                self._end(_failure(self._invalid))
+                self._end(_failure(self._invalid_certificate_error))
             elif self._fence is None or self._fence.is_open():
                 self._send()
-            return  # if the fence is closed, the download is about to be cancelled
+            # If the fence is closed, nothing is sent: the download is about to be cancelled.
+            return
 
         try:
             if self._is_verified:
@@ -298,7 +324,9 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 )
                 verify(load_der_x509_certificate(self.certificate() or b""), self._host)
         except (VerificationError, CertificateError, ValueError):
-            self._end(self._invalid(f"the certificate is not valid for {self._host}"))
+            self._end(
+                self._invalid_certificate_error(f"the certificate is not valid for {self._host}")
+            )
             return
 
         if self._handshake is not None and not self._handshake.done():
@@ -325,13 +353,17 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
         if size:
             self._protocol.data_received(_FFI.unpack(_BUFFER, size))
+        # ZERO_RETURN means that the server has sent a close_notify.
         if failure or error == _LIB.SSL_ERROR_ZERO_RETURN:
             self._end(failure)
 
     def _send(self) -> None:
         """Send the encrypted data that OpenSSL has produced."""
-        while not self._is_over and (size := _LIB.BIO_read(self._out, _BUFFER, len(_BUFFER))) > 0:
-            self._below.write(_FFI.unpack(_BUFFER, size))
+        while (
+            not self._is_over
+            and (size := _LIB.BIO_read(self._encrypted_output, _BUFFER, len(_BUFFER))) > 0
+        ):
+            self._connection.write(_FFI.unpack(_BUFFER, size))
 
     def _end(self, failure: Exception | None) -> None:
         """Close the connection because of *failure*, or None if the server closed it."""
@@ -379,10 +411,10 @@ def cipher_suite(name: str) -> str:
     if match is None:
         return name
 
-    exchange, cipher, bits, gcm, ccm, tag, digest = match.groups()
+    exchange, cipher, bits, gcm, ccm, short_tag, digest = match.groups()
     parts = ["TLS", (exchange or "RSA").replace("-", "_"), "WITH"]
-    if cipher is None:
+    if cipher is None:  # the other alternative of the expression
         parts.append("CHACHA20_POLY1305_SHA256")
     else:
-        parts += [cipher, bits, gcm or ccm or "CBC", tag, digest]
+        parts += [cipher, bits, gcm or ccm or "CBC", short_tag, digest]
     return "_".join(part for part in parts if part)

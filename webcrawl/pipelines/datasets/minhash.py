@@ -36,16 +36,19 @@ def minhash(text: str) -> list[int] | None:
 
     Only the first 200,000 characters are read. Takes 1 to 2 ms for 900 words.
     """
-    words = words_in(_simplified(text[:_MAX_CHARS]))
+    words = words_in(_simplify(text[:_MAX_CHARS]))
     if len(words) < _RUN:
         return None
-    encoded = " ".join(words).encode().split()
+    encoded = " ".join(words).encode().split()  # faster than to encode each word
+    # A run begins at each word except for the last four, where zip ends.
     runs = map(b" ".join, zip(*(encoded[start:] for start in range(_RUN)), strict=False))
     shingles = np.fromiter(map(xxhash.xxh64_intdigest, runs), np.uint64)
+    # The smallest value of all runs for each of the HASHES permutations.
     smallest = np.full(HASHES, _PRIME)
     for start in range(0, shingles.size, _STEP):
-        # The product and the sum are modulo 2**64, as in datatrove. Then this is modulo the prime,
-        # except that 0 to 7 become larger, for one value of 2**58.
+        # The product and the sum are modulo 2**64, as in datatrove. As the prime is 2**61 - 1, the
+        # remainder is the sum of the low 61 bits and the higher ones. In one case of 2**58 the
+        # result is larger by the prime than the remainder, which is then 0 to 7.
         sums = shingles[start : start + _STEP] * _FACTORS
         sums += _ADDENDS
         remainders = sums & _PRIME
@@ -56,7 +59,7 @@ def minhash(text: str) -> list[int] | None:
     return values
 
 
-def _simplified(text: str) -> str:
+def _simplify(text: str) -> str:
     """Return *text* in lower case, with 0 for each number, without punctuation and accents."""
     text = _PUNCTUATION.sub(" ", _NUMBER.sub("0", text.lower()))
     if text.isascii():

@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -21,7 +21,6 @@ from webcrawl.pipelines.datasets.words import MAX_CACHED, RULES, words_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
 _MAX_CHARS = 200_000
 _BULLETS = ("•", "-")
@@ -87,13 +86,17 @@ def signals_of(text: str) -> Signals:
     tokens = [*chain.from_iterable(line_words)]
     words = [word for word in tokens if not _is_symbol(word)]
 
-    length, total = len(text) or 1, len(tokens) or 1
-    line_parts, paragraph_parts = re.split("\n+", text), re.split("\n{2,}", text.strip())
+    length = len(text) or 1
+    total = len(tokens) or 1
+    line_parts = re.split("\n+", text)
+    paragraph_parts = re.split("\n{2,}", text.strip())
     duplicate_lines, duplicate_line_chars = _duplicates(line_parts)
     duplicate_paragraphs, duplicate_paragraph_chars = _duplicates(paragraph_parts)
     filled_lines = [line for line in text.split("\n") if line.strip()]
-    filled_count, line_breaks = len(filled_lines) or 1, text.count("\n")
+    filled_count = len(filled_lines) or 1
+    line_breaks = text.count("\n")
 
+    # In the order of the fields of ``Signals``. The mark of a word with letters is "a".
     numbers: tuple[Any, ...] = (
         characters,
         len(words),
@@ -148,9 +151,12 @@ def _repeated_characters(words: Sequence[str]) -> list[int]:
     several. For longer runs it is each one that repeats an earlier run and does not overlap with a
     run that was counted.
     """
-    found = [0] * 9
+    found = [0] * 9  # for the sizes 2 to 10
     hashes, lengths = (np.fromiter(map(each, words), np.int64) for each in (hash, len))
-    runs, sizes = hashes, lengths
+    # The hash of the run that begins at each position, and its length in characters. Each round
+    # makes the runs longer by one word.
+    runs = hashes
+    sizes = lengths
     # The first run, and those whose beginning is repeated: no other can be counted.
     positions: Sequence[int] = range(len(words) - 1)
     for size in range(2, min(len(words), 10) + 1):
@@ -159,14 +165,15 @@ def _repeated_characters(words: Sequence[str]) -> list[int]:
         keys = runs[positions].tolist()
         counts = Counter(keys)
         seen: set[int] = set()
-        end = 0
-        repeated = [0]
+        end = 0  # where the last run that was counted ends
+        repeated = [0]  # positions for the next round
         for position, key in zip(positions, keys, strict=True):
             if size > 4 and position >= end:
                 if key in seen:
                     found[size - 2] += int(sizes[position])
                     end = position + size
                 seen.add(key)
+            # The first position is already there, and no longer run begins at the last one.
             if 0 < position < len(words) - size and counts[key] > 1:
                 repeated.append(position)
         if size <= 4:
@@ -178,12 +185,14 @@ def _repeated_characters(words: Sequence[str]) -> list[int]:
 
 
 def _c4_counts(lines: Sequence[str], line_words: Sequence[list[str]]) -> tuple[int, int, int, int]:
-    """Return the numbers of C4: lines kept, their sentences, and lines with forbidden text.
+    """Return the numbers of C4, in the order of the fields of ``Signals``.
 
-    *line_words* has the words of each line.
+    They are the lines kept, their sentences, and the lines with "lorem ipsum" and with curly
+    brackets. *line_words* has the words of each line.
     """
-    kept = []
-    lorem_ipsum = curly_brackets = 0
+    kept = []  # the words of each line that is kept
+    lorem_ipsum = 0
+    curly_brackets = 0
     for each, words in zip(lines, line_words, strict=True):
         stripped = each.strip()
         line = _CITATION.sub("", stripped)
@@ -196,11 +205,12 @@ def _c4_counts(lines: Sequence[str], line_words: Sequence[list[str]]) -> tuple[i
         if "lorem ipsum" in lower:
             lorem_ipsum += 1
         elif "javascript" in lower:
-            pass
+            pass  # the line is not kept, and no signal counts it
         elif "{" in line:
             curly_brackets += 1
         elif not any(policy in lower for policy in RULES.policies):
             kept.append(words if line == stripped else words_in(line))
     marks = ["".join(map(_mark_of, line)) for line in kept]
+    # Each line is a sentence, and one more begins after each sentence end within it.
     sentences = len(kept) + sum(len(_SENTENCE.findall(line)) for line in marks)
     return len(kept), sentences, lorem_ipsum, curly_brackets

@@ -1,7 +1,7 @@
 """Division of a text into words, as spaCy divides English and as datatrove's filters expect it.
 
 words.json has spaCy's rules and datatrove's lists of characters and phrases, and is written by
-tests/rigs/word_rules.py. A text is first divided at whitespace. The rules divide each chunk
+tests/rigs/reading/word_rules.py. A text is first divided at whitespace. The rules divide each chunk
 further. Most chunks of a text are common, so results are kept, in about 20 MB.
 """
 
@@ -57,19 +57,22 @@ def _divide(chunk: str) -> list[str]:
     if len(chunk) > _MAX_CHUNK_CHARS or (chunk.isascii() and chunk.isalpha()):
         return [chunk]
 
+    # Move punctuation from the ends of *middle* to *before* and *after*, until none is left, or
+    # *middle* is a special word such as "don't" or "e.g.", whose division is listed.
     before: list[str] = []
-    after: list[str] = []
+    after: list[str] = []  # from the end of the chunk backwards
     middle = chunk
     while middle and middle not in _SPECIAL:
         match = _prefix(middle)
         start = match.end() if match is not None else 0
         match = _suffix(middle[start:])
         end = start + match.start() if match is not None else len(middle)
+        # Do not take a mark off one end if a special word is left when the other end is cut.
         if start and middle[start:] in _SPECIAL:
             end = len(middle)
         elif middle[:end] in _SPECIAL:
             start = 0
-        if end - start == len(middle):
+        if end - start == len(middle):  # neither a prefix nor a suffix
             break
         before.append(middle[:start])
         after.append(middle[end:])

@@ -73,6 +73,7 @@ def store_line(page: Page, form: Callable[[str], str], *, number: int, offset: i
 
     *form* returns the normalized form of a URL. The body is in page file *number* at *offset*.
     """
+    # In the order of the fields of ``StoredFile``.
     return _line(
         page.via,
         page.url,
@@ -113,6 +114,7 @@ def parse_store_line(line: bytes) -> StoredFile:
         raise LarmError(f"a line has {len(fields)} fields, not {len(StoredFile._fields)}")
     for position in _NUMERIC_FIELDS:
         text = fields[position]
+        # Offsets have fewer digits, and Python refuses to convert thousands of them.
         if not (text.isascii() and text.isdigit() and len(text) < 16):
             raise LarmError("a line has text where a number must be")
     values = [

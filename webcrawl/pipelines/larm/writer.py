@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.pipelines.larm.rows import (
     LarmError,
+    StoredFile,
     link_lines,
     page_file,
     parse_store_line,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from webcrawl.items import Page
-    from webcrawl.pipelines.larm.rows import StoredFile
 
 LINKS = "links.log"
 STORE = "store.log"
@@ -62,14 +62,23 @@ class LarmWriter:
         form: Callable[[str], str],
         max_file_bytes: int = MAX_FILE_BYTES,
     ) -> None:
+        """Prepare to write to *directory*, which ``open`` makes.
+
+        form: returns the normalized form of a URL.
+        max_file_bytes: a page that would make a page file larger begins a new one.
+        """
         self._directory = directory
-        self._links, self._store = directory / LINKS, directory / STORE
+        self._links = directory / LINKS
+        self._store = directory / STORE
         self._form = form
         self._max_file_bytes = max_file_bytes
-        self._number = 1
+        self._number = 1  # of the current page file
+        # The current page file, links.log and store.log; None before ``open`` and after ``close``.
         self._files: tuple[AppendFile, AppendFile, AppendFile] | None = None
+        # Earlier page files that were written to since the last ``sync``.
         self._unsynced: list[Path] = []
         self._lock = DirectoryLock(path=directory / "LOCK")
+        # The error of a ``write`` whose parts could not be removed. Nothing is written after it.
         self._failure: OSError | None = None
 
     def open(self) -> None:
@@ -98,12 +107,14 @@ class LarmWriter:
             raise self._failure
         assert self._files is not None
         pages, links, store = self._files
+        # A page that is too large for any file becomes the only one in its file.
         if pages.size and pages.size + len(page.body) > self._max_file_bytes:
             pages = self._begin_next()
 
         line = store_line(page, self._form, number=self._number, offset=pages.size)
         files = pages, links, store
         old_sizes = [file.size for file in files]
+        # The line in store.log comes last, because a page that it lists must be complete.
         try:
             pages.append(page.body)
             links.append(link_lines(page, self._form))
@@ -166,6 +177,7 @@ class LarmWriter:
 
     def _recover(self) -> StoredFile | None:
         """Truncate the files after their last complete page, and return that page, if any."""
+        # Change nothing if store.log is a file of another program.
         if self._store.exists():
             with self._store.open("rb") as file:
                 first_line = file.readline(_TAIL_BYTES)
@@ -199,10 +211,12 @@ class LarmWriter:
                 start = max(0, end - _TAIL_BYTES)
                 file.seek(start)
                 lines = file.read(end - start).splitlines(keepends=True)
-                # The first of these lines may begin before this block.
-                while last is None and len(lines) > bool(start):
+                # Unless the block begins with the log, its first line may lack its beginning.
+                torn_lines = 1 if start else 0
+                while last is None and len(lines) > torn_lines:
                     last = self._complete_page(lines[-1])
-                    end -= 0 if last else len(lines.pop())
+                    if last is None:
+                        end -= len(lines.pop())
             file.truncate(end)
         return last
 
@@ -211,7 +225,7 @@ class LarmWriter:
         try:
             stored = parse_store_line(line)
         except LarmError:
-            return None
+            return None  # a power failure can leave zero bytes instead of a line
         path = page_file(self._directory, stored.number)
         if not path.exists():
             raise LarmError(f"{path}, which store.log lists, is missing: restore it")
@@ -226,8 +240,10 @@ class LarmWriter:
             return
         with self._links.open("r+b") as file:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as lines:
+                # Go back from the end, a line at a time, to a link of a page that is in store.log.
+                # Without any such page, all links are cut off.
                 end = len(lines) if last else 0
-                missing_url = b""
+                missing_url = b""  # the URL of the last page that was searched for in vain
                 while last and end:
                     start = lines.rfind(b"\n", 0, end - 1) + 1
                     source = lines[start:end].partition(b"\t")[0]
@@ -235,7 +251,8 @@ class LarmWriter:
                         source == last.url.encode() or self._is_stored(source)
                     ):
                         break
-                    end, missing_url = start, source
+                    end = start
+                    missing_url = source
             file.truncate(end)
 
     def _is_stored(self, url: bytes) -> bool:

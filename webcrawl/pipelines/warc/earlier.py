@@ -31,10 +31,10 @@ from isal import igzip
 
 from webcrawl.configuration.decoding import Count, UndecodableError, json_decoder
 from webcrawl.errors import FatalError
+from webcrawl.pipelines.sorting import sorted_lines
 from webcrawl.pipelines.warc.payloads import ADD, CREATE, FILE, FirstCopy, split
-from webcrawl.storage.atomic import replacing
-from webcrawl.storage.lock import work_directory
-from webcrawl.storage.sorting import sorted_lines
+from webcrawl.pipelines.work_directory import work_directory
+from webcrawl.storage.atomic import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,7 +75,8 @@ def collection_name(source: Path) -> str:
 def prepare(directory: Path, sources: Sequence[Path]) -> str:
     """Return the name of the table of *sources* in *directory*; make it if it is not there.
 
-    Blocks: a million captures take 26 s. If the process dies, the next one starts again. Raises
+    The name depends on the path, size and time of modification of each source. Blocks: a million
+    captures take 26 s. If the process dies, the next one starts again. Raises
     FatalError for a source that cannot be used, and OSError.
     """
     files = [file for source in sources for file in _files_of(source)]
@@ -83,6 +84,7 @@ def prepare(directory: Path, sources: Sequence[Path]) -> str:
     made_from = "".join(f"{file} {state.st_size} {state.st_mtime_ns}" for file, state in states)
     name = f"earlier-{xxhash.xxh3_64_hexdigest(made_from.encode(), 2)}.sqlite"
     if not (directory / name).exists():
+        # Other tables are of sources that have changed since, or are not named any more.
         for old in directory.glob("earlier-*"):
             old.unlink()
         _make(directory / name, files)
@@ -93,12 +95,12 @@ def _make(table: Path, files: Sequence[Path]) -> None:
     """Write the payloads in *files* to *table*, sorted, because inserts in order are fast."""
     logger.info("WARC_DEDUP_FROM is read before the crawl starts")
     work = table.with_name("earlier.work")
-    with work_directory(work, activity=f"{work} is used"), replacing(table) as new:
+    with work_directory(work, activity=f"{work} is used"), replacement(table) as new:
         with (work / "rows").open("wb") as rows:
             for file in files:
                 for row in _rows(file):
                     rows.write(msgspec.json.encode(row) + b"\n")
-        # By key, which is after the bracket.
+        # Each line is a JSON list that begins with the key: sort by the number after the bracket.
         lines = sorted_lines([work / "rows"], "-k1.2n", directory=work, feature="WARC_DEDUP_FROM")
         with closing(sqlite3.connect(new)) as connection, connection:
             connection.executescript(CREATE)
@@ -121,8 +123,12 @@ def _files_of(source: Path) -> list[Path]:
 
 
 def _rows(file: Path) -> Iterator[_Row]:
-    """Yield the payloads in *file*. Raises FatalError if it cannot be read or has none."""
-    usable = unusable = 0
+    """Yield the payloads in *file*, which is the table of another job or an index.
+
+    Raises FatalError if it cannot be read, or is an index without payloads. A table may be empty.
+    """
+    usable = 0
+    unusable = 0
     try:
         if file.name == FILE:
             with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as table:
@@ -134,10 +140,11 @@ def _rows(file: Path) -> Iterator[_Row]:
         opened: Any = igzip.open if file.suffix == ".gz" else open  # igzip has no types
         with opened(file, "rb") as index:
             for line in iter(partial(index.readline, _MAX_LINE_BYTES), b""):
-                if row := _captured(line):
+                if row := _parse_row(line):
                     usable += 1
                     yield row
                 else:
+                    # Revisit records are not missed, because the copy they refer to has a line.
                     unusable += b"warc/revisit" not in line
     except (sqlite3.Error, OSError, EOFError, zlib.error) as error:
         raise FatalError(f"WARC_DEDUP_FROM: {file} cannot be read: {error}.") from error
@@ -152,7 +159,7 @@ def _rows(file: Path) -> Iterator[_Row]:
     )
 
 
-def _captured(line: bytes) -> _Row | None:
+def _parse_row(line: bytes) -> _Row | None:
     """Return the payload in *line* of an index; None if it has none that can be referred to."""
     try:
         _, time, members = line.decode().split(" ", 2)
@@ -161,11 +168,12 @@ def _captured(line: bytes) -> _Row | None:
     except (ValueError, UndecodableError):
         return None
     digest = _SHA1.fullmatch(capture.digest)
+    # Only the records of HTTP responses have a status, and a revisit record has no payload.
     is_stored = capture.status and capture.mime != "warc/revisit"
     # A record cannot refer to a URL with spaces or line breaks.
     if digest is None or not is_stored or len(capture.url.split()) != 1:
         return None
-    # In a third of the time of base64.b32decode.
+    # int() decodes base 32 in a third of the time of base64.b32decode, but its digits are 0 to V.
     sha1 = int(digest[1].translate(_BASE32), 32).to_bytes(20, "big")
     first = FirstCopy(capture.url, at, capture.filename, capture.offset, capture.length)
     return *split(sha1), first

@@ -96,6 +96,8 @@ def sha1_of(*parts: bytes) -> bytes:
 
 def labelled_digest(sha1: bytes) -> str:
     """Return the digest *sha1* in base32 with the label ``sha1:``, as all WARC tools write it."""
+    # Each line below writes 40 bits, of a number of 32 bits and one of 8, as four pairs of letters
+    # of 10 bits each.
     pair = _LETTER_PAIRS
     a, b, c, d, e, f, g, h = _UNPACK_SHA1(sha1)
     return (
@@ -111,7 +113,10 @@ def _response(page: Page) -> tuple[bytes, tuple[bytes, ...]]:
     codings = [value for name, value in page.headers if name.lower() == b"transfer-encoding"]
     is_chunked = bool(codings) and not _is_bodiless(page)
     if _is_readable(page, codings):
+        # The body was received without its chunks, but readers expect what the head says.
         return page.wire_head, _chunks(page.wire_body) if is_chunked else (page.wire_body,)
+
+    # Make a head that says that the body is not chunked. HTTP/2 has no status line of its own.
     protocol = page.protocol if _PROTOCOL.fullmatch(page.protocol) else "HTTP/1.1"
     reason = LINE_BREAKS.sub(" ", page.reason)
     status_line = as_bytes(f"{protocol} {page.status:03d} {reason}")
@@ -128,13 +133,16 @@ def stored_request(page: Page, target: str) -> bytes:
         return page.wire_request
     method = _NOT_TOKEN.sub(b"", as_bytes(page.method)) or b"GET"
     authority, slash, path = target.partition("://")[2].partition("/")
+    # A URL without a path may have a query: http://example.org?q
     authority, question_mark, query = authority.partition("?")
     request_target = (slash or "/") + path + question_mark + query
     request_line = b"%s %s HTTP/1.1" % (method, as_bytes(request_target))
+    # The password of the proxy was not meant for the server, so it is not stored.
     headers = [
         field for field in page.request_headers if field[0].lower() != b"proxy-authorization"
     ]
     if not any(name.lower() == b"host" for name, _ in headers):
+        # The authority may begin with a user name and an at sign.
         headers = [(b"Host", as_bytes(authority.rpartition("@")[2])), *headers]
     return _message_head(request_line, headers)
 
@@ -150,13 +158,16 @@ def as_bytes(text: str) -> bytes:
 def _is_readable(page: Page, codings: list[bytes]) -> bool:
     """Return whether every reader gets the right fields and body from ``wire_head`` of *page*.
 
-    *codings* are the values of its Transfer-Encoding fields.
+    *codings* are the values of its Transfer-Encoding fields. Readers differ in what they do with
+    any coding except for exactly "chunked", and with a second Content-Length.
     """
     head = page.wire_head
+    # Besides the fields, the head has the status line and the empty line at its end.
+    line_count = len(page.headers) + 2
     return (
         0 < len(head) <= MAX_HEAD_BYTES
         and (not codings or codings == [_CHUNKED])
-        and head.count(b"\n") == len(page.headers) + 2
+        and head.count(b"\n") == line_count
         and [name.lower() for name, _ in page.headers].count(b"content-length") <= 1
         and _RESPONSE_HEAD.fullmatch(head) is not None
     )
@@ -177,11 +188,15 @@ def _is_bodiless(page: Page) -> bool:
 
 
 def _corrected_headers(page: Page) -> Headers:
-    """Return the response headers of *page*, corrected to match the body stored after them."""
+    """Return the response headers of *page*, corrected to match the body stored after them.
+
+    That body is not chunked. Fields that do not match it are kept under another name.
+    """
     length = len(page.wire_body)
     is_bodiless = _is_bodiless(page)
     stored: Headers = []
-    has_length = is_changed = False
+    has_length = False
+    is_changed = False
     for name, value in page.headers:
         lower = name.lower()
         if lower == b"transfer-encoding":
@@ -196,6 +211,7 @@ def _corrected_headers(page: Page) -> Headers:
                 stored.append((b"X-Crawler-Content-Length", value))
         else:
             stored.append((name, value))
+    # A response that had neither field is left so: its body ends with the record.
     if is_changed and not has_length and not is_bodiless:
         stored.append((b"Content-Length", b"%d" % length))
     return stored
@@ -206,6 +222,8 @@ def _message_head(start_line: bytes, headers: Headers) -> bytes:
     lines = [start_line, *(name + b": " + value for name, value in headers), b"\r\n"]
     head = b"\r\n".join(lines)
     names = [name for name, _ in headers]
+    # A line break in a name or value would make more lines than the start line, the fields and the
+    # empty line at the end.
     if (
         head.count(b"\n") == head.count(b"\r") == len(headers) + 2
         and b"\0" not in head
@@ -229,6 +247,7 @@ def _repaired_head(start_line: bytes, headers: Headers) -> bytes:
     ]
     # 64 bytes are enough for the field that says how many were dropped.
     max_bytes = MAX_HEAD_BYTES - len(start_line) - 64
+    # Each field also has a line break of two bytes.
     excess = sum(map(len, fields)) + 2 * len(fields) - max_bytes
     dropped = 0
     while excess > 0 and fields:

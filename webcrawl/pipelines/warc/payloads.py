@@ -118,9 +118,12 @@ class StoredPayloads:
 
     def __init__(self, *, directory: Path, max_bytes: int) -> None:
         self.directory = directory
+        # ``open`` may choose another file.
         self._file = directory / FILE
         self._max_bytes = max_bytes
+        # None before ``open``, after ``close``, and when the table has failed.
         self._connection: sqlite3.Connection | None = None
+        # Additions that are not in the file yet, by digest, as ``add`` gets them.
         self._added: dict[bytes, FirstCopy] = {}
 
     def open(self, name: str = FILE) -> None:
@@ -134,6 +137,7 @@ class StoredPayloads:
             try:
                 self._connect()
             except sqlite3.DatabaseError as error:
+                # After these errors, the file itself may be sound.
                 if getattr(error, "sqlite_errorname", "").startswith(_TEMPORARY):
                     raise
                 self._disconnect()
@@ -157,10 +161,10 @@ class StoredPayloads:
         """
         for sha1, copy in self._added.items():
             if copy[:2] == (url, at):
-                return sha1[-20:]
+                return sha1[-20:]  # without the hash of the URL, which revisit records have
         self._run_query(lambda table: table.execute(_INDEX_DATES))
         row = self._run_query(lambda table: table.execute(_FIND_DIGEST, (at, url)).fetchone())
-        return b"" if row is None else bytes.fromhex(row[2])
+        return b"" if row is None else bytes.fromhex(row[2])  # after the time and the URL
 
     def add(self, sha1: bytes, first: FirstCopy) -> None:
         """Record that the payload with the digest *sha1* is stored before the next ``commit``.
@@ -186,8 +190,9 @@ class StoredPayloads:
         self._disconnect()
 
     def _write(self) -> None:
-        """Write all additions to the file, replacing other rows if it is full."""
-        added, self._added = self._added, {}
+        """Write all additions to the file; if it is full, first delete rows for each of them."""
+        added = self._added
+        self._added = {}
 
         def write(table: sqlite3.Connection) -> None:
             is_full = False
@@ -199,8 +204,13 @@ class StoredPayloads:
                 key, other_bytes = split(sha1)
                 needed_bytes = len(first.url) if is_full else 0
                 while needed_bytes > 0:
+                    # Delete the row with the next larger key: the keys are hashes, so any row is as
+                    # good, and the file can use its space for the new one.
                     removed = table.execute(_MAKE_ROOM, (key,)).fetchall()
-                    needed_bytes -= removed[0][0] + _ROW_BYTES if removed else needed_bytes
+                    if not removed:
+                        break  # no key is larger
+                    ((url_length,),) = removed
+                    needed_bytes -= url_length + _ROW_BYTES
                 table.execute(ADD, (key, other_bytes, *first))
             table.execute("COMMIT")
 
@@ -221,11 +231,11 @@ class StoredPayloads:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()  # 0 in a new file
         if version == 1:
             connection.executescript(_ADD_COLUMNS)
         elif version not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f"version {version}")
+            raise sqlite3.DatabaseError(f"version {version}")  # ``open`` then replaces the file
         connection.executescript(CREATE)
         connection.execute("SELECT * FROM captures LIMIT 1").fetchone()
 
@@ -244,14 +254,14 @@ class StoredPayloads:
         )
 
 
-def forget_rows(directory: Path, delete: str, covers: Callable[[str], bool]) -> None:
-    """Run the statement *delete*, which calls *covers*, on all SQLite files in *directory*.
+def forget_rows(directory: Path, delete: str, is_covered: Callable[[str], bool]) -> None:
+    """Run the statement *delete*, which calls *is_covered*, on all SQLite files in *directory*.
 
     The deleted rows are overwritten with zeros. The files must not be open. Raises sqlite3.Error.
     """
     for path in directory.glob("*.sqlite"):
         with closing(sqlite3.connect(path)) as database:
-            database.create_function("covers", 1, covers)
+            database.create_function("covers", 1, is_covered)
             database.executescript(f"PRAGMA secure_delete = ON; {delete}")
 
 

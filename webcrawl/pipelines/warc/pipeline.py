@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, Self
 import scrapy
 
 from webcrawl import __version__
-from webcrawl.configuration.values import flag, whole, words
+from webcrawl.configuration.values import flag, whole_number, words
 from webcrawl.errors import FatalError, require_package
-from webcrawl.pipelines.main_text import PACKAGES, reader
+from webcrawl.pipelines.main_text import PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule, output_directory
 from webcrawl.pipelines.warc.earlier import collection_name, prepare
 from webcrawl.pipelines.warc.payloads import StoredPayloads
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from webcrawl.items import Page
-    from webcrawl.pipelines.main_text import MainText
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +79,12 @@ class WarcPipeline(ProcessingModule):
         earlier: StoredPayloads | None,
         sources: list[Path],
     ) -> None:
+        """Make the module, which opens, commits and closes the tables that *writer* uses.
+
+        payloads: the table of this job's payloads, or None if documents are stored again each time.
+        earlier: the table of payloads of earlier crawls, or None if there are no *sources*.
+        sources: the jobs and indexes (WARC_DEDUP_FROM) from which *earlier* is made.
+        """
         self._writer = writer
         self._payloads = payloads
         self._earlier = earlier
@@ -94,11 +99,12 @@ class WarcPipeline(ProcessingModule):
         if sources and not settings["JOBDIR"]:
             raise FatalError("WARC_DEDUP_FROM needs JOBDIR, for a table of the stored documents.")
         directory = Path(settings["JOBDIR"] or "") / "warc"
+        # The limit does not matter, because nothing is added to this table during the crawl.
         earlier = StoredPayloads(directory=directory, max_bytes=0) if sources else None
         writer = WarcWriter(
             directory=output_directory(settings, *cls.output),
             prefix=_prefix(settings),
-            max_file_bytes=whole(settings, "WARC_MAX_FILE_BYTES", at_least=1),
+            max_file_bytes=whole_number(settings, "WARC_MAX_FILE_BYTES", at_least=1),
             warcinfo=_warcinfo(settings, sources),
             payloads=payloads,
             earlier=earlier,
@@ -106,7 +112,7 @@ class WarcPipeline(ProcessingModule):
         )
         values = {"writer": writer, "payloads": payloads, "earlier": earlier, "sources": sources}
         module = super().from_crawler(crawler, **values)
-        # Modules are made in their order.
+        # Modules are made in the order in which they get pages: a dataset with stats comes first.
         if module._crawler.stats.get_value("modules/text_dataset/pages") is not None:
             logger.warning(
                 "The text dataset cannot name the WARC records of its pages: give WarcPipeline a "
@@ -174,7 +180,7 @@ class WarcPipeline(ProcessingModule):
 
 def _payloads(settings: BaseSettings) -> StoredPayloads | None:
     """Return the table of payloads, or None if there is no JOBDIR or it is disabled."""
-    max_bytes = whole(settings, "WARC_REVISIT_MAX_BYTES", at_least=0)
+    max_bytes = whole_number(settings, "WARC_REVISIT_MAX_BYTES", at_least=0)
     if not settings["JOBDIR"] or not max_bytes:
         return None
     return StoredPayloads(directory=Path(settings["JOBDIR"]) / "warc", max_bytes=max_bytes)
@@ -207,10 +213,10 @@ def _warcinfo(settings: BaseSettings, sources: list[Path]) -> list[tuple[str, st
     headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
     senders = [value for name, value in headers.items() if name.lower() == "from"]
     optional_fields = [
-        ("operator", ", ".join(_nonempty(settings, "WARC_OPERATOR", "CRAWLER_CONTACT"))),
+        ("operator", ", ".join(_nonempty_values(settings, "WARC_OPERATOR", "CRAWLER_CONTACT"))),
         ("http-header-from", str(senders[0] if senders else "")),
         ("isPartOf", Path(settings["JOBDIR"] or "").name),
-        ("description", ", ".join(_nonempty(settings, "WARC_DESCRIPTION"))),
+        ("description", ", ".join(_nonempty_values(settings, "WARC_DESCRIPTION"))),
     ]
     return [
         ("software", f"webcrawl/{__version__} (Scrapy {scrapy.__version__})"),
@@ -224,6 +230,6 @@ def _warcinfo(settings: BaseSettings, sources: list[Path]) -> list[tuple[str, st
     ]
 
 
-def _nonempty(settings: BaseSettings, *names: str) -> list[str]:
+def _nonempty_values(settings: BaseSettings, *names: str) -> list[str]:
     """Return the values of those settings in *names* that are not empty."""
     return [str(settings[name]) for name in names if settings[name]]

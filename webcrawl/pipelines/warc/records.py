@@ -21,10 +21,10 @@ from __future__ import annotations
 import itertools
 import re
 from base64 import b64encode
-from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from webcrawl.items import is_success
+from webcrawl.items import Link, Page, is_success
 from webcrawl.pipelines.warc.messages import (
     DROPPED_FIELDS,
     LINE_BREAKS,
@@ -37,11 +37,11 @@ from webcrawl.pipelines.warc.messages import (
 )
 from webcrawl.randomness import random_hex
 from webcrawl.urls.extraction.html import HTML_TYPES
+from webcrawl.wording import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from webcrawl.items import Link, Page
     from webcrawl.pipelines.main_text import MainText
     from webcrawl.pipelines.warc.payloads import FirstCopy
 
@@ -133,7 +133,8 @@ def page_records(
     concurrent = f"{common}WARC-Concurrent-To: {document_id}\r\n"
     fields = f"{common}WARC-Payload-Digest: {labelled_digest(sha1)}\r\n"
     if first is None:
-        kind, block = "response", (head, *payload)
+        kind = "response"
+        block = (head, *payload)
         fields += _truncation_field(page, head)
         # Only what the payload confirms: the field is not for copies of Content-Type.
         if page.content_type in HTML_TYPES and _HTML.match(page.body, 0, _SNIFFED_BYTES):
@@ -212,6 +213,7 @@ def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
     tls = _TLS.fullmatch(page.tls)
     if tls is not None:
         version, suite = tls.groups()
+        # OpenSSL calls version 1.0 "TLSv1".
         fields += f"WARC-Protocol: tls/{version if '.' in version else '1.0'}\r\n"
         if suite:
             fields += f"WARC-Cipher-Suite: {suite}\r\n"
@@ -219,8 +221,13 @@ def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
 
 
 def _resource_records(page: Page, common: str, why: str, document_id: str) -> tuple[bytes, ...]:
-    """Return the records of a *page* that was not fetched with HTTP."""
+    """Return the records of a *page* that was not fetched with HTTP.
+
+    *common* are the header lines of all its records, *why* is the reason if it is not processed,
+    and *document_id* becomes the ID of the resource record.
+    """
     if not is_success(page.status):
+        # There is no document, and no response record that would have the status.
         fields = [("status", str(page.status)), ("reason", page.reason)]
         return (_metadata_record(common, _warc_fields(fields) + _metadata(page, why)),)
     # There is no payload digest: it would be that of the block, and validators do not look for it.
@@ -285,13 +292,17 @@ def as_response(revisit: bytes, payload: bytes) -> bytes:
     """Return the record *revisit* as a response record with the *payload* that it left out."""
     fields, _, block = revisit.removesuffix(TERMINATOR).partition(b"\r\n\r\n")
     fields = _REVISIT_FIELDS.sub(b"", fields).replace(b": revisit", b": response", 1)
-    digest, size = labelled_digest(sha1_of(block, payload)), len(block) + len(payload)
+    digest = labelled_digest(sha1_of(block, payload))
+    size = len(block) + len(payload)
     added = f"\r\nWARC-Block-Digest: {digest}\r\nContent-Length: {size}\r\n\r\n"
     return b"".join((fields, added.encode(), block, payload, TERMINATOR))
 
 
 def _metadata(page: Page, why: str) -> bytes:
-    """Return the block of the metadata record of *page*, with its links."""
+    """Return the block of the metadata record of *page*, with its links.
+
+    *why* is the reason if the page does not go through the processing modules, else "".
+    """
     fields = [("depth", str(page.depth)), ("kind", page.kind)]
     if why:
         fields.append(("notProcessed", why))
@@ -353,4 +364,10 @@ def new_record_id() -> str:
 
 
 def _date(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    """Return the epoch seconds *at* in ISO 8601, with microseconds."""
+    second, microsecond = divmod(round(at * 1_000_000), 1_000_000)
+    return f"{_whole_second(second)[:-1]}.{microsecond:06d}Z"
+
+
+# Pages are stored in the order of time. Formatting a second takes ten times as long as the rest.
+_whole_second = lru_cache(maxsize=64)(iso_time)

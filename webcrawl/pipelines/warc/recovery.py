@@ -7,14 +7,13 @@ Each member is one record, which is complete if the member's CRC and length are 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from isal import isal_zlib
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from typing import BinaryIO
 
 _CHUNK = 1 << 16
 _GZIP_FORMAT = 31
@@ -27,14 +26,16 @@ _START_BYTES = 64
 def whole_length(path: Path) -> tuple[int, int]:
     """Return the length of *path* up to its last complete set of records, and the number of sets.
 
-    A set ends with its metadata record. Returns (0, 0) if not even the warcinfo record is complete.
+    A set has the records of one page and ends with its metadata record. Returns (0, 0) if not even
+    the warcinfo record is complete.
     Memory is bounded for records of every size. Takes about 8 s per GB of small records,
     less for large ones.
     """
-    length = sets = 0
+    length = 0
+    sets = 0
     with path.open("rb") as file:
         for end, kind, _ in whole_records(file):
-            if kind == b"warcinfo" and length == 0:
+            if kind == b"warcinfo" and length == 0:  # the file's first record is a set of its own
                 length = end
             elif kind == b"metadata":
                 length = end
@@ -47,10 +48,11 @@ def whole_records(
 ) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield end offset, WARC-Type and beginning of each record, up to the first incomplete one.
 
-    The beginning has at most *start_bytes*.
+    *file* is a WARC file whose records are gzip members. The offset is that in *file*, and the
+    beginning has at most *start_bytes*, decompressed.
     """
     end = 0
-    pending = b""
+    pending = b""  # bytes that were read but belong to the next member
     while True:
         member = isal_zlib.decompressobj(_GZIP_FORMAT)
         start = b""

@@ -25,10 +25,11 @@ from isal import igzip_lib, isal_zlib
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.errors import StoreError
-from webcrawl.items import StoredRecord
-from webcrawl.pipelines.main_text import CONTENT_TYPES
+from webcrawl.items import Page, StoredRecord
+from webcrawl.pipelines.growing_files import GrowingFiles
+from webcrawl.pipelines.main_text import CONTENT_TYPES, MainText
 from webcrawl.pipelines.warc.messages import as_bytes, sha1_of, stored_response
-from webcrawl.pipelines.warc.payloads import FirstCopy
+from webcrawl.pipelines.warc.payloads import FirstCopy, StoredPayloads
 from webcrawl.pipelines.warc.records import (
     NOT_MODIFIED,
     TERMINATOR,
@@ -40,15 +41,11 @@ from webcrawl.pipelines.warc.records import (
 from webcrawl.pipelines.warc.recovery import whole_length
 from webcrawl.signals import CONTENT_SEEN, ROBOTS, UNCHANGED
 from webcrawl.storage.atomic import sync_path, write_all
-from webcrawl.storage.growing_files import GrowingFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from webcrawl.items import Page
-    from webcrawl.pipelines.main_text import MainText
-    from webcrawl.pipelines.warc.payloads import StoredPayloads
 
 _SUFFIXES = (".warc.gz.open", ".warc.gz")
 
@@ -109,6 +106,17 @@ class WarcWriter:
         read: Callable[[Page], MainText] | None = None,
         clock: TimeSource = wall_time,
     ) -> None:
+        """Make the writer; the class says what its parameters are.
+
+        directory: the directory of the files; it is not touched before ``open``.
+        prefix: the beginning of their names.
+        max_file_bytes: a page that would make a file larger begins a new one.
+        warcinfo: the fields of each file's first record.
+        payloads: the payloads of this job; None if documents are stored again each time.
+        earlier: the payloads of earlier crawls, which are only read.
+        read: extracts the main text of a page, which is then stored as well.
+        clock: the time in epoch seconds.
+        """
         self.written = Written()
         self._files = GrowingFiles(
             directory=directory, prefix=prefix, suffixes=_SUFFIXES, clock=clock
@@ -119,16 +127,19 @@ class WarcWriter:
         self._earlier = earlier
         self._read = read
         self._clock = clock
-        self._warcinfo_id = ""
+        # The gzip members of added pages that are still to be written, and their total length.
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        # The error because of which added pages are not in the file.
+        # The error because of which added pages are not in the file. ``flush`` raises it.
         self._flush_error: WarcWriteError | None = None
+
+        # The current file, which ``_start_file`` begins. The descriptor is -1 if there is none.
         self._fd = -1
-        self._path = directory
-        self._final_path = ""
-        self._size = 0
+        self._path = directory  # until there is a file, errors name the directory
+        self._final_path = ""  # the name that the file gets when it is complete
+        self._size = 0  # bytes written to it
         self._began_at = 0.0
+        self._warcinfo_id = ""  # record ID of its first record
         # The error because of which a file could not be completed; the next ``open`` recovers it.
         self._left_open: WarcWriteError | None = None
         # Protects _fd and _left_open, which the writing thread and ``sync`` use.
@@ -190,6 +201,8 @@ class WarcWriter:
             )
             if why == ROBOTS and len(records[0]) <= _SHORT_BYTES:
                 return [_member(record, level=_SHORT_LEVEL) for record in records]
+            # The length of a compressed body at the end of the first record. A revisit record has
+            # no body.
             coded = response.coded if response is not None and first_copy is None else 0
             return [_member(records[0], coded), *[_member(record) for record in records[1:]]]
 
@@ -227,9 +240,11 @@ class WarcWriter:
         Raises WarcWriteError if some of them could not be written; the file then ends where it
         ended before.
         """
-        with suppress(WarcWriteError):
+        # The error may also be of an earlier write, which ``add`` began because pages were many.
+        with suppress(WarcWriteError):  # it is also in ``_flush_error``
             self._write_pending()
-        error, self._flush_error = self._flush_error, None
+        error = self._flush_error
+        self._flush_error = None
         if error is not None:
             raise error
 
@@ -243,6 +258,7 @@ class WarcWriter:
                 raise self._left_open
             if self._fd < 0:
                 return  # nothing was written since the last file was closed and synced
+            # The writing thread may close the file while a copy of its descriptor is synced.
             fd = os.dup(self._fd)
         try:
             os.fsync(fd)
@@ -278,7 +294,9 @@ class WarcWriter:
         except OSError as error:
             raise WarcWriteError(self._path, error) from error
         with self._fd_lock:
-            self._fd, self._path, self._size = fd, path, 0
+            self._fd = fd
+            self._path = path
+            self._size = 0
         final_path = self._files.complete_path(path)
         self._final_path = str(final_path)
         self._began_at = self._clock()
@@ -292,7 +310,7 @@ class WarcWriter:
         try:
             self._append(_member(record), records=1)
         except WarcWriteError:
-            if self._fd >= 0:
+            if self._fd >= 0:  # ``_append`` has released it if it could not be truncated either
                 self._release_file()
             with suppress(OSError):  # if this fails, the next ``open`` removes the file
                 path.unlink()
@@ -303,11 +321,14 @@ class WarcWriter:
         """Write the pages that were added. On an error, they are dropped."""
         if not self._pending:
             return
-        members, self._pending, self._pending_bytes = self._pending, [], 0
+        members = self._pending
+        self._pending = []
+        self._pending_bytes = 0
         try:
             self._append(b"".join(members), records=len(members))
         except WarcWriteError as error:
             self._flush_error = error
+            # Documents must not become revisit records that refer to the dropped pages.
             if self._payloads:
                 self._payloads.forget()
             raise
@@ -364,6 +385,8 @@ def _member(record: bytes, coded: int = 0, *, level: int = _LEVEL) -> bytes:
     """
     if not coded:
         return igzip_lib.compress(record, level, igzip_lib.COMP_GZIP)
+    # Compress the part before the body with raw deflate, then write the body in stored blocks, each
+    # with a head of three fields: whether it is the last one, its size, and the complement of that.
     deflate = isal_zlib.compressobj(level, isal_zlib.DEFLATED, -isal_zlib.MAX_WBITS)
     start = len(record) - coded - len(TERMINATOR)
     view = memoryview(record)  # a body may have megabytes
@@ -371,6 +394,7 @@ def _member(record: bytes, coded: int = 0, *, level: int = _LEVEL) -> bytes:
     parts: list[bytes | memoryview] = [_GZIP_HEADER, compressed]
     for offset in range(start, len(record), _STORED_BLOCK_BYTES):
         block = view[offset : offset + _STORED_BLOCK_BYTES]
-        size, is_last = len(block), offset + _STORED_BLOCK_BYTES >= len(record)
+        size = len(block)
+        is_last = offset + _STORED_BLOCK_BYTES >= len(record)
         parts += [struct.pack("<BHH", is_last, size, size ^ 0xFFFF), block]
     return b"".join([*parts, struct.pack("<II", isal_zlib.crc32(record), len(record) & 0xFFFFFFFF)])

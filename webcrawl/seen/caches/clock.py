@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 class ClockCache:
     """CLOCK cache: a hit sets the entry's bit, and an entry whose bit is clear is evicted.
 
+    It has *size* slots for fingerprints.
+
     To evict an entry, the hand clears the bits it passes until it finds one that is clear. A new
     entry starts with its bit clear, so unless it is seen again, it stays only for one turn of the
     hand. A flood of URLs that are seen once thus does not push out popular ones. All links of a
@@ -21,11 +23,14 @@ class ClockCache:
         self.size = size
         self._slot_of: dict[int, int] = {}
         self._fp_of_slot: list[int] = []
+        # The bit of each slot, one byte each: 1 if its entry had a hit since the hand passed it.
         self._used = bytearray(size)
+        # The slot that the hand checks next.
         self._hand = 0
 
     def resize(self, size: int) -> None:
         """Hold at most *size* fingerprints from now on."""
+        # Entries in slots that no longer exist are evicted; new slots are empty.
         for fp in self._fp_of_slot[size:]:
             del self._slot_of[fp]
         del self._fp_of_slot[size:]
@@ -35,7 +40,8 @@ class ClockCache:
 
     def misses(self, fps: Sequence[int]) -> list[int]:
         """Return the indexes of *fps* that are not held, and set the bits of all others."""
-        get, used = self._slot_of.get, self._used
+        get = self._slot_of.get
+        used = self._used
         missed = []
         for index, fp in enumerate(fps):
             slot = get(fp)
@@ -47,7 +53,10 @@ class ClockCache:
 
     def admit(self, fps: Iterable[int]) -> None:
         """Add each of *fps*; if the cache is full, evict the next entry whose bit is clear."""
-        slot_of, fp_of_slot, used, hand = self._slot_of, self._fp_of_slot, self._used, self._hand
+        slot_of = self._slot_of
+        fp_of_slot = self._fp_of_slot
+        used = self._used
+        hand = self._hand
         size = self.size
         for fp in fps:
             if fp in slot_of:
@@ -56,6 +65,7 @@ class ClockCache:
                 slot_of[fp] = len(fp_of_slot)
                 fp_of_slot.append(fp)
                 continue
+            # The cache is full. The hand clears bits until it finds one that is clear already.
             while used[hand]:
                 used[hand] = 0
                 hand += 1
@@ -64,6 +74,7 @@ class ClockCache:
             del slot_of[fp_of_slot[hand]]
             fp_of_slot[hand] = fp
             slot_of[fp] = hand
+            # The hand moves on, so that the new entry is checked last.
             hand += 1
             if hand == size:
                 hand = 0

@@ -31,7 +31,7 @@ class _HeldCache:
 
 
 class LruCache(_HeldCache):
-    """LRU cache, which evicts the least recently used entry; admitting an entry counts as a use."""
+    """LRU cache, which evicts the least recently used entry; a new entry counts as just used."""
 
     def __init__(self, *, size: int) -> None:
         self.size = size
@@ -46,7 +46,8 @@ class LruCache(_HeldCache):
 
     def misses(self, fps: Sequence[int]) -> list[int]:
         """Return the indexes of *fps* that are not held; those held count as used."""
-        held, use = self._held, self._held.move_to_end
+        held = self._held
+        use = self._held.move_to_end
         missed = []
         for index, fp in enumerate(fps):
             if fp in held:
@@ -57,8 +58,10 @@ class LruCache(_HeldCache):
 
     def admit(self, fps: Iterable[int]) -> None:
         """Add each of *fps*; if the cache is full, evict the least recently used entry."""
-        held, size = self._held, self.size
+        held = self._held
+        size = self.size
         for fp in fps:
+            # The least recently used entry is the first one, a new entry becomes the last.
             if fp not in held:
                 if len(held) >= size:
                     held.popitem(last=False)
@@ -72,6 +75,7 @@ class RandomCache(_HeldCache):
         self.size = size
         self._rng = rng
         self._held: set[int] = set()
+        # The same fingerprints as a list, from which one can be drawn.
         self._slots: list[int] = []
 
     def resize(self, size: int) -> None:
@@ -82,13 +86,17 @@ class RandomCache(_HeldCache):
 
     def admit(self, fps: Iterable[int]) -> None:
         """Add each of *fps*; if the cache is full, evict a random entry."""
-        held, slots, size, draw = self._held, self._slots, self.size, self._rng.random
+        held = self._held
+        slots = self._slots
+        size = self.size
+        draw = self._rng.random
         for fp in fps:
             if fp in held:
                 continue
             if len(slots) < size:
                 slots.append(fp)
             else:
+                # The new entry takes the slot of the one that is evicted.
                 slot = int(draw() * size)
                 held.remove(slots[slot])
                 slots[slot] = fp

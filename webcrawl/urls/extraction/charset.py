@@ -110,19 +110,19 @@ def evidence(body: bytes, *, declared: str | None) -> tuple[str, str]:
     codec = codec_for(declared)
     if codec is not None:
         return codec, "header"
-    codec = _UTF16_XML.get(body[:6]) or _declared(body[:PRESCAN_BYTES])
+    codec = _UTF16_XML.get(body[:6]) or _find_declaration(body[:PRESCAN_BYTES])
     if codec is not None:
         return codec, "meta"
     is_utf8 = _is_utf8(body)
     if is_utf8 and b"\x1b" not in body:  # ISO-2022-JP is ASCII with escape sequences
         return "utf-8", "utf8"
-    codec = _declared(body[:HEAD_BYTES])
+    codec = _find_declaration(body[:HEAD_BYTES])
     if codec is not None:
         return codec, "meta"
     return ("utf-8", "utf8") if is_utf8 else (FALLBACK, "guessed")
 
 
-def _declared(head: bytes) -> str | None:
+def _find_declaration(head: bytes) -> str | None:
     """Return the codec of the first declaration in *head* that names an encoding."""
     for label in _labels(head):
         codec = codec_for(label.decode("ascii", "replace"))
@@ -138,6 +138,7 @@ def _labels(head: bytes) -> Iterator[bytes]:
     See the HTML Standard, "prescan a byte stream to determine its encoding".
     """
     for tag in _META.finditer(head):
+        # Reversed, so that the first attribute of a name counts. Skipped text has none.
         attributes = {
             name.lower(): double or single or bare
             for name, double, single, bare in reversed(ATTRIBUTE.findall(tag[2] or b""))
@@ -187,6 +188,7 @@ def _decode_row_13(error: UnicodeError) -> tuple[str, int]:
     if pair[:1] == b"\x2d":  # ISO-2022-JP has the same bytes without the high bits
         pair = bytes(byte | 0x80 for byte in pair)
     if pair[:1] == _ROW_13 and pair[1:] > b"\xa0":
+        # The codes A1 to FE become 40 to 9E, but Shift_JIS does not use 7F.
         second_byte = pair[1] - (0x61 if pair[1] < 0xE0 else 0x60)
         text = bytes((0x87, second_byte)).decode("cp932", "replace")
         if len(text) == 1 and text != "\ufffd":

@@ -61,7 +61,7 @@ def css_references(text: str) -> Iterator[Link | None]:
         if number % _TOKENS_AT_ONCE == 0:
             yield None
         reference = token["imported"] or token["url"]
-        if token["at"]:
+        if token["at"]:  # the reference is in this token, or is the url() in the next one
             kind = "stylesheet"
         if reference is not None:
             yield Link(_value_of(reference), "", kind)
@@ -73,11 +73,11 @@ def _value_of(token: str) -> str:
     if token[:1] in ('"', "'"):
         token = token[1:-1]
     if "\\" in token:
-        token = _ESCAPE.sub(_unescaped, token)
+        token = _ESCAPE.sub(_unescape, token)
     return token
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     """Return the character that a match of ``_ESCAPE`` stands for."""
     if not escape[1]:
         return escape[2] or ""

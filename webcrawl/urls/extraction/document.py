@@ -2,8 +2,8 @@
 
 Feeds, sitemaps, style sheets and PDFs are all read by an ``Extractor``. It yields a ``Link`` for
 each reference, with its ``url`` as written in the document. If it finds no link for a few
-milliseconds, it yields None, for callers that must not block. ``resolved`` turns the references
-into links that can be fetched.
+milliseconds, it yields None, for callers that must not block. ``resolve_links`` turns the
+references into links that can be fetched.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Extractor: TypeAlias = "Callable[[MarkupDocument], Iterable[Link | None]]"
 """Function that finds the links of a document, as written. Called in the event loop."""
 
 
-def resolved(
+def resolve_links(
     links: Iterable[Link | None],
     url: str,
     *,

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS
+from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, MarkupDocument
 from webcrawl.urls.extraction.markup import attributes_of, tags
 from webcrawl.urls.extraction.reference_resolver import MAX_BASE_CHARS, ReferenceResolver
 from webcrawl.urls.link import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from webcrawl.urls.extraction.document import MarkupDocument
 
 _ITEM_NAMES = frozenset({"item", "entry", "/item", "/entry"})
 _ROOTS = frozenset({"feed", "rss", "rdf"})
@@ -69,7 +67,7 @@ def _references(
     feed_base = ""
     base = ""  # of the item
     part = ""  # the element of _PARTS that is being skipped
-    item: dict[str, str] | None = None
+    item: dict[str, str] | None = None  # values by element name; None outside items
     for name, raw_attributes, text in tags(feed, _NAMES):
         if not name:
             yield None
@@ -84,6 +82,7 @@ def _references(
         elif part:
             part = "" if name == f"/{part}" else part
         elif name in _PARTS:
+            # After a slash, the element is empty and has no end tag.
             part = "" if raw_attributes.endswith("/") else name
         elif item is not None:
             value = _value_of(name, attributes, text.strip())
@@ -93,7 +92,7 @@ def _references(
             item[name] = item.get(name) or value
         elif name in _ROOTS:
             feed_base = base_in(attributes, feed_base)
-        else:
+        else:  # an element of the feed itself, which may link to its other pages
             kind = _PAGES.get(attributes.get("rel", "").strip().lower())
             if name == "link" and kind is not None:
                 link_base = base_in(attributes, feed_base)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, resolved
+from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, resolve_links
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
 from webcrawl.urls.extraction.references import refresh_target, relation_kind
 from webcrawl.urls.link import Link
@@ -44,21 +44,21 @@ def extract_header_links(
     """Return the links of *kinds* in the values of the headers *link* and *refresh*.
 
     *url* is the URL of the response. *limit*, *schemes* and *repeats* are passed to
-    ``document.resolved``. A link in a header has the same kind as a ``<link>`` element with the
-    same relation; its ``title`` becomes the text.
+    ``document.resolve_links``. A link in a header has the same kind as a ``<link>`` element with
+    the same relation; its ``title`` becomes the text.
     """
     wanted = (reference for reference in _references(link, refresh) if reference.kind in kinds)
-    links = resolved(wanted, url, limit=limit, schemes=schemes, repeats=repeats)
+    links = resolve_links(wanted, url, limit=limit, schemes=schemes, repeats=repeats)
     return [link for link in links if link is not None]
 
 
 def _references(headers: Iterable[bytes], refresh: bytes | None) -> Iterator[Link]:
     """Yield the links in the ``Link`` *headers* and in *refresh*, with references as written."""
     if refresh is not None:
-        yield Link(refresh_target(_decoded(refresh)[:MAX_REFERENCE_CHARS]), "", "refresh")
+        yield Link(refresh_target(_decode(refresh)[:MAX_REFERENCE_CHARS]), "", "refresh")
     bytes_left = MAX_HEADER_BYTES
     for header in headers:
-        value = _decoded(header[: max(bytes_left, 0)])
+        value = _decode(header[: max(bytes_left, 0)])
         bytes_left -= len(header)
         target = _TARGET.search(value)
         while target is not None:
@@ -85,7 +85,7 @@ def _parameters(value: str, position: int) -> tuple[dict[str, str], int]:
     return parameters, position
 
 
-def _decoded(value: bytes) -> str:
+def _decode(value: bytes) -> str:
     """Decode *value* as UTF-8, or if that fails as Latin-1."""
     try:
         return value.decode()

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 import msgspec
-from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser
+from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
 from webcrawl.urls.extraction import charset as charsets
 from webcrawl.urls.extraction.css import css_references
@@ -28,8 +28,6 @@ from webcrawl.urls.normalizer import HTTP_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from selectolax.lexbor import LexborNode
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 """Content types whose links are extracted here."""
@@ -163,13 +161,14 @@ def extract(
                 uncollected_repeats += 1
                 continue
 
+            # ``text_lexbor`` returns the same as ``text``, in half the time.
             text = (
-                (node.text() if text_budget > 0 else "")
+                (node.text_lexbor() if text_budget > 0 else "")
                 if kind == "a"
                 else attributes.get("alt") or ""
             )
             text_budget -= len(text)
-            text = " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
+            text = " ".join(text.split()) if len(text) <= MAX_TEXT_CHARS else _shortened(text)
             text = text or (_alternative_text(node) if kind == "a" else "")
 
             rel = attributes.get("rel")
@@ -195,12 +194,16 @@ def _utf8(body: bytes, codec: str) -> bytes:
 
 
 def _matching_elements(source: bytes, search: Search) -> tuple[list[LexborNode], list[str | None]]:
-    """Return the elements of the page *source* that *search* matches, and their tag names."""
+    """Return the elements of the page *source* that *search* matches, and their tag names.
+
+    A page whose tree could take long to build is first thinned to its links. Templates are matched,
+    too, because they may be shadow roots, in which links count.
+    """
     query = search.query
     if is_rich(source):
         source = thin(source, search.elements, styles=search.styles)
     else:
-        query += ",template"  # thinned pages have no templates
+        query += ",template"  # thinned pages have none
     root = LexborHTMLParser(source).root
     nodes = [] if root is None else _find(query, root)
     tags = [node.tag for node in nodes]
@@ -218,6 +221,7 @@ def _with_shadow_roots(nodes: list[LexborNode], query: str) -> Iterator[LexborNo
     shadow roots.
     """
     seen_hosts: set[int] = set()
+    # A stack with the next node at its end: matches in a template take the template's place.
     pending = nodes[::-1]
     while pending:
         node = pending.pop()
@@ -248,15 +252,16 @@ def _resolver(
 
     *nodes* and *tags* are the matching elements and their names. HTML Standard, "document base
     URL": the first ``<base href>`` counts. If it is not a URL, or is a ``data:`` or ``javascript:``
-    URL, the base is the URL of the page.
+    URL, the base is the URL of the page. If it has any other scheme that is not in *schemes*, the
+    base is ``about:blank``: relative references then lead nowhere.
     """
     page_resolver = ReferenceResolver(url, codec=codec, schemes=schemes)
     if "base" in tags:
         base = nodes[0].parser.css_first(_BASE)
-        href = (base and base.attributes["href"]) or ""
+        href = (base.attributes["href"] if base else None) or ""
         target = page_resolver.resolve(href) if href and len(href) <= MAX_REFERENCE_CHARS else None
         if target is None and _OTHER_SCHEME.match(href):
-            target = "about:blank"  # relative references then lead nowhere
+            target = "about:blank"
         if target is not None and len(target) <= MAX_BASE_CHARS:
             return ReferenceResolver(target, codec=codec, schemes=schemes), target
     return page_resolver, ""
@@ -282,6 +287,7 @@ def _references(
     ):
         yield "refresh", refresh_target((attributes.get("content") or "")[:MAX_REFERENCE_CHARS])
     if tag in _IMAGES and "img" in search.elements:
+        # The attribute of a ``<link>`` is a srcset; those of other elements have one reference.
         raw_image = attributes.get(_IMAGES[tag]) or attributes.get("xlink:href") or ""
         for reference in srcset_references(raw_image) if tag == "link" else (raw_image,):
             yield "img", reference
@@ -296,10 +302,15 @@ def _references(
 def _alternative_text(anchor: LexborNode) -> str:
     """Return the alternative text of the first image in *anchor* that has one, or ""."""
     for image in _find("img[alt]", anchor):
-        text = (image.attributes.get("alt") or "")[: 2 * MAX_TEXT_CHARS]
-        if text and not text.isspace():
-            return " ".join(text.split())[:MAX_TEXT_CHARS]
+        text = _shortened(image.attributes.get("alt") or "")
+        if text:
+            return text
     return ""
+
+
+def _shortened(text: str) -> str:
+    """Return the beginning of *text*, with white space collapsed."""
+    return " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
 
 
 def _element_references(

@@ -70,7 +70,7 @@ def root_of(document: MarkupDocument) -> str:
 def texts(document: MarkupDocument) -> Iterator[str]:
     """Yield the text of *document*, which may be compressed with gzip, in chunks."""
     body = document.body
-    split = _inflated if body.startswith(b"\x1f\x8b") else _slices
+    split = _inflate if body.startswith(b"\x1f\x8b") else _slices
     decoder = None
     for chunk in split(body, document.max_bytes):
         if decoder is None:
@@ -86,7 +86,9 @@ def tags(document: MarkupDocument, names: frozenset[str]) -> Iterator[tuple[str,
     ends at the next tag of any name. Entities and CDATA sections in the text are decoded. Every few
     milliseconds a ``PAUSE`` is yielded, even if there are no such tags.
     """
-    name = attributes = text = ""
+    name = ""
+    attributes = ""
+    text = ""
     end_mark = ""
     # The text is split at each "<", which is therefore missing in the pieces.
     for piece in _pieces(document):
@@ -140,7 +142,7 @@ def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
     recognized by the characters up to the first space or bracket.
     """
     tag, _, text = piece.partition(">")
-    name = next(iter(tag.split(None, 1)), "")
+    name = next(iter(tag.split(None, 1)), "")  # with the slash of an end tag or an empty element
     prefix, colon, local_name = name.partition(":")
     if colon:
         slash = "/" if prefix.startswith("/") else ""
@@ -151,9 +153,11 @@ def _tag(piece: str, names: frozenset[str]) -> tuple[str, str, str]:
         known_name = name.lower()
     if known_name.rstrip("/") not in names:
         return "", "", ""
+    # A ">" in a quoted attribute does not end the tag.
     complete_tag = _FINISHED.match(piece)
     if complete_tag is not None:
-        tag, text = complete_tag[0][:-1], piece[complete_tag.end() :]
+        tag = complete_tag[0][:-1]
+        text = piece[complete_tag.end() :]
     return known_name.rstrip("/"), tag[len(name.rstrip("/")) :], unescape(text)
 
 
@@ -169,7 +173,7 @@ def _pieces(document: MarkupDocument) -> Iterator[str | None]:
         remainder = pieces.pop()[: 2 * MAX_PIECE]
         if pieces and not has_begun:
             has_begun = True
-            del pieces[0]
+            del pieces[0]  # the text before the first tag
         for start in range(0, len(pieces), _TAGS_AT_ONCE):
             yield from pieces[start : start + _TAGS_AT_ONCE]
             yield None
@@ -195,7 +199,7 @@ def _slices(body: bytes, limit: int) -> Iterator[bytes]:
         yield body[start : min(start + CHUNK, limit)]
 
 
-def _inflated(body: bytes, limit: int) -> Iterator[bytes]:
+def _inflate(body: bytes, limit: int) -> Iterator[bytes]:
     """Yield the first *limit* decompressed bytes of *body*, in chunks.
 
     Stops at the first part that is not valid gzip.

@@ -60,7 +60,7 @@ def _uris(data: bytes) -> Iterator[Link | None]:
         end = start + _BLOCK_BYTES
         for match in _URI.finditer(data, start, end + _OVERLAP_BYTES):
             if match.start() >= end:
-                break
+                break  # it will be found in the next block
             uri = _text_of(match[1], match[2])
             yield Link(uri) if uri else None
         start = end
@@ -73,10 +73,11 @@ def _text_of(literal: bytes | None, digits: bytes | None) -> str:
     The string is either a *literal* in parentheses or hexadecimal *digits*.
     """
     if literal is None:
+        # If the number of digits is odd, a 0 at the end is missing.
         hex_digits = b"".join((digits or b"").split())
         data = bytes.fromhex((hex_digits + b"0" * (len(hex_digits) % 2)).decode())
     else:
-        data = _ESCAPE.sub(_unescaped, literal)
+        data = _ESCAPE.sub(_unescape, literal)
     try:
         uri = data.decode("utf-16" if data.startswith(b"\xfe\xff") else "utf-8").strip()
     except UnicodeDecodeError:
@@ -84,7 +85,7 @@ def _text_of(literal: bytes | None, digits: bytes | None) -> str:
     return "" if _UNPRINTABLE.search(uri) else uri
 
 
-def _unescaped(escape: re.Match[bytes]) -> bytes:
+def _unescape(escape: re.Match[bytes]) -> bytes:
     """Return the bytes that a match of ``_ESCAPE`` stands for."""
     octal, char = escape.groups()
     if octal:
@@ -114,8 +115,9 @@ def _object_stream_uris(body: bytes, bytes_left: int) -> Iterator[Link | None]:
             try:
                 data = decompressor.decompress(fed, min(bytes_left, _BLOCK_BYTES))
             except zlib.error:
-                bytes_left -= _BLOCK_BYTES
+                bytes_left -= _BLOCK_BYTES  # so that there is also a limit for damaged streams
                 break
+            # Continue after the bytes that the decompressor has used.
             position += len(fed) - len(decompressor.unconsumed_tail) - len(decompressor.unused_data)
             bytes_left -= len(data)
             window = window[-_OVERLAP_BYTES:] + data

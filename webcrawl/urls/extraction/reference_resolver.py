@@ -28,7 +28,7 @@ MB."""
 # match, so no reference that starts with two slashes does. The fragment is matched to be dropped.
 _SEGMENT = r"[A-Za-z0-9_~-][A-Za-z0-9._~%!$&'()*+,;=@-]*+"
 _PATH = (
-    rf"(?:{_SEGMENT}/)*+(?:{_SEGMENT})?+"
+    rf"(?:{_SEGMENT}/?)*+"
     r"(?:\?[A-Za-z0-9._~%!$&()*+,;=:@/-]*+)?+)(?:#[^\r\n\t]*+)?+"
 )
 _PLAIN_PATH = re.compile(rf"(/?{_PATH}", re.ASCII)
@@ -46,8 +46,9 @@ _NAME = re.compile(
     re.ASCII,
 )
 _MAX_DIRECTORIES = 1000
-# Schemes of links that hardly ever lead to a page. Skipping these without parsing saves 2 µs each.
-_HOPELESS = ("javascript:", "mailto:", "tel:", "data:")
+# Links with these schemes hardly ever lead to a page. Skipping them without parsing saves 2 µs
+# each.
+_UNFETCHABLE = ("javascript:", "mailto:", "tel:", "data:")
 # URLs with these schemes have a host, followed by a path to which names can be appended.
 _WITH_HOST = ("http://", "https://")
 # Schemes whose paths consist of segments according to the standard.
@@ -64,19 +65,20 @@ _ESCAPED = [
 class ReferenceResolver:
     """Resolves references against one normalized *base* in a document read with *codec*.
 
-    References that begin with a dot lead to only a few directories: ``../../c/``, for example,
-    occurs many times, followed by different names. So each directory is resolved once.
+    *schemes* are those of URLs that the crawl can fetch. References that begin with a dot lead to
+    only a few directories: ``../../c/``, for example, occurs many times, followed by different
+    names. So each directory is resolved once.
     """
 
     __slots__ = (
         "_base",
+        "_base_directory",
+        "_base_has_plain_paths",
+        "_base_origin",
         "_codec",
-        "_directories",
-        "_directory",
-        "_hopeless",
-        "_origin",
-        "_plain",
+        "_resolved_directories",
         "_schemes",
+        "_skipped_prefixes",
     )
 
     def __init__(
@@ -85,14 +87,19 @@ class ReferenceResolver:
         self._base = base
         self._codec = codec
         self._schemes = schemes
-        self._hopeless = tuple([prefix for prefix in _HOPELESS if prefix[:-1] not in schemes])
+        # Prefixes of references that are skipped, as the crawl does not follow their schemes.
+        self._skipped_prefixes = tuple(
+            [prefix for prefix in _UNFETCHABLE if prefix[:-1] not in schemes]
+        )
         scheme, _, after_scheme = base.partition("://")
         authority, slash, path = after_scheme.partition("/")
-        self._plain = bool(slash) and scheme in schemes and scheme in _STANDARD
-        self._origin = f"{scheme}://{authority}"
+        # Whether plain paths may be appended to the origin or the directory of the base.
+        self._base_has_plain_paths = bool(slash) and scheme in schemes and scheme in _STANDARD
+        self._base_origin = f"{scheme}://{authority}"
         path = path.partition("?")[0]
-        self._directory = f"{self._origin}/{path[: path.rfind('/') + 1]}"
-        self._directories: dict[str, str] = {}
+        self._base_directory = f"{self._base_origin}/{path[: path.rfind('/') + 1]}"
+        # Cache of ``_resolved_directory``.
+        self._resolved_directories: dict[str, str] = {}
 
     def resolve(self, reference: str) -> str | None:
         """Return the normalized absolute URL of *reference*, or None if it cannot be fetched.
@@ -100,39 +107,48 @@ class ReferenceResolver:
         Takes 0.6 µs for a plain path, 0.8 µs for a plain absolute URL or a name in a known
         directory, and 2.5 µs for all others. Never raises.
         """
-        if reference[:4] == "http":
+        first = reference[:1]
+        # A URL that is normalized already only loses its fragment.
+        if first == "h":
             match = _PLAIN_URL.fullmatch(reference)
             if match is not None and match[2] in self._schemes:
                 return match[1]
-        if self._plain:
+        # A plain path, also without its fragment, is appended to a part of the base.
+        if self._base_has_plain_paths:
             match = _PLAIN_PATH.fullmatch(reference)
             if match is not None:
-                path = match[1]
-                if path[:1] == "/":
-                    return self._origin + path
-                if path and path[0] != "?":
-                    return self._directory + path
-        if reference[:1] == ".":
-            name_start = reference.rfind("/") + 1
-            match = _NAME.fullmatch(reference, name_start)
-            if (
-                name_start
-                and match is not None
-                and (directory := self._resolved_directory(reference[:name_start]))
-            ):
-                return directory + match[1]
-        if reference.startswith(self._hopeless):
+                if first == "/":
+                    return self._base_origin + match[1]
+                # An empty path and a mere query keep the file name of the base, which
+                # ``normalize`` adds.
+                if first not in "?#":
+                    return self._base_directory + match[1]
+        if first == ".":
+            url = self._in_resolved_directory(reference)
+            if url:
+                return url
+        if reference.startswith(self._skipped_prefixes):
             return None
         return normalize(in_encoding(reference, self._codec), self._base, schemes=self._schemes)
 
+    def _in_resolved_directory(self, reference: str) -> str:
+        """Return the URL of *reference*, a directory and a plain name; "" if it is another one."""
+        name_start = reference.rfind("/") + 1
+        match = _NAME.fullmatch(reference, name_start)
+        if match is None or not name_start:
+            return ""
+        directory = self._resolved_directory(reference[:name_start])
+        return directory and directory + match[1]
+
     def _resolved_directory(self, reference_directory: str) -> str:
         """Return the URL of *reference_directory*, or "" if a name cannot be appended to it."""
-        cache = self._directories
+        cache = self._resolved_directories
         directory = cache.get(reference_directory)
         if directory is None:
             if len(cache) >= _MAX_DIRECTORIES:
                 cache.clear()
             directory = ""
+            # In a query or fragment, a slash does not end a directory.
             if "?" not in reference_directory and "#" not in reference_directory:
                 directory = normalize(reference_directory, self._base, schemes=self._schemes) or ""
                 if not directory.startswith(_WITH_HOST) or directory[-1] != "/":

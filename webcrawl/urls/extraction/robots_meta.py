@@ -86,7 +86,7 @@ def directive_texts(
     return texts + [_without_values(content) for name, content in metas if name in own_names]
 
 
-def followed(links: Iterable[Link]) -> list[Link]:
+def without_nofollow(links: Iterable[Link]) -> list[Link]:
     """Return *links* without those that have ``rel=nofollow``."""
     return [link for link in links if not link.rel or "nofollow" not in link.rel.split()]
 

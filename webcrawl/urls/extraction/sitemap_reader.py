@@ -13,14 +13,12 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS
+from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MarkupDocument
 from webcrawl.urls.extraction.markup import attributes_of, tags, texts
 from webcrawl.urls.link import Link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from webcrawl.urls.extraction.document import MarkupDocument
 
 MAX_URLS = 50_000
 """Maximum number of URLs in one sitemap, according to the protocol."""
@@ -59,13 +57,13 @@ def _elements(sitemap: MarkupDocument) -> Iterator[Link | None]:
             # Outside a sitemap's elements, a ``<link>`` is ignored: this is perhaps an error page.
             if in_entry:
                 yield Link(attributes_of(attributes).get("href", "").strip(), "", "alternate")
-        elif name:
+        elif name:  # <url> or <sitemap>: an entry begins
             if entry is not None:
                 yield entry
                 entry = None
             kind = "sitemap" if name == "sitemap" else "loc"
             in_entry = True
-        else:
+        else:  # a pause
             yield None
     if entry is not None:
         yield entry
@@ -90,6 +88,7 @@ def _lines(sitemap: MarkupDocument) -> Iterator[Link | None]:
     Yields None for pauses.
     """
     remainder = ""
+    # The added line end completes the last line, which is left out if the sitemap was cut.
     for chunk in chain(texts(sitemap), [""] if sitemap.cut else ["\n"]):
         lines = (remainder + chunk).split("\n")
         remainder = lines.pop()[: MAX_REFERENCE_CHARS + 1]

@@ -125,6 +125,7 @@ def _marks(elements: frozenset[str]) -> dict[bytes, int]:
     ):
         for name in names:
             marks |= dict.fromkeys(_cases(name[:3]), mark)
+    # The name of an anchor has one letter: the second byte ends it, and the third may be any byte.
     for letter, end in itertools.product(b"aA", b" \t\n\r\f/>"):
         marks |= {bytes((letter, end, third)): _ANCHOR for third in range(256)}
         marks[bytes((ord("/"), letter, end))] = _ANCHOR_END
@@ -146,6 +147,7 @@ def is_rich(body: bytes) -> bool:
         return True
     if np.count_nonzero(np.frombuffer(body, np.uint8) == ord("<")) > SAFE_TAGS:
         return True
+    # Jump from each "<" to the last one within SAFE_TAG_BYTES after it.
     start = 0
     while start + SAFE_TAG_BYTES <= len(body):
         start = body.rfind(b"<", start, start + SAFE_TAG_BYTES) + 1
@@ -160,7 +162,7 @@ def thin(body: bytes, elements: frozenset[str] = frozenset(), *, styles: bool = 
     *elements* are the names of further elements to keep, whose names are kinds of links
     (``kinds.KINDS``). With *styles*, tags with a ``url()`` in their ``style`` are kept, too.
     """
-    return _Thinning(body, elements, styles=styles).thinned()
+    return _Thinning(body, elements, styles=styles).thin_page()
 
 
 class _Thinning:
@@ -174,12 +176,15 @@ class _Thinning:
         self._examines_all = styles or (
             "img" in elements and _MAY_HAVE_BACKGROUND.search(body.lower()) is not None
         )
+        # Raw text elements that are links, and a pattern of those that are dropped.
         self._raw_links = frozenset(name.encode() for name in elements & {"script"}) | {b"iframe"}
-        self._dropped = _dropped(self._raw_links | {b"style"} if styles else self._raw_links)
+        self._dropped = _raw_text_pattern(
+            self._raw_links | {b"style"} if styles else self._raw_links
+        )
         # Number of open elements of each kind of foreign content.
         self._foreign = {b"svg": 0, b"math": 0}
-        self._budget = _CONTINUATIONS
-        self._pieces: list[bytes] = []
+        self._budget = _CONTINUATIONS  # pieces that may still be joined to complete tags
+        self._pieces: list[bytes] = []  # the parts of the thinned page
         self._kept_tags = 0
         self._in_anchor = False  # whether the current position is inside an anchor
         # For each open template: the number of pieces kept before it, whether it is in an anchor,
@@ -187,11 +192,12 @@ class _Thinning:
         self._templates: list[tuple[int, bool, bool]] = []
         self._skipped_until = 0  # where the last comment or raw text ended
 
-    def thinned(self) -> bytes:
+    def thin_page(self) -> bytes:
         """Return the thinned page."""
-        body, pieces = self._body, self._pieces
-        # The methods for each mark. They are passed the position of a tag, and return the position
-        # up to which they have processed the page.
+        body = self._body
+        pieces = self._pieces
+        # The methods for each mark, in the order of the marks. They are passed the position of a
+        # tag, and return the position up to which they have processed the page.
         handlers = [
             self._skip_tag,
             self._keep_link,
@@ -217,6 +223,8 @@ class _Thinning:
             if self._in_anchor and position < start:
                 pieces += _texts(body[position:start])
 
+            # These marks change how the text after them is read. So they count only if the tag
+            # before them has ended: otherwise the page could hide its links.
             if (
                 mark >= _BASE
                 and previous_tag >= self._skipped_until
@@ -286,7 +294,7 @@ class _Thinning:
         if match is not None and len(tag := match[0]) < SAFE_TAG_BYTES:
             self._kept_tags += 1
             self._pieces.append(tag)
-            self._in_anchor = match.lastindex is None
+            self._in_anchor = match.lastindex is None  # the end tag was not matched
             return start + len(tag)
         tags_before = self._kept_tags
         position = self._keep_link(start)
@@ -335,7 +343,7 @@ class _Thinning:
         if not is_root:
             del self._pieces[first:]
             self._in_anchor = was_in_anchor
-        elif not self._templates:
+        elif not self._templates:  # once is enough, when the outermost template ends
             self._pieces[first:] = [
                 piece for piece in self._pieces[first:] if not _HEAD.match(piece)
             ]
@@ -356,6 +364,7 @@ class _Thinning:
         """
         body = self._body
         is_foreign = self._is_foreign()
+        # The usual case.
         if not is_foreign and (match := self._dropped.match(body, start)) is not None:
             return self._skip_to(match.end())
         match = _RAW_NAME.match(body, start + 1)
@@ -364,9 +373,10 @@ class _Thinning:
 
         name = match[1].lower()
         is_link = name in self._raw_links
-        if is_foreign:
+        if is_foreign:  # there is no raw text in SVG and MathML
             return self._keep_closed(start) if is_link else self._skip_tag(start)
 
+        # The content begins at *end*.
         tag = b""
         end = _next_tag(body, start + 1)
         if is_link:
@@ -397,9 +407,12 @@ class _Thinning:
         The tag is empty if it has too many attributes, or if its end was not found: then the text
         that is kept next would become part of the tag.
         """
-        body, first = self._body, start + 1
+        body = self._body
+        first = start + 1
         end = _next_tag(body, first)
         match = FINISHED.match(body, first, end)
+        # If the next "<" is in an attribute, the tag is searched for in eight times as many pieces
+        # each time, so that all attempts together take linear time.
         piece_count = 1
         while match is None:
             piece_count = min(8 * piece_count, self._budget)
@@ -410,7 +423,7 @@ class _Thinning:
             if match is not None:
                 self._budget -= body.count(b"<", first, match.end())
                 end = _next_tag(body, match.end())
-            elif piece_count == self._budget or limit >= len(body):
+            elif piece_count == self._budget or limit >= len(body):  # no more pieces may be joined
                 self._budget -= piece_count
                 return b"", limit
         tag = match[0]
@@ -425,7 +438,7 @@ def _candidates(
 ) -> Iterator[zip[tuple[int, int, int]]]:
     """Yield the position and mark of each tag to examine, and the position of the tag before it.
 
-    Those are the tags with a mark that are not ``_skippable``, or with *every*, all tags. The
+    Those are the tags with a mark that are not ``_find_skippable``, or with *every*, all tags. The
     position of the previous tag is -1 if there is none. The tags are found in blocks with numpy: 19
     of 20 tags need not be examined, and examining each would take longer than all other steps
     together.
@@ -453,13 +466,16 @@ def _candidates(
 
         if not every:
             marked = (marks != 0).nonzero()[0]  # _OTHER is 0
-            indexes, marks = indexes.take(marked), marks.take(marked)
+            indexes = indexes.take(marked)
+            marks = marks.take(marked)
             if "script" not in elements:
                 following = starts.take(indexes + 1, mode="clip")
-                skippable = _skippable(data, starts.take(indexes), following)
+                skippable = _find_skippable(data, starts.take(indexes), following)
                 not_skippable = (~skippable | (marks == _TEMPLATE)).nonzero()[0]
-                indexes, marks = indexes.take(not_skippable), marks.take(not_skippable)
+                indexes = indexes.take(not_skippable)
+                marks = marks.take(not_skippable)
 
+        # The tag before the first one of this block is in an earlier block.
         previous_tags = starts.take(indexes - 1, mode="clip")
         previous_tags[:1][indexes[:1] == 0] = last_start
         last_start = starts[-1]
@@ -468,7 +484,7 @@ def _candidates(
         )
 
 
-def _skippable(
+def _find_skippable(
     data: npt.NDArray[np.uint8], tags: npt.NDArray[np.intp], following: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
     """Return for each of *tags*, which have marks, whether it need not be examined.
@@ -483,6 +499,7 @@ def _skippable(
     # The second letter: of all names with a mark, only those of these elements have c, t or v here.
     second_letter = data.take(tags + 2, mode="clip")
     skippable: npt.NDArray[np.bool_] = (next_tag == _SCRIPT_END) | (next_tag & _SEVEN == _STYLE_END)
+    # The end tag must be that of the same element: its second letter comes after "</s".
     skippable &= second_letter == data.take(following + 3, mode="clip")
     is_svg = (second_letter[:-1] == ord("v")) & (own_tag[1:] & _FIVE == _SVG_END)
     skippable[:-1] |= is_svg
@@ -502,33 +519,38 @@ def _mark_tables(
     marks = _marks(elements)
     pairs = sorted({key[:2] for key in marks})
     row_of_pair = np.zeros(1 << 16, np.uint16)
-    mark_table = np.full((len(pairs) + 2, 256), _OTHER, np.uint8)
-    # Bogus comments: <! without dashes, <?, and end tags that do not begin with a letter.
-    mark_table[-1] = _BOGUS
+    # Row 0 is for other tags, and the last one is for bogus comments: <! without dashes, <?, and
+    # end tags that do not begin with a letter.
+    bogus_row = len(pairs) + 1
+    mark_table = np.full((bogus_row + 1, 256), _OTHER, np.uint8)
+    mark_table[bogus_row] = _BOGUS
     for byte in b"!?":
-        row_of_pair[byte << 8 : (byte + 1) << 8] = len(pairs) + 1
+        row_of_pair[byte << 8 : (byte + 1) << 8] = bogus_row
     not_letters = [byte for byte in range(256) if not bytes((byte,)).isalpha() and byte != ord(">")]
-    row_of_pair[[ord("/") << 8 | byte for byte in not_letters]] = len(pairs) + 1
+    row_of_pair[[ord("/") << 8 | byte for byte in not_letters]] = bogus_row
     for row, pair in enumerate(pairs, 1):
         row_of_pair[pair[0] << 8 | pair[1]] = row
         other = _BOGUS if pair == b"!-" else _OTHER
         for third_byte in range(256):
             mark_table[row, third_byte] = marks.get(bytes((*pair, third_byte)), other)
-    row_of_pair <<= 8
+    row_of_pair <<= 8  # the position of a row of 256 in the flat table
     return row_of_pair, mark_table.ravel()
 
 
 @lru_cache(maxsize=64)
-def _dropped(kept: frozenset[bytes]) -> re.Pattern[bytes]:
+def _raw_text_pattern(kept: frozenset[bytes]) -> re.Pattern[bytes]:
     """Return a pattern that matches raw text elements other than *kept*, with their end tags.
 
-    It is a shortcut that halves the time of most calls of ``_raw``.
+    It is a shortcut that halves the time of most calls of ``_skip_raw_text``. Elements with
+    ``<!--`` do not match, because in a comment a script may contain its own end tag.
     """
-    names = b"|".join(sorted(RAW_TEXT - kept))
-    return re.compile(
-        rb"<(%b)(?=[\t\n\f\r />])[^<]*+(?:<(?!/\1[\t\n\f\r />]|!--)[^<]*+)*+</[^>]*+>" % names,
-        re.IGNORECASE,
-    )
+    name = rb"(%b)" % b"|".join(sorted(RAW_TEXT - kept))
+    end_of_name = rb"[\t\n\f\r />]"
+    end_tag = rb"/\1" + end_of_name
+    # The start tag, text, and all further tags that are neither the end tag nor a comment.
+    start_and_text = rb"<%b(?=%b)[^<]*+(?:<(?!%b|!--)[^<]*+)*+" % (name, end_of_name, end_tag)
+    # If the text ended at a comment, this does not match.
+    return re.compile(start_and_text + rb"</[^>]*+>", re.IGNORECASE)
 
 
 def _next_tag(body: bytes, start: int) -> int:
@@ -557,7 +579,10 @@ def _attribute_count(tag: bytes) -> int:
 
 
 def _styled_tag(piece: bytes) -> bytes:
-    """Return the tag in *piece* as a ``wbr`` if it has ``url()`` or a background, else b""."""
+    """Return the tag in *piece* as a ``wbr`` if it has ``url()`` or a background, else b"".
+
+    A ``wbr`` has no content, so nothing nests in it.
+    """
     if b"url(" not in piece and b"URL(" not in piece and _BACKGROUND.match(piece) is None:
         return b""
     match = FINISHED.match(piece)

@@ -83,14 +83,16 @@ def _script_end(body: bytes, start: int) -> int:
 
     A script inside a comment of a script has its own end tag.
     """
-    in_comment = in_inner_script = False
+    in_comment = False
+    in_inner_script = False
     for mark in _SCRIPT_MARK.finditer(body, start):
-        if mark[1]:
+        if mark[1]:  # <!--
             in_comment = True
-        elif mark[2] is None:
-            in_comment = in_inner_script = False
-        elif mark[2] and not in_inner_script:
+        elif mark[2] is None:  # -->
+            in_comment = False
+            in_inner_script = False
+        elif mark[2] and not in_inner_script:  # </script
             return mark.start()
-        elif in_comment:
+        elif in_comment:  # <script, or the </script of the inner script
             in_inner_script = not mark[2]
     return len(body)

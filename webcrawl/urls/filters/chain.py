@@ -13,8 +13,8 @@ So for most links even thousands of rules take no time.
 from __future__ import annotations
 
 import re
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from webcrawl.urls.host import host_of
 
@@ -73,8 +73,8 @@ class UrlShape(NamedTuple):
 class UrlFilter(NamedTuple):
     """A filter of URLs, called only for URLs of the shapes that it ``concerns``.
 
-    ``refuses`` must always return the same result, because URLs that passed are cached. Instead of
-    True it may return the reason as text.
+    ``refuses`` must always return the same result, because URLs that passed are cached. Instead
+    of True it may return the reason as text.
     """
 
     name: str
@@ -138,10 +138,9 @@ class FilterChain:
         self._server_filters = tuple(rule for rule in filters if isinstance(rule, ServerFilter))
         self._url_filters = tuple(rule for rule in filters if isinstance(rule, UrlFilter))
         self._link_filters = tuple(rule for rule in filters if isinstance(rule, LinkFilter))
-        self._filters_by_shape: dict[
-            tuple[int, bool, bool, bool], tuple[tuple[str, Callable[[SplitUrl], bool | str]], ...]
-        ] = {}
-        # Answers for servers that passed, by the beginning of their URLs, such as http://a.test:81/
+        # Return the URL filters that concern a shape; see ``_select_filters``.
+        self._filters_for = lru_cache(_CACHED_SHAPES)(self._select_filters)
+        # Answers for servers that passed, by the beginning of their URLs, such as http://a.test:81
         self._servers: dict[str, Answer] = {}
         # Answers for URLs that passed the filters of servers and URLs.
         self._urls: dict[str, Answer] = {}
@@ -159,7 +158,8 @@ class FilterChain:
         Passing all links of a page together takes half the time of single calls; for measurements
         see docs/why/performance.md.
         """
-        known, check = self._urls, self._check
+        known = self._urls
+        check = self._check
         answers = [known.get(url) or check(url) for url in urls]
         if 0 < self._max_depth < depth:
             answers = [(host, why or "depth") for host, why in answers]
@@ -184,39 +184,33 @@ class FilterChain:
         return next((reason for reason in results if isinstance(reason, str)), "")
 
     def _check(self, url: str) -> Answer:
-        """Return the answer of the filters of servers and URLs; cache it if *url* passes."""
-        # The beginning of all URLs of the server: http://a.test:81/
-        start = url.find(":") + 3
-        server = url[: url.find("/", start) + 1]
+        """Return the answer of the filters of servers and URLs; cache it if *url* passes.
+
+        ``answers`` calls this only for URLs that are not cached.
+        """
+        path, _, query = url.partition("?")
+        parts = path.split("/")
+        # The beginning of all URLs of the server: http://a.test:81
+        server = "/".join(parts[:_BEFORE_PATH])
         server_answer = self._servers.get(server)
         if server_answer is None:
-            server_answer = self._server_answer(url)
+            server_answer = self._judge_server(url)
             if server_answer[1] is not None:
-                return server_answer
-            # A URL without a path is not normalized, and may have a slash in its query; then it is
-            # not cached.
-            if server and "?" not in server and len(server) <= _LONGEST_CACHED:
+                return server_answer  # refused
+            if len(server) <= _LONGEST_CACHED:
                 if len(self._servers) >= _CACHED_SERVERS:
                     self._servers.clear()
                 self._servers[server] = server_answer
 
-        length, query_start = len(url), url.find("?")
-        segments = url.count("/", start) if query_start < 0 else url.count("/", start, query_start)
-        shape = segments or 1, 0 <= query_start < length - 1, length > _LONG, "20" in url
-        filters = self._filters_by_shape.get(shape)
-        if filters is None:
-            if len(self._filters_by_shape) >= _CACHED_SHAPES:
-                self._filters_by_shape.clear()
-            filters = self._filters_by_shape[shape] = tuple(
-                (rule.name, rule.refuses)
-                for rule in self._url_filters
-                if rule.concerns(UrlShape(*shape))
-            )
-
+        length = len(url)
+        segments = len(parts) - _BEFORE_PATH
+        # The arguments are the fields of a UrlShape.
+        filters = self._filters_for(
+            segments if segments > 0 else 1, bool(query), length > _LONG, "20" in url
+        )
         if filters:
-            path, _, query = url.partition("?")
             split_url = SplitUrl(url, path, query)
-            for name, refuses in filters:
+            for name, refuses, _ in filters:
                 if refuses(split_url):
                     return server_answer[0], name
 
@@ -226,15 +220,13 @@ class FilterChain:
             self._urls[url] = server_answer
         return server_answer
 
-    def _server_answer(self, url: str) -> Answer:
+    def _select_filters(self, *shape: Any) -> list[UrlFilter]:
+        """Return the URL filters that concern URLs of *shape*, the fields of a UrlShape."""
+        return [rule for rule in self._url_filters if rule.concerns(UrlShape(*shape))]
+
+    def _judge_server(self, url: str) -> Answer:
         """Return the answer of the filters of servers for *url*."""
-        match = _USUAL.match(url)
-        if match is not None:
-            scheme, host, digits = match.groups()
-        else:
-            scheme, host, match = url.partition(":")[0], host_of(url), _PORT.match(url)
-            digits = match and match[1]
-        port = int(digits) if digits else None
+        scheme, host, port = _parse_server(url)
         for name, refuses in self._server_filters:
             if refuses(scheme, host, port):
                 return host, name
@@ -246,3 +238,16 @@ class FilterChain:
             if refuses(host, page_host):
                 return name
         return None
+
+
+def _parse_server(url: str) -> tuple[str, str, int | None]:
+    """Return the scheme, the host and the port of *url*; None stands for the default port."""
+    match = _USUAL.match(url)
+    if match:
+        scheme, host, digits = match.groups()
+    else:
+        scheme = url.partition(":")[0]
+        host = host_of(url)
+        port_match = _PORT.match(url)
+        digits = port_match[1] if port_match else None
+    return scheme, host, int(digits) if digits else None

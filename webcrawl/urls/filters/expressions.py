@@ -37,7 +37,8 @@ class Expressions:
     def __init__(self) -> None:
         self._filters: list[Any] = []
         self._waiting: list[str] = []  # expressions of the next filter
-        self._count = self._chars = 0
+        self._count = 0
+        self._chars = 0
 
     def __len__(self) -> int:
         """Return the number of expressions."""
@@ -57,15 +58,16 @@ class Expressions:
                 f"there may be at most {MAX_EXPRESSIONS:,} expressions with {MAX_CHARS_IN_ALL:,} "
                 "characters in total"
             )
-        _filter_of([expression])
-        self._count, self._chars = self._count + 1, chars
+        _filter_of([expression])  # raises ValueError if the expression is invalid
+        self._count += 1
+        self._chars = chars
         self._waiting.append(expression)
         if len(self._waiting) == _FILTER_SIZE or sum(map(len, self._waiting)) > _FILTER_CHARS:
             self.compile()
 
     def compile(self) -> None:
         """Compile the expressions added so far. Call it after the last ``add``."""
-        self._filters += _compiled(self._waiting)
+        self._filters += _compile(self._waiting)
         self._waiting = []
 
     def found_in(self, url: str) -> bool:
@@ -82,7 +84,9 @@ def _filter_of(expressions: Sequence[str]) -> Any:
     Raises ValueError, whose message completes a sentence, if one of them is invalid.
     """
     options = re2.Options()
-    options.max_mem, options.log_errors, options.never_capture = _MAX_MEMORY, False, True
+    options.max_mem = _MAX_MEMORY
+    options.log_errors = False
+    options.never_capture = True
     re2_filter = re2.Filter()
     for expression in expressions:
         try:
@@ -94,7 +98,7 @@ def _filter_of(expressions: Sequence[str]) -> Any:
     return re2_filter
 
 
-def _compiled(expressions: Sequence[str]) -> list[Any]:
+def _compile(expressions: Sequence[str]) -> list[Any]:
     """Return compiled RE2 filters that together contain *expressions*.
 
     There are several filters if the literals need more memory than one RE2 set has. Such a set
@@ -109,5 +113,5 @@ def _compiled(expressions: Sequence[str]) -> list[Any]:
         middle = len(expressions) // 2
         if not middle:
             raise
-        return [*_compiled(expressions[:middle]), *_compiled(expressions[middle:])]
+        return [*_compile(expressions[:middle]), *_compile(expressions[middle:])]
     return [re2_filter]

@@ -99,6 +99,7 @@ class UrlHostRules:
         """
         for length in self._prefix_lengths:
             replacement = self._prefixes.get(host[:length])
+            # A slice of a shorter host is the whole host; the same applies to suffixes.
             if replacement is not None and length <= len(host):
                 host = _valid_name_or(replacement + host[length:], host)
                 break
@@ -119,11 +120,13 @@ class UrlHostRules:
         if len(self) >= MAX_RULES:
             raise ValueError(f"a file may have at most {MAX_RULES} rules")
         if "\\" in line:
-            line = _ESCAPED.sub(_unescaped, line)
+            line = _ESCAPED.sub(_unescape, line)
         match = _RULE.fullmatch(line)
         if match is None:
             raise ValueError(f"{line[:80]!r} is not a rule such as startsWith(www.)=")
-        keyword, part, value = match[1], _part_of(match[2]), _part_of(match[3])
+        keyword = match[1]
+        part = _part_of(match[2])
+        value = _part_of(match[3])
         if not part:
             raise ValueError(f"{keyword}() has no host")
         if keyword == "startsWith":
@@ -149,7 +152,8 @@ def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
     Empty lines and comments are skipped. Continued lines are joined but not unescaped. A line that
     is too long is cut, but remains too long to be a rule.
     """
-    logical_line, first_number = "", 0
+    logical_line = ""
+    first_number = 0
     for number, physical_line in enumerate(text.split("\n"), 1):
         line = physical_line.strip(" \t\f\r")
         if not logical_line:
@@ -157,6 +161,7 @@ def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
                 continue
             first_number = number
         logical_line = (logical_line + line)[: _MAX_LINE + 1]
+        # Two backslashes are an escaped one. After an odd number, the next line continues this one.
         if (len(logical_line) - len(logical_line.rstrip("\\"))) % 2:
             logical_line = logical_line[:-1]
             continue
@@ -166,7 +171,7 @@ def _logical_lines(text: str) -> Iterable[tuple[int, str]]:
         yield first_number, logical_line
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     """Return the character that a match of ``_ESCAPED`` stands for."""
     return chr(int(match[1], 16)) if match[1] else match[2]
 
@@ -178,13 +183,15 @@ def _part_of(text: str) -> str:
     """
     part = text.strip().replace(",", ".").lower()
     if not part.isascii():
-        part = ".".join(label if label.isascii() else _encoded(label) for label in part.split("."))
+        part = ".".join(
+            label if label.isascii() else _encode_label(label) for label in part.split(".")
+        )
     if len(part) > _MAX_NAME or not _PART.fullmatch(part):
         raise ValueError(f"{text[:80]!r} is not a valid part of a host name")
     return part
 
 
-def _encoded(label: str) -> str:
+def _encode_label(label: str) -> str:
     """Return the ``xn--`` form of an international *label*, or *label* if it is not valid."""
     url = normalize(f"http://{label}/")
     return host_of(url) if url else label

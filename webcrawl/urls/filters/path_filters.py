@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from webcrawl.urls.filters.chain import UrlFilter
-
-if TYPE_CHECKING:
-    from webcrawl.urls.filters.chain import SplitUrl, UrlShape
+from webcrawl.urls.filters.chain import SplitUrl, UrlFilter, UrlShape
 
 # Maximum number of segments in a repeated group; longer groups are not searched for.
 _LONGEST_GROUP = 8
@@ -46,16 +42,16 @@ def repeated_segments_filter(limit: int = 3) -> UrlFilter:
     Segments of digits do not count: numbers are often split into equal directories.
     """
 
-    def refuses(url: SplitUrl) -> bool:
+    def is_refused(url: SplitUrl) -> bool:
         segments = url.segments
-        if len(segments) - len(set(segments)) < limit:
+        if len(segments) - len(set(segments)) < limit:  # the usual case: too few repeats
             return False
         words = [segment for segment in segments if segment and not segment.isdigit()]
         return bool(words) and (
             max(Counter(words).values()) > limit + 1 or _has_run(segments, limit)
         )
 
-    return UrlFilter("repeated_segments", refuses, lambda shape: shape.segments > limit)
+    return UrlFilter("repeated_segments", is_refused, lambda shape: shape.segments > limit)
 
 
 def growing_segments_filter(limit: int = 3) -> UrlFilter:
@@ -71,10 +67,12 @@ def growing_segments_filter(limit: int = 3) -> UrlFilter:
     ``/d/de/deb/debian``, and segments of digits pass.
     """
 
-    def refuses(url: SplitUrl) -> bool:
+    def is_refused(url: SplitUrl) -> bool:
         segments = url.segments
         if len(segments) > limit and _has_grown(segments, limit):
             return True
+        # A short URL has no long segment. A text that was appended to a file name may be followed
+        # by the extension of the page.
         return len(url.text) > _LONG_SEGMENT + _SHORTEST_ORIGIN and any(
             _has_appended(segment, limit) or _has_appended(segment.rpartition(".")[0], limit)
             for segment in segments
@@ -82,7 +80,7 @@ def growing_segments_filter(limit: int = 3) -> UrlFilter:
         )
 
     return UrlFilter(
-        "growing_segments", refuses, lambda shape: shape.segments > limit or shape.is_long
+        "growing_segments", is_refused, lambda shape: shape.segments > limit or shape.is_long
     )
 
 
@@ -106,10 +104,10 @@ def listing_sort_filter() -> UrlFilter:
     passes (LARM, KnownPathsFilter).
     """
 
-    def refuses(url: SplitUrl) -> bool:
+    def is_refused(url: SplitUrl) -> bool:
         return not url.segments[-1] and _LISTING_SORT.fullmatch(url.query) is not None
 
-    return UrlFilter("listing_sort", refuses, _has_query)
+    return UrlFilter("listing_sort", is_refused, _has_query)
 
 
 _CALENDAR = re.compile(
@@ -138,16 +136,17 @@ def calendar_filter(last_year: int) -> UrlFilter:
     forever, or count days, have to be recognized by the pages that their host returns.
     """
 
-    def refuses(url: SplitUrl) -> bool:
+    def is_refused(url: SplitUrl) -> bool:
         if _LATER.search(url.text) is None:  # the usual case, such as a date of today
             return False
+        # Each date has its year in the path or in a parameter; the other one is empty.
         dates = _DATE.findall(url.text)
         return (
             any(int(year or parameter) > last_year for year, parameter in dates)
             and _CALENDAR.search(url.text) is not None
         )
 
-    return UrlFilter("calendar", refuses, lambda shape: shape.has_20)
+    return UrlFilter("calendar", is_refused, lambda shape: shape.has_20)
 
 
 # Names of action pages, as the last segment of a path, and parameters of actions.
@@ -178,20 +177,13 @@ def action_filter() -> UrlFilter:
     ``/login`` or ``/cart`` without a query, which is a single page of a site, passes.
     """
 
-    def refuses(url: SplitUrl) -> bool:
+    def is_refused(url: SplitUrl) -> bool:
         segments = url.segments
         last = segments[-1] or (segments[-2] if len(segments) > 1 else "")
+        # The pattern expects a separator before each parameter.
         return last in _ACTION_PAGES or _ACTION.search("&" + url.query) is not None
 
-    return UrlFilter("action", refuses, _has_query)
-
-
-def segment_names_filter(names: frozenset[str]) -> UrlFilter:
-    """Return a filter that refuses paths with one of *names*, in lower case, as a segment.
-
-    With thousands of names it takes no longer than with one.
-    """
-    return UrlFilter("segment_name", lambda url: not names.isdisjoint(url.segments))
+    return UrlFilter("action", is_refused, _has_query)
 
 
 def extension_filter(refused: frozenset[str]) -> UrlFilter:
@@ -200,11 +192,11 @@ def extension_filter(refused: frozenset[str]) -> UrlFilter:
     The extensions are in lower case and have no dot.
     """
 
-    def refuses(url: SplitUrl) -> bool:
+    def is_refused(url: SplitUrl) -> bool:
         _, dot, extension = url.segments[-1].rpartition(".")
         return bool(dot) and extension in refused
 
-    return UrlFilter("extension", refuses)
+    return UrlFilter("extension", is_refused)
 
 
 def _has_query(shape: UrlShape) -> bool:
@@ -214,7 +206,7 @@ def _has_query(shape: UrlShape) -> bool:
 
 def _has_grown(segments: list[str], limit: int) -> bool:
     """Return whether more than *limit* segments in a row grow by a copy of their own end."""
-    growing_count = 1
+    growing_count = 1  # segments in a row that grow, with the one from which they grow
     previous = segments[0]
     for segment in segments[1:]:
         if (
@@ -240,6 +232,7 @@ def _has_appended(text: str, limit: int) -> bool:
     times = limit + 1
     for size in range(2, len(text) // times + 1):
         ending = text[-size:]
+        # The first condition is rarely true, and saves the others.
         if (
             text.endswith(ending, 0, -size)
             and text.endswith(ending * times)
@@ -260,6 +253,7 @@ def _has_run(segments: list[str], limit: int) -> bool:
         equal_count = 0  # number of segments in a row that equal the one *size* before
         for index in range(size, count):
             equal_count = equal_count + 1 if segments[index] == segments[index - size] else 0
+            # After the first group, *limit* more groups are equal to it.
             if equal_count >= size * limit and any(
                 segment and not segment.isdigit()
                 for segment in segments[index - size + 1 : index + 1]

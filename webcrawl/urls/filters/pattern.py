@@ -65,20 +65,20 @@ def patterns_of(url: str) -> Patterns:
     server, _, path = after_scheme.partition("/")
     origin = f"{scheme}://{server}"
     segments = path.split("/", _MAX_SEGMENTS)
-    parts = [_generalized(segment) for segment in segments[:_MAX_SEGMENTS]]
+    parts = [_generalize(segment) for segment in segments[:_MAX_SEGMENTS]]
     if len(segments) > _MAX_SEGMENTS:
-        parts.append("{*}")
+        parts.append("{*}")  # for the rest of a long path
     shape = f"{origin}/{'/'.join(parts)}"
     branch = ""
     if len(segments) > 1:
-        branch = _bounded(f"{origin}/{parts[0]}/{{*}}")
+        branch = _bound(f"{origin}/{parts[0]}/{{*}}")
     elif mark:
-        branch = _bounded(f"{shape}?{{*}}")
+        branch = _bound(f"{shape}?{{*}}")
     if mark:
         parameters = query[:_LONGEST_QUERY].split("&", _MAX_PARAMETERS)[:_MAX_PARAMETERS]
-        names = sorted({_generalized(parameter.partition("=")[0]) for parameter in parameters})
+        names = sorted({_generalize(parameter.partition("=")[0]) for parameter in parameters})
         shape = f"{shape}?{'&'.join(names)}"
-    return Patterns(_bounded(shape), branch)
+    return Patterns(_bound(shape), branch)
 
 
 def is_broad(pattern: str) -> bool:
@@ -95,15 +95,15 @@ def is_root(pattern: str) -> bool:
     return pattern.endswith("/") and pattern.count("/") == _ROOT_SLASHES
 
 
-def _generalized(text: str) -> str:
+def _generalize(text: str) -> str:
     """Return *text* with placeholders for the parts that vary; short texts are cached.
 
     *text* is a segment or the name of a parameter.
     """
-    return _replaced_cached(text) if len(text) <= _LONGEST_SEGMENT else _replaced(text)
+    return _replace_cached(text) if len(text) <= _LONGEST_SEGMENT else _replace_varying(text)
 
 
-def _replaced(text: str) -> str:
+def _replace_varying(text: str) -> str:
     """Return *text*, a segment or the name of a parameter, with placeholders."""
     extension = _EXTENSION.search(text)
     stem, suffix = (text, "") if extension is None else (text[: extension.start()], extension[0])
@@ -120,10 +120,10 @@ def _replaced(text: str) -> str:
     return pattern + suffix.lower()
 
 
-_replaced_cached = lru_cache(_CACHED_SEGMENTS)(_replaced)
+_replace_cached = lru_cache(_CACHED_SEGMENTS)(_replace_varying)
 
 
-def _bounded(pattern: str) -> str:
+def _bound(pattern: str) -> str:
     """Return *pattern* in ASCII, without spaces and with at most MAX_PATTERN characters."""
     pattern = pattern.replace(" ", "") if pattern.isascii() else ascii(pattern).replace(" ", "")
     return pattern if len(pattern) <= MAX_PATTERN else pattern[: MAX_PATTERN - 3] + "{*}"

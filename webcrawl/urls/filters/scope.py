@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from webcrawl.urls.filters.chain import LinkFilter, ServerFilter, UrlFilter
+from webcrawl.urls.filters.chain import LinkFilter, ServerFilter, SplitUrl, UrlFilter
 from webcrawl.urls.registered_domain import site_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
-
-    from webcrawl.urls.filters.chain import SplitUrl
 
 # Ports that browsers refuse to contact (Fetch Standard, section "Port blocking"), because a line
 # chosen by the author of a link could be a command to the server (mail, chat, old databases). The
@@ -47,12 +45,12 @@ def port_filter(allowed: frozenset[int], bad: frozenset[int] = BAD_PORTS) -> Ser
     not in *allowed*. The default port of the scheme always passes.
     """
 
-    def refuses(_scheme: str, _host: str, port: int | None) -> bool:
+    def is_refused(_scheme: str, _host: str, port: int | None) -> bool:
         if port is None:
             return False
         return port not in allowed if allowed else port in bad
 
-    return ServerFilter("port", refuses)
+    return ServerFilter("port", is_refused)
 
 
 def host_labels_filter(limit: int = 10) -> ServerFilter:
@@ -63,10 +61,11 @@ def host_labels_filter(limit: int = 10) -> ServerFilter:
     ``www.www.www.a.test``, and politeness would apply to each separately. Addresses pass.
     """
 
-    def refuses(_scheme: str, host: str, _port: int | None) -> bool:
+    def is_refused(_scheme: str, host: str, _port: int | None) -> bool:
         labels = host.split(".")
         if len(labels) > limit:
             return True
+        # The usual case: too few repeats. An address may have equal numbers.
         if len(labels) - len(set(labels)) < _REPEATS or labels[-1].isdigit():
             return False
         return any(
@@ -74,7 +73,7 @@ def host_labels_filter(limit: int = 10) -> ServerFilter:
             for index, label in enumerate(labels[:-2])
         )
 
-    return ServerFilter("host_labels", refuses)
+    return ServerFilter("host_labels", is_refused)
 
 
 def whitelist_filter(sites: Container[str]) -> ServerFilter:
@@ -112,10 +111,10 @@ def pattern_filter(patterns: Sequence[re.Pattern[str]]) -> UrlFilter:
     That pattern is the reason.
     """
 
-    def refuses(url: SplitUrl) -> str:
+    def refusal(url: SplitUrl) -> str:
         return next((regex.pattern for regex in patterns if regex.search(url.text)), "")
 
-    return UrlFilter("pattern", refuses)
+    return UrlFilter("pattern", refusal)
 
 
 def patterns_from(expressions: Sequence[str]) -> tuple[re.Pattern[str], ...]:

@@ -12,13 +12,11 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from webcrawl.urls.filters.chain import FilterChain
+from webcrawl.urls.filters.chain import Answer, FilterChain
 from webcrawl.urls.host import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from webcrawl.urls.filters.chain import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +48,6 @@ class UrlProcessor(Protocol):
         links to it, empty for a seed. Any other exception refuses the URL, too; the first exception
         of each filter is logged.
         """
-        ...
 
 
 class OwnFilter(NamedTuple):
@@ -79,6 +76,7 @@ class FilterTable:
         self._chains = [stage for stage in stages if isinstance(stage, FilterChain)]
         self._form = form
         self._sampled = sampled
+        # Users' filters of which an exception was logged.
         self._failed: set[str] = set()
 
     def judge(
@@ -87,25 +85,26 @@ class FilterTable:
         depth: int,
         via: str,
         *,
-        leads_back: Callable[[str], bool] = lambda _url: False,
+        is_hop: Callable[[str], bool] = lambda _url: False,
     ) -> tuple[Sequence[str], list[Answer]]:
         """Return *urls* as rewritten by users' filters, and an answer for each.
 
         An answer is the host and the name of the filter that refuses the URL, or None if it passes
-        all filters. *depth* is the depth of the URLs; *via* is as in ``process_url``. If
-        *leads_back* is true for a rewritten URL, the URL is not rewritten. Raises OSError if the
-        sample cannot be written.
+        all filters. *depth* is the depth of the URLs; *via* is as in ``process_url``. *is_hop*
+        tells whether a URL is in the redirect chain that led to *urls*. A URL is not rewritten to
+        one of these. Raises OSError if the sample cannot be written.
         """
-        reasons: dict[int, str] = {}
-        if len(self._stages) == len(self._chains) == 1:
+        reasons: dict[int, str] = {}  # of users' filters, by the index of the URL
+        if len(self._stages) == len(self._chains) == 1:  # no filter of a user
             answers = self._chains[0].answers(urls, depth, host_of(via))
         else:
-            urls, answers = self._judge_by_stages(urls, depth, via, leads_back, reasons)
+            urls, answers = self._judge_by_stages(urls, depth, via, is_hop, reasons)
         for index, (_, filter_name) in enumerate(answers):
             if filter_name is not None:
                 self.refused[filter_name] += 1
                 number = self.refused[filter_name]
-                if number <= _SAMPLED or not number & number - 1:
+                is_power_of_two = number & number - 1 == 0
+                if number <= _SAMPLED or is_power_of_two:
                     found = (chain.reason(filter_name, urls[index]) for chain in self._chains)
                     reason = reasons.get(index) or next(filter(None, found), "")
                     self._sampled(filter_name, number, urls[index], via, reason)
@@ -116,35 +115,46 @@ class FilterTable:
         urls: Sequence[str],
         depth: int,
         via: str,
-        leads_back: Callable[[str], bool],
+        is_hop: Callable[[str], bool],
         reasons: dict[int, str],
     ) -> tuple[list[str], list[Answer]]:
         """Return the result of ``judge``; add the reasons of users' filters to *reasons*."""
         rewritten = [*urls]
         answers: list[Answer] = [(host_of(url), None) for url in urls]
-        passing = [*range(len(urls))]
-        # After all stages, rewritten URLs pass through the built-in filters again.
-        for number, stage in enumerate([*self._stages, *self._chains]):
-            if number == len(self._stages):
-                passing = [i for i in passing if rewritten[i] != urls[i]]
-                for i in passing:
-                    if leads_back(rewritten[i]):
-                        rewritten[i], answers[i] = urls[i], (host_of(urls[i]), None)
-            if isinstance(stage, FilterChain):
-                stage_answers = stage.answers([rewritten[i] for i in passing], depth, host_of(via))
-                for i, answer in zip(passing, stage_answers, strict=True):
-                    answers[i] = answer
-            else:
-                for i in passing:
-                    try:
-                        rewritten[i] = self._processed(stage, rewritten[i], via)
-                        answers[i] = host_of(rewritten[i]), None
-                    except RefusedUrlError as error:
-                        answers[i], reasons[i] = (answers[i][0], stage.name), str(error)
-            passing = [i for i in passing if answers[i][1] is None]
+
+        def pass_through(
+            stages: Sequence[FilterChain | OwnFilter], passing: Sequence[int]
+        ) -> Sequence[int]:
+            """Apply *stages* to the URLs with the indexes *passing*; return those that passed."""
+            for stage in stages:
+                if isinstance(stage, FilterChain):
+                    stage_answers = stage.answers(
+                        [rewritten[i] for i in passing], depth, host_of(via)
+                    )
+                    for i, answer in zip(passing, stage_answers, strict=True):
+                        answers[i] = answer
+                else:
+                    for i in passing:
+                        try:
+                            rewritten[i] = self._process(stage, rewritten[i], via)
+                            answers[i] = host_of(rewritten[i]), None
+                        except RefusedUrlError as error:
+                            answers[i] = answers[i][0], stage.name
+                            reasons[i] = str(error)
+                passing = [i for i in passing if answers[i][1] is None]
+            return passing
+
+        passing = pass_through(self._stages, range(len(urls)))
+        changed = [i for i in passing if rewritten[i] != urls[i]]
+        for i in changed:
+            if is_hop(rewritten[i]):  # it would lead back to the URL that redirects
+                rewritten[i] = urls[i]
+                answers[i] = host_of(urls[i]), None
+        # Rewritten URLs pass through the built-in filters again, so that they stay in scope.
+        pass_through(self._chains, changed)
         return rewritten, answers
 
-    def _processed(self, own: OwnFilter, url: str, via: str) -> str:
+    def _process(self, own: OwnFilter, url: str, via: str) -> str:
         """Return *url* as rewritten by *own*. Raises RefusedUrlError if *own* raises anything."""
         try:
             rewritten = own.part.process_url(url, via)

@@ -27,7 +27,7 @@ def traps():
 
 
 def holds(traps, url):
-    return traps.holds(Entry(url, "a.test"))
+    return traps.hold(Entry(url, "a.test"))
 
 
 def learn(traps, url, count=20, *, seen=True):
@@ -156,12 +156,12 @@ def test_a_person_frees_a_pattern_that_is_parked():
     exceptions = exceptions_of()
     traps = LearnedTraps(exceptions=exceptions, min_duplicates=20)
     learn(traps, CALENDAR)
-    assert not traps.needs_pass(Supply.NOW)
+    assert not traps.advance(Supply.NOW)
     assert holds(traps, CALENDAR.format(1))
     exceptions.rules.add("a.test/cal/{n}?sid")
     exceptions.reloads += 1
     assert not holds(traps, CALENDAR.format(1))
-    assert [traps.needs_pass(Supply.NOW) for _ in range(2)] == [True, False]
+    assert [traps.advance(Supply.NOW) for _ in range(2)] == [True, False]
 
 
 @each("line", "a b.test", "a.test/x y", "x" * 400, "/cal", "a..b:c/x")

@@ -87,14 +87,14 @@ def test_urls_wait_for_the_first_gate_that_holds_them(keeper):
     for number in range(5):
         keeper.note_end(entry(number), "http_200", **SEEN)
     # The pattern is parked: those that were let in are stopped, and give their room back.
-    assert [admission.stops(entry(number)) for number in range(5, 10)] == 5 * ["learned_trap"]
+    assert [admission.stop(entry(number)) for number in range(5, 10)] == 5 * ["learned_trap"]
     admission.push([encode(entry(number)) for number in range(20, 25)])
     assert frontier.counts == {"url_space": 5, "learned_trap": 5}
     others = [Entry(url=f"http://a.test/y{'/z' * n}", host="a.test") for n in range(8)]
     admission.push([encode(other) for other in others])
     assert len(frontier.pushed) == 15  # five fetched for nothing, five of these
     assert frontier.counts == {"url_space": 8, "learned_trap": 5}
-    assert admission.stops(others[0]) == ""
+    assert admission.stop(others[0]) == ""
 
 
 def test_requests_of_a_spider_itself_pass_and_take_no_room(keeper):
@@ -109,7 +109,7 @@ def test_requests_of_a_spider_itself_pass_and_take_no_room(keeper):
     before = keeper.learned.stats()
     admission.push([encode(own[0])])
     assert len(frontier.pushed) == 61
-    assert admission.stops(own[0]) == ""
+    assert admission.stop(own[0]) == ""
     for one in own:
         keeper.note_end(one, "http_200", **SEEN)
     assert keeper.learned.stats() == before
@@ -120,18 +120,18 @@ def test_an_excepted_host_is_held_by_neither(keeper):
     admission = Admission(frontier=Parked(), gates=gates)
     for number in range(20):
         keeper.note_end(entry(number), "http_200", **SEEN)
-    assert [gate.holds(entry(1)) for gate in gates] == [True, True]
-    assert admission.stops(entry(1))
+    assert [gate.hold(entry(1)) for gate in gates] == [True, True]
+    assert admission.stop(entry(1))
     for gate in gates:
-        gate.needs_pass(Supply.NOW)
+        gate.advance(Supply.NOW)
     keeper.test_path.write_text("a.test\n")
     for _ in range(2):
         keeper.test_clock.advance(1)
         keeper.test_exceptions.reload_if_changed()
     keeper.test_exceptions.reading.result(timeout=LIMIT_SECS)
-    assert [gate.needs_pass(Supply.NOW) for gate in gates] == [True, True]
-    assert [gate.holds(entry(1)) for gate in gates] == [False, False]
-    assert [gate.needs_pass(Supply.NOW) for gate in gates] == [False, False]
+    assert [gate.advance(Supply.NOW) for gate in gates] == [True, True]
+    assert [gate.hold(entry(1)) for gate in gates] == [False, False]
+    assert [gate.advance(Supply.NOW) for gate in gates] == [False, False]
 
 
 def test_each_host_has_its_own_account_with_any_politeness_key(keeper, records):
@@ -139,9 +139,9 @@ def test_each_host_has_its_own_account_with_any_politeness_key(keeper, records):
     www, shop = (Entry(url=f"http://{name}.a.test/x", host="a.test") for name in ("www", "shop"))
     for _ in range(10):
         gate.let_in(www)
-    assert gate.holds(www)
-    assert not gate.holds(shop)
+    assert gate.hold(www)
+    assert not gate.hold(shop)
     keeper.note_end(www, "http_404", **NO_DOCUMENT)
     assert {host: record.fruitless for host, record in records.hosts.items()} == {"www.a.test": 1}
     keeper.test_exceptions.rules.add("www.a.test")
-    assert not gate.holds(www)
+    assert not gate.hold(www)

@@ -40,6 +40,7 @@ class ExceptionRules:
             return
         if any(map(str.isspace, text)) or len(text) > MAX_PATTERN:
             raise ValueError(f"{text[:80]!r} is neither a pattern nor a host")
+        # A pattern is not a URL, so only its server is checked.
         server, slash, _ = (text.partition("://")[2] or text).partition("/")
         url = normalize(f"http://{server}/")
         if url is None:
@@ -49,7 +50,7 @@ class ExceptionRules:
         else:
             self._hosts.add(host_of(url))
 
-    def excepts(self, host: str, *patterns: str) -> bool:
+    def is_exempt(self, host: str, *patterns: str) -> bool:
         """Return whether one of *patterns*, or *host* (as from ``host_of``), is never parked."""
         for pattern in patterns if self._patterns else ():
             if pattern in self._patterns or pattern.partition("://")[2] in self._patterns:

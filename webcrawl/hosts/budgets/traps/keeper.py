@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Self
 
-from webcrawl.configuration.values import whole
+from webcrawl.configuration.values import whole_number
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.net.walls import SOFT_ERROR
 from webcrawl.storage.watched_rules import RulesFile
@@ -29,8 +29,8 @@ def exceptions_in(path: Path | str | None, *, clock: TimeSource) -> RulesFile[Ex
     return RulesFile(
         path=path,
         setting="TRAP_EXCEPTIONS_FILE",
-        idle="exempts no pattern",
-        make=ExceptionRules,
+        no_effect="exempts no pattern",
+        make_rules=ExceptionRules,
         clock=clock,
     )
 
@@ -62,12 +62,12 @@ class TrapKeeper:
         return cls(
             learned=LearnedTraps(
                 exceptions=exceptions,
-                min_duplicates=whole(settings, "TRAP_MIN_DUPLICATES", at_least=0),
+                min_duplicates=whole_number(settings, "TRAP_MIN_DUPLICATES", at_least=0),
             ),
             space=UrlSpace(
                 records=records,
                 exceptions=exceptions,
-                base=whole(settings, "URL_SPACE_BASE_URLS", at_least=0),
+                base=whole_number(settings, "URL_SPACE_BASE_URLS", at_least=0),
                 clock=clock,
             ),
         )
@@ -82,7 +82,7 @@ class TrapKeeper:
         *tested* says whether it had a document that the content-seen test judged, *seen* whether
         the same bytes had been seen before. Raises what the records raise.
         """
-        if entry.extra:
+        if entry.extra:  # a spider made this request itself
             return
         if tested:
             self.learned.learn(entry.url, seen=seen)

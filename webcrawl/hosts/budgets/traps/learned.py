@@ -1,6 +1,6 @@
 """Learned traps: URL patterns whose pages keep having content already seen.
 
-``learn`` is called for each document that the content-seen test has judged. ``holds`` holds the
+``learn`` is called for each document that the content-seen test has judged. ``hold`` holds the
 URLs of patterns of whose recent pages nine in ten had been seen before. The counts are in memory,
 for recent hosts. So the next run admits held URLs, and learns its traps again at the cost of as
 many pages. A site that temporarily answered "back soon" to every request is thus crawled later.
@@ -77,15 +77,17 @@ class LearnedTraps(Gate):
         Takes 0.4 us for new content on a host without duplicates, 5 to 20 us otherwise.
         """
         host = host_of(url)
-        known = self._known(host)
+        known = self._find_host(host)
         if known is None:
             if not seen or not self._min_duplicates:
                 return
-            known = self._hosts[host] = OrderedDict()
+            known = OrderedDict()
+            self._hosts[host] = known
             if len(self._hosts) > _HOSTS:
                 self._hosts.popitem(last=False)
         patterns = patterns_of(url)
-        is_excepted = self._exceptions.rules.excepts(host, *patterns)
+        is_excepted = self._exceptions.rules.is_exempt(host, *patterns)
+        # New content is counted only for patterns that have had content seen before.
         for pattern in patterns:
             if not pattern or is_root(pattern) or not (seen or pattern in known):
                 continue
@@ -99,6 +101,10 @@ class LearnedTraps(Gate):
             known.popitem(last=False)
 
     def _judge(self, pattern: str, counts: _Counts, url: str, *, is_excepted: bool) -> None:
+        """Park *pattern* if its *counts* are sufficient; halve them if there are many.
+
+        *url*, the last page, is shown as an example.
+        """
         enough = self._min_duplicates * (_BROAD if is_broad(pattern) else 1)
         pages = counts.seen + counts.fresh
         if not is_excepted and counts.seen >= max(enough, _MIN_SHARE * pages):
@@ -113,15 +119,19 @@ class LearnedTraps(Gate):
             counts.seen //= 2
             counts.fresh //= 2
 
-    def holds(self, entry: Entry) -> bool:
-        """Return whether *entry* has a parked pattern and is not exempt.
+    def tells_apart(self, entry: Entry) -> bool:
+        """Return whether the host of *entry* has patterns."""
+        return host_and_origin(entry.url)[0] in self._hosts
+
+    def must_wait(self, entry: Entry) -> bool:
+        """Return whether the URL *entry* has a parked pattern and is not exempt.
 
         Takes 0.4 us for a host without patterns, 4 us for others.
         """
         if entry.extra or not self._hosts:
             return False
         host, _ = host_and_origin(entry.url)
-        known = self._known(host)
+        known = self._find_host(host)
         if known is None:
             return False
         patterns = patterns_of(entry.url)
@@ -129,16 +139,16 @@ class LearnedTraps(Gate):
             counts = known.get(pattern)
             if counts is not None and counts.is_parked:
                 known.move_to_end(pattern)
-                return not self._exceptions.rules.excepts(host, *patterns)
+                return not self._exceptions.rules.is_exempt(host, *patterns)
         return False
 
-    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
+    def advance(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Return whether the exceptions have changed."""
         has_changed = self._exceptions.reloads != self._reloads_seen
         self._reloads_seen = self._exceptions.reloads
         return has_changed
 
-    def _known(self, host: str) -> _Host | None:
+    def _find_host(self, host: str) -> _Host | None:
         known = self._hosts.get(host)
         if known is not None:
             self._hosts.move_to_end(host)

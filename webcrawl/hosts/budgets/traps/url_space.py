@@ -26,6 +26,7 @@ when nothing else is left.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -53,13 +54,17 @@ _PASS_SECS_PER_URL = 1e-4
 
 
 class _Account(msgspec.Struct, gc=False):
-    """The account of one host."""
+    """The account of one host: how many URLs wait, and what has become of earlier ones.
+
+    *fresh* and *fruitless* are as in the host's record.
+    """
 
     waiting: int = 0
     fresh: int = 0
     fruitless: int = 0
-    # URLs that ended as neither, and how many of those count as free since nothing else was left.
+    # URLs that ended as neither of the two.
     neutral: int = 0
+    # As many URLs may wait although there is less room: *neutral* when nothing else was left.
     advance: int = 0
 
 
@@ -72,6 +77,7 @@ class UrlSpace(Gate):
     """
 
     name = "url_space"
+    stops_admitted = False
 
     def __init__(
         self,
@@ -86,35 +92,45 @@ class UrlSpace(Gate):
         self._reloads_seen = exceptions.reloads
         self._base = base
         self._clock = clock
+        # By the names that ``_name`` returns; least recently used first.
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        # Time of the last pass over the held URLs.
         self._passed_at = 0.0
-        # URLs held since the last pass; whether there may be room for one of them some day; and
-        # whether some of the URLs that took its room have ended since.
+        # Number of URLs held since then.
         self._held = 0
+        # Whether one of them only waits for others of its host to end, which take its room now.
         self._held_for_room = False
+        # Whether any URL has ended since the last pass, so that there may be room again.
         self._has_room = False
 
-    def holds(self, entry: Entry) -> bool:
-        """Return whether there is no room for *entry*. 0.8 us; 10 us for a host not in memory."""
+    def room(self, entry: Entry) -> float:
+        """Return how many more URLs fit. 0.8 us; 10 us for a host that is not in memory."""
         if not self._base or entry.extra:
-            return False
+            return math.inf
         account = self._account(_name(entry))
+        max_waiting = self._max_waiting(entry, account)
+        if max_waiting > 0:
+            max_waiting = max(max_waiting, account.advance) - account.waiting
+        # Exempt URLs are admitted all the same. Tested last, because most URLs fit.
+        if max_waiting < 1 and self._exceptions.rules.is_exempt(host_of(entry.url)):
+            return math.inf
+        return max_waiting
+
+    def note_held(self, entry: Entry, count: int) -> None:
+        """Record that *count* URLs of the group of *entry* wait for room."""
+        self._held += count
+        self._held_for_room |= self._max_waiting(entry, self._account(_name(entry))) > 0
+
+    def _max_waiting(self, entry: Entry, account: _Account) -> int:
+        """Return how many URLs may wait at a time; see the module's docstring."""
+        # URLs with a negative score were found on pages that may be soft errors.
         base = self._base if entry.score >= 0 else _PER_PAGE
-        room = base + _PER_PAGE * account.fresh - account.fruitless
-        if room > 0 and account.waiting < max(room, account.advance):
-            return False
-        self._held += 1
-        self._held_for_room |= room > 0
-        return not self._exceptions.rules.excepts(host_of(entry.url))
+        return base + _PER_PAGE * account.fresh - account.fruitless
 
-    def stops(self, entry: Entry) -> bool:  # noqa: ARG002  part of the interface
-        """Return False: an admitted URL already counts on its host's account."""
-        return False
-
-    def let_in(self, entry: Entry) -> None:
-        """Add a waiting URL to its host's account."""
+    def let_in(self, entry: Entry, count: int = 1) -> None:
+        """Add *count* waiting URLs of the group of *entry* to their host's account."""
         if self._base and not entry.extra:
-            self._account(_name(entry)).waiting += 1
+            self._account(_name(entry)).waiting += count
 
     def let_out(self, entry: Entry) -> None:
         """Remove a URL that has left the frontier without an answer from its host's account."""
@@ -130,16 +146,19 @@ class UrlSpace(Gate):
             return
         name = _name(entry)
         account = self._account(name)
+        # On pages that may be soft errors, everything that is not new content is fruitless.
         fruitless |= entry.score < 0 and not fresh
         if not (fresh or fruitless):
             account.neutral += 1
         else:
             record = self._records.get(name)
-            account.fresh = record.fresh = record.fresh + fresh
-            account.fruitless = record.fruitless = record.fruitless + fruitless
+            record.fresh += fresh
+            record.fruitless += fruitless
+            account.fresh = record.fresh
+            account.fruitless = record.fruitless
             self._records.put(record)
 
-    def needs_pass(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
+    def advance(self, supply: Supply) -> bool:  # noqa: ARG002  part of the interface
         """Return whether the exceptions have changed or, at intervals, there is room again."""
         has_changed = self._exceptions.reloads != self._reloads_seen
         self._reloads_seen = self._exceptions.reloads
@@ -168,9 +187,11 @@ class UrlSpace(Gate):
     def _note_pass(self) -> None:
         self._passed_at = self._clock()
         self._held = 0
-        self._held_for_room = self._has_room = False
+        self._held_for_room = False
+        self._has_room = False
 
     def _account(self, host: str) -> _Account:
+        """Return the account of *host*, a result of ``_name``; create it from the host's record."""
         account = self._accounts.get(host)
         if account is None:
             record = self._records.get(host)

@@ -1,5 +1,5 @@
 "use strict";
-// The page works without this script, which updates the first screen and copies command lines.
+// The page works without this script, which updates the first screen.
 
 const reader = new DOMParser();
 // By how many seconds the server's clock is ahead of ours, once it is known.
@@ -41,16 +41,5 @@ function listen() {
   events.addEventListener("error", () => mark(true));
 }
 
-function offer(button) {
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
-  });
-}
-
-// Browsers offer no clipboard to pages loaded by HTTP from another machine.
-if (navigator.clipboard) document.querySelectorAll(".copy").forEach(offer);
 listen();
 setInterval(tellAge, 1000);

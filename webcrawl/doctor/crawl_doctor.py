@@ -1,0 +1,62 @@
+"""Doctor of a running crawl, which examines one of its processes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from webcrawl.clock import now
+from webcrawl.doctor.doctor import Doctor
+from webcrawl.doctor.outlook import sample_of
+from webcrawl.doctor.record import Record
+
+if TYPE_CHECKING:
+    from webcrawl.crawl.process import Process
+    from webcrawl.doctor.diagnosis import Diagnosis
+
+
+class CrawlDoctor(Doctor):
+    """``DOCTOR_CLASS``: the doctor of *process*, as ``Examiner`` describes it."""
+
+    def __init__(self, *, process: Process) -> None:
+        super().__init__(clock=now)
+        self._process = process
+
+    def diagnosis(self) -> Diagnosis:
+        """Return what limits the crawl now, with evidence and advice."""
+        if self.sees_nothing_left and self._process.shards.has_pending:
+            # A crawl that has nothing to do is rarely examined, but now there are URLs again.
+            self.look(self._process.health.activity(), 0.0)
+        return super().diagnosis()
+
+    def record(self) -> Record:
+        """Return the current findings as a record that can be stored."""
+        health = self._process.health
+        activity = health.activity()
+        return Record(
+            state=health.state(),
+            diagnosis=self.diagnosis(),
+            projection=self.projection.words(),
+            shards=Counter(str(shard.state) for shard in self._process.shards),
+            waiting=activity.waiting,
+            in_process=activity.in_process,
+            workers=activity.workers,
+            busy=activity.on_wire,
+            ready=activity.ready,
+            resting=activity.resting,
+            due=activity.due,
+            parked=dict(activity.parked),
+        )
+
+    def update_projection(self) -> str:
+        """Take a sample of the crawl and return its projection as text; "" while there is none.
+
+        The text says when the crawl will end or, for a crawl with revisits, how fresh it can be
+        kept.
+        """
+        process = self._process
+        # A crawl that ends or is paused is slower than it would be, so its progress does not count.
+        if process.stop.is_open and not process.pauses:
+            quotas = process.parts.services.live.quotas
+            self.projection.add(sample_of(process.shards, quotas))
+        return self.projection.words()

@@ -1,0 +1,132 @@
+"""Free shards: those that a drone may claim, because no other living drone holds them.
+
+drone.py explains when that is the case. Redis says who has a lease on a shard; HIVE_STORE says who
+holds it while Redis lacks something, by the heartbeats, checkpoints and claims in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from webcrawl.clock import now
+from webcrawl.hive.membership.membership import Beat, Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from webcrawl.hive.parts import DroneParts
+
+
+class FreeShards:
+    """Finds the shards that the drone with *parts* may claim."""
+
+    def __init__(self, parts: DroneParts) -> None:
+        self._name = parts.name
+        self._holding = parts.holding
+        self._store = parts.store
+        # Heartbeats that drones write to the store, and when each last changed.
+        self._store_beats: dict[str, tuple[str, float]] = {}
+        # Shards that Redis does not know, or of which the store has a newer token, by (``born``,
+        # number), and since when.
+        self._unregistered_since: dict[tuple[str, int], float] = {}
+
+    async def find(self, beat: Beat, unrecorded: Mapping[int, int]) -> dict[int, Owner]:
+        """Return the shards that may be claimed, each with its last owner.
+
+        *unrecorded* has the tokens of leases that Redis has for this drone but the drone does not.
+        """
+        owners = await self._find_unheld(beat)
+        owners |= {number: Owner(token, self._name) for number, token in unrecorded.items()}
+        return await self._omit_living(owners, beat)
+
+    async def _find_unheld(self, beat: Beat) -> dict[int, Owner]:
+        """Return the shards that no living drone holds, each with its last owner."""
+        state = beat.state
+        holding = self._holding
+        if not holding.is_redis_complete and beat.now < state.born_at + holding.lease_secs:
+            return {}  # living drones have not registered their shards yet
+        owners = {number: beat.owners.get(number, Owner(0, "")) for number in range(state.shards)}
+        unknown = owners.keys() - beat.owners.keys()
+        if unknown and not holding.is_redis_complete:
+            # Drones that Redis does not know may be alive but cut off from it.
+            owners |= await asyncio.to_thread(self._last_owners, unknown)
+
+        newest = holding.newest
+        stale = {number for number, owner in owners.items() if owner.token < newest.get(number, 0)}
+        keys = [(state.born, number) for number in unknown | stale]
+        self._unregistered_since = {key: self._unregistered_since.get(key, now()) for key in keys}
+
+        # A shard that no drone has registered for the time of a lease is not held. Neither is one
+        # that only a drone without a lease held, or only the previous process of this drone.
+        departed = {owner.drone for owner in owners.values()} - beat.alive | {self._name}
+        unheld = {number for number in unknown if self._is_overdue(beat, number)}
+        # If Redis has lost the row of a shard, its holder registers the shard again.
+        lost = unknown & beat.acknowledged.keys()
+        unheld |= {number for number in owners.keys() - lost if owners[number].drone in departed}
+        free = {number: owners[number] for number in unheld - holding.leases.keys()}
+        # While its own lease is not steady, a drone cannot tell that the leases of others expired.
+        if not holding.is_steady:
+            own = ("", self._name)
+            free = {number: owner for number, owner in free.items() if owner.drone in own}
+        return free
+
+    def _is_overdue(self, beat: Beat, number: int) -> bool:
+        """Return whether no drone has registered shard *number* in Redis for the time of a lease.
+
+        Drones that have a lease in Redis register all that they hold.
+        """
+        since = self._unregistered_since.get((beat.state.born, number), now())
+        return since < now() - self._holding.lease_secs
+
+    async def _omit_living(self, owners: dict[int, Owner], beat: Beat) -> dict[int, Owner]:
+        """Return *owners* without the drones that still send heartbeats to the store.
+
+        If shards are also claimed there, all living drones do, so a shard counts as given up if its
+        holder has a lease in Redis and does not register it. If it has it after all, its claim is
+        no longer the newest one, and the new holder waits until it has stopped.
+        """
+        holders = await asyncio.to_thread(self._holders, owners)
+        suspects = {*holders.values()} - {"", self._name}
+        beats = await asyncio.to_thread(self._store.heartbeats_of, suspects)
+        living = self._alive_in_store(beats)
+        registering = beat.alive if self._holding.needs_claims else frozenset()
+        return {
+            number: owner
+            for number, owner in owners.items()
+            if holders[number] not in living
+            or (holders[number] in registering and self._is_overdue(beat, number))
+        }
+
+    def _holders(self, owners: Mapping[int, Owner]) -> dict[int, str]:
+        """Return the last holder of each shard in *owners*. Blocks.
+
+        The store knows it if it has a newer token of the shard than Redis.
+        """
+        holders = {number: owner.drone for number, owner in owners.items()}
+        for number, owner in owners.items():
+            token = self._holding.newest.get(number, 0)
+            if owner.token < token:
+                holders[number] = (
+                    self._store.claimant(number, token)
+                    or self._last_owners([number]).get(number, owner).drone
+                )
+        return holders
+
+    def _last_owners(self, numbers: Collection[int]) -> dict[int, Owner]:
+        """Return the owners that the newest checkpoints of the shards *numbers* name. Blocks."""
+        newest = {number: self._store.find_newest(number) for number in numbers}
+        return {
+            number: Owner(checkpoint.token, "" if checkpoint.released else checkpoint.drone)
+            for number, checkpoint in newest.items()
+            if checkpoint is not None
+        }
+
+    def _alive_in_store(self, beats: Mapping[str, str]) -> set[str]:
+        """Return the drones whose *beats* in the store changed within the time of a lease."""
+        checked_at = now()
+        for drone, beat in beats.items():
+            if drone not in self._store_beats or self._store_beats[drone][0] != beat:
+                self._store_beats[drone] = beat, checked_at
+        alive_since = checked_at - self._holding.lease_secs
+        return {drone for drone in beats if self._store_beats[drone][1] > alive_since}

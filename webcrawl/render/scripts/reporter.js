@@ -1,0 +1,28 @@
+// Runs in the page's own world, before its scripts, and reports attempts that `Fetch` does not see.
+// A page can evade this, but gains nothing by it, because it has no network.
+(report => {
+  // The first *allowed* calls of what is wrapped work. They are reported, too, unless *silent*.
+  const wrap = (name, allowed, silent) => {
+    const Real = self[name];
+    const construct = (_, values, target) => {
+      const works = allowed-- > 0, [url] = values;
+      if (!works || !silent)
+        report(name + " " + (typeof url === "string" ? new URL(url, location.href) : ""));
+      if (works) return Reflect.construct(Real, values, target);
+      throw new DOMException("refused", "NotSupportedError");
+    };
+    if (Real) self[name] = new Proxy(Real, {construct});
+  };
+  wrap("WebSocket", Infinity); wrap("WebTransport", Infinity);
+  wrap("RTCPeerConnection", 0); wrap("webkitRTCPeerConnection", 0); wrap("SharedWorker", 0);
+  // Thousands of workers would keep the browser busy beyond the bounds.
+  wrap("Worker", 16, true);
+  Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
+  // Such a frame can make the page go elsewhere without an event that the page gets.
+  if (self !== top && origin === "null") { report("opaque-frame"); stop(); }
+  // Observers of scrolling are called in animation frames.
+  if (self === top) {
+    const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
+    frame();
+  }
+})(self.webcrawlReport); delete self.webcrawlReport;
