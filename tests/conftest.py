@@ -28,13 +28,15 @@ pytest_plugins = ["testers"]
 # A machine with other work takes its time now and then, and that is no failure.
 settings.register_profile(
     "every run",
-    settings.default,  # in CI that has the same examples each time
     max_examples=25,
+    derandomize=True,  # the same examples each time; the long profile looks for others
     deadline=None,
     # The tests of a contract are those of each part that has to fulfil it.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )
-settings.register_profile("long", settings.get_profile("every run"), max_examples=100)
+settings.register_profile(
+    "long", settings.get_profile("every run"), max_examples=100, derandomize=False
+)
 
 
 def pytest_addoption(parser):

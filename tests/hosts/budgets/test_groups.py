@@ -92,7 +92,8 @@ class Crawl:
             spared = entry.history or entry.kind == SUBRESOURCE
             gates = [gate for gate in self.gates if not (spared and gate.spares_visits)]
             for gate in gates:
-                if not self.may_pass(gate.name, entry) and gate.hold(entry):
+                if gate.room(entry) < 1 and not self.may_pass(gate.name, entry):
+                    gate.note_held(entry, 1)
                     held.setdefault(gate.name, []).append(data)
                     break
             else:
