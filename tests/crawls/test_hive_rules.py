@@ -112,11 +112,11 @@ def test_a_drone_whose_version_has_another_format_of_the_store_is_refused(tmp_pa
     with simulated(tmp_path, **SLOW) as web, HiveCrawl(web, tmp_path) as hive:
         (first,) = hive.join()
         told = refusal_of(hive, **later)
-        assert f"webcrawl: The hive {NAME} runs with HIVE_STORE format 3, not 4: keep the" in told
+        assert f"webcrawl: The hive {NAME} runs with HIVE_STORE format 4, not 5: keep the" in told
         hive.leave(first)
         hive.wait_for_entry(hive.add(**later))
         told = refusal_of(hive, code=3)
-        assert "hive.json has format 4, but this webcrawl reads only up to 3: use the newer" in told
+        assert "hive.json has format 5, but this webcrawl reads only up to 4: use the newer" in told
 
 
 def is_refused(drone):

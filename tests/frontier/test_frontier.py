@@ -201,11 +201,11 @@ def test_disk_space_of_what_was_read_is_given_back_at_each_checkpoint(rig_of, jo
         return sum(path.stat().st_size for path in (jobdir / name).rglob("*.log"))
 
     rig.publish()
-    assert size("front") > flood * 12
+    assert size("front") > flood * 6
     rig.refill(flood)
     rig.publish()
     assert size("front") < 3000
-    assert size("back") > flood * 12
+    assert size("back") > flood * 6
     for _ in range(flood - 200):
         rig.fetch(rig.next())
     rig.publish()

@@ -1,6 +1,7 @@
 """Tests of the URL log U and the drain that reads it: order, cuts, cursors."""
 
 import os
+import struct
 from array import array
 from functools import partial
 
@@ -9,10 +10,18 @@ from disk import full_disk
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
+from text_tables import each
 
 from webcrawl.seen.drain import Cursor, LogSection
 from webcrawl.seen.url_log import Span, UrlLog, has_payloads, read_frames
-from webcrawl.storage.record_log import FRAME, HEADER_SIZE, CorruptRecordError, RecordLog
+from webcrawl.storage.record_log import (
+    FRAME,
+    HEADER_SIZE,
+    CorruptRecordError,
+    RecordLog,
+    compress,
+    pack_many,
+)
 
 START = Cursor(HEADER_SIZE, 0, 0)
 
@@ -65,10 +74,30 @@ def test_frames_come_back_as_written(log):
     assert two.end == log.span.end
 
 
+def test_payloads_that_repeat_each_other_take_few_bytes(log):
+    page = [b"/page-%d of the same host, found on the same page" % number for number in range(30)]
+    write(log, page)
+    assert log.span.end < 30 * (8 + 12)
+    assert drain_of(log).take(100) == page
+
+
+def test_records_of_webcrawl_0_3_are_read(log):
+    """Their payloads were not compressed."""
+    page = [b"b" * 40] * 120
+    packed = struct.pack("<121I", 120, *[40] * 120) + b"".join(page)
+    log._active.append(struct.pack("<I120Q", 120, *range(120)) + packed)
+    log._active.append(struct.pack("<IQ", 1, 120) + bytes(4))
+    write(log, [b"c"])
+    frames = [*read_frames(log.file(1), start=HEADER_SIZE, end=log.span.end)]
+    assert [len(frame.fps) for frame in frames] == [120, 1, 1]
+    assert [has_payloads(frame.packed) for frame in frames] == [True, False, True]
+    assert drain_of(log, marks=b"\1" * 120 + b"\0\1").take(200) == [*page, b"c"]
+
+
 def test_a_cut_begins_a_new_file_only_when_the_old_is_large(log, tmp_path):
     write(log, [b"x"])
     assert log.cut() == Span(1, HEADER_SIZE, log.span.end)
-    write(log, [b"y" * 200])
+    write(log, [os.urandom(200)])
     middle = log.span
     assert log.cut() == middle
     assert log.span == Span(2, HEADER_SIZE, HEADER_SIZE)
@@ -105,7 +134,7 @@ def test_recovered_reads_beyond_the_trusted_part(log):
 
 def test_forget_names_the_files_before_the_published_snapshot(log):
     for _ in range(3):
-        write(log, [b"x" * 200])
+        write(log, [os.urandom(200)])
         log.cut()
     log.snapshot(2)
     assert log.written() == [log.file(n) for n in (2, 3, 4)]
@@ -158,13 +187,13 @@ def test_a_drain_opened_at_any_cursor_continues_with_the_next(tmp_path_factory, 
 
 def test_take_comes_back_after_a_bounded_section(tmp_path):
     log = opened(tmp_path)
-    write(log, *[[b"x" * 100_000]] * 50)
+    write(log, *[[os.urandom(25_000)]] * 50)
     marks = bytes(49) + b"\1"
     drain = drain_of(log, marks=marks)
     calls = 1
     while not drain.take(10):
         calls += 1
-    assert calls == 3  # 5 MB at 2 MB a call
+    assert calls == 3  # 1.25 MB at 0.5 MB a call
     log.close()
 
 
@@ -184,10 +213,16 @@ def test_damage_is_raised_after_what_lies_before_it_was_taken(log):
     drain.close()
 
 
-def test_a_record_of_another_log_is_damage(tmp_path):
+@each(
+    "record",
+    b"\1\0\0\0" + bytes(8) + b"\5\0\0\0",
+    b"\1\0\0\x80" + bytes(8) + b"not compressed",
+    b"\1\0\0\x80" + bytes(8) + compress(pack_many([b"x" * 99]), 0)[:-1],
+)
+def test_a_record_of_another_log_is_damage(tmp_path, record):
     path = tmp_path / "a.log"
     with RecordLog.open(path) as log:
-        end = log.append(b"\1\0\0\0" + bytes(8) + b"\5\0\0\0")
+        end = log.append(record)
     drain = drain_at(path, end)
     with pytest.raises(CorruptRecordError, match="not packed items"):
         drain.take(1)

@@ -11,7 +11,7 @@ from webcrawl.storage.fifo import DiskFifo
 from webcrawl.storage.record_log import CorruptRecordError
 
 # Two items a frame, two frames a segment.
-SIZES = {"chunk_items": 2, "segment_bytes": 200}
+SIZES = {"chunk_items": 2, "segment_bytes": 60}
 
 
 def opened(path, snapshot):

@@ -11,7 +11,6 @@ import pytest
 from disk import drain, file_size_limit, item
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from isal import isal_zlib
 from strategies import examples
 
 from webcrawl.storage import fifo as module
@@ -21,13 +20,14 @@ from webcrawl.storage.record_log import (
     HEADER_SIZE,
     CorruptRecordError,
     RecordLog,
+    compress,
     pack_many,
 )
 
 
 def segment_bytes(frames, chunk):
     """The setting that makes a segment of *frames* frames of *chunk* items of ``item()``."""
-    frame = FRAME.size + len(isal_zlib.compress(pack_many(items(chunk)), 0))
+    frame = FRAME.size + len(compress(pack_many(items(chunk)), module._LEVEL))
     return HEADER_SIZE + frames * frame - frame // 2
 
 

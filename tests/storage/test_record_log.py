@@ -1,7 +1,9 @@
 """The record log: what is in it after appends, torn tails, damage, a full disk."""
 
 import struct
+import tracemalloc
 import zlib
+from contextlib import suppress
 
 import pytest
 from disk import file_size_limit, flipped, full_disk
@@ -15,6 +17,9 @@ from webcrawl.storage.record_log import (
     CorruptRecordError,
     NewerFormatError,
     RecordLog,
+    compress,
+    count_packed,
+    decompress,
     pack_many,
     read_record,
     read_records,
@@ -22,7 +27,7 @@ from webcrawl.storage.record_log import (
 )
 
 PAYLOADS = [b"first", b"", b"\0" * 20, bytes(range(256)), b"last"]
-NEWER = struct.pack("<4sHH", b"WCLG", 2, 0)
+OLDER, NEWER = (struct.pack("<4sHH", b"WCLG", version, 0) for version in (1, 3))
 
 
 def payloads(path, **range_):
@@ -46,7 +51,7 @@ def test_the_file_is_as_the_format_says(path):
     with RecordLog.open(path) as log:
         log.append(b"payload")
     assert path.read_bytes() == (
-        b"WCLG\x01\x00\x00\x00"
+        b"WCLG\x02\x00\x00\x00"
         + struct.pack("<II", 7, zlib.crc32(b"WCLG" + b"payload"))
         + b"payload"
     )
@@ -228,12 +233,23 @@ def test_a_log_of_a_newer_version_is_refused_and_left_alone(path, rest):
     path.write_bytes(NEWER + rest)
     sizes = (None, HEADER_SIZE + len(rest)) if rest else (None,)
     for size in sizes:
-        with pytest.raises(NewerFormatError, match="format 2, this webcrawl reads up to 1"):
+        with pytest.raises(NewerFormatError, match="format 3, this webcrawl reads up to 2"):
             RecordLog.open(path, size=size)
     for end in (None, path.stat().st_size):
         with pytest.raises(NewerFormatError, match=str(path)):
             payloads(path, end=end)
     assert path.read_bytes() == NEWER + rest
+
+
+def test_a_log_of_an_older_version_is_continued_as_one_of_this_version(filled):
+    """So that the older webcrawl does not take a later record for damage."""
+    path, _ = filled
+    path.write_bytes(OLDER + path.read_bytes()[HEADER_SIZE:])
+    assert payloads(path) == PAYLOADS
+    with RecordLog.open(path) as log:
+        log.append(b"later")
+    assert payloads(path, end=log.size) == [*PAYLOADS, b"later"]
+    assert path.read_bytes().startswith(b"WCLG\x02\x00\x00\x00")
 
 
 # A full disk
@@ -271,19 +287,59 @@ def test_a_header_that_a_snapshot_vouches_for_is_never_without_its_bytes(filled)
 # Packs
 
 
-@given(st.lists(st.binary(max_size=30), max_size=20))
-def test_packed_items_come_back(items):
-    assert unpack_many(pack_many(items)) == items
+def pack_as_before(items):
+    """As webcrawl 0.3 packed them."""
+    return struct.pack(f"<I{len(items)}I", len(items), *map(len, items)) + b"".join(items)
 
 
-@given(st.lists(st.binary(max_size=30), max_size=20), st.data())
-def test_a_pack_that_is_cut_or_longer_is_refused(items, data):
-    packed = pack_many(items)
+ITEMS = st.lists(st.binary(max_size=30), max_size=20)
+PACKS = st.sampled_from([pack_many, pack_as_before])
+
+
+@given(ITEMS, PACKS)
+def test_packed_items_come_back(items, pack):
+    assert unpack_many(pack(items)) == items
+    assert count_packed(pack(items)) == len(items)
+    for level in (0, 1):
+        assert decompress(compress(pack(items), level)) == pack(items)
+
+
+@given(ITEMS, PACKS, st.data())
+def test_a_pack_that_is_cut_or_longer_is_refused(items, pack, data):
+    packed = pack(items)
+    compressed = compress(packed, 1)
+    for other in (compressed[:-1], compressed + b"x", packed):
+        with pytest.raises(ValueError, match="not packed items"):
+            decompress(other)
     cut = data.draw(st.integers(0, len(packed) - 1))
     with pytest.raises(ValueError, match="not packed items"):
         unpack_many(packed[:cut])
+    for wrong in (packed + b"x", bytes([packed[0] ^ 1]) + packed[1:]):
+        with pytest.raises(ValueError, match="not packed items"):
+            unpack_many(wrong)
+
+
+@given(
+    st.sampled_from([b"", b"\xff" * 4, b"\xff" * 4 + b"\xdd", b"\xff" * 4 + b"\x91\xc6"]),
+    st.binary(max_size=60),
+)
+def test_a_false_count_or_length_takes_no_memory(begin, noise):
+    tracemalloc.start()
+    with suppress(ValueError):
+        unpack_many(begin + noise)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40_000
+
+
+def test_more_bytes_than_a_record_may_have_are_neither_compressed_nor_decompressed(monkeypatch):
+    small = compress(bytes(1_000_000), 1)
+    assert len(small) < 10_000
+    monkeypatch.setattr(record_log, "_MAX_UNCOMPRESSED", 999_999)
     with pytest.raises(ValueError, match="not packed items"):
-        unpack_many(packed + b"x")
+        decompress(small)
+    with pytest.raises(ValueError, match="1000000 bytes; the limit is 999999"):
+        compress(bytes(1_000_000), 1)
 
 
 @each("size", None, 0, HEADER_SIZE, "first", "whole")

@@ -46,8 +46,8 @@ logger = logging.getLogger(__name__)
 
 # The filter is saved when the URL log has grown by 1/_SAVE_SHARE of the filter's size, so that
 # saving costs a bounded number of bytes per URL however large the filter is.
-_SAVE_SHARE = 4
-_SAVE_AT_LEAST = 1 << 20
+_SAVE_SHARE = 16
+_SAVE_AT_LEAST = 1 << 18
 
 # Error rate of each filter relative to the previous one: the sum of all rates is less than twice
 # the first.

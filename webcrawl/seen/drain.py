@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # take() returns after reading this many bytes, which takes 10 to 20 ms.
-_SCAN_BYTES = 2 << 20
+_SCAN_BYTES = 1 << 19
 
 
 class Cursor(NamedTuple):

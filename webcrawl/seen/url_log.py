@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.storage.record_log import (
     HEADER_SIZE,
+    CorruptRecordError,
     RecordLog,
+    compress,
+    count_packed,
+    decompress,
     pack_many,
     read_records,
 )
@@ -27,8 +31,11 @@ if TYPE_CHECKING:
 # log    := a record log (see webcrawl.storage.record_log), one record per submit
 # record := count u32 | fingerprint u64 * count | packed payloads       little-endian
 # There are count packed payloads (pack_many), or none if the fingerprints were added without
-# anything to return later.
+# anything to return later. If the highest bit of count is set, they are compressed: the entries of
+# a page's links repeat most of each other.
 COUNT = struct.Struct("<I")
+_COMPRESSED = 1 << 31
+_LEVEL = 0
 
 # A section of the log begins a new file when the old one has this many bytes. So old
 # files can be deleted during the crawl, and frequent small merges do not create many files.
@@ -119,7 +126,13 @@ class UrlLog:
 
         Raises OSError if the disk is full; then nothing was appended.
         """
-        self._active.append(COUNT.pack(len(fps)) + fps.tobytes() + pack_many(payloads))
+        count = len(fps)
+        packed = pack_many(payloads)
+        compressed = compress(packed, _LEVEL)
+        if len(compressed) < len(packed):
+            count |= _COMPRESSED
+            packed = compressed
+        self._active.append(COUNT.pack(count) + fps.tobytes() + packed)
 
     def recover(
         self, number: int, *, start: int, trusted_until: int
@@ -180,23 +193,28 @@ def read_frames(path: Path, *, start: int, end: int | None) -> Generator[Frame, 
     Raises CorruptRecordError for damage before *end*, like ``read_records``.
     """
     for offset, record in read_records(path, start=start, end=end):
-        yield Frame(offset, *parse_record(record))
+        try:
+            fps, packed = parse_record(record)
+        except ValueError as error:
+            raise CorruptRecordError(path, offset, str(error)) from error
+        yield Frame(offset, fps, packed)
 
 
 def parse_record(record: bytes) -> tuple[array[int], bytes]:
-    """Return the fingerprints and packed payloads of *record*.
+    """Return the fingerprints and packed payloads of *record*, decompressed.
 
-    Raises ValueError if the record is too short.
+    Raises ValueError if the record is too short, or its payloads cannot be decompressed.
     """
     if len(record) < COUNT.size:
         raise ValueError("not a record of a URL log: no count")
-    (count,) = COUNT.unpack_from(record)
-    end = COUNT.size + 8 * count
-    if len(record) < end:
+    (flagged_count,) = COUNT.unpack_from(record)
+    end = COUNT.size + 8 * (flagged_count & ~_COMPRESSED)
+    if len(record) < end + COUNT.size:  # payloads begin with a count
         raise ValueError("not a record of a URL log: it ends early")
     fps = array("Q")
     fps.frombytes(record[COUNT.size : end])
-    return fps, record[end:]
+    packed = record[end:]
+    return fps, decompress(packed) if flagged_count & _COMPRESSED else packed
 
 
 def log_path(path: Path, number: int) -> Path:
@@ -206,4 +224,4 @@ def log_path(path: Path, number: int) -> Path:
 
 def has_payloads(packed: bytes) -> bool:
     """Return whether *packed* contains any payloads."""
-    return packed[:4] != b"\0\0\0\0"
+    return count_packed(packed) > 0

@@ -30,13 +30,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
-from isal import isal_zlib
 
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import (
     HEADER_SIZE,
     CorruptRecordError,
     RecordLog,
+    compress,
+    decompress,
     pack_many,
     read_record,
     read_records,
@@ -53,9 +54,8 @@ SEGMENT_END = b""
 _SUFFIX = ".log"
 # Bytes of segments that one call of ``forget`` deletes; that takes 0.2 ms per megabyte.
 _DELETED_BYTES = 64 << 20
-# zlib's format at ISA-L's lowest level reduces URLs to a third or a sixth, in 0.2 to 0.5 us each
-# (docs/why/decisions.md, 2026-11-25).
-_LEVEL = 0
+# The level of compression (docs/why/decisions.md, 2026-11-29), and how compressed frames begin.
+_LEVEL = 1
 _COMPRESSED = b"\x78"
 #: Stands for the offset at which a full segment ends, which only its end record marks.
 TO_SEGMENT_END = sys.maxsize
@@ -86,12 +86,7 @@ def unpack_frame(payload: bytes) -> list[bytes]:
 def _decompress(payload: bytes) -> bytes:
     """Return the items of a frame as ``pack_many`` made them. Raises ValueError."""
     # Frames of older versions are not compressed. They begin with their item count, 256 or 16.
-    if not payload.startswith(_COMPRESSED):
-        return payload
-    try:
-        return isal_zlib.decompress(payload)
-    except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub says it is an instance
-        raise ValueError(f"not packed items: {error}") from error
+    return decompress(payload) if payload.startswith(_COMPRESSED) else payload
 
 
 class DiskFifo:
@@ -249,7 +244,7 @@ class DiskFifo:
             self._unsynced.add(self.path)
 
         frame = pack_many(self._tail[: self._chunk_items])
-        self._tail_offset = self._append(isal_zlib.compress(frame, _LEVEL))
+        self._tail_offset = self._append(compress(frame, _LEVEL))
         self._overflow += self._chunk_items
         del self._tail[: self._chunk_items]
 

@@ -24,8 +24,10 @@ import os
 import struct
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
+import msgspec
 from isal import isal_zlib
 
+from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.storage.atomic import OpenFile, unshare, write_all
 
 if TYPE_CHECKING:
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAGIC = b"WCLG"
-VERSION = 1
+# Version 1 (until webcrawl 0.3) has no compressed records of the URL log, and its packed items are
+# not msgpack.
+VERSION = 2
 HEADER = struct.Struct("<4sHH")
 HEADER_SIZE = HEADER.size
 FRAME = struct.Struct("<II")
@@ -44,6 +48,10 @@ _CRC_START = isal_zlib.crc32(MAGIC)
 # reader allocate that much memory.
 MAX_PAYLOAD = 1 << 28
 _READ_BYTES = 1 << 18
+# The largest payload before it is compressed, for the same reason.
+_MAX_UNCOMPRESSED = 1 << 30
+# Added to the number of packed items. In files of version 1 the number is smaller.
+_MSGPACK = 1 << 31
 
 
 class CorruptRecordError(Exception):
@@ -128,9 +136,12 @@ class RecordLog(OpenFile):
                 write_all(fd, _HEADER_BYTES)
                 size = HEADER_SIZE
             else:
-                check_header(path, os.pread(fd, HEADER_SIZE, 0))
+                header = os.pread(fd, HEADER_SIZE, 0)
+                check_header(path, header)
                 if file_size > size:
                     os.ftruncate(fd, size)
+                if header != _HEADER_BYTES:  # records of this version may follow
+                    os.pwrite(fd, _HEADER_BYTES, 0)
             os.lseek(fd, size, os.SEEK_SET)
         except BaseException:
             os.close(fd)
@@ -275,26 +286,56 @@ def header_fields(
     return fields
 
 
+_encode_items = msgspec.msgpack.Encoder().encode
+_decode_items = msgpack_decoder(list[bytes])
+
+
 def pack_many(items: Sequence[bytes]) -> bytes:
-    """Pack *items* into one payload: ``count u32 | length u32 * count | bytes``."""
-    count = len(items)
-    return struct.pack(f"<I{count}I", count, *map(len, items)) + b"".join(items)
+    """Pack *items* into one payload: ``2^31 + count u32``, and a msgpack array of byte strings."""
+    return (_MSGPACK + len(items)).to_bytes(4, "little") + _encode_items(items)
 
 
 def unpack_many(payload: bytes) -> list[bytes]:
-    """Return the items in a *payload* made by ``pack_many``.
+    """Return the items in a *payload* made by ``pack_many``, also by that of webcrawl 0.3.
 
-    Raises ValueError if the lengths do not add up.
+    That one made ``count u32 | length u32 * count | bytes``. Raises ValueError for other bytes.
     """
     try:
         (count,) = struct.unpack_from("<I", payload)
+        if count >= _MSGPACK:
+            items = _decode_items(memoryview(payload)[4:])
+            if len(items) != count - _MSGPACK:
+                raise ValueError("not packed items: the count is wrong")
+            return items
         lengths = struct.unpack_from(f"<{count}I", payload, 4)
-    except struct.error as error:
+    except (UndecodableError, struct.error) as error:
         raise ValueError(f"not packed items: {error}") from error
     bounds = [*itertools.accumulate(lengths, initial=4 + 4 * count)]
     if bounds[-1] != len(payload):
         raise ValueError("not packed items: the lengths do not add up")
     return [payload[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+def compress(payload: bytes, level: int) -> bytes:
+    """Compress *payload* with ISA-L's *level* of zlib's format.
+
+    Raises ValueError for more bytes than ``decompress`` returns.
+    """
+    if len(payload) > _MAX_UNCOMPRESSED:
+        raise ValueError(f"a record has {len(payload)} bytes; the limit is {_MAX_UNCOMPRESSED}")
+    return isal_zlib.compress(payload, level)
+
+
+def decompress(data: bytes) -> bytes:
+    """Return the payload that ``compress`` was given. Raises ValueError for other bytes."""
+    reader = isal_zlib.decompressobj()
+    try:
+        payload = reader.decompress(data, _MAX_UNCOMPRESSED)
+    except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub says it is an instance
+        raise ValueError(f"not packed items: {error}") from error
+    if not reader.eof or reader.unused_data:
+        raise ValueError("not packed items: the compressed data does not end with the record")
+    return payload
 
 
 def unpack(path: Path, offset: int, payload: bytes) -> list[bytes]:
@@ -315,4 +356,4 @@ def count_packed(payload: bytes) -> int:
     """
     if len(payload) < 4:
         raise ValueError("not packed items: no count")
-    return int.from_bytes(payload[:4], "little")
+    return int.from_bytes(payload[:4], "little") % _MSGPACK

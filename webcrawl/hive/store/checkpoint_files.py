@@ -12,7 +12,8 @@ megabytes. A file that will never change may be stored as an object of its own, 
 Sealed JSON ends with the member "digest": the XXH3-128 of all bytes before it, in hex. It protects
 against damage, but not against people who can write to the store. Format 1 (before 2026-11-24) has
 no digest, and no checksums of objects that are whole files. Before format 3, host records are only
-a copy, without later changes (hosts/records/database.py).
+a copy, without later changes (hosts/records/database.py). Before format 4, record logs have
+version 1 (storage/record_log.py).
 
 In a shard's directory::
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Format version of ``Published`` and other JSON files in the store.
-FORMAT = 3
+FORMAT = 4
 #: File name of the local record in a shard's directory.
 RECORD = "published.json"
 _CHECKPOINT = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.json")
