@@ -1,9 +1,10 @@
-"""What the compression of the frontier's queues saves, by the links of real pages.
+"""What the compression of the queues and of the URL log saves, by the links of real pages.
 
     python benchmarks/queue_frames.py article-extraction.tar
 
 The pages come in an order drawn by lot; of each the links that were not met before are entries.
-Front-end queues have them by page, or mixed where levels are; back-end queues by host.
+The URL log has a record of them for each page. Front-end queues have them by page, or mixed where
+levels are; back-end queues by host.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ import statistics
 import sys
 import tarfile
 import time
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
-
-from isal import isal_zlib
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from webcrawl.frontier import front_end, overflow
 from webcrawl.frontier.entry import Entry, encode
-from webcrawl.storage.record_log import pack_many
+from webcrawl.seen import url_log
+from webcrawl.storage import fifo
+from webcrawl.storage.record_log import compress, decompress, pack_many, unpack_many
 
 _BASE = re.compile(rb'rel="canonical" href="(https?://[^"]+)"')
 _HREF = re.compile(rb'<a [^>]*href="([^"#]+)')
@@ -55,33 +58,38 @@ def entries_of(path: str) -> list[Entry]:
     return found
 
 
+def in_frames(entries: list[Entry], chunk: int) -> list[list[Entry]]:
+    """*entries*, *chunk* in each frame."""
+    return [entries[at : at + chunk] for at in range(0, len(entries), chunk)]
+
+
 def main() -> None:
-    """Print bytes an entry, and µs to compress and to decompress one."""
+    """Print bytes an entry, and µs to pack and compress one, and to read it again."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tar")
     found = entries_of(parser.parse_args().tar)
     mixed = random.Random(2).sample(found, len(found))
     by_host = sorted(found, key=lambda entry: entry.host)
     orders = {
-        "front end, by page": (found, front_end.CHUNK),
-        "front end, mixed": (mixed, front_end.CHUNK),
-        "back end, by host": (by_host, overflow.CHUNK),
+        "URL log": ([[*page] for _, page in groupby(found, attrgetter("via"))], url_log._LEVEL),
+        "front end, by page": (in_frames(found, front_end.CHUNK), fifo._LEVEL),
+        "front end, mixed": (in_frames(mixed, front_end.CHUNK), fifo._LEVEL),
+        "back end, by host": (in_frames(by_host, overflow.CHUNK), fifo._LEVEL),
     }
     print(f"{len(found):,} entries")
-    for name, (entries, chunk) in orders.items():
-        items = [encode(entry) for entry in entries]
-        frames = [pack_many(items[at : at + chunk]) for at in range(0, len(items), chunk)]
+    for name, (batches, level) in orders.items():
+        frames = [[encode(entry) for entry in batch] for batch in batches]
         spent = []
         for _ in range(_ROUNDS):
             began = time.process_time()
-            packed = [isal_zlib.compress(frame, 0) for frame in frames]
+            packed = [compress(pack_many(items), level) for items in frames]
             middle = time.process_time()
-            assert [isal_zlib.decompress(frame) for frame in packed] == frames
+            assert [unpack_many(decompress(frame)) for frame in packed] == frames
             spent.append((middle - began, time.process_time() - middle))
-        sizes = sum(map(len, frames)) / len(items), sum(map(len, packed)) / len(items)
-        micros = [statistics.median(one) * 1e6 / len(items) for one in zip(*spent, strict=True)]
+        plain = sum(map(len, map(pack_many, frames))) / len(found)
+        micros = [statistics.median(one) * 1e6 / len(found) for one in zip(*spent, strict=True)]
         print(
-            f"{name:20} {sizes[0]:.0f} -> {sizes[1]:.0f} bytes an entry, "
+            f"{name:20} {plain:.0f} -> {sum(map(len, packed)) / len(found):.0f} bytes an entry, "
             f"{micros[0]:.2f} + {micros[1]:.2f} µs"
         )
 
