@@ -12,8 +12,8 @@ SCRAPYS: dict[str, Any] = {
     name: getattr(default_settings, name) for name in dir(default_settings) if name.isupper()
 }
 
-#: Settings without effect with the Mercator frontier, for all crawls, for those of the web spider
-#: and for those without live seeds. Names, separated by spaces, with what to use instead.
+#: Settings without effect with the Mercator frontier, for all crawls and for those of the web
+#: spider. Names, separated by spaces, with what to use instead.
 WITHOUT_EFFECT = {
     "all": {
         "CONCURRENT_REQUESTS_PER_DOMAIN CONCURRENT_REQUESTS_PER_IP DOWNLOAD_SLOTS": (
@@ -61,10 +61,6 @@ WITHOUT_EFFECT = {
             "links are fetched without a referrer and without a password"
         ),
     },
-    "no live seeds": {
-        "REDIS_START_URLS_KEY REDIS_START_URLS_AS_SET REDIS_START_URLS_AS_ZSET "
-        "REDIS_START_URLS_BATCH_SIZE": "LIVE_SEEDS=1, or a HIVE"
-    },
 }
 
 #: Settings and arguments of other crawlers, with what to use instead.
@@ -91,4 +87,5 @@ OF_OTHER_CRAWLERS = {
 OF_OTHERS = frozenset(
     {*SCRAPYS, *(name for names in chain(*WITHOUT_EFFECT.values()) for name in names.split())}
     | {"REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ITEMS_KEY", "REDIS_ITEMS_SERIALIZER"}
+    | {"REDIS_START_URLS_KEY", "REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"}
 )

@@ -229,7 +229,7 @@ def _check_names(settings: BaseSettings) -> None:
         is_misspelled = difflib.SequenceMatcher(None, upper, nearest).ratio() >= _SIMILARITY
         is_own = is_misspelled or name in _REMOVED or name.partition("_")[0] in _OWN_PREFIXES
         replacement = OF_OTHER_CRAWLERS.get(upper)
-        if (is_own or replacement) and not _is_read_by_user_code(name, settings):
+        if (is_own or replacement) and not is_read_by_user_code(name, settings):
             if name in _REMOVED:
                 raise FatalError(f"The setting {name} was removed: {_REMOVED[name]}.")
             if replacement is None:
@@ -243,7 +243,7 @@ def _is_on_command_line(name: str, settings: BaseSettings) -> bool:
     return is_given and not hasattr(_user_settings_module(), name)
 
 
-def _is_read_by_user_code(name: str, settings: BaseSettings) -> bool:
+def is_read_by_user_code(name: str, settings: BaseSettings) -> bool:
     """Return whether the user's own code mentions the setting *name*.
 
     Searches the source code of all loaded modules in the packages of the user's spiders and

@@ -1,4 +1,4 @@
-"""Warns about Scrapy settings that have no effect here, and names what to use instead.
+"""Warns about settings that have no effect in this crawl, and says what they need.
 
 With the Mercator scheduler the frontier decides when a host is contacted, so Scrapy's settings for
 that have no effect. With another scheduler (Scrapy's, or that of scrapy-redis), only Scrapy's own
@@ -17,13 +17,12 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
-from webcrawl import settings as own_settings
+from webcrawl.configuration.needs import is_set, without_needs
 from webcrawl.configuration.scrapys import SCRAPYS, WITHOUT_EFFECT
-from webcrawl.configuration.values import flag
+from webcrawl.configuration.setting_check import is_read_by_user_code
 from webcrawl.crawl.lease.downloader import MercatorDownloader
 from webcrawl.net.guard import warn_of_unguarded_handlers
 from webcrawl.scheduler import is_mercator
-from webcrawl.settings import web_spider
 from webcrawl.spiders.web import WebSpider
 
 if TYPE_CHECKING:
@@ -108,29 +107,32 @@ class ScrapySettings:
 
 
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
-    """Yield a warning for each group of settings without effect that names what to use instead.
+    """Yield a warning for each group of settings without effect that says what they need.
 
-    *web* tells whether the crawl uses the web spider.
+    *web* tells whether the crawl uses the web spider. Raises FatalError for a contradiction.
     """
-    groups = [WITHOUT_EFFECT["all"]]
-    if web:
-        groups.append(WITHOUT_EFFECT["web"])
-    if not (settings.get("HIVE") or flag(settings, "LIVE_SEEDS")):
-        groups.append(WITHOUT_EFFECT["no live seeds"])
     # Each group has names of settings, separated by spaces, with what to use instead.
+    groups = (WITHOUT_EFFECT["all"], WITHOUT_EFFECT["web"] if web else {})
     for names, replacement in chain.from_iterable(group.items() for group in groups):
-        present = [name for name in names.split() if _is_set(settings, name)]
-        if present:
-            verb = "have" if len(present) > 1 else "has"
-            yield f"{', '.join(present)} {verb} no effect in this crawl; instead: {replacement}"
+        if present := [name for name in names.split() if _is_useless(settings, name)]:
+            yield f"{_have_no_effect(present)} in this crawl; instead: {replacement}"
+    by_need: dict[str, list[str]] = {}
+    for name, need in without_needs(settings, web=web):
+        if not is_read_by_user_code(name, settings):
+            by_need.setdefault(need, []).append(name)
+    for need, names in by_need.items():
+        yield f"{_have_no_effect(names)} in this crawl without {need}"
 
 
-def _is_set(settings: BaseSettings, name: str) -> bool:
-    """Return whether the setting *name* was set, to a value that is not a default."""
+def _have_no_effect(names: list[str]) -> str:
+    return f"{', '.join(names)} {'have' if len(names) > 1 else 'has'} no effect"
+
+
+def _is_useless(settings: BaseSettings, name: str) -> bool:
+    """Return whether *name*, a setting without effect here, was set."""
     if name == "CONCURRENT_REQUESTS_PER_DOMAIN" and settings.getint(name) == 1:
         return False  # this is how the frontier works anyway
-    defaults = (SCRAPYS.get(name), web_spider.get(name), getattr(own_settings, name, None))
-    return bool(settings.getpriority(name)) and settings[name] not in defaults
+    return is_set(settings, name)
 
 
 def _restore_scrapys_parts(settings: BaseSettings) -> None:
