@@ -5,10 +5,13 @@ Puts nouns after counts, formats times, and makes text from other people safe to
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import UTC, datetime
 from unicodedata import category
 
+#: How the user calls the commands; webcrawl/__main__.py sets the variable.
+COMMAND = os.environ.get("WEBCRAWL_COMMAND", "scrapy")
 _HARMLESS = "\n\xad\u200c\u200d"
 
 

@@ -23,7 +23,7 @@ from scrapy.settings import Settings as Settings
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
-from webcrawl.wording import escape_controls
+from webcrawl.wording import COMMAND, escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -81,13 +81,15 @@ def help_of(module: str) -> tuple[str, str, str]:
 
     The epilog starts at the paragraph "Examples:".
     """
-    description, heading, epilog = (sys.modules[module].__doc__ or "").partition("Examples:\n")
+    text = (sys.modules[module].__doc__ or "").replace("scrapy ", f"{COMMAND} ")
+    description, heading, epilog = text.partition("Examples:\n")
     return description.partition("\n\n")[0].removesuffix("."), description, heading + epilog
 
 
 def add_epilog(parser: argparse.ArgumentParser, module: str) -> None:
     """Add the examples and exit codes in the docstring of *module* to the end of the help."""
     parser.formatter_class = HelpFormatter
+    parser.usage = (parser.usage or "").replace("scrapy", COMMAND, 1)
     _, _, parser.epilog = help_of(module)
 
 

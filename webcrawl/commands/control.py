@@ -29,6 +29,7 @@ from webcrawl.commands import (
     print_answer,
     take_job,
 )
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,13 +94,13 @@ def _request(words: Sequence[str], reason: str) -> Request:
 
     name, *values = words
     if name not in COMMANDS:
-        raise UsageError(f"there is no command {name!r}; see: scrapy control help")
+        raise UsageError(f"there is no command {name!r}; see: {COMMAND} control help")
     fields = COMMANDS[name].__struct_fields__  # the names of its arguments, in their order
     arguments: dict[str, Any] = dict(zip(fields, values, strict=False))
     if "..." in usage(name):
         arguments[fields[-1]] = values[len(fields) - 1 :]
     elif len(values) > len(fields):
-        raise UsageError(f"usage: scrapy control JOBDIR {usage(name)}")
+        raise UsageError(f"usage: {COMMAND} control JOBDIR {usage(name)}")
     return Request(name, arguments, reason)
 
 

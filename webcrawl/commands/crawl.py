@@ -70,6 +70,7 @@ from webcrawl.crawl.engine.json_log import log_json
 from webcrawl.crawl.engine.user_messages import print_and_log, print_error
 from webcrawl.crawl.figures.counts import Counts, is_unused, refused_seeds
 from webcrawl.errors import DiskError, FatalError, UnreachableError, module_of, path_of
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     import argparse
@@ -147,7 +148,7 @@ class Command(crawl.Command):
     def run(self, args: list[str], opts: Options) -> None:
         """Run the crawl of the spider in *args*, and set the exit code."""
         if len(args) != 1:
-            raise UsageError("give one spider, for example: scrapy crawl web -a seeds=FILE")
+            raise UsageError(f"give one spider, for example: {COMMAND} crawl web -a seeds=FILE")
         assert self.crawler_process is not None
 
         try:
@@ -209,8 +210,9 @@ class Command(crawl.Command):
             if settings.get("HIVE"):  # its URLs may belong to other drones by now
                 logger.warning(
                     "REVISIT: pages that this hive fetched before REVISIT was set are not visited "
-                    "again automatically. To revisit them, run: scrapy frontier JOBDIR --refetch "
-                    "all (also while the hive is running)"
+                    "again automatically. To revisit them, run: %s frontier JOBDIR --refetch all "
+                    "(also while the hive is running)",
+                    COMMAND,
                 )
                 return True
             from webcrawl.jobs.inspect.requeueing import postpone_finished
@@ -274,7 +276,7 @@ class Command(crawl.Command):
         source = crawler.settings["WARC_DIR"] or crawler.settings["LARM_DIR"] or jobdir
         print_and_log(
             f"webcrawl: {text} Build the next segment, then run the same command again: "
-            f"scrapy queue-build --queue {queue.directory} {source}\n"
+            f"{COMMAND} queue-build --queue {queue.directory} {source}\n"
         )
 
 

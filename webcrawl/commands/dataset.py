@@ -23,7 +23,7 @@ from webcrawl.commands import (
     make_command,
     warn_of_moved_files,
 )
-from webcrawl.wording import counted
+from webcrawl.wording import COMMAND, counted
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -31,7 +31,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.errors import require_package
 
     if opts.output is None:
-        raise UsageError("usage: scrapy dataset [JOBDIR] -o DIR")
+        raise UsageError(f"usage: {COMMAND} dataset [JOBDIR] -o DIR")
     require_package("duckdb", feature="A dataset")
     from webcrawl.jobs.dataset import lay_out, text_directories
 

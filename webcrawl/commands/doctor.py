@@ -13,13 +13,14 @@ from __future__ import annotations
 import sys
 
 from webcrawl.commands import Options, Settings, choose_job, make_command
+from webcrawl.wording import COMMAND
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Explain the state of a crawl, as ``scrapy why`` does; return the exit code."""
     from webcrawl.commands.why import explain_crawl
 
-    print("scrapy doctor is now scrapy why, without a URL", file=sys.stderr)
+    print(f"{COMMAND} doctor is now {COMMAND} why, without a URL", file=sys.stderr)
     return explain_crawl(choose_job(args, settings), as_json=opts.json)
 
 

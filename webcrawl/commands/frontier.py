@@ -34,7 +34,7 @@ from webcrawl.commands import (
     web_crawler,
 )
 from webcrawl.errors import FatalError
-from webcrawl.wording import counted, escape_controls
+from webcrawl.wording import COMMAND, counted, escape_controls
 
 if TYPE_CHECKING:
     import msgspec
@@ -52,7 +52,7 @@ def _options(add: AddOption) -> None:
         metavar="N",
         help=f"show the N hosts with the longest queues (default: {_DEFAULT_TOP})",
     )
-    add("--host", metavar="NAME", help="the old name of scrapy why JOBDIR HOST")
+    add("--host", metavar="NAME", help=f"the old name of {COMMAND} why JOBDIR HOST")
     add(
         "--export",
         metavar="FILE",
@@ -117,7 +117,7 @@ def _show(opts: Options, jobdir: Path) -> tuple[msgspec.Struct, str]:
     )
 
     if opts.host is not None:
-        sys.stderr.write("scrapy frontier --host is now scrapy why JOBDIR HOST\n")
+        sys.stderr.write(f"{COMMAND} frontier --host is now {COMMAND} why JOBDIR HOST\n")
         host = ask(jobdir, lambda view: host_overview(view, opts.host))
         return host, host_overview_text(host, now=wall_time())
     figures = ask(jobdir, lambda view: overview(view, top=opts.hosts))

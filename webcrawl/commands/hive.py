@@ -40,7 +40,7 @@ from webcrawl.commands import (
 )
 from webcrawl.configuration.values import number, port_number
 from webcrawl.errors import FatalError, UnreachableError
-from webcrawl.wording import escape_controls
+from webcrawl.wording import COMMAND, escape_controls
 
 
 def _options(add: AddOption) -> None:
@@ -86,8 +86,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
     raise UsageError(
-        "usage: scrapy hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, scrapy hive "
-        "status|stop, or scrapy hive up|status|stop --hosts FILE"
+        f"usage: {COMMAND} hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, {COMMAND} hive "
+        f"status|stop, or {COMMAND} hive up|status|stop --hosts FILE"
     )
 
 
@@ -194,8 +194,8 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
     words = 2 if args[:1] == ["up"] else 1  # "up" is followed by the name of the spider
     if args[:1] not in (["up"], ["status"], ["stop"]) or len(args) != words:
         raise UsageError(
-            "usage: scrapy hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
-            "scrapy hive status|stop --hosts FILE -s HIVE=NAME"
+            f"usage: {COMMAND} hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
+            f"{COMMAND} hive status|stop --hosts FILE -s HIVE=NAME"
         )
 
     hive = check_hive_settings(settings).name

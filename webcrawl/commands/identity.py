@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import AddOption, Options, Settings, UsageError, make_command
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +71,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 f"wrote {directory}, with the key {key.id}\n"
                 f"set     CRAWLER_KEY_FILE={directory}/key.pem\n"
                 f"include {directory}/nginx.conf in the server of CRAWLER_SIGNATURE_AGENT\n"
-                f"daily   scrapy identity sign-directory {directory} -s CRAWLER_SIGNATURE_AGENT="
+                f"daily   {COMMAND} identity sign-directory {directory} -s CRAWLER_SIGNATURE_AGENT="
                 f"{settings['CRAWLER_SIGNATURE_AGENT']} && nginx -s reload"
             )
         case ["contact-page", name]:

@@ -32,7 +32,7 @@ from webcrawl.commands import (
     print_answer,
     progress_in_bytes,
 )
-from webcrawl.wording import counted
+from webcrawl.wording import COMMAND, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +115,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Check a job or restore a checkpoint of it, as *args* say; return the exit code."""
     commands = {"check": _check, "restore": _restore}
     if not args or args[0] not in commands:
-        raise UsageError("usage: scrapy job check [JOBDIR], or scrapy job restore [JOBDIR]")
+        raise UsageError(f"usage: {COMMAND} job check [JOBDIR], or {COMMAND} job restore [JOBDIR]")
     has_other_option = opts.warc if args[0] == "restore" else opts.checkpoint is not None
     if has_other_option:
         raise UsageError("--warc is for check, and --checkpoint for restore")

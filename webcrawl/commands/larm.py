@@ -18,6 +18,7 @@ from pathlib import Path
 
 from webcrawl.commands import Options, Settings, UsageError, make_command, print_bytes
 from webcrawl.errors import FatalError
+from webcrawl.wording import COMMAND
 
 
 def _run(args: list[str], _opts: Options, _settings: Settings) -> int:
@@ -26,7 +27,9 @@ def _run(args: list[str], _opts: Options, _settings: Settings) -> int:
     from webcrawl.pipelines.larm.rows import LarmError
 
     if len(args) != 2:
-        raise UsageError("give a directory and a URL, for example: scrapy larm crawls/web/larm URL")
+        raise UsageError(
+            f"give a directory and a URL, for example: {COMMAND} larm crawls/web/larm URL"
+        )
     directory = Path(args[0])
     try:
         stored = find(directory, args[1])

@@ -34,7 +34,7 @@ from scrapy.spiderloader import get_spider_loader
 from webcrawl.commands import AddOption, Options, Settings, make_command
 from webcrawl.configuration.secrets import masked_url
 from webcrawl.errors import FatalError
-from webcrawl.wording import counted
+from webcrawl.wording import COMMAND, counted
 
 _DIRECTORY = Path("crawls/rehearsal")
 _ORDERS_FILE = "rehearsal.json"
@@ -154,14 +154,16 @@ def _split_command(command: list[str]) -> tuple[Options, list[str]]:
     Raises FatalError if it is not a crawl command.
     """
     # The name stands in error messages, before the crawl command.
-    parser = argparse.ArgumentParser("scrapy rehearse -- scrapy", add_help=False)
+    parser = argparse.ArgumentParser(f"{COMMAND} rehearse -- scrapy", add_help=False)
     parser.add_argument("-s", "--set", action="append", default=[])
     parser.add_argument("-a", action="append", default=[])
     parser.add_argument("-o", "--output", action="append", default=[])
     parser.add_argument("-O", "--overwrite-output", dest="overwrite", action="append", default=[])
     options, words = parser.parse_known_args(command)
     if words[:1] != ["crawl"] or len(words) < 2:
-        raise FatalError("Put a crawl command after --, such as: scrapy rehearse -- crawl web ...")
+        raise FatalError(
+            f"Put a crawl command after --, such as: {COMMAND} rehearse -- crawl web ..."
+        )
     return options, words
 
 
@@ -173,7 +175,7 @@ def _crawl_settings(spider: str, options: Options, settings: Settings) -> Settin
     crawl = settings.copy()
     loader = get_spider_loader(crawl)
     if spider not in loader.list():
-        raise FatalError(f"There is no spider {spider}: scrapy list shows them.")
+        raise FatalError(f"There is no spider {spider}: {COMMAND} list shows them.")
     loader.load(spider).update_settings(crawl)
     for assignment in options.set:
         name, _, value = assignment.partition("=")

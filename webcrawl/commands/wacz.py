@@ -33,7 +33,7 @@ from webcrawl.commands import (
     sources_or_job,
     warn_of_moved_files,
 )
-from webcrawl.wording import counted, escape_controls
+from webcrawl.wording import COMMAND, counted, escape_controls
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -43,7 +43,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     output: Path | None = opts.output
     if output is None or output.suffix not in {".cdxj", ".wacz"}:
-        raise UsageError("usage: scrapy wacz [JOBDIR|WARC...] -o FILE.wacz")
+        raise UsageError(f"usage: {COMMAND} wacz [JOBDIR|WARC...] -o FILE.wacz")
     require_package("surt", feature="An index of WARC files")
     from webcrawl.jobs.wacz.result import make, warc_files
 

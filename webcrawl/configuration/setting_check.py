@@ -34,6 +34,7 @@ from webcrawl.configuration.values import (
     whole_number,
 )
 from webcrawl.errors import FatalError
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -69,7 +70,7 @@ _REMOVED = {
         "URL_REFUSED_SEGMENTS": "use URL_REFUSE, which takes regular expressions",
         "RETRY_POLICY": (
             "FRONTIER_RETRY_TIMES, POLITENESS_BACKOFF_SECS and POLITENESS_MAX_FAILURES scale the "
-            "table of outcomes; scrapy frontier --retry OUTCOME retries URLs later"
+            f"table of outcomes; {COMMAND} frontier --retry OUTCOME retries URLs later"
         ),
     }.items()
     for name in names.split()

@@ -16,6 +16,7 @@ from webcrawl.crawl.job.control_journal import Change, Journal, Request
 from webcrawl.crawl.steering import Steering
 from webcrawl.errors import FatalError
 from webcrawl.frontier import decode
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,7 +157,7 @@ class Control:
         result = "in force" if change.state_key else await self._carry_out(command, change)
         # URLs that the command gives up, or that it may fetch again, have this outcome.
         if command.outcome and not hive:
-            retry_command = f"scrapy frontier {self.process.job.path} --retry {command.outcome}"
+            retry_command = f"{COMMAND} frontier {self.process.job.path} --retry {command.outcome}"
             result += f"; to fetch those given up this way, stop the crawl and run {retry_command}"
         return CommandAnswer(f"{change.command}: {result}", change.n)
 

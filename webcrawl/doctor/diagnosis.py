@@ -12,7 +12,7 @@ import msgspec
 from webcrawl.configuration.decoding import Epoch  # noqa: TC001  # msgspec reads it
 from webcrawl.crawl.figures.counts import cause_in_words
 from webcrawl.crawl.figures.summary import BUDGETS
-from webcrawl.wording import counted
+from webcrawl.wording import COMMAND, counted
 
 if TYPE_CHECKING:
     from webcrawl.crawl.figures.activity import CrawlActivity
@@ -83,13 +83,13 @@ _REFUSED = {
 _ADVICE = {
     Cause.POLITENESS: "add hosts, or if owners agree, set delay in HOSTS_POLICY_FILE",
     Cause.ONE_REQUEST: "add hosts, or if owners agree, set parallel in HOSTS_POLICY_FILE",
-    Cause.CPU: "use more cores with scrapy hive",
+    Cause.CPU: f"use more cores with {COMMAND} hive",
     Cause.NAME_SERVERS: "set faster name servers in DNS_SERVERS",
     Cause.BANDWIDTH: "raise BANDWIDTH_MAX",
     Cause.CONTACT_RATE: "raise CONTACTS_MAX",
     Cause.DISK: "put JOBDIR on a faster disk",
     Cause.RENDERING: "raise RENDER_PROCESSES if the machine has idle cores",
-    Cause.MODULES: "make that module faster, or run it later with scrapy replay",
+    Cause.MODULES: f"make that module faster, or run it later with {COMMAND} replay",
     Cause.NOTHING_LEFT: "add seeds",
 }
 

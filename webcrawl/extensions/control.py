@@ -12,6 +12,7 @@ from webcrawl.configuration.values import flag
 from webcrawl.control.control import Control
 from webcrawl.control.unix_socket import ControlSocket
 from webcrawl.scheduler import process_of
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -45,7 +46,7 @@ class TakesCommands:
 
         job = process.job
         hive = self._crawler.settings.get("HIVE")
-        command_line = f"scrapy control {f'-s HIVE={hive}' if hive else job.path}"
+        command_line = f"{COMMAND} control {f'-s HIVE={hive}' if hive else job.path}"
         self.control = Control(process, command_line=command_line)
         try:
             await self.control.open()
@@ -72,7 +73,7 @@ class TakesCommands:
         try:
             await self._socket.open()
         except OSError as error:
-            logger.warning("scrapy control cannot reach this crawl: %s", error)
+            logger.warning("%s control cannot reach this crawl: %s", COMMAND, error)
 
     async def spider_closed(self) -> None:
         if self._socket is not None:

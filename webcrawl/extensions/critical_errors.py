@@ -49,7 +49,7 @@ from webcrawl.pipelines.warc.writer import WarcWriter
 from webcrawl.scheduler import process_of
 from webcrawl.signals import unforeseen
 from webcrawl.storage.line_log import LineLog
-from webcrawl.wording import counted
+from webcrawl.wording import COMMAND, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -260,7 +260,7 @@ class CriticalErrors:
             page_urls = [url for _, url in self._recent_errors if url]
             commands = self._refetch_commands(page_urls) if page_urls else []
             if len(page_urls) < len(self._recent_errors) and not self._crawler.settings["HIVE"]:
-                commands.append(f"scrapy frontier {quote(str(self._jobdir))} --retry {BUG}")
+                commands.append(f"{COMMAND} frontier {quote(str(self._jobdir))} --retry {BUG}")
             self._end(f"{self._max_errors} unexpected errors within {secs:.0f} s", commands)
 
     def _replay_commands(self, module: object) -> list[str]:
@@ -273,7 +273,7 @@ class CriticalErrors:
         stored = [pipeline.directory for pipeline in before if isinstance(pipeline, WarcPipeline)]
         if not stored or self._crawler.settings["OUTPUT_STORE"]:
             return []
-        return [f"scrapy replay {quote(str(stored[0]))}/*.warc.gz"]
+        return [f"{COMMAND} replay {quote(str(stored[0]))}/*.warc.gz"]
 
     def _refetch_commands(self, urls: Iterable[str]) -> list[str]:
         """Write *urls* to a file, and return the command that fetches them again.
@@ -295,7 +295,7 @@ class CriticalErrors:
             if jobdir.parent.name != DRONES:
                 return []
             jobdir = jobdir.parent.parent
-        return [f"scrapy frontier {quote(str(jobdir))} --due {quote(str(file))}"]
+        return [f"{COMMAND} frontier {quote(str(jobdir))} --due {quote(str(file))}"]
 
     def _end(self, why: str, commands: Sequence[str]) -> None:
         """End the crawl because of *why*; *commands* process the failed pages again."""

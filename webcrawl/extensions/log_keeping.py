@@ -17,6 +17,7 @@ from webcrawl.clock import wall_time
 from webcrawl.configuration.values import flag, number
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.storage.line_log import remove_before
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -44,8 +45,9 @@ class LogKeeping:
         if not flag(settings, "REVISIT"):
             logger.warning(
                 "KEEP_DAYS without REVISIT: URLs that finished more than %g days ago will be "
-                "unknown to scrapy why, scrapy report, --refetch and a later REVISIT.",
+                "unknown to %s why and report, --refetch and a later REVISIT.",
                 days,
+                COMMAND,
             )
         keeping = cls(directory=Path(settings["JOBDIR"]) / "logs", days=days)
         while_crawling(crawler, keeping._start, every=_INTERVAL_SECS, at_once=True)

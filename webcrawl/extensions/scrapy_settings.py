@@ -120,8 +120,8 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
     for name, need in without_needs(settings, web=web):
         if not is_read_by_user_code(name, settings):
             by_need.setdefault(need, []).append(name)
-    for need, names in by_need.items():
-        yield f"{_have_no_effect(names)} in this crawl without {need}"
+    for need, lacking in by_need.items():
+        yield f"{_have_no_effect(lacking)} in this crawl without {need}"
 
 
 def _have_no_effect(names: list[str]) -> str:

@@ -11,6 +11,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from webcrawl.configuration.values import flag, number, whole_number
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_hive
+from webcrawl.wording import COMMAND
 
 #: Largest HIVE_SHARDS: every drone reads and reports on all shards every few seconds.
 MAX_SHARDS = 4096
@@ -52,8 +53,9 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
         raise FatalError("LIVE_SEEDS cannot be off in a hive, which always accepts live seeds.")
     if whole_number(settings, "CLOSESPIDER_FEW_HOSTS", at_least=0):
         raise FatalError(
-            "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl: end a hive with scrapy hive "
-            "stop, and write the URLs that are left with scrapy frontier --export."
+            "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl: end a hive with "
+            f"{COMMAND} hive stop, and write the URLs that are left with {COMMAND} frontier "
+            "--export."
         )
     return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", at_least=1))
 

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from webcrawl.errors import FatalError
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -80,7 +81,7 @@ def read_key(path: Path) -> SigningKey:
     if not isinstance(private, Ed25519PrivateKey):
         raise FatalError(
             f"CRAWLER_KEY_FILE {path} must contain an Ed25519 key in PEM format, without a "
-            "password: scrapy identity init makes one."
+            f"password: {COMMAND} identity init makes one."
         )
     return SigningKey(private)
 

@@ -26,6 +26,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.pipelines.work_directory import work_directory
 from webcrawl.storage.atomic import make_directory, replacement, write_atomic
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,7 +126,7 @@ def _write_card(db: duckdb.DuckDBPyConnection, files: str, output: Path) -> int:
     if others:
         raise FatalError(
             f"{others[0][0]} has other columns than {first[0]}: another version of TextDataset "
-            'wrote it. Move one of them away, or write all rows again with "scrapy replay".'
+            f'wrote it. Move one of them away, or write all rows again with "{COMMAND} replay".'
         )
     columns = db.execute("SELECT * FROM read_parquet(?) LIMIT 0", [files]).description or []
     present = {column[0] for column in columns}

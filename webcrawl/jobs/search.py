@@ -24,6 +24,7 @@ from webcrawl.pipelines.search_fields import (
     open_index,
 )
 from webcrawl.pipelines.search_index import SearchIndex
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -143,7 +144,7 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
 
     if not directory.is_dir() or not tantivy.Index.exists(str(directory)):
         raise FatalError(
-            f"There is no search index in {directory}. Give a crawl that has one (scrapy search "
+            f"There is no search index in {directory}. Give a crawl that has one ({COMMAND} search "
             "crawls/web WORDS), or its directory (-s SEARCH_DIR=DIR), or build one: run a crawl or "
             "a replay with webcrawl.pipelines.search_index.SearchIndex in ITEM_PIPELINES."
         )

@@ -25,6 +25,7 @@ from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
 from webcrawl.jobs.search import SearchResult, indexes_of, search_all
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,7 +146,7 @@ class Watch:
         for name, kind in COMMANDS.items():
             if name != "state":  # which the page always shows
                 labels = {field.name: _label(field.name, is_list(field)) for field in fields(kind)}
-                line = f"scrapy control {self._path} {usage(name)}"
+                line = f"{COMMAND} control {self._path} {usage(name)}"
                 effect = kind.__doc__ or ""
                 question = self._drop_question() if kind is Drop else ""
                 commands.append(NextCommand(name, effect, line, labels, question))

@@ -42,6 +42,7 @@ from webcrawl.rights.policy import RECORD, USE
 from webcrawl.signals import UNCHANGED, checkpoint
 from webcrawl.storage.lock import LockedError
 from webcrawl.urls import SCHEMES, Link, normalize
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -420,8 +421,9 @@ class ProcessingModule:
             self._has_warned = True
             logger.warning(
                 "The module %s submits links, but there is no crawl to follow them: use "
-                "scrapy replay --submit to collect them",
+                "%s replay --submit to collect them",
                 self.stats.name,
+                COMMAND,
             )
         self.stats.inc("links" if submit else "links_not_submitted", len(links))
         self.stats.inc("links_bad", value_count - len(links))

@@ -18,6 +18,7 @@ import re
 from typing import TYPE_CHECKING
 
 from webcrawl.errors import FatalError
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +94,8 @@ def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
     except ValueError as error:
         raise FatalError(
             f"The search index in {directory} was made by an older version. Move it away, and "
-            f"build it again from the stored pages: scrapy replay JOBDIR -s SEARCH_DIR={directory} "
+            f"build it again from the stored pages: {COMMAND} replay JOBDIR "
+            f"-s SEARCH_DIR={directory} "
             """-s 'ITEM_PIPELINES={"webcrawl.pipelines.search_index.SearchIndex": 1}'."""
         ) from error
 

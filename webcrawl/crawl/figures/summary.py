@@ -18,7 +18,7 @@ from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.hosts.politeness.outage import OF_OUTAGES
 from webcrawl.net.walls import WALLS
-from webcrawl.wording import counted
+from webcrawl.wording import COMMAND, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,8 @@ _WIDTH = 80
 # Text for each finish reason.
 _ENDS = {
     "shutdown": "stopped by a signal",
-    "hive_stopped": "stopped by scrapy hive stop",
-    "control_stopped": "stopped by scrapy control stop",
+    "hive_stopped": f"stopped by {COMMAND} hive stop",
+    "control_stopped": f"stopped by {COMMAND} control stop",
     "closespider_timeout": "stopped: CLOSESPIDER_TIMEOUT was reached",
     "closespider_itemcount": "stopped: CLOSESPIDER_ITEMCOUNT was reached",
     "closespider_pagecount": "stopped: CLOSESPIDER_PAGECOUNT was reached",
@@ -242,8 +242,8 @@ def _next(figures: _CrawlStats, jobdir: str, files: str, *, may_resume: bool) ->
         rows += [
             ("log", f"{log_directory}/logs/info.jsonl: the outcome of each URL"),
             ("stats", f"{log_directory}/stats.json"),
-            ("report", f"scrapy report {jobdir}: charts and tables of this crawl"),
-            ("why", f"scrapy why {jobdir} URL: what happened to a URL"),
+            ("report", f"{COMMAND} report {jobdir}: charts and tables of this crawl"),
+            ("why", f"{COMMAND} why {jobdir} URL: what happened to a URL"),
         ]
     if may_resume and figures.reason == "finished":
         change = "add seeds to the list" if has_used_seeds else "correct the seeds or settings"
@@ -263,7 +263,7 @@ def _retry(figures: _CrawlStats, jobdir: str) -> _Rows:
     is_robots = outcomes == ["robots_denied"]
     condition = "if robots.txt has changed" if is_robots else "once the reason is gone"
     advice = f"{condition}, run this before the next crawl:"
-    command = f"scrapy frontier {jobdir} --retry {','.join(outcomes)}"
+    command = f"{COMMAND} frontier {jobdir} --retry {','.join(outcomes)}"
     return [("retry", advice), ("", command)] if outcomes else []
 
 

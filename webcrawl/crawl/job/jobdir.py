@@ -49,6 +49,7 @@ from webcrawl.storage.atomic import remove_new, restrict, sync_path
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import new_seed, use_seed
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -142,7 +143,7 @@ def resume_error(error: Exception, jobdir: Path) -> FatalError:
     """Return the FatalError that says that *error* keeps the crawl in *jobdir* from opening."""
     sentence = f"The crawl in JOBDIR {jobdir} cannot be resumed: {error}"
     if isinstance(error, CorruptRecordError):
-        sentence += f"; run scrapy job check {jobdir} to see what can be done"
+        sentence += f"; run {COMMAND} job check {jobdir} to see what can be done"
     return refusal(error, jobdir, f"{sentence}.")
 
 
@@ -215,7 +216,7 @@ class Job:
         with contextlib.suppress(OSError):  # missing, or refused by ``lock``
             names = {path.name for path in self.path.iterdir()} - self._allowed - _IGNORED_NAMES
             if names and names.isdisjoint(_JOB_NAMES):
-                hive = "; to continue a hive, use scrapy hive" if "drones" in names else ""
+                hive = f"; to continue a hive, use {COMMAND} hive" if "drones" in names else ""
                 raise FatalError(
                     f"JOBDIR {self.path} contains other things, such as {min(names)}: choose an "
                     f"empty or new directory{hive}."

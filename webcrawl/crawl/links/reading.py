@@ -34,6 +34,7 @@ import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -200,8 +201,9 @@ class ReadingWatch:
                 return
             logger.warning(
                 "Two runs in a row died while reading %s: it is set aside as poison; to try it "
-                "again, run scrapy frontier --retry poison",
+                "again, run %s frontier --retry poison",
                 last,
+                COMMAND,
             )
             self._deaths = _Deaths(poison=[*self._deaths.poison, last])
         else:

@@ -15,6 +15,7 @@ from webcrawl.clock import now
 from webcrawl.crawl.seeds.few_hosts import FewHosts, has_fewer_hosts
 from webcrawl.errors import FatalError
 from webcrawl.storage.line_log import numbered_files
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ class SegmentQueue:
         if not segments(path):
             raise FatalError(
                 f"{path} has no segments: make one with "
-                f"scrapy queue-build --queue {path} --seeds FILE."
+                f"{COMMAND} queue-build --queue {path} --seeds FILE."
             )
         return cls(directory=path, min_hosts=min_hosts)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from webcrawl.configuration.values import choice, number, share, whole_number
 from webcrawl.errors import FatalError
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ class RenderSettings:
         mode = choice(settings, "RENDER", _MODES, default="0")
         if mode != "0" and settings.get("HIVE"):
             raise FatalError(
-                "RENDER works in a single process so far: set RENDER=0, or use scrapy crawl "
+                f"RENDER works in a single process so far: set RENDER=0, or use {COMMAND} crawl "
                 "without HIVE."
             )
         engine = str(settings["RENDER_ENGINE"])

@@ -30,6 +30,7 @@ from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 from webcrawl.hive.membership.report import drone_name
 from webcrawl.storage.atomic import remove_new
 from webcrawl.storage.lock import DirectoryLock, LockedError
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -115,8 +116,8 @@ class LocalHive(NamedTuple):
             )
         for drone in held_locks(self.jobdir, "drones/*/LOCK"):
             raise FatalError(
-                f"A drone of an earlier hive is still running ({drone}): stop it with scrapy hive "
-                f"stop -s JOBDIR={self.jobdir}, or wait until it ends."
+                f"A drone of an earlier hive is still running ({drone}): stop it with "
+                f"{COMMAND} hive stop -s JOBDIR={self.jobdir}, or wait until it ends."
             )
         for argument in self.arguments:
             name, _, sources = argument.partition("=")

@@ -19,6 +19,7 @@ from webcrawl.jobs.check.seen import check_content, check_seen
 from webcrawl.jobs.inspect.job_view import process_of
 from webcrawl.pipelines.warc.recovery import whole_records
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ OF_HIVE = (
 )
 NO_CHECKPOINT = (
     "no kept checkpoint is sound: restore JOBDIR from your own backup, or start a new crawl with "
-    "the URLs that can be read: scrapy frontier JOBDIR --export FILE"
+    f"the URLs that can be read: {COMMAND} frontier JOBDIR --export FILE"
 )
 
 
@@ -137,7 +138,7 @@ def _advice(jobdir: Path, sound: CheckReport | None) -> str:
         return NO_CHECKPOINT
     return (
         f"to restore checkpoint {sound.checkpoint} of {sound.written_at}, the newest sound one: "
-        f"scrapy job restore {jobdir}"
+        f"{COMMAND} job restore {jobdir}"
     )
 
 

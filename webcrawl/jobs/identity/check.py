@@ -19,6 +19,7 @@ from webcrawl.identity.names import contact_of, is_page, product_tokens, user_ag
 from webcrawl.identity.signatures import DIRECTORY_PATH, FORMS, signature_agent_of, signed_fields
 from webcrawl.jobs.identity.published import directory_fields
 from webcrawl.rights.purposes import purpose_of
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +93,7 @@ def check_answer(settings: BaseSettings, url: str) -> Iterator[Finding]:
     """
     key = key_of(settings)
     if key is None:
-        raise FatalError("CRAWLER_KEY_FILE is not set: scrapy identity init makes a key.")
+        raise FatalError(f"CRAWLER_KEY_FILE is not set: {COMMAND} identity init makes a key.")
     if not (is_page(url) and url.lower().startswith("https:")):
         raise FatalError(f"{url} must be an https URL: other requests are not signed.")
     # A signature covers the authority without the default port.
@@ -160,7 +161,7 @@ def _check_directory(site: str, key: SigningKey) -> str:
 
     problem = _signature_problem(answer, body, site.removeprefix("https://"), key)
     if problem:
-        raise FatalError(f"the signature of {url} {problem}: run scrapy identity sign-directory")
+        raise FatalError(f"the signature of {url} {problem}: run {COMMAND} identity sign-directory")
     return f"{url} has the key {key.id} and is signed with it"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from webcrawl.crawl.lease.outcome_log import PURGED, OutcomeLine
 from webcrawl.jobs.inspect.info_log import log_start_notice
 from webcrawl.states import HostState, State
-from webcrawl.wording import counted, utc_time
+from webcrawl.wording import COMMAND, counted, utc_time
 
 if TYPE_CHECKING:
     from webcrawl.jobs.inspect.explanation import AsOf, Explanation, Place
@@ -129,7 +129,7 @@ def _sentence(explanation: Explanation, now: float) -> str:
 def _finished_sentence(outcome: OutcomeLine, now: float) -> str:
     """Say in one sentence how the URL ended with *outcome*."""
     if outcome.outcome == PURGED:
-        return f"It was purged {moment(outcome.at, now)}: scrapy purge has removed its page."
+        return f"It was purged {moment(outcome.at, now)}: {COMMAND} purge has removed its page."
     ending = "was fetched" if outcome.status else "was given up"
     duplicate = ", with the same content as another URL" if outcome.duplicate else ""
     visit = f"; this visit found it {outcome.visit}" if outcome.visit else ""

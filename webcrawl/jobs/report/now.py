@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.jobs.report.figures import Figure, Table, over_time
 from webcrawl.jobs.report.sources import GAUGES, Crawl
-from webcrawl.wording import utc_time
+from webcrawl.wording import COMMAND, utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def gauge_figures(crawl: Crawl) -> Iterator[Figure]:
 def hosts_table(crawl: Crawl, at: float) -> Figure:
     """Return the table of the hosts with the longest queues; *at* is in epoch seconds."""
     rows = [(row.name, row.waiting, row.describe_state(at)) for row in crawl.longest_queues]
-    lead = "As of the last checkpoint. To find out more about a host: scrapy why JOBDIR HOST."
+    lead = f"As of the last checkpoint. To find out more about a host: {COMMAND} why JOBDIR HOST."
     table = Table(("host", "URLs waiting", "state"), rows)
     return Figure("hosts", "Hosts with the longest queues", lead, table)
 

@@ -35,6 +35,7 @@ from webcrawl.pipelines.sorting import sorted_lines
 from webcrawl.pipelines.warc.payloads import ADD, CREATE, FILE, FirstCopy, split
 from webcrawl.pipelines.work_directory import work_directory
 from webcrawl.storage.atomic import replacement
+from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,8 +117,8 @@ def _files_of(source: Path) -> list[Path]:
     if not tables:
         raise FatalError(
             f"WARC_DEDUP_FROM: {source} is not a CDXJ file, nor a job with the file warc/{FILE}. "
-            f'Of a job without it, make an index: "scrapy wacz {source} -o FILE.cdxj". The oldest '
-            "jobs of version 0.1 have other digests of documents that came in chunks."
+            f'Of a job without it, make an index: "{COMMAND} wacz {source} -o FILE.cdxj". The '
+            "oldest jobs of version 0.1 have other digests of documents that came in chunks."
         )
     return tables
 
