@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import types
 import typing
 import warnings
@@ -82,9 +83,12 @@ class _Server:
     def stop(self):
         self._orders.close()
         self._process.wait()
+        # Orphans of those that it had forked end by themselves; what does not is a leftover.
+        deadline = time.monotonic() + LIMIT_SECS
         with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass  # orphans of those that it had forked, which have ended, too
+            while time.monotonic() < deadline:
+                if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                    time.sleep(0.01)
 
 
 _server = None
