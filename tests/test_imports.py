@@ -38,6 +38,7 @@ FLOORS = [
         spiders
         sim
         extensions commands
+        __main__
     """)
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
