@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from scrapy.settings import Settings
+from text_tables import each
 
 from webcrawl import settings as project
 from webcrawl.configuration.values import flag, number, positive_number, share, whole_number
@@ -51,6 +52,18 @@ def test_each_reader_refuses_impossible_values_with_a_sentence(reader, values, w
             reader(Settings({"X": value}), "X")
         assert str(caught.value) == f"X must be {what}, not {value!r}."
     assert issubclass(FatalError, ValueError)  # as Scrapy's own are
+
+
+@each("reader", WHOLE, NUMBER, positive_number)
+@each(
+    "name value",
+    ("SHUTDOWN_GRACE_SECS", "1000000000000"),
+    ("DOWNLOAD_TIMEOUT", "200000000d"),
+    ("PAGE_MAX_LINKS", str(10**22)),
+)
+def test_a_number_that_no_crawl_can_need_is_a_sentence(reader, name, value):
+    with pytest.raises(FatalError, match=f"^{name} must be at most 10*,.*000, not"):
+        reader(Settings({name: value}), name)
 
 
 @pytest.mark.parametrize(

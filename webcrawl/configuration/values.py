@@ -38,6 +38,9 @@ _MEASURE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII
 _SIZE_NAMES = re.compile(r"MEMORY_BUDGET|DOWNLOAD_(MAX|WARN)SIZE|\w+_BYTES")
 _DAY = 86_400.0
 _LAST_PORT = 65_535
+# Larger numbers are mistakes: 300 years, and more bytes than all disks have.
+_MOST_SECS = 1e10
+_MOST = 1e18
 _TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 
@@ -57,7 +60,7 @@ def whole_number(settings: BaseSettings, name: str, *, at_least: int) -> int:
         value = at_least - 1
     if value < at_least:
         raise _invalid_setting(settings, name, f"whole number of at least {at_least}")
-    return value
+    return int(_bounded(settings, name, value))
 
 
 def number(settings: BaseSettings, name: str, *, at_least: float) -> float:
@@ -117,6 +120,14 @@ def _checked_number(
         value = math.nan
     if not (math.isfinite(value) and is_allowed(value)):
         raise _invalid_setting(settings, name, expected)
+    return _bounded(settings, name, value)
+
+
+def _bounded(settings: BaseSettings, name: str, value: float) -> float:
+    """Return *value*, that of the setting *name*. Raises FatalError if no crawl can need it."""
+    most = _MOST_SECS if _TIME_NAMES.fullmatch(name) else _MOST
+    if value > most:
+        raise FatalError(f"{name} must be at most {most:,.0f}, not {settings[name]!r}.")
     return value
 
 
