@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 from crawling import ROOT, USER_AGENT, clean_web, damage_in, wait_until
+from packaging.requirements import Requirement
 from scrapyd_server import ScrapydServer
 from web_truth import allowed_urls
 
@@ -26,9 +28,8 @@ class Mine:
         raise KeyError("a bug of mine")
 """
 DEPLOY = Path(sys.executable).with_name("scrapyd-deploy")
-PIN = re.compile(r"^[\w.-]+==[\w.]+", re.MULTILINE)
-#: What only builds the locks and the documents is not of the package.
-TOOLS = {ROOT / "requirements-lock.in", ROOT / "requirements-docs.in"}
+# Packages whose private names are used.
+BOUNDED = {"scrapy"}
 
 
 @pytest.fixture(scope="module")
@@ -88,21 +89,45 @@ def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, proj
     assert {name for name in names if not name.endswith((".py", ".pyc"))} == data_files()
     # pip installs by the same metadata.
     assert f"\nVersion: {webcrawl.__version__}\n" in packed.read("EGG-INFO/PKG-INFO").decode()
-    needed = {*ROOT.glob("requirements*.in")} - TOOLS
-    pinned = "".join(path.read_text() for path in needed)
-    assert {*PIN.findall(packed.read("EGG-INFO/requires.txt").decode())} == {*PIN.findall(pinned)}
+    assert "scrapy<2.20,>=2.19\n" in packed.read("EGG-INFO/requires.txt").decode()
 
 
-def test_the_wheel_holds_the_data_and_the_browser_s_scripts(project, tmp_path):
+def test_the_wheel_and_the_source_hold_the_package_and_nothing_of_the_user_s(project, tmp_path):
     copy = tmp_path / "project"  # a build leaves files in it
-    shutil.copytree(project, copy)
-    command = [sys.executable, "setup.py", "-q", "bdist_wheel", "--dist-dir", tmp_path]
-    subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    # Those of an egg name the user's modules; a release is built of a clone without them.
+    shutil.copytree(project, copy, ignore=shutil.ignore_patterns("*.egg-info"))
+    for kind in ("bdist_wheel", "sdist"):
+        command = [sys.executable, "setup.py", "-q", kind, "--dist-dir", tmp_path]
+        subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    package = {str(path.relative_to(ROOT)) for path in ROOT.glob("webcrawl/**/*.py")} | data_files()
+    assert "webcrawl/render/scripts/snapshot.js" in package
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    data = {name for name in names if not name.endswith(".py") and ".dist-info/" not in name}
-    assert data == data_files()
-    assert "webcrawl/render/scripts/snapshot.js" in data
+    assert {name for name in names if ".dist-info/" not in name} == package
+    (source,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = [path.name.partition("/")[2] for path in archive if path.isfile()]
+    beside = {"setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO"}
+    assert {name for name in names if ".egg-info/" not in name} == package | beside
+
+
+def test_the_package_names_what_is_pinned_and_allows_those_versions():
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for ranges, file in (
+        (named["dependencies"], "requirements.in"),
+        (named["optional-dependencies"]["modules"], "requirements-modules.in"),
+    ):
+        lines = [line.partition("#")[0] for line in (ROOT / file).read_text().splitlines()]
+        pins = {pin.name: pin for pin in map(Requirement, filter(str.strip, lines))}
+        allowed = {one.name: one for one in map(Requirement, ranges)}
+        assert allowed.keys() == pins.keys()
+        for name, pin in pins.items():
+            (version,) = (each.version for each in pin.specifier)
+            assert version in allowed[name].specifier, name
+            assert str(allowed[name].marker) == str(pin.marker)
+            # Bounds above are for packages whose private names are used.
+            is_bounded = any(each.operator == "<" for each in allowed[name].specifier)
+            assert is_bounded == (name in BOUNDED), name
 
 
 def test_no_egg_is_built_outside_a_clone(tmp_path):
