@@ -131,7 +131,7 @@ def test_the_package_names_what_is_pinned_and_allows_those_versions():
         assert allowed.keys() == pins.keys()
         for name, (lowest, above, marker) in allowed.items():
             assert numbers(lowest) <= numbers(pins[name][0]), name
-            assert marker == pins[name][1]
+            assert (marker or "") == pins[name][1]
             # Bounds above are for packages whose private names are used.
             assert bool(above) == (name in BOUNDED), name
             assert not above or numbers(pins[name][0]) < numbers(above)
