@@ -40,7 +40,7 @@ _DAY = 86_400.0
 _LAST_PORT = 65_535
 # Larger numbers are mistakes: 300 years, and more bytes than all disks have.
 _MOST_SECS = 1e10
-_MOST = 1e24
+_MOST = 1e21
 _TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
 
