@@ -4,7 +4,8 @@
 Crawls the web ``broad`` (webs.py) with a tenth of the bench's hosts to the 2,200th page, in virtual
 time, so that chance and other work on the machine change nothing. callgrind counts from the 200th
 page on, with what the simulated servers do, which are in the same process. Everything is on but
-the pauses. Five minutes. Needs ``valgrind`` and ``cc``.
+the pauses. Five minutes. Needs ``valgrind`` and ``cc``. ``--web today`` crawls today's pages, also
+without TLS.
 
 ``--parts`` prints what each part of the crawler takes (parts.py). To tell parts apart makes each
 call of a Python function some 600 instructions dearer, so that a page takes a sixth more: compare
@@ -25,20 +26,21 @@ from pathlib import Path
 
 import parts
 
-_HOSTS = 700
+_HOSTS = {"broad": 700, "today": 100}
 _BEFORE, _PAGES = 200, 2_000
 _HERE = Path(__file__).resolve().parents[1]
 
 
-def crawl(last: int, https: str, *, by_part: bool) -> None:
-    """Crawl to the page with the number *last* in this process, which is a simulated one from now
-    on, and let callgrind count from the page with the number ``_BEFORE`` on. *https* is "" for
+def crawl(web: str, last: int, https: str, *, by_part: bool) -> None:
+    """Crawl *web* to the page with the number *last* in this process, which is a simulated one from
+    now on, and let callgrind count from the page with the number ``_BEFORE`` on. *https* is "" for
     http, "plain" or "signed" for https."""
     from crawl_once import OURS
     from pydispatch import dispatcher
     from scrapy import signals
     from scrapy.cmdline import execute
     from scrapy.utils.project import get_project_settings
+    from webs import WEBS
 
     from webcrawl.sim.process import SETTINGS, simulate
     from webcrawl.sim.web import SimulatedWeb
@@ -47,8 +49,8 @@ def crawl(last: int, https: str, *, by_part: bool) -> None:
     scratch = Path(os.environ["SCRATCH"])
     seeds = scratch / "seeds.txt"
     world = preset(
-        "broad",
-        hosts=_HOSTS,
+        WEBS[web].preset,
+        hosts=_HOSTS[web],
         network=44,
         http_port=80,
         https_port=443,
@@ -83,8 +85,8 @@ def crawl(last: int, https: str, *, by_part: bool) -> None:
     execute(["scrapy", "crawl", "web", "-a", f"seeds={seeds}"], settings=settings)
 
 
-def per_page(tree: Path, pages: int, https: str, *, by_part: bool) -> dict[str, float]:
-    """Instructions a page with the code of *tree*, by part."""
+def per_page(tree: Path, web: str, pages: int, https: str, *, by_part: bool) -> dict[str, float]:
+    """Instructions a page of *web* with the code of *tree*, by part."""
     own = tree / ".venv/bin/python"
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         profile = Path(scratch) / "profile"
@@ -92,6 +94,7 @@ def per_page(tree: Path, pages: int, https: str, *, by_part: bool) -> dict[str, 
         command += [f"--callgrind-out-file={profile}"]
         command += [str(own) if own.exists() else sys.executable, __file__]
         command += ["--crawl", str(_BEFORE + pages), "--https", https, *["--parts"] * by_part]
+        command += ["--web", web]
         environment = {
             **os.environ,
             "PYTHONHASHSEED": "0",
@@ -110,6 +113,7 @@ def per_page(tree: Path, pages: int, https: str, *, by_part: bool) -> dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--web", choices=_HOSTS, default="broad")
     parser.add_argument("--against", type=Path, help="another checkout")
     parser.add_argument("--signed", action="store_true", help="https, without and with a key")
     parser.add_argument("--parts", action="store_true", help="instructions of each part")
@@ -118,11 +122,13 @@ def main() -> None:
     parser.add_argument("--crawl", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.crawl:
-        crawl(options.crawl, options.https, by_part=options.parts)
+        crawl(options.web, options.crawl, options.https, by_part=options.parts)
         return
     for tree in filter(None, (options.against, _HERE)):
         for https in ("plain", "signed") if options.signed else ("",):
-            counts = per_page(tree.absolute(), options.pages, https, by_part=options.parts)
+            counts = per_page(
+                tree.absolute(), options.web, options.pages, https, by_part=options.parts
+            )
             millions = sum(counts.values()) / 1e6
             print(f"{tree.name} {https}: {millions:.3f} million instructions a page", flush=True)
             for part in sorted(counts) if options.parts else ():

@@ -6,7 +6,10 @@
 four to five times smaller, as it does real pages, on the wire too; HTTPS with certificates of an
 authority that nobody knows, so no crawler verifies them; and a connection that ends with its page
 (robots.txt may come before it), so that all rows pay for as many handshakes. In a broad crawl the
-connection is gone when a host's next turn comes; here, with no pauses, it would last.
+connection is gone when a host's next turn comes; here, with no pauses, it would last. A crawl
+takes one page of nearly each host, but wget2, which goes through one host after the other, fifteen
+of each. All crawlers take the same numbers of ``few``, the same pages on 100 hosts, and of
+``single``, where each host has one page.
 
 ``broad``: the pages of ``small`` on 20,000 hosts, of which a crawl takes three each, breadth first.
 Four in five links stay on their host, nearly all are new, and titles are as real hosts have them
@@ -62,6 +65,18 @@ WEBS = {
     for web in (
         Web(name="small", preset="bench", pages=12_000),
         Web(name="today", preset="bench-today", pages=1500),
+        Web(
+            name="few",
+            preset="bench-today",
+            pages=1500,
+            changes={"hosts": 100, "mean_pages": 500.0, "max_pages": 500},
+        ),
+        Web(
+            name="single",
+            preset="bench-today",
+            pages=1000,
+            changes={"mean_pages": 1.0, "max_pages": 1},
+        ),
         Web(name="broad", preset="broad", pages=60_000),
         *(
             Web(
