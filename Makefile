@@ -49,7 +49,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules render check test test-long docs loc bench bench-scale bench-peers soak lock clean
+.PHONY: help crawl modules render check test test-long docs loc bench bench-scale bench-peers soak lock release tags clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -131,6 +131,12 @@ lock: .venv-lock/.run ## write requirements*.txt anew from requirements*.in. ARG
 	    $$before -o "$$lock.txt" "$$lock.in" || exit 1; \
 	done
 
+release: .venv-lock/.run ## build the wheel and the source archive into dist/, and try the wheel in an empty environment
+	@PYTHON='$(PYTHON)' deploy/release.sh
+
+tags: docs/releases.txt ## tag the commits of all releases
+	@grep -v '^#' $< | while read version commit; do git tag --force "v$$version" "$$commit"; done
+
 clean: ## remove the virtual environments and caches; crawls/ stays
 	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .npm-replay .release .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
@@ -172,9 +178,9 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 	$(call install,tests/requirements-datasets,.venv-datasets)
 
 # The last release, with the Python of .venv: what its parts of a page take is compared with ours.
-.release/.run: tests/data/last_release .venv/.run
+.release/.run: docs/releases.txt .venv/.run
 	@rm -rf .release && mkdir .release
-	@git archive "$$(cat $<)" | tar -x -C .release
+	@git archive "$$(tail -n 1 $< | cut -d' ' -f2)" | tar -x -C .release
 	@$(MAKE) -C .release PYTHON='$(abspath $(BIN)/python)' .venv/.run
 	@touch $@
 
