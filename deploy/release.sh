@@ -22,9 +22,10 @@ mkdir "$work/empty" && cd "$work/empty"
 "$work/environment/bin/webcrawl" simweb --hosts 20 --seeds-file seeds.txt -- \
   "$work/environment/bin/webcrawl" crawl web -a 'seeds={seeds}' -s DNS_SERVERS={dns} \
   -s ALLOW_PRIVATE_ADDRESSES=1 -s POLITENESS_MIN_DELAY=0.05 -s POLITENESS_MAX_DELAY=1 \
-  -s REPUTATION_ROUNDS=0 2>&1 | tee log
+  -s POLITENESS_BACKOFF_SECS=0.5 -s POLITENESS_BACKOFF_MAX_SECS=1 -s DNS_QUERY_TIMEOUT_SECS=0.3 \
+  -s DOWNLOAD_TIMEOUT=5 -s REPUTATION_ROUNDS=0 2>&1 | tee log
 grep -q '=== crawl summary ===' log
-"$work/environment/bin/python" -m pip show requests | grep -qx 'Version: 2.33.1'
+"$work/environment/bin/python" -c 'from importlib.metadata import version; assert version("requests") == "2.33.1"'
 
 cd - >/dev/null
 mkdir -p dist && cp "$work"/dist/* dist/
