@@ -20,6 +20,7 @@ from web_truth import allowed_urls
 from webcrawl.hive.launch.scrapyd_api import Machine
 
 PASSWORD = "p@ss/w:rd"
+DEPRECATED = "hive up goes with webcrawl 0.5: "
 
 # Each drone is a process that imports Scrapy itself: `hive up` took two minutes beside other work.
 pytestmark = pytest.mark.timeout(900)
@@ -30,7 +31,11 @@ def hive(*arguments, **options):
     command = [sys.executable, "-m", "scrapy", "hive", *map(str, arguments)]
     done = warm.run(command, stderr=subprocess.STDOUT, timeout=300 * SLOWNESS, **options)
     assert PASSWORD not in done.stdout
-    return done.returncode, dict(line.split("  ", 1) for line in done.stdout.splitlines())
+    lines = [line for line in done.stdout.splitlines() if not line.startswith(DEPRECATED)]
+    assert (
+        len(lines) < len(done.stdout.splitlines()) or arguments[0] != "up" or done.returncode == 2
+    )
+    return done.returncode, dict(line.split("  ", 1) for line in lines)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
 """Object stores: what all of them promise, in a directory and by way of fsspec."""
 
+from contextlib import suppress
+
 import pytest
 from published_shard import forget_memory
-from text_tables import words
+from text_tables import cases, words
 
 from webcrawl.errors import ObjectStoreError
 from webcrawl.storage.object_store import ObjectStore
@@ -19,6 +21,20 @@ def store(request, tmp_path):
         store = ObjectStore(f"{tmp_path}/store")
         store.directory = None
         yield store
+
+
+@cases(
+    "url is_named",
+    """
+    memory://x | True
+    s3://bucket/x | False
+    /tmp/x | False
+    """,
+)
+def test_stores_that_go_with_the_next_version_are_named(caplog, url, is_named):
+    with suppress(ObjectStoreError):  # s3fs is not installed
+        ObjectStore(url)
+    assert ("webcrawl 0.5 will only support" in caplog.text) == is_named
 
 
 def test_an_object_is_read_as_it_was_written_last(store):

@@ -222,6 +222,10 @@ def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
                 "HIVE_STORE must be a URL or an absolute path, the same on all machines, not "
                 f"{store!r}."
             )
+        sys.stderr.write(
+            "hive up goes with webcrawl 0.5: deploy with scrapyd-deploy, and schedule the drones "
+            "with scrapyd-client, as docs/howto/several-machines.md shows\n"
+        )
         egg = build_egg(Path(closest_scrapy_cfg()).parent)
         outcomes = up(machines, order, egg=egg, secs=opts.timeout)
     else:

@@ -24,6 +24,7 @@ FileNotFoundError.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -47,7 +48,11 @@ from webcrawl.storage.atomic import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+logger = logging.getLogger(__name__)
+
 _LOCAL = {"file", "local"}
+# URLs that later versions support, too.
+_LASTING = {"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss"}
 # The packages whose clients create an object only if it does not exist.
 _EXCLUSIVE = {"s3fs", "gcsfs"}
 _MAX_REASON = 200
@@ -97,6 +102,13 @@ class ObjectStore:
             self._fs = fsspec.filesystem("file")
             self._root = self.name
         else:
+            if scheme not in _LASTING:
+                logger.warning(
+                    "%s: webcrawl 0.5 will only support directories, S3, Google Cloud Storage and "
+                    "Azure, not %s://",
+                    setting,
+                    scheme,
+                )
             with self._translating_errors():
                 self._fs, self._root = fsspec.url_to_fs(url, **(options or {}))
         self._upload_options = _MULTIPART_OPTIONS if scheme in {"s3", "s3a"} else {}
