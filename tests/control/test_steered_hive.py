@@ -14,7 +14,7 @@ from webcrawl.hive.membership.keys import Keys
 
 
 def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was_emptied(tmp_path):
-    values = {"hosts": 15, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
+    values = {"hosts": 8, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}
     with (
         simulated(tmp_path, **values) as web,
         HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.5) as hive,
@@ -81,10 +81,10 @@ def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was
 
 
 def test_a_command_names_the_owner_of_shards_that_is_cut_off_from_redis(tmp_path):
-    values = {"hosts": 30, "mean_pages": 80, "max_pages": 200, "seed_share": 1.0}
+    values = {"hosts": 30, "mean_pages": 40, "max_pages": 100, "seed_share": 1.0}
     with (
         simulated(tmp_path, **values) as web,
-        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.5, lease_secs=5) as hive,
+        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=1.0, lease_secs=5) as hive,
     ):
         first, second = hive.join(2)
         wait_until(lambda: hive.shards_of(first) and hive.shards_of(second))

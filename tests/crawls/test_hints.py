@@ -81,7 +81,7 @@ def test_hints_are_judged_when_their_urls_are_due(tmp_path, verdict, rate, preci
 
 def test_hints_bring_a_host_at_most_as_many_visits_as_it_has(tmp_path):
     """Of a site whose pages all change twice a day, as its sitemap says."""
-    web = {"hosts": 1, "mean_pages": 250, "max_pages": 300, "changes_per_day": 2.0}
+    web = {"hosts": 1, "mean_pages": 130, "max_pages": 150, "changes_per_day": 2.0}
     crawl = VirtualCrawl(tmp_path, lastmod_recall=1.0, **WEB | web)
     crawl.run(8, **UNIFORM, REVISIT_FIRST_SECS="4d")
     pages = len(documents(crawl.world))

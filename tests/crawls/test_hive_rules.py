@@ -159,7 +159,7 @@ def test_other_settings_are_changed_drone_by_drone_while_the_log_and_status_name
         simulated(tmp_path, **SLOW | {"mean_pages": 15.0, "max_pages": 20}) as web,
         HiveCrawl(web, tmp_path, **old) as hive,
     ):
-        drones = hive.join(3)
+        drones = hive.join(2)
         wait_until(lambda: hive.share > 0)
         changed = tmp_path / "changed.txt"
         changed.write_text("nobody.test\nsecret-path.test\n")

@@ -84,12 +84,12 @@ async def place(directory, answer):
     "answer outcome seeds",
     """
         silence    | dns_failed    | 1
-        servfail   | dns_failed    | 60
         denies_all | dns_not_found | 60
     """,
     globals(),
     long="""
         silence    | dns_failed    | 2000
+        servfail   | dns_failed    | 60
         servfail   | dns_failed    | 1
         refused    | dns_failed    | 60
         refused    | dns_failed    | 3
@@ -255,7 +255,7 @@ def drones(command, *, settings):
     return warm.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("works_for", [(ONE, OTHER), (OTHER,)])
+@pytest.mark.parametrize("works_for", [(OTHER,), pytest.param((ONE, OTHER), marks=LONG)])
 async def test_a_drone_pauses_unless_another_one_has_pages(tmp_path, works_for):
     def answer(query):
         label = query.question[0].name.labels[0].decode()

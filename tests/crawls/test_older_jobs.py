@@ -17,6 +17,7 @@ from crawling import (
 from hive_crawl import HiveCrawl
 from scrapy.linkextractors import IGNORED_EXTENSIONS
 from scrapy.utils.misc import load_object
+from text_tables import each
 from web_truth import allowed_urls
 
 DATA = ROOT / "tests" / "data"
@@ -95,7 +96,12 @@ def judge(web, directory, *, ignored=()):
     assert len(set(before) - set(again)) >= 30
 
 
-@pytest.mark.parametrize("name", ["1404b57/web", "1404b57/links", "65b8699f/web"])
+@each(
+    "name",
+    "1404b57/links",
+    "65b8699f/web",
+    pytest.param("1404b57/web", marks=pytest.mark.long),
+)
 def test_a_killed_job_goes_on(old, name):
     with simulated(old / name, **WORLD) as web:
         command = web.command(**SETTINGS)

@@ -68,8 +68,8 @@ def odd_entries(url):
 
 def test_a_hive_goes_on(tmp_path):
     with (
-        simulated(tmp_path, hosts=12, mean_pages=60, max_pages=120, seed=2) as web,
-        HiveCrawl(web, tmp_path) as hive,
+        simulated(tmp_path, hosts=12, mean_pages=30, max_pages=60, seed=2) as web,
+        HiveCrawl(web, tmp_path, POLITENESS_MIN_DELAY=0.4) as hive,
         redis.Redis(unix_socket_path=str(hive.redis.socket)) as client,
     ):
         hive.join(2)

@@ -51,8 +51,8 @@ def test_a_crawl_needs_no_add_on(project, tmp_path):
     ("setting", "verb", "folder"),
     [
         ("HIVE=a", "needs", "hive"),
-        ("LIVE_SEEDS=1", "needs", "hive"),
-        ("RENDER=all", "needs", "render"),
+        pytest.param("LIVE_SEEDS=1", "needs", "hive", marks=pytest.mark.long),
+        pytest.param("RENDER=all", "needs", "render", marks=pytest.mark.long),
         ("DOCTOR_CLASS=webcrawl.doctor.crawl_doctor.CrawlDoctor", "names", "doctor"),
     ],
 )

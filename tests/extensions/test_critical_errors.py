@@ -123,7 +123,7 @@ def get_again(sentence, *options):
     ("module", "has_warc"),
     [
         ("FailingModule", True),
-        ("FailingPipeline", False),
+        pytest.param("FailingPipeline", False, marks=pytest.mark.long),
         pytest.param("FailingModule", False, marks=pytest.mark.long),
         pytest.param("FailingPipeline", True, marks=pytest.mark.long),
     ],

@@ -46,10 +46,10 @@ def shortest_pause(contacts):
     "closed where good budget",
     """
      40 | first | a.test:8080 | 0
-     40 | last  | a.test:80   | 0
     400 | mixed | a.test:80   | 4
     """,
     long="""
+     40 | last  | a.test:80   | 0
      40 | first | a.test:80   | 4
      40 | mixed | a.test:8080 | 4
     400 | first | a.test:80   | 4
