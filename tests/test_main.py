@@ -54,6 +54,7 @@ def test_in_a_project_with_this_one_s_settings_it_uses_those(tmp_path):
     "schedulers settings command sentence",
     """
     Scrapy's | mine.settings | list | settings mine.settings) does not use webcrawl's scheduler.
+    webcrawl's | mine.settings | suffixlist | no command suffixlist any more: download the public
     webcrawl's | mine.settings | crwl | there is no command crwl; the most similar is crawl.
     webcrawl's | no.such | list | the settings no.such cannot be loaded: No module named 'no'.
     """,

@@ -8,7 +8,6 @@ lack the scheduler of this project. Processes that it starts inherit its choice.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import os
 import pkgutil
@@ -48,6 +47,7 @@ def _problem_with(words: list[str]) -> str | None:
     from scrapy.utils.misc import load_object  # noqa: PLC0415
     from scrapy.utils.project import get_project_settings  # noqa: PLC0415
 
+    from webcrawl.configuration.old_names import unknown_command  # noqa: PLC0415
     from webcrawl.scheduler import is_mercator  # noqa: PLC0415
 
     try:
@@ -67,8 +67,7 @@ def _problem_with(words: list[str]) -> str | None:
     command = next((word for word in words if not word.startswith("-")), None)
     if command is None or command in known:
         return None
-    nearest = difflib.get_close_matches(command, known, n=1, cutoff=0.0)[0]
-    return f"there is no command {command}; the most similar is {nearest}."
+    return f"{unknown_command(command, known)}."
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -37,6 +39,7 @@ Options: TypeAlias = argparse.Namespace
 _PRIORITY = (SETTINGS_PRIORITIES["spider"] + SETTINGS_PRIORITIES["cmdline"]) // 2
 # Schemes that only tools allow: there the user chooses the URL, in a crawl the pages do.
 _TOOL_SCHEMES = ("file", "data", "s3")
+_OPTION = re.compile(r"--?[a-zA-Z][a-zA-Z-]*")
 _PROGRESS_SECS = 0.2
 _PROGRESS_WIDTH = 40
 # Scrapy's loggers that report failed downloads.
@@ -86,9 +89,14 @@ def help_of(module: str) -> tuple[str, str, str]:
     return description.partition("\n\n")[0].removesuffix("."), description, heading + epilog
 
 
-def add_epilog(parser: argparse.ArgumentParser, module: str) -> None:
-    """Add the examples and exit codes in the docstring of *module* to the end of the help."""
+def add_epilog(command: ScrapyCommand, parser: argparse.ArgumentParser, module: str) -> None:
+    """Add the examples and exit codes in the docstring of *module* to the end of the help.
+
+    Keeps the names of the options of *command*, for ``check_words``.
+    """
     parser.formatter_class = HelpFormatter
+    # Scrapy takes unknown options for arguments.
+    command.options = frozenset(_OPTION.findall(parser.format_help()))  # type: ignore[attr-defined]
     parser.usage = (parser.usage or "").replace("scrapy", COMMAND, 1)
     _, _, parser.epilog = help_of(module)
 
@@ -103,13 +111,14 @@ def scrapy_tool(
 
     def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
         command.add_options(self, parser)
-        add_epilog(parser, module)
+        add_epilog(self, parser, module)
 
     def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
         """Process the options, then set what a tool needs: scheduler, handlers, log filters."""
         from webcrawl.identity.signatures import signer_of
 
         logging.setLogRecordFactory(VisibleRecord)
+        check_words(self, args, module.rpartition(".")[2])
         check_dictionaries(opts)
         command.process_options(self, args, opts)
         settings = self.settings
@@ -153,6 +162,16 @@ def _shorten_failure(record: logging.LogRecord) -> bool:
         record.levelno = logging.ERROR
         record.levelname = "ERROR"
     return True
+
+
+def check_words(command: ScrapyCommand, args: Sequence[str], name: str) -> None:
+    """Raise UsageError if one of *args* is an option that the *command* called *name* lacks."""
+    from webcrawl.configuration.old_names import unknown_option
+
+    words = itertools.takewhile(lambda word: word != "--", args)
+    if (option := next(filter(_OPTION.match, words), None)) is not None:
+        known = command.options  # type: ignore[attr-defined]
+        raise UsageError(unknown_option(option.partition("=")[0], known, command=name))
 
 
 def check_dictionaries(opts: Options) -> None:
@@ -206,9 +225,10 @@ def make_command(
             group.add_argument("-o", "--output", type=Path, metavar=place, help=text)
         if json:
             group.add_argument("--json", action="store_true", help="print JSON")
-        add_epilog(parser, module)
+        add_epilog(self, parser, module)
 
     def process_options(self: ScrapyCommand, args: list[str], opts: Options) -> None:
+        check_words(self, args, name)
         check_dictionaries(opts)
         ScrapyCommand.process_options(self, args, opts)
 

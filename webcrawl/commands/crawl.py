@@ -61,6 +61,7 @@ from webcrawl.commands import (
     VisibleRecord,
     add_epilog,
     check_dictionaries,
+    check_words,
     help_of,
     progress,
 )
@@ -110,7 +111,7 @@ class Command(crawl.Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        add_epilog(parser, __name__)
+        add_epilog(self, parser, __name__)
 
     def process_options(self, args: list[str], opts: Options) -> None:
         """Process the options, check the settings that are used early, and set up logging.
@@ -124,6 +125,7 @@ class Command(crawl.Command):
             # Scrapy would silently take the last one.
             raise UsageError(f"-a {repeated} is given more than once")
 
+        check_words(self, args, "crawl")
         check_dictionaries(opts)
         super().process_options(args, opts)
         logging.setLogRecordFactory(VisibleRecord)

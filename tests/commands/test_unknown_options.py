@@ -1,0 +1,23 @@
+"""Options that a command does not have, or no longer: one sentence, and exit code 2."""
+
+import warm
+from text_tables import cases
+
+
+@cases(
+    "line sentence",
+    """
+    frontier --exprt x         | no option --exprt; the most similar is --export
+    frontier --check-hosts     | --check-hosts any more: a crawl checks HOSTS_POLICY_FILE
+    report --jsn=1             | no option --jsn; the most similar is --json
+    crawl web --putput x       | no option --putput; the most similar is --output
+    hive --drnes 2 web         | no option --drnes; the most similar is --drones
+    fetch --no-redirects x     | no option --no-redirects; the most similar is --no-redirect
+    why crawls/none -- --x     | There is no crawl in
+    """,
+)
+def test_an_unknown_option_is_named(tmp_path, line, sentence):
+    done = warm.scrapy(*line.split(), env={"SCRAPY_SETTINGS_MODULE": "webcrawl.settings"})
+    assert sentence in done.stderr
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
