@@ -52,7 +52,7 @@ def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process
 def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched(tmp_path):
     given = {"CHECKPOINT_INTERVAL_SECS": 600, "POLITENESS_MIN_DELAY": 0.6}
     with (
-        simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
+        simulated(tmp_path, hosts=16, mean_pages=20, max_pages=40) as web,
         HiveCrawl(web, tmp_path, **given) as hive,
         hive.redis.client() as client,
     ):
@@ -145,7 +145,7 @@ def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
 def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_shards(tmp_path):
     """nightly/test_hive_chaos.py has it with 40,000 pages."""
     with (
-        simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
+        simulated(tmp_path, hosts=16, mean_pages=20, max_pages=40) as web,
         HiveCrawl(web, tmp_path, lease_secs=5) as hive,
     ):
         drones = hive.join(2)

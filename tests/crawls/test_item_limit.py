@@ -119,7 +119,7 @@ def test_contacts_follow_the_rate_of_a_slow_module(slow):
 
 
 def test_a_module_that_blocks_the_event_loop_is_named_and_the_network_is_not(tmp_path):
-    crawl = VirtualCrawl(tmp_path, **WEB)
+    crawl = VirtualCrawl(tmp_path, **WEB | {"hosts": 100})
     modules = '{"slow_module.Blocking": 1}'
     crawl.run(1, ITEM_PIPELINES=modules, OUTAGE_HOSTS=20, STATISTICS_INTERVAL_SECS=20)
     stats = crawl.stats()

@@ -55,7 +55,7 @@ def test_a_crawl_of_the_seeds_in_redis_ends_when_all_is_fetched(tmp_path, server
 
 
 def test_no_seed_is_lost_when_a_crawl_is_killed(tmp_path, server, client):
-    with simulated(tmp_path, hosts=60, max_pages=10) as web:
+    with simulated(tmp_path, hosts=40, max_pages=10) as web:
         command = live(web, server, REDIS_START_URLS_BATCH_SIZE=2, CHECKPOINT_INTERVAL_SECS=0.5)
         seeds = web.seeds.read_text().split()
         for start in range(0, len(seeds), 20):
