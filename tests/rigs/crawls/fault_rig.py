@@ -399,6 +399,8 @@ class FaultRig:
 
     def _options(self):
         drawn = {name: self.rng.choice(values) for name, values in _CHANGING.items()}
+        if "SEEN_ELIMINATOR" in self._scenario.settings:  # which has neither
+            del drawn["SEEN_BUFFER_SIZE"], drawn["SEEN_CACHE_SIZE"]
         settings = _SETTINGS | drawn | self._scenario.settings
         if self._scenario.parts > 1:
             settings["HOSTS_POLICY_FILE"] = self._policies
