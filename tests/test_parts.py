@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import example_parts
-import pytest
 import warm
 from crawling import stats_of
 from linked_site import command_for, pages_of, served
@@ -134,7 +133,6 @@ async def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
     assert sites.asked == []
 
 
-@pytest.mark.long
 async def test_links_of_modules_go_through_a_hive(tmp_path):
     modules = json.dumps({"mine.DataLinks": 1})
     by = ("hive", "--drones", "2")

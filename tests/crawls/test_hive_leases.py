@@ -145,7 +145,7 @@ def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
 def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_shards(tmp_path):
     """nightly/test_hive_chaos.py has it with 40,000 pages."""
     with (
-        simulated(tmp_path, hosts=16, mean_pages=20, max_pages=40) as web,
+        simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
         HiveCrawl(web, tmp_path, lease_secs=5) as hive,
     ):
         drones = hive.join(2)
