@@ -19,8 +19,8 @@ from webcrawl.simweb import preset
 from webcrawl.simweb.pages import find_page, links_of, url_of
 from webcrawl.spiders.walk import RandomWalkSpider
 
-STEPS = 300
-WORLD = {"hosts": 6, "mean_pages": 6, "max_pages": 20}
+STEPS = 500
+WORLD = {"hosts": 10, "mean_pages": 6, "max_pages": 20}
 # Checkpoints are not what this is about.
 RARELY = {"CHECKPOINT_INTERVAL_SECS": 500, "STATS_FILE_INTERVAL_SECS": 500}
 RARELY |= {"CHECKPOINTS_KEPT_INTERVAL_SECS": 500}
