@@ -8,7 +8,6 @@ from text_tables import each
 
 import webcrawl.settings as own_settings
 from webcrawl.configuration.needs import NEEDS, WEB_SPIDER, without_needs
-from webcrawl.errors import FatalError
 from webcrawl.spiders.web import WebSpider
 
 # Settings that have an effect in every crawl.
@@ -118,12 +117,6 @@ def test_a_module_derived_from_the_needed_one_is_enough():
     for module, found in ((Mine, []), (TextOfMine, ["TEXT_DIR"])):
         settings = settings_of({"TEXT_DIR": "x"}, own={"ITEM_PIPELINES": {module: 1}})
         assert [name for name, _ in without_needs(settings, web=True)] == found
-
-
-def test_settings_that_contradict_each_other_in_one_place_are_refused():
-    settings = settings_of({"ITEM_PIPELINES": "{}", "WARC_PREFIX": "a"})
-    with pytest.raises(FatalError, match="WARC_PREFIX has no effect without"):
-        [*without_needs(settings, web=True)]
 
 
 def test_types_for_a_module_that_is_not_there_are_named():

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import SCRAPYS
 from webcrawl.configuration.values import component, dictionary
-from webcrawl.errors import FatalError
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
@@ -83,13 +82,11 @@ _OFF = frozenset({"", "0", "0.0", "False", "false", "None", "{}", "[]"})
 def without_needs(settings: BaseSettings, *, web: bool) -> Iterator[tuple[str, str]]:
     """Yield settings that were set and lack what they need: a name, and the need in words.
 
-    *web* tells whether the crawl uses the web spider. Raises FatalError if what a setting needs was
-    set to something else in the same place, such as the command line.
+    *web* tells whether the crawl uses the web spider.
     """
     for need, names in NEEDS.items():
         for name in names.split():
             if _is_changed(settings, name) and not _is_met(settings, need, web=web):
-                _refuse_contradiction(settings, name, need)
                 yield name.partition("=")[0], _in_words(need)
     for path in dictionary(settings, "MODULE_CONTENT_TYPES"):
         if not _has_value(settings, _MODULES, path):
@@ -144,22 +141,6 @@ def _has_value(settings: BaseSettings, name: str, value: str) -> bool:
         return value in found
     base = component(name, value)
     return any(issubclass(component(name, each), base) for each in found)
-
-
-def _refuse_contradiction(settings: BaseSettings, name: str, need: str) -> None:
-    """Raise FatalError if all that *name* needs was set where it was, and to something else."""
-    name = name.partition("=")[0]
-    place = settings.getpriority(name)
-    needed = [part.partition("=")[0] for part in need.split(" or ")]
-    defaults = web_spider | vars(own_settings)
-    if all(
-        settings.getpriority(each) == place and not _are_equal(settings[each], defaults[each])
-        for each in needed
-    ):
-        raise FatalError(
-            f"{name} has no effect without {_in_words(need)}, but {', '.join(needed)} was also "
-            "set. Change one of them."
-        )
 
 
 def _in_words(need: str) -> str:

@@ -109,7 +109,7 @@ class ScrapySettings:
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
     """Yield a warning for each group of settings without effect that says what they need.
 
-    *web* tells whether the crawl uses the web spider. Raises FatalError for a contradiction.
+    *web* tells whether the crawl uses the web spider.
     """
     # Each group has names of settings, separated by spaces, with what to use instead.
     groups = (WITHOUT_EFFECT["all"], WITHOUT_EFFECT["web"] if web else {})

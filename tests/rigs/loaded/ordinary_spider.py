@@ -4,6 +4,7 @@ test_spiders_ordinary.py in a process of its own; it knows nothing of the Mercat
 import asyncio
 import json
 import os
+import secrets
 import threading
 from pathlib import Path
 
@@ -221,7 +222,10 @@ class TreeSpider(Recorder):
             yield Request(
                 f"{response.url}child/{number}",
                 callback=self.answered,
-                meta={"name": "child", "padding": "x" * 20_000},
+                meta={
+                    "name": "child",
+                    "padding": secrets.token_hex(10_000),
+                },  # not to be compressed
             )
 
 
