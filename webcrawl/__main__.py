@@ -22,8 +22,8 @@ def main() -> None:
     is_module = sys.argv[0].endswith("__main__.py")
     # Before other modules of this project are imported: see wording.py.
     name = os.environ["WEBCRAWL_COMMAND"] = "python -m webcrawl" if is_module else "webcrawl"
-    from scrapy.cmdline import execute  # noqa: PLC0415
-    from scrapy.utils.conf import closest_scrapy_cfg  # noqa: PLC0415
+    from scrapy.cmdline import execute  # noqa: PLC0415  # after the variable
+    from scrapy.utils.conf import closest_scrapy_cfg  # noqa: PLC0415  # after the variable
 
     if not (os.environ.get(_SETTINGS) or closest_scrapy_cfg()):
         os.environ[_SETTINGS] = "webcrawl.settings"
@@ -44,11 +44,11 @@ def main() -> None:
 
 def _problem_with(words: list[str]) -> str | None:
     """Return a sentence that says why the command line *words* cannot be run, or None."""
-    from scrapy.utils.misc import load_object  # noqa: PLC0415
-    from scrapy.utils.project import get_project_settings  # noqa: PLC0415
+    from scrapy.utils.misc import load_object  # noqa: PLC0415  # as above
+    from scrapy.utils.project import get_project_settings  # noqa: PLC0415  # as above
 
-    from webcrawl.configuration.old_names import unknown_command  # noqa: PLC0415
-    from webcrawl.scheduler import is_mercator  # noqa: PLC0415
+    from webcrawl.configuration.old_names import unknown_command  # noqa: PLC0415  # as above
+    from webcrawl.scheduler import is_mercator  # noqa: PLC0415  # as above
 
     try:
         settings = get_project_settings()

@@ -96,7 +96,7 @@ def add_epilog(command: ScrapyCommand, parser: argparse.ArgumentParser, module: 
     """
     parser.formatter_class = HelpFormatter
     # Scrapy takes unknown options for arguments.
-    command.options = frozenset(_OPTION.findall(parser.format_help()))  # type: ignore[attr-defined]
+    command.options = frozenset(_OPTION.findall(parser.format_help()))  # type: ignore[attr-defined]  # ours
     parser.usage = (parser.usage or "").replace("scrapy", COMMAND, 1)
     _, _, parser.epilog = help_of(module)
 
@@ -170,7 +170,7 @@ def check_words(command: ScrapyCommand, args: Sequence[str], name: str) -> None:
 
     words = itertools.takewhile(lambda word: word != "--", args)
     if (option := next(filter(_OPTION.match, words), None)) is not None:
-        known = command.options  # type: ignore[attr-defined]
+        known = command.options  # type: ignore[attr-defined]  # as above
         raise UsageError(unknown_option(option.partition("=")[0], known, command=name))
 
 

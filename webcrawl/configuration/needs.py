@@ -1,6 +1,6 @@
 """What settings need to have an effect, and sentences about those that lack it.
 
-A crawl goes on without the part that a setting needs, so it would be ignored silently.
+Without the part of the crawl that it needs, a setting would be ignored silently.
 """
 
 from __future__ import annotations

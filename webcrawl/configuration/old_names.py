@@ -21,12 +21,12 @@ _REMOVED = {
 
 
 def unknown_command(name: str, known: Iterable[str]) -> str:
-    """Return a sentence about the command *name*, which is none of those *known*."""
+    """Return a sentence that says that the command *name* is not one of those *known*."""
     return _sentence(f"there is no command {name}", name, name, known)
 
 
 def unknown_option(name: str, known: Iterable[str], *, command: str) -> str:
-    """Return a sentence about *name*, which is none of the *known* options of *command*."""
+    """Return a sentence that says that *name* is not one of the *known* options of *command*."""
     return _sentence(f"there is no option {name}", f"{command} {name}", name, known)
 
 
