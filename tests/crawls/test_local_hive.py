@@ -5,9 +5,11 @@ import re
 import signal
 import time
 import urllib.request
+from contextlib import suppress
 
 import psutil
 import pytest
+import redis
 from crawling import RIGS, access_log, printed, simulated, wait_until
 from local_hive import Hive
 from monitored import Monitor
@@ -29,7 +31,7 @@ def web(tmp_path):
 
 
 def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
-    settings = {"METRICS_PORT": free_port(), "MONITOR_PORT": free_port()}
+    settings = {"METRICS_PORT": free_port(), "MONITOR_PORT": free_port(), "KEEP_OPEN": 1}
     with Hive(web, tmp_path / "first", LOG_JSON=1, STATISTICS_INTERVAL_SECS=1, **settings) as hive:
         monitor = Monitor(web.job)
         # It is there before the drones are.
@@ -61,8 +63,9 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     assert (web.job / "logs/monitor.log").read_text() == ""
 
     with Hive(web, tmp_path / "second", STATISTICS_INTERVAL_SECS=1) as hive:
-        wait_until(hive.status, every=0.5)
         with hive.client() as client:
+            # Its Redis is there before the drones are: the crawl cannot end before the seeds come.
+            wait_until(lambda: answers(client), every=0.05)
             form = {"url": "http://127.0.0.1:1/form", "method": "POST", "page": "2"}
             client.lpush("web:start_urls", "http://127.0.0.1:1/live", json.dumps(form))
         said = hive.ends()
@@ -116,6 +119,11 @@ def test_a_hive_is_killed_stopped_and_resumed_and_fetches_all(web, tmp_path):
     # What was visited is not once more, though the streams of Redis are read anew.
     assert len(visits(web.job)) == urls + 1
     assert min(web.judge(min_delay=0.3).values()) == 2
+
+
+def answers(client):
+    with suppress(redis.ConnectionError, redis.BusyLoadingError):
+        return client.ping()
 
 
 def both_are_paused_by(monitor):
