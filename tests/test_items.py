@@ -7,9 +7,10 @@ import io
 import pytest
 from golden import golden
 from itemadapter import ItemAdapter
+from parsel import Selector
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
-from text_tables import table, words
+from text_tables import cases, table, words
 
 import webcrawl.crawl.lease.page_builder  # noqa: F401  # makes Pages items
 from webcrawl.items import Link, Page, RobotsDirectives
@@ -95,7 +96,7 @@ def export(kind, item, names=None):
 def test_every_field_is_documented():
     assert Page.__doc__ is not None
     for name in Page.__dataclass_fields__:
-        assert name == "_selector" or f"``{name}``" in Page.__doc__
+        assert name[0] == "_" or f"``{name}``" in Page.__doc__
 
 
 def test_misspelt_field_is_refused():
@@ -117,6 +118,24 @@ def test_text_is_decoded_as_a_browser_would():
     assert page("<meta charset=koi8-r>Привет".encode("koi8-r")).codec == "koi8-r"
     assert page(b"caf\xe9 au lait").text == "café au lait"
     assert page(b"\xff\xfe\xff", charset="no such").text == "\ufffd"
+
+
+@cases(
+    "body rendered shown",
+    """
+    b"<p>one two"                          | "<p>one two three" | "<p>one two three"
+    b"<p>one two"                          | "<p>one two"       | "<p>one two"
+    b"<p>caf\\xe9 two"                      | "<p>one"           | "<p>café two"
+    b"<script>one two</script>"            | "<p>one"           | "<p>one"
+    b"<noscript>one two three</noscript>x" | "<p>one two"       | "<p>one two"
+    b"<p>one"                              | ""                 | "<p>one"
+    b"<p>one"                              | "<head></head>"    | "<p>one"
+    """,
+)
+def test_of_two_documents_the_one_with_more_words_is_shown(body, rendered, shown):
+    one = page(body, rendered=rendered)
+    assert one.text == shown
+    assert one.css("p").getall() == Selector(text=shown).css("p").getall()
 
 
 def test_header_is_found_in_any_case_and_the_first_counts():

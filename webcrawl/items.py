@@ -19,6 +19,7 @@ from parsel import Selector, SelectorList
 from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.urls.extraction import charset
 from webcrawl.urls.extraction.robots_meta import NO_DIRECTIVES, RobotsDirectives
+from webcrawl.urls.extraction.visible_words import words_of
 from webcrawl.urls.link import Link
 
 __all__ = ["Headers", "Link", "Page", "RobotsDirectives", "Truncation"]
@@ -141,8 +142,8 @@ class Page:
     - ``stored_at``: on a repeat visit, when the last stored copy was fetched, in epoch seconds; 0
       if there is none
     - ``rendered``: HTML of the document after its scripts have run; empty if it was not rendered.
-      ``text``, ``title``, ``links`` and ``robots`` go by it. Not exported unless FEED_EXPORT_FIELDS
-      says so
+      ``text`` and ``title`` go by it if it shows as many words as ``body``. ``links`` and
+      ``robots`` are those of both. Not exported unless FEED_EXPORT_FIELDS says so
     - ``warc_record``: the record that contains the document, set by ``WarcPipeline`` for the
       modules after it, and by ``scrapy replay``. None if there is none; not exported
     - ``origin``: internal, used to submit links of the page; not exported
@@ -187,6 +188,8 @@ class Page:
     warc_record: StoredRecord | None = field(default=None, init=False, repr=False, compare=False)
     links_found: int = field(default=0, init=False, repr=False, compare=False)
     repeats: list[Link] = field(default_factory=list, init=False, repr=False, compare=False)
+    # By how many words ``rendered`` shows fewer than ``body``; None until that is asked for.
+    _words_lost: int | None = field(default=None, init=False, repr=False, compare=False)
     _selector: Selector | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -207,21 +210,33 @@ class Page:
         return charset.detect(self.body, declared=self.charset)
 
     @property
-    def shown(self) -> tuple[bytes, str]:
-        """Return the document that a reader sees, and its declared charset: ``rendered`` if any."""
+    def documents(self) -> list[tuple[bytes, str]]:
+        """Return the document as rendered, if it was, and as received, with declared charsets.
+
+        The one that shows more words is the first.
+        """
+        documents = [(self.body, self.charset)]
         if self.rendered:
-            return self.rendered.encode("utf-8", "replace"), "utf-8"
-        return self.body, self.charset
+            documents.insert(0, (self.rendered.encode("utf-8", "replace"), "utf-8"))
+            if self._words_lost is None:
+                self._words_lost = len(words_of(self.body)) - len(words_of(documents[0][0]))
+            if self._words_lost > 0:
+                documents.reverse()
+        return documents
+
+    @property
+    def shown(self) -> tuple[bytes, str]:
+        """Return the first of ``documents``, which a reader sees."""
+        return self.documents[0]
 
     @property
     def text(self) -> str:
-        """Return the document as text: ``rendered``, or else ``body``.
+        """Return the document ``shown`` as text.
 
-        ``body`` is decoded at every access; undecodable bytes become U+FFFD.
+        It is decoded at every access; undecodable bytes become U+FFFD.
         """
-        if self.rendered:
-            return self.rendered
-        return charset.decode(self.body, self.codec)
+        body, declared = self.shown
+        return charset.decode(body, charset.detect(body, declared=declared))
 
     @property
     def title(self) -> str:

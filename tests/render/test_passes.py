@@ -361,15 +361,44 @@ def test_a_page_gets_256_urls_and_the_rest_are_refused(rig):
     assert rig.requested == [*asked, own[200]]
 
 
-def test_the_fourth_pass_is_the_last(rig):
-    rig = rig(*(lacking(f"{SCRIPT}?{number}") for number in range(4)))
-    for number in range(3):
+def answered(rig, *renderings):
+    """The page after *renderings*; what they lack is there in the next pass."""
+    rig = rig(*renderings)
+    for rendering in renderings:
         rig.work()
-        rig.end(f"{SCRIPT}?{number}", "timeout", None)
-    rig.work()
-    page = rig.passes.rendered_page(PAGE)
-    assert (page.html, page.passes) == ("<p>part", 4)
-    assert page.refusals == [(f"{SCRIPT}?3", "missing")]
+        for one in rendering.missing:
+            if rig.html is None:
+                rig.end(one.url, "http_200", Answer(200, [], b"x"))
+    return rig, rig.passes.rendered_page(PAGE)
+
+
+def chain(number, **more):
+    """The pass that lacks the file with this *number*, and got all before."""
+    return replace(lacking(f"{SCRIPT}?{number}"), answers=number, **more)
+
+
+def test_only_passes_that_get_nothing_new_are_counted(rig):
+    rig, page = answered(rig, *map(chain, range(9)), Rendering("settled", "<p>whole", answers=9))
+    assert (page.html, page.passes, page.refusals) == ("<p>whole", 10, [])
+    assert not [name for name in rig.counted if name.startswith("render/bound/")]
+
+
+@pytest.mark.parametrize(
+    ("renderings", "passes", "bound"),
+    [
+        # Each asks for something else, and gets nothing.
+        ([lacking(f"{SCRIPT}?{number}") for number in range(4)], 4, "passes"),
+        ([chain(number) for number in range(16)], 16, "passes"),
+        # A list that grows without end where its end is seen.
+        ([chain(0, late=1), chain(1, late=1)], 2, "window"),
+        ([chain(0), chain(1, late=1), chain(2, late=1)], 3, "window"),
+    ],
+)
+def test_a_page_that_goes_on_ends_at_a_bound(rig, renderings, passes, bound):
+    rig, page = answered(rig, *renderings)
+    assert (page.html, page.passes) == ("<p>part", passes)
+    assert page.refusals == [(f"{SCRIPT}?{passes - 1}", bound)]
+    assert rig.counted.count(f"render/bound/{bound}") == 1
 
 
 def test_a_page_that_was_finished_before_a_crash_is_deleted(rig):

@@ -37,6 +37,8 @@ def test_a_pass_returns_the_dom_and_what_was_missing_and_refused():
         "links": ["/p1", "/p2"],
         "missing": ["/missing.js script"],
         "refused": sorted(REFUSED),
+        "base": f"{SITE}/p1",
+        "tried": ["/elsewhere"],
     }
     assert (rendering.requests, rendering.bytes, rendering.nodes) == (3, 14, 10)
 

@@ -20,7 +20,7 @@ def sent(url=URL, **headers):
     "name",
     *words("""User-Agent From Authorization Cookie Range If-Match If-None-Match Signature
     Signature-Input Proxy-Authorization Sec-Own Forwarded X-Forwarded-For
-    X-Forwarded-Host X-Real-IP Referer Host Connection Content-Length Transfer-Encoding
+    X-Forwarded-Host X-Real-IP Host Connection Content-Length Transfer-Encoding
     Accept-Encoding"""),
 )
 def test_a_script_does_not_say_who_asks(name):
@@ -32,6 +32,8 @@ def test_its_own_fields_are_sent_in_order():
     asked = sent(X_Own="1", Accept="application/json", Origin="http://a.test", Cookie2="x")
     fields = (("accept", "application/json"), ("cookie2", "x"), ("x-own", "1"))
     assert asked == Subresource(URL, "xhr", "http://a.test", fields)
+    # Scripts cannot set it: it is what the page's policy says.
+    assert sent(Referer="http://a.test/").referer == "http://a.test/"
     # Chromium names the origin for modules of the page's own.
     assert sent(Origin="http://b.test").origin == ""
 

@@ -12,13 +12,13 @@ import pytest
 import simweb_client
 from web_truth import has_links
 
-from webcrawl.net.walls import words_of
 from webcrawl.simweb import preset
 from webcrawl.simweb.changes import change_rate, changes, last_change, last_reported
 from webcrawl.simweb.host_spec import Framing
 from webcrawl.simweb.pages import page
 from webcrawl.simweb.replies import NONE, reply_to
 from webcrawl.simweb.robots import SITEMAP_PATH, robots_of
+from webcrawl.urls.extraction.visible_words import words_of
 
 DAY = 86_400
 BEGIN = 1_800_000_000

@@ -15,6 +15,8 @@ from urllib.parse import unquote, unquote_to_bytes
 
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
+from webcrawl.urls.extraction.visible_words import TAG, VARYING, split_visible, words_in
+
 if TYPE_CHECKING:
     from scrapy.http import Response
 
@@ -100,14 +102,10 @@ _SIGN_ON = re.compile(
     rb"[?&]response_type=.*[?&]client_id="
 )
 
-_WORD = re.compile(rb"[a-z0-9_%\x80-\xff]+")
 # A slug, a date, a price and a UUID are one term each.
 _TERM = re.compile(rb"[a-z0-9_%\x80-\xff]++(?:[.-]++[a-z0-9_%\x80-\xff]++)*+")
-# A word with a digit. The pattern is tried once per word, so that it takes linear time.
-_VARYING = re.compile(rb"(?<![a-z0-9_%\x80-\xff])[a-z_%\x80-\xff]*+[0-9][a-z0-9_%\x80-\xff]*+")
 _MIXED = re.compile(rb"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])")
 _TITLE = re.compile(rb"[^<>]{0,20}>([^<>]{0,300})")
-_TAG = re.compile(rb"<[^<>]*>")
 _ELEMENT = re.compile(rb"</?([a-z][a-z0-9]*)")
 _HREF = re.compile(rb"\bhref=[\"']?([^\"'<>]*)")
 # Images, players, frames; without the query, which may only be there to avoid caches.
@@ -199,7 +197,7 @@ def outline_of(body: bytes) -> bytes:
     if start < 0:
         start = body.find(b"<TITLE", 0, _HEAD)
     match = _TITLE.match(body, start + len(b"<title")) if start >= 0 else None
-    title = _VARYING.sub(b"", match[1].lower()) if match else b""
+    title = VARYING.sub(b"", match[1].lower()) if match else b""
     return xxh3_64_digest(b"%b<%d" % (title, len(body) // _STEP))[:4]
 
 
@@ -247,16 +245,16 @@ def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
     The source includes the links as they are, unless the text shows the path of the page, as error
     pages do. It includes the URL if a script may load a different text for each page.
     """
-    page, code = _split_visible(body)
+    page, code = split_visible(body)
     path = url.partition("://")[2].partition("/")[2].lower()
     url_terms = {*_TERM.findall(unquote_to_bytes(path)), *_TERM.findall(path.encode())}
 
     # The shape: elements, text, links, embedded resources and scripts.
-    text = _TAG.sub(b" ", page)
+    text = TAG.sub(b" ", page)
     terms = _TERM.findall(text)
     kept_terms = _without_tokens(terms, url_terms)
     links = _without_tokens(_TERM.findall(b" ".join(_HREF.findall(page))), url_terms)
-    words = _words(code) if scripts else []
+    words = words_in(code) if scripts else []
     embedded = _EMBEDDED.findall(page)
     parts = [*_ELEMENT.findall(page), b"", *kept_terms, b"", *links, b"", *embedded, b""]
     parts += [word for word in words if word not in url_terms]
@@ -278,31 +276,6 @@ def shape_of(body: bytes, url: str, *, scripts: bool = True) -> Shape:
     return Shape(_fingerprint(b" ".join(parts)), has_text, source_bits)
 
 
-def words_of(body: bytes) -> list[bytes]:
-    """Return the visible words of the page *body*, in lower case, without words with digits.
-
-    Takes 1 ms for 64 kB.
-    """
-    return _words(_TAG.sub(b" ", _split_visible(body)[0]))
-
-
-def _split_visible(body: bytes) -> tuple[bytes, bytes]:
-    """Return *body* without its invisible elements, and the code of its scripts, in lower case.
-
-    Style sheets and text for browsers without scripts are invisible, too.
-    """
-    page, code = _split_element(body.lower(), b"script")
-    return _split_element(_split_element(page, b"style")[0], b"noscript")[0], code
-
-
-def _split_element(page: bytes, element: bytes) -> tuple[bytes, bytes]:
-    """Return *page* without the elements called *element*, and the contents of these elements."""
-    first, *others = page.split(b"<" + element)
-    parts = [other.partition(b"</" + element) for other in others]
-    outside = [first, *[after for _, _, after in parts]]
-    return b" ".join(outside), b" ".join([inside for inside, _, _ in parts])
-
-
 def _without_tokens(terms: list[bytes], url_terms: set[bytes]) -> list[bytes]:
     """Return *terms* without those of the URL and without tokens."""
     return [term for term in terms if term not in url_terms and not _is_token(term)]
@@ -311,11 +284,6 @@ def _without_tokens(terms: list[bytes], url_terms: set[bytes]) -> list[bytes]:
 def _is_token(term: bytes) -> bool:
     """Return whether *term* may be a token that differs in each answer."""
     return len(term) >= _TOKEN and not term.isalpha() and bool(_MIXED.match(term))
-
-
-def _words(text: bytes) -> list[bytes]:
-    """Return the words in *text* that contain no digit."""
-    return _WORD.findall(_VARYING.sub(b"", text))
 
 
 def _fingerprint(data: bytes) -> int:
@@ -332,5 +300,5 @@ def words_below(url: str) -> list[int]:
     path, mark, query = url.partition("://")[2].partition("/")[2].partition("?")
     first, slash, below = path.partition("/")
     rest = _EXTENSION.sub("", below if slash else first) + mark + query
-    words = _words(rest.lower().encode())
+    words = words_in(rest.lower().encode())
     return sorted({xxh3_64_intdigest(word) & 0xFFFF for word in words[:_MAX_WORDS]})

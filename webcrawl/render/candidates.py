@@ -38,6 +38,8 @@ _UNREAD = [
 ]
 _SOURCE = re.compile(rb"""<script\s[^<>]*?\bsrc\s*=\s*["']?([^"'\s<>?#]+)""")
 _HREF = re.compile(rb"""<a\s[^<>]*?\bhref\s*=\s*["']?([^"'\s<>#]+)""")
+# Where a script has led, too (chromium.py).
+_REFRESH = re.compile(rb"""<meta http-equiv="refresh" content="0; url=([^"]+)""")
 _TRACKING = re.compile(rb"[?&;](?:utm_\w+|gclid|fbclid|sid|sessionid)=[^&;]*")
 _TAG = re.compile(rb"<[^<>]*+>")
 _DIGITS = re.compile(rb"\d+")
@@ -71,7 +73,7 @@ def outline_of(html: bytes) -> Outline:
     scripts = html.count(b"<script")
     for pattern in _UNREAD:
         html = pattern.sub(b" ", html)
-    links = {_TRACKING.sub(b"", link) for link in _HREF.findall(html)}
+    links = {_TRACKING.sub(b"", link) for link in (*_HREF.findall(html), *_REFRESH.findall(html))}
     words = len(_TAG.sub(b" ", html).split())
     shape = xxhash.xxh32_intdigest(b"\n".join(sorted(sources))) or 1
     return Outline(words, len(links), scripts, shape)

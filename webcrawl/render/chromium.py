@@ -11,6 +11,8 @@ Tested with Chromium 156. It keeps its own sandbox.
 from __future__ import annotations
 
 import base64
+import html
+import json
 import os
 import re
 import shutil
@@ -52,7 +54,7 @@ _FLAGS = """
     --disable-background-networking --disable-breakpad --disable-component-update
     --disable-default-apps --disable-domain-reliability --disable-extensions --no-pings
     --disable-site-isolation-trials --block-new-web-contents --password-store=basic
-    --js-flags=--max-old-space-size=512 --window-size=1280,2000 --no-startup-window
+    --js-flags=--max-old-space-size=512 --no-startup-window
 """
 # Features that would move pages to new processes or frames, keep old pages, change URLs, or show
 # menus of the address bar.
@@ -70,6 +72,14 @@ _POLL_SECS = 0.1
 _CLOSE_POLL_SECS = 0.02
 # Maximum number of frames to draw. A frame that leads to no requests is the last one.
 _FRAMES = 4
+# Width of the window, and its height at first and at most, in pixels.
+_WIDTH = 1280
+_HEIGHT = 2000
+_MAX_HEIGHT = 20_000
+# How often the page itself is given to the engine: once more if it reloads itself.
+_DOCUMENTS = 2
+# Reasons of refusals that are links for a reader of the page.
+_NAVIGATIONS = frozenset({"navigation", "popup"})
 _PIXEL = {"x": 0, "y": 0, "width": 1, "height": 1, "scale": 1}
 # Maximum number of URLs of each kind in a result, and maximum length of a URL.
 _MAX_NAMED = 1000
@@ -143,6 +153,7 @@ class Chromium:
             # This flag has spaces, at which the others are split.
             *(flag.replace("MAP*", "MAP * ") for flag in _FLAGS.split()),
             f"--disable-features={','.join(_WITHOUT.split())}",
+            f"--window-size={_WIDTH},{_HEIGHT}",
             f"--user-data-dir={isolation.directory}/profile",
         ]
         with tempfile.TemporaryFile() as log:
@@ -247,8 +258,10 @@ class _Run:
         self._url = urldefrag(page.url).url
         self._began = self._clock()
         self._cpu_before = usage_of(engine.pid)[0]
-        # Whether the document was given to the engine.
-        self._is_given = False
+        # How often the document was given to the engine.
+        self._documents = 0
+        # How many subresources were missing before the window became taller; None if it did not.
+        self._early: int | None = None
         # Whether the virtual time that was granted last is over.
         self._is_settled = False
         # Whether the page may do nothing more: requests fail, and nothing is recorded.
@@ -259,7 +272,7 @@ class _Run:
         self._loader = ""
         self._result = Rendering("settled")
         # Missing subresources, and refused URLs with the reason, each once in order.
-        self._missing: dict[Subresource, None] = {}
+        self._missing: dict[Subresource, Subresource] = {}
         self._refused: dict[tuple[str, str], None] = {}
 
     def result(self) -> Rendering:
@@ -282,8 +295,11 @@ class _Run:
             # A bound that was exceeded before says more.
             if result.ended == "settled":
                 result.ended = "crashed"
-        result.missing = [*self._missing]
+        result.missing = [*self._missing.values()]
+        result.late = 0 if self._early is None else len(result.missing) - self._early
         result.refused = [*self._refused]
+        if result.html:
+            result.html += _refreshes(result.refused)
         result.wall_secs = self._clock() - self._began
         self._measure()
         return result
@@ -297,14 +313,36 @@ class _Run:
             requests = self._result.requests
             if bound := self._until_settled():
                 return bound
+            # A window that has changed before its first frame draws none.
+            is_taller = frame == 1 and self._make_tall()
             # The last frame has led to no requests.
-            if frame and requests == self._result.requests:
+            if frame and not is_taller and requests == self._result.requests:
                 break
             self._is_settled = False
             with suppress(UnansweredError):  # sometimes the frame is never drawn
                 self._call("Page.captureScreenshot", secs=_LAST_SECS, clip=_PIXEL)
             self._grant_time()
         return self._until_settled() or "settled"
+
+    def _make_tall(self) -> bool:
+        """Make the window as tall as the document, so that the page shows what is below.
+
+        Returns False if it was. Raises UnansweredError.
+        """
+        metrics = self._call("Page.getLayoutMetrics", secs=_LAST_SECS)
+        height = int(metrics.get("cssContentSize", {}).get("height", 0))
+        if height <= _HEIGHT:
+            return False
+        self._early = len(self._missing)
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            secs=_LAST_SECS,
+            width=_WIDTH,
+            height=min(height, _MAX_HEIGHT),
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        return True
 
     def _until_settled(self) -> Ending | None:
         """Wait until the page's virtual time is over; return the bound that it exceeds, or None."""
@@ -354,7 +392,7 @@ class _Run:
         returned = self._call(
             "Runtime.evaluate",
             secs=_LAST_SECS,
-            expression=f"({_SNAPSHOT})({bounds.nodes}, {bounds.bytes})",
+            expression=f"({_SNAPSHOT})({json.dumps(self._url)}, {bounds.nodes}, {bounds.bytes})",
             contextId=world.get("executionContextId"),
             returnByValue=True,
         )
@@ -493,12 +531,8 @@ class _Run:
         """Return the answer to a request or the reason to refuse it, None if it is missing."""
         method = request["method"]
         headers = request["headers"]
-        if kind == "Document" and url == self._url and not self._is_given:
-            self._is_given = True
-            # With other statuses, such as 204, Chromium may show no page.
-            return msgspec.structs.replace(self._page.answer, status=200)
         if kind == "Document" and frame == self._engine.tab:
-            return "navigation" if method == "GET" else f"navigation by {method}"
+            return self._find_document(url, method)
         if kind not in _KINDS:
             return _REFUSED.get(kind, kind.lower())
         # A preflight is sent only for a request that would be sent itself.
@@ -510,6 +544,16 @@ class _Run:
         subresource = subresource_of(url, _KINDS[kind], headers)
         return subresource if isinstance(subresource, str) else self._look_up(subresource)
 
+    def _find_document(self, url: str, method: str) -> Answer | str:
+        """Return the page that was fetched, or the reason why the tab does not show *url*."""
+        if method != "GET":
+            return f"navigation by {method}"
+        if url != self._url or self._documents >= _DOCUMENTS:
+            return "navigation"
+        self._documents += 1
+        # With other statuses, such as 204, Chromium may show no page.
+        return msgspec.structs.replace(self._page.answer, status=200)
+
     def _look_up(self, subresource: Subresource) -> Answer | str | None:
         """Return the stored answer within the bounds, or a reason to refuse it; None if missing."""
         result = self._result
@@ -519,7 +563,9 @@ class _Run:
         result.requests += 1
         found = self._stored(subresource)
         if found is None:
-            self._note(self._missing, subresource)
+            # What two scripts need is one request, though with another Referer.
+            same = msgspec.structs.replace(subresource, referer="")
+            self._note(self._missing, same, subresource)
         if isinstance(found, Answer):
             # An answer with another status would stop the pass.
             if not 200 <= found.status <= 599:
@@ -527,12 +573,21 @@ class _Run:
             if result.bytes + len(found.body) > bounds.bytes:
                 return "too many bytes"
             result.bytes += len(found.body)
+            result.answers += 1
         return found
 
     def _refuse(self, url: str, reason: str) -> None:
         self._note(self._refused, (url[:_MAX_URL], reason))
 
-    def _note(self, where: dict[Any, None], what: object) -> None:
-        """Add *what* to *where*, if it belongs to the page and there are not too many."""
-        if len(where) < _MAX_NAMED and self._is_given and not self._is_over:
-            where[what] = None
+    def _note(self, where: dict[Any, Any], what: object, value: object = None) -> None:
+        """Add *value* for *what*, the page's, to *where*, unless there are too many."""
+        if len(where) < _MAX_NAMED and self._documents and not self._is_over:
+            where.setdefault(what, value)
+
+
+def _refreshes(refused: list[tuple[str, str]]) -> str:
+    """Return elements that lead where a page tried to go, from what was *refused* to it."""
+    urls = {url: None for url, reason in refused if reason in _NAVIGATIONS}
+    return "".join(
+        f'<meta http-equiv="refresh" content="0; url={html.escape(url)}">' for url in urls
+    )

@@ -34,8 +34,8 @@ class Answer(msgspec.Struct, frozen=True):
 class Subresource(msgspec.Struct, frozen=True):
     """Request of a page for a part of it, or the preflight of one (OPTIONS).
 
-    ``origin`` is the value of Origin, "" if none is sent. ``fields`` are Accept and the fields that
-    a script has set, with names in lower case, in order.
+    ``origin`` and ``referer`` are the values of Origin and Referer, "" if none is sent. ``fields``
+    are Accept and the fields that a script has set, with names in lower case, in order.
     """
 
     url: str
@@ -43,6 +43,7 @@ class Subresource(msgspec.Struct, frozen=True):
     origin: str = ""
     fields: tuple[tuple[str, str], ...] = ()
     method: Literal["GET", "OPTIONS"] = "GET"
+    referer: str = ""
 
 
 #: Looks up a subresource in the store. A str is the reason why the page does not get it, such as
@@ -83,13 +84,19 @@ class Rendering(msgspec.Struct):
     """Result of a pass.
 
     ``html`` is the DOM at the end, "" if the engine could not give it. The children of open shadow
-    roots stand in it before the other children of their hosts. ``refused`` has each URL with the
-    reason. It and ``missing`` are without duplicates and in order.
+    roots stand in it before the other children of their hosts. ``<div>`` stands for a frame without
+    a URL, with what it shows. If scripts have changed the URL of the document, it has a ``<base>``.
+    Where the page tried to go is in ``<meta http-equiv="refresh">`` at its end.
+    ``missing`` and ``refused``, which has each URL with the reason, are without duplicates and in
+    order. ``late`` is how many of those at the end of ``missing`` are only asked for in a window as
+    tall as the document. ``answers`` is the number of stored answers that the page got.
     """
 
     ended: Ending
     html: str = ""
     missing: list[Subresource] = []
+    late: int = 0
+    answers: int = 0
     refused: list[tuple[str, str]] = []
     cpu_secs: Seconds = 0.0
     wall_secs: Seconds = 0.0

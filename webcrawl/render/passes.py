@@ -5,7 +5,7 @@ The life of a page::
     keep     it was fetched; its exchange is stored, and its URL is parked as "rendering"
     pass     an engine renders it with the stored subresources, and names those that are missing
     wait     these are fetched in their hosts' turns, like any URL, or refused
-    ...      at most four passes, and RENDER_WAIT_SECS in all
+    ...      at most four passes that got nothing new, 16, and RENDER_WAIT_SECS in all
     ready    the gate releases the URL; its next lease is answered from the store
     forget   the URL is finished
 
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 #: Reason for which URLs are parked.
 RENDERING = "rendering"
-_PASSES = 4
+_PASSES = 16
+# Maximum number of passes that got no more answers than an earlier one.
+_PASSES_IN_VAIN = 4
 # After this number of failures, no more passes are made over a page.
 _FAILURES = 2
 # Outcomes of subresources without which other pages of the site show no more, either.
@@ -63,12 +65,15 @@ class _Waiting(msgspec.Struct, gc=False):
     ``asked`` is the number of subresources that it may have, and ``foreign`` that of the requests
     to other registered domains that were sent for it.
     ``shape`` is that of a candidate, 0 for a page that is rendered in any case.
+    ``answers`` is the most that a pass got. ``was_tall`` says whether something was requested
+    that the page only shows in a tall window.
     """
 
     key: int
     since: float
     shape: int = 0
     passes: int = 0
+    in_vain: int = 0
     failures: int = 0
     asked: int = 0
     foreign: int = 0
@@ -76,6 +81,8 @@ class _Waiting(msgspec.Struct, gc=False):
     is_running: bool = False
     is_ready: bool = False
     is_denied: bool = False
+    answers: int = 0
+    was_tall: bool = False
 
 
 class Passes:
@@ -435,16 +442,20 @@ class Passes:
         page.passes += 1
         failed = rendering.ended != "settled"
         page.failures += failed
+        page.in_vain += not rendering.answers > page.answers
+        page.answers = max(page.answers, rendering.answers)
 
-        is_late = self._clock() >= page.since + self._wait_secs
-        is_last = page.passes >= _PASSES or page.failures >= _FAILURES or is_late
         missing = rendering.missing
-        if not is_last:
-            self._need(url, page, missing)
+        bound = self._bound(page, rendering) if missing or failed else ""
         # Nothing is missing: another pass would give the same.
-        is_last |= not (missing or failed)
+        is_last = bool(bound) or not (missing or failed)
         if is_last:
-            rendering.refused += [(one.url, "missing") for one in missing]
+            rendering.refused += [(one.url, bound) for one in missing]
+        else:
+            page.was_tall |= rendering.late > 0
+            self._need(url, page, missing)
+        if bound:
+            self._count(f"render/bound/{bound}")
         self.store.end_pass(
             url,
             page.passes,
@@ -458,6 +469,18 @@ class Passes:
             self._count("render/rendered" if rendering.html else "render/failed")
         else:
             self._check(url, page)
+
+    def _bound(self, page: _Waiting, rendering: Rendering) -> str:
+        """Return the bound that *page* has reached with its last pass, *rendering*; "" if none."""
+        if page.failures >= _FAILURES:
+            return "failures"
+        if page.passes >= _PASSES or page.in_vain >= _PASSES_IN_VAIN:
+            return "passes"
+        if self._clock() >= page.since + self._wait_secs:
+            return "wait"
+        # A list that grows as it is scrolled has no end.
+        is_late = 0 < rendering.late == len(rendering.missing)
+        return "window" if page.was_tall and is_late else ""
 
     def _make_ready(self, page: _Waiting) -> None:
         page.is_ready = True

@@ -316,9 +316,10 @@ class RenderStore:
         known = fields_of(stored.headers) if stored else {}
         names = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
         validators = {names[name]: value for name, value in known.items() if name in names}
-        origin = {"Origin": sent.origin} if sent.origin else {}
+        own = {"Origin": sent.origin, "Referer": sent.referer}
+        given = {name: value for name, value in own.items() if value}
         rows = self._rows("SELECT audience FROM requests WHERE id = ?", [number])
-        return sent.method, {**dict(sent.fields), **origin, **validators}, rows[0][0]
+        return sent.method, {**dict(sent.fields), **given, **validators}, rows[0][0]
 
     def _stored(self, number: int) -> Answer | None:
         query = "SELECT status, headers, body FROM requests WHERE id = ? AND body IS NOT NULL"

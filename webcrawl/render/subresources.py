@@ -42,7 +42,14 @@ def subresource_of(url: str, kind: Kind, headers: Mapping[str, str]) -> Subresou
     if origin == origin_of(url):  # Chromium names it for modules
         origin = ""
     is_preflight = "Access-Control-Request-Method" in headers
-    return Subresource(url, kind, origin, tuple(fields), "OPTIONS" if is_preflight else "GET")
+    return Subresource(
+        url,
+        kind,
+        origin,
+        tuple(fields),
+        method="OPTIONS" if is_preflight else "GET",
+        referer=headers.get("Referer", ""),
+    )
 
 
 def redirect(subresource: Subresource, location: str) -> Subresource | None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import component
-from webcrawl.net.walls import words_of
 from webcrawl.seen.fingerprint import document_fingerprint
+from webcrawl.urls.extraction.visible_words import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

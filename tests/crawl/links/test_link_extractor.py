@@ -215,6 +215,38 @@ def test_what_the_page_asks_of_crawlers_is_on_it(body, headers, said):
     assert (one.robots.noindex, one.robots.nofollow) == said
 
 
+@cases(
+    "body rendered links",
+    """
+    b"<a href=/1>x</a>"               | "<a href=/2>x</a>"               | a /1, a /2
+    b"<p>many words<a href=/1>x</a>"  | "<a href=/2>x</a>"               | a /1, a /2
+    b"<a href=/1>x</a>"               | "<a href=/1>x</a><a href=/2>x</a>" | a /1, a /2
+    b"<a href=/1>x</a>"               | "<html></html>"                  | a /1
+    b"<a href=1>x</a>"                | "<base href=/b/><a href=1>x</a>" | a /b/1, a /dir/1
+    b"<p>x" | "<p>x<meta http-equiv=refresh content='0; url=/to'>" | refresh /to
+    """,
+)
+def test_rendering_adds_links_and_takes_none_away(body, rendered, links):
+    one = page(body, rendered=rendered)
+    reader().fill_in_links(one)
+    assert sorted(as_text(one.links).split(", ")) == links.split(", ")
+    assert one.links_found == len(one.links)
+
+
+@cases(
+    "body rendered said",
+    """
+    b"<meta name=robots content=noindex>"  | "<p>x"                                | (True, False)
+    b"<p>x"                                | "<meta name=robots content=nofollow>" | (False, True)
+    b"<meta name=robots content=nofollow>" | "<meta name=robots content=noindex>"  | (True, True)
+    """,
+)
+def test_the_stricter_of_two_documents_counts(body, rendered, said):
+    one = page(body, rendered=rendered)
+    reader().fill_in_links(one)
+    assert (one.robots.noindex, one.robots.nofollow) == said
+
+
 def test_directives_in_the_header_count_for_every_type_of_document():
     one = page(b"%PDF", "application/pdf", headers=[(b"X-Robots-Tag", b"noarchive")])
     reader().fill_in_links(one)

@@ -15,6 +15,8 @@ _FILE = Path(__file__).parents[2] / "data/rendered_pages.toml"
 SITE = "http://site.test"
 _CASES = tomllib.loads(_FILE.read_text())
 _HREF = re.compile(r'<a href="([^"]*)"')
+_BASE = re.compile(r'<base href="(http[^"]*)"')
+_TRIED = re.compile(r'<meta http-equiv="refresh" content="0; url=([^"]*)">')
 
 
 def cases(kind):
@@ -82,11 +84,14 @@ def shown(rendering):
         "missing": sorted(f"{url.removeprefix(SITE)} {what}" for url, what in missing),
         "refused": sorted(f"{url.removeprefix(SITE)} {what}" for url, what in rendering.refused),
         "links": links(rendering),
+        "base": "".join(_BASE.findall(rendering.html)[:1]),
+        "tried": [url.removeprefix(SITE) for url in _TRIED.findall(rendering.html)],
     }
 
 
 def expected(case):
-    return {name: case.get(name, []) for name in ("missing", "refused", "links")}
+    found = {name: case.get(name, []) for name in ("missing", "refused", "links", "tried")}
+    return found | {"base": case.get("base", "")}
 
 
 def links(rendering):

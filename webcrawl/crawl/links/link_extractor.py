@@ -27,7 +27,7 @@ from webcrawl.urls.extraction.css import iter_css_links
 from webcrawl.urls.extraction.document import Extractor, MarkupDocument, resolve_links
 from webcrawl.urls.extraction.feeds import iter_feed
 from webcrawl.urls.extraction.header_links import extract_header_links
-from webcrawl.urls.extraction.html import HTML_TYPES, extract
+from webcrawl.urls.extraction.html import HTML_TYPES, Extracted, extract
 from webcrawl.urls.extraction.kinds import CSS_KINDS, FEED_KINDS, KINDS, SITEMAP_KINDS
 from webcrawl.urls.extraction.markup import root_of
 from webcrawl.urls.extraction.pdf import iter_pdf
@@ -213,9 +213,30 @@ class PageLinks:
         return kind
 
     def _read_html(self, page: Page) -> list[tuple[str, str]]:
-        """Add the links of the HTML of *page* to it; return its ``<meta>`` tags for robots."""
-        body, declared = page.shown
-        result = extract(
+        """Add the links of the HTML of *page* to it; return its ``<meta>`` tags for robots.
+
+        Scripts may add links, and may take away links or all of the page: both documents count.
+        """
+        shown, *others = page.documents
+        result = self._extract_html(page, *shown, keeps_repeats=self._reads_repeats)
+        page.links = result.links
+        # Until here ``page.repeats`` has those of the header; ``result.count`` includes its links.
+        page.links_found = len(page.repeats) + result.count
+        page.repeats += result.repeats
+        metas = result.metas
+        for other in others:
+            result = self._extract_html(page, *other)
+            # What both have is no repeat.
+            page.links_found += len(result.links) - len(page.links)
+            page.links = result.links
+            metas += result.metas
+        return metas
+
+    def _extract_html(
+        self, page: Page, body: bytes, declared: str, *, keeps_repeats: bool = False
+    ) -> Extracted:
+        """Return the links of *page* so far and those of *body*, a document of it."""
+        return extract(
             body,
             url=page.url,
             charset=declared,
@@ -224,13 +245,8 @@ class PageLinks:
             kinds=self._kinds & KINDS,
             meta_names=self._meta_names,
             header_links=page.links,
-            keeps_repeats=self._reads_repeats,
+            keeps_repeats=keeps_repeats,
         )
-        page.links = result.links
-        # Until here ``page.repeats`` has those of the header; ``result.count`` includes its links.
-        page.links_found = len(page.repeats) + result.count
-        page.repeats += result.repeats
-        return result.metas
 
     def _document(self, page: Page, max_bytes: int) -> MarkupDocument:
         """Return *page* in the form that extractors read."""

@@ -164,9 +164,9 @@ def page_records(
     fields += f"WARC-Refers-To: {document_id}\r\nWARC-Identified-Payload-Type: "
     # A document that was not processed has no DOM of its own.
     if page.rendered and not (first is not None and why):
-        body, charset = page.shown
-        media_type = f"text/html; charset={charset}"
+        body = page.rendered.encode("utf-8", "replace")
         identified = f"{fields}text/html\r\n"
+        media_type = "text/html; charset=utf-8"
         conversions.append(_record("conversion", new_record_id(), identified, media_type, body))
     if text is not None:
         fields += "text/plain\r\n"

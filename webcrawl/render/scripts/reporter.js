@@ -20,6 +20,17 @@
   Object.defineProperty(Navigator.prototype, "onLine", {get: () => true});
   // Such a frame can make the page go elsewhere without an event that the page gets.
   if (self !== top && origin === "null") { report("opaque-frame"); stop(); }
+  // Readers see what is in closed roots, too.
+  const closed = new WeakSet(), {attachShadow} = Element.prototype;
+  const {get} = Object.getOwnPropertyDescriptor(Element.prototype, "shadowRoot");
+  Element.prototype.attachShadow = function (init) {
+    const isClosed = init?.mode === "closed";
+    const root = attachShadow.call(this, isClosed ? {...init, mode: "open"} : init);
+    if (isClosed) closed.add(this);
+    return root;
+  };
+  Object.defineProperty(Element.prototype, "shadowRoot",
+    {get() { return closed.has(this) ? null : get.call(this); }, configurable: true});
   // Observers of scrolling are called in animation frames.
   if (self === top) {
     const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
