@@ -339,6 +339,8 @@ class _Run:
             secs=_LAST_SECS,
             width=_WIDTH,
             height=min(height, _MAX_HEIGHT),
+            # To draw all of it in its size would take as long as the whole pass.
+            scale=0.05,
             deviceScaleFactor=1,
             mobile=False,
         )
