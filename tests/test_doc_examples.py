@@ -38,7 +38,8 @@ PARSED = re.compile(r"scrapy (hive (--drones|status|stop|up)|control (?!\S+ help
 PAGES_RUN = [
     name
     for name, text in PAGES.items()
-    if "bin/scrapy " in text and name not in {"docs/why/papers.md", "CHANGELOG.md"}
+    if ("bin/scrapy " in text or name == "README.md")
+    and name not in {"docs/why/papers.md", "CHANGELOG.md"}
 ]
 OPTIONS = [
     *("-s", "POLITENESS_MIN_DELAY=0.05", "-s", "POLITENESS_MAX_DELAY=0.2"),

@@ -186,10 +186,11 @@ def make(words):
 
 
 def check_command(line):
-    if re.match(r"-s |make |PYTHONPATH=. |(\S*\.venv/bin/)?(scrapy|python) ", line):
+    if re.match(r"-s |make |PYTHONPATH=. |(\S*\.venv/bin/)?(scrapy|webcrawl|python) ", line):
         words = shlex.split(line.removeprefix("PYTHONPATH=. "), comments=True)
         program = words.pop(0).rpartition("/")[2]
-        {"-s": settings, "make": make, "scrapy": scrapy, "python": script}[program](words)
+        checks = {"-s": settings, "make": make, "python": script}
+        checks.get(program, scrapy)(words)
 
 
 def code_lines(page):

@@ -203,13 +203,13 @@ class MercatorScheduler(BaseScheduler):
         if self.process.parts.state.resources.temporary is not None:
             return "New crawl; nothing of it is kept, because it has no JOBDIR"
         if not job.own.resumed:
-            return f"New crawl in {job.path}"
+            return f"New crawl in {job.path.absolute()}"
 
         note = ""
         if job.own.rebooted:
             note = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
-            f"Resuming the crawl in {job.path}; URLs waiting: {stats.get('frontier/waiting', 0)}, "
+            f"Resuming the crawl in {job.path.absolute()}; URLs waiting: {stats.get('frontier/waiting', 0)}, "
             f"not yet checked for duplicates: {stats.get('seen/waiting', 0)}{note}"
         )
 

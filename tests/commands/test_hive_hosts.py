@@ -161,7 +161,7 @@ def test_drones_that_died_or_were_stopped_continue_to_the_end(daemons, hosts, na
     assert hive(*start("again", delay=0.5)) == started
     for daemon in daemons:
         daemon.wait_for_end("again-1", runs=3 if daemon is daemons[0] else 2)
-        assert "Resuming the crawl in crawls/again-1" in daemon.log("again-1")
+        assert "/crawls/again-1; URLs waiting" in daemon.log("again-1")
         assert damage_in(daemon.directory / "crawls/again-1") == []
     found = [url for daemon in daemons for url in daemon.finished("again-1")]
     # They divide one crawl; only what the dead one had fetched last is fetched again.

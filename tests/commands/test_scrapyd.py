@@ -187,7 +187,7 @@ def test_two_jobs_side_by_side_of_which_one_is_cancelled_and_resumed(scrapyd, we
     scrapyd.schedule("one", seeds=seeds, web=simulated)
     scrapyd.wait_for_end("one", runs=2)
     scrapyd.wait_for_end("two")
-    assert "Resuming the crawl in crawls/one" in scrapyd.log("one")
+    assert "/crawls/one; URLs waiting" in scrapyd.log("one")
     for job in ("one", "two"):
         assert "end  finished: nothing is left to fetch" in scrapyd.log(job)
         assert damage_in(scrapyd.directory / "crawls" / job) == []
