@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from crawling import ROOT, simulated
+from redis_server import free_port
 
 pytestmark = pytest.mark.long
 
@@ -50,9 +51,10 @@ def called(web, *words, job, **settings):
 
 
 def test_drones_and_monitor(web, empty):
-    words = called(web, "hive", "--drones", "2", job="crawls/web", MONITOR_PORT=0, HIVE_SHARDS=4)
+    port = free_port()
+    words = called(web, "hive", "--drones", "2", job="crawls/web", HIVE_SHARDS=4, MONITOR_PORT=port)
     said = said_by(*words, directory=empty)
-    assert f"python -m webcrawl report {empty}/crawls/web: " in said
+    assert "python -m webcrawl report crawls/web: " in said
     assert (empty / "crawls/web/logs/monitor.log").read_text() == ""
     web.judge(min_delay=0.05)
 
