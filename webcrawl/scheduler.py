@@ -199,17 +199,18 @@ class MercatorScheduler(BaseScheduler):
     def _describe_start(self) -> str:
         """Describe whether the crawl is new or resumed, and from where."""
         job = self._job
+        path = job.path.absolute()
         stats = self._shards.stats()
         if self.process.parts.state.resources.temporary is not None:
             return "New crawl; nothing of it is kept, because it has no JOBDIR"
         if not job.own.resumed:
-            return f"New crawl in {job.path.absolute()}"
+            return f"New crawl in {path}"
 
         note = ""
         if job.own.rebooted:
             note = "; after a reboot, pages since the last checkpoint are fetched again"
         return (
-            f"Resuming the crawl in {job.path.absolute()}; URLs waiting: {stats.get('frontier/waiting', 0)}, "
+            f"Resuming the crawl in {path}; URLs waiting: {stats.get('frontier/waiting', 0)}, "
             f"not yet checked for duplicates: {stats.get('seen/waiting', 0)}{note}"
         )
 
