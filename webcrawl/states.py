@@ -43,7 +43,8 @@ class HostState(StrEnum):
     """Why a host is or is not ready for its next request."""
 
     READY = "ready"
-    RESTING = "resting"
+    #: The pause after its last request is not over.
+    PAUSED = "paused"
     IN_PROCESS = "in process"
     #: Each of its parts has its own pause.
     IN_PARTS = "in parts"
@@ -58,7 +59,7 @@ class UrlState(StrEnum):
     WAITING = "waiting"
     #: Being fetched or processed.
     LEASED = "leased"
-    #: Held back by a budget or as a trap.
+    #: Waiting on disk because of a budget or a trap.
     PARKED = "parked"
     #: In the duplicate URL eliminator, which has not checked yet whether it is new.
     UNDECIDED = "undecided"
@@ -84,8 +85,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     def in_words(self, moment: str = "") -> str:
         """Return the state in words; *moment* is *until* in the reader's time format.
 
-        >>> State("resting", "Crawl-delay 20", 9.0).in_words("14:02:11")
-        'resting until 14:02:11: Crawl-delay 20'
+        >>> State("paused", "Crawl-delay 20", 9.0).in_words("14:02:11")
+        'paused until 14:02:11: Crawl-delay 20'
         """
         until = f" until {moment}" if self.until and moment else ""
         return f"{self.name}{until}" + (f": {self.reason}" if self.reason else "")

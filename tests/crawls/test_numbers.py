@@ -267,7 +267,7 @@ def test_a_plain_crawl_says_what_is_true_and_its_advice_loses_nothing(tmp_path, 
     held = numbers(summary_of(said)["waiting"])
     assert held[0] == 0 < held[1] == numbers(summary_of(said)["end"])[0]
     whole = of_whole_run(said, truth)
-    # New links are those that are held back, too.
+    # New links are those that are parked, too.
     whole["summary new links"] = (whole["summary new links"][0], len(truth.ends) + held[1])
     began, ended = (re.search(rf"(\S+) \[\S+ INFO: {x}", said)[1] for x in ("Spider o", "Closing"))
     secs = of_clock(ended) - of_clock(began)

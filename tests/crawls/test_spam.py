@@ -26,7 +26,7 @@ def test_farm_and_calendar_get_a_small_share_while_all_hosts_are_crawled(
         assert min(found.then["farm"], found.then["calendar"]) > 0  # they were there
         assert share(found.then) < most
         assert share(found.whole) < most
-        said = re.findall(r"([0-9,]+) URLs held back by their domain's page budget", output)
+        said = re.findall(r"([0-9,]+) URLs parked because of their domain's page budget", output)
         waiting = int(said[-1].replace(",", ""))
         assert waiting == web.stats["frontier/parked/reputation"] > 100
 

@@ -1,7 +1,9 @@
 """What the doctor names, from the activity of crawls."""
 
+import os
 import re
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -23,6 +25,8 @@ BACKED_UP = busy(is_backed_up=True, in_process=600)
 IDLE = CrawlActivity(0, 0, 200)
 PAUSED = "20 hosts are paused between requests; 10 of 200 workers busy"
 CHECK_NETWORK = "add hosts, and check these hosts and your network"
+FASTER_DISK = "put JOBDIR on a faster disk"
+STOP_OTHERS = "stop other programs on this machine"
 OFF_LOOP = "run that module in a thread: set off_loop, or use asyncio.to_thread"
 
 
@@ -32,9 +36,12 @@ OFF_LOOP = "run that module in a thread: set off_loop, or use asyncio.to_thread"
         RESTING | {} | {} | politeness | PAUSED | MORE_HOSTS
         RESTING | {"next_ready_in": 1_234.56, "resting": 1, "on_wire": 0, "held": 3} | {}
         | politeness | 1 host is paused between requests, the next is ready in 1,235 s, 3 hosts \
-held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
-        RESTING | {"resting": 0, "on_wire": 0} | {} | politeness
-        | no host is paused between requests; 400 URLs waiting; 0 of 200 workers busy | MORE_HOSTS
+held by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
+        RESTING | {"resting": 0, "on_wire": 0, "in_process": 3, "module": "words"} | {} | modules
+        | 3 pages wait for the module words
+        | make that module faster, or run it later with scrapy replay
+        RESTING | {"resting": 0, "on_wire": 0, "in_process": 0, "parked": {"rendering": 12}}
+        | {"idle": 1.0} | rendering | 12 pages being rendered | raise RENDER_PROCESSES
         RESTING | {"resting": 3, "waiting": 1} | {} | one_request_a_host
         | 10 of 200 workers busy; 3 hosts are paused between requests; 1 URL waiting | MORE_REQUESTS
         RESTING | {"refusing": {"http_503": 7, "http_429": 3, "tls_failed": 1}} | {} | refusals
@@ -54,10 +61,19 @@ held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
         | 200 of 200 workers busy, 150 with slow hosts, 40 hosts ready |
         BUSY | {"ready": 0, "queued": 30} | {} | workers | 200 of 200 workers busy, 0 hosts ready
         | set CONCURRENT_REQUESTS=400
-        BUSY | {} | {"loop": 0.9} | cpu | event loop uses 90% of a core
+        BUSY | {} | {"loop": 0.9, "idle": 0.9} | cpu | event loop uses 90% of a core
         | use more cores with scrapy hive
-        RESTING | {"ready": 3} | {"loop": 0.6, "waited": 0.3} | cpu
-        | event loop uses 60% of a core, other processes use 30% | use more cores with scrapy hive
+        BUSY | {} | {"loop": 0.9, "idle": 0.1} | cpu | event loop uses 90% of a core |
+        # The cores are idle because the process may not use them, as in a container.
+        BUSY | {} | {"loop": 0.9, "waited": 0.1, "idle": 62} | cpu
+        | event loop uses 90% of a core, and waits for one 10% of the time |
+        RESTING | {"ready": 1, "resting": 1, "on_wire": 1} | {"loop": 0.9, "idle": 0.9} | cpu
+        | event loop uses 90% of a core |
+        RESTING | {"ready": 3} | {"loop": 0.1, "process": 0.1, "waited": 0.9} | cpu
+        | event loop uses 10% of a core, and waits for one 90% of the time | STOP_OTHERS
+        # The other threads are its own.
+        RESTING | {"ready": 3} | {"loop": 0.4, "process": 1.0, "waited": 0.6} | cpu
+        | event loop uses 40% of a core, and waits for one 60% of the time |
         RESTING | {"looking_up": 700} | {} | name_servers
         | resolving 700 hosts; 10 of 200 workers busy | set faster name servers in DNS_SERVERS
         RESTING | {"limit": "BANDWIDTH_MAX"} | {} | bandwidth
@@ -65,10 +81,17 @@ held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
         RESTING | {"limit": "CONTACTS_MAX"} | {} | contact_rate
         | CONTACTS_MAX was reached; 10 of 200 workers busy | raise CONTACTS_MAX
         RESTING | {} | {"loop": 0.6, "waited": 0.3} | politeness | PAUSED | MORE_HOSTS
-        RESTING | {"in_process": 40} | {"lag": 0.2, "loop": 0.1} | disk
-        | event loop delayed by 200 ms while using 10% of a core | put JOBDIR on a faster disk
-        BACKED_UP | {"module": "warc", "module_waits": 0.9} | {} | disk
-        | 400 pages wait for the module warc | put JOBDIR on a faster disk
+        RESTING | {"in_process": 40} | {"lag": 0.2, "loop": 0.1, "disk": 0.7} | disk
+        | event loop delayed by 200 ms while using 10% of a core; programs wait for a disk 70% of \
+the time | FASTER_DISK
+        RESTING | {"in_process": 40} | {"lag": 0.2, "loop": 0.1} | politeness | PAUSED | MORE_HOSTS
+        BACKED_UP | {"module": "warc", "module_waits": 0.9} | {"disk": 0.4} | disk
+        | 400 pages wait for the module warc; programs wait for a disk 40% of the time
+        | FASTER_DISK
+        # It waits for a core, or for the interpreter's lock.
+        BACKED_UP | {"module": "warc", "module_waits": 0.9} | {"disk": 0.1} | modules
+        | 400 pages wait for the module warc
+        | make that module faster, or run it later with scrapy replay
         BACKED_UP | {"module": "mine"} | {} | modules | 400 pages wait for the module mine
         | make that module faster, or run it later with scrapy replay
         BACKED_UP | {"blocked_by": ("mine.M", 0.9)} | {"lag": 2.0} | modules
@@ -77,15 +100,18 @@ held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
         | mine.M blocks the event loop 30% of the time | OFF_LOOP
         BACKED_UP | {"blocked_by": ("mine.M", 0.6)} | {"loop": 0.9} | modules
         | mine.M blocks the event loop 60% of the time | OFF_LOOP
-        BUSY | {"blocked_by": ("mine.M", 0.2)} | {"loop": 0.9} | cpu | event loop uses 90% of a core
-        | use more cores with scrapy hive
-        BACKED_UP | {"module": "text"} | {"loop": 0.5, "process": 0.95} | cpu
-        | event loop uses 50% of a core | use more cores with scrapy hive
+        BUSY | {"blocked_by": ("mine.M", 0.2)} | {"loop": 0.9} | cpu
+        | event loop uses 90% of a core |
+        BACKED_UP | {"module": "text"} | {"loop": 0.5, "process": 0.95, "idle": 1.0} | cpu
+        | its threads use 95% of a core | use more cores with scrapy hive
         RESTING | {"parked": {"host_budget": 900, "depth": 10_000, "reputation": 9}} | {} | budgets
         | 909 URLs parked, 400 waiting | raise BUDGET_HOST_PAGES or _BYTES
         RESTING | {"parked": {"reputation": 9000}, "postponed": {"reputation": 8500}} | {}
         | politeness | PAUSED | MORE_HOSTS
         RESTING | {"parked": {"depth": 10_000}} | {} | politeness | PAUSED | MORE_HOSTS
+        # These hosts are paused because they failed.
+        RESTING | {"parked": {"host_budget": 900}, "refusing": {"connect_timeout": 20}} | {}
+        | refusals | 20 of 20 paused hosts are refusing requests: connect_timeout 20 | CHECK_NETWORK
         IDLE | {"parked": {"reputation": 9}, "waits_for": "visits from 2027"} | {} | budgets
         | 9 URLs parked, 0 waiting | raise REPUTATION_ROUNDS
         RESTING | {"pauses": {"network": "No host answers.", "name_servers": "Nor do these."}}
@@ -95,8 +121,7 @@ held back by the per-domain share of workers; 0 of 200 workers busy | MORE_HOSTS
         IDLE | {"reads_seeds": True} | {} | starting | seeds are being read |
         RESTING | {"waits_for": "seeds"} | {} | nothing_left | waiting for seeds | add seeds
         IDLE | {} | {} | nothing_left | no URLs waiting | add seeds
-        IDLE | {"parked": {"rendering": 12}} | {} | rendering | 12 pages being rendered
-        | raise RENDER_PROCESSES if the machine has idle cores
+        IDLE | {"parked": {"rendering": 12}} | {} | rendering | 12 pages being rendered |
         RESTING | {"parked": {"rendering": 12}} | {} | politeness | PAUSED | MORE_HOSTS
         IDLE | {"parked": {"learned_trap": 430}} | {} | nothing_left
         | no URLs waiting, 430 parked by learned_trap | add seeds
@@ -166,6 +191,28 @@ def test_a_pause_is_named_at_once_and_only_while_it_holds(go_on, clock):
     assert named[2:] == [("workers", 3), ("paused", 1), ("paused", 2), ("workers", 4)]
 
 
+def test_a_drone_is_not_advised_to_use_a_hive():
+    use = ProcessUse(loop=0.9, idle=1.0)
+    assert advice_of(Cause.CPU, BUSY, use) == "use more cores with scrapy hive"
+    assert not advice_of(Cause.CPU, BUSY, use, is_drone=True)
+
+
+def test_without_evidence_no_cause_is_named(doctor, go_on):
+    between_requests = resting(resting=0, on_wire=0, in_process=0)
+    assert cause_of(between_requests, ProcessUse()) is None
+    assert go_on(3, between_requests).evidence == "there are no requests yet"
+    go_on(10, BUSY)
+    found = go_on(5, between_requests)
+    assert found.evidence == "200 of 200 workers busy, 40 hosts ready"
+    go_on(1, BUSY)
+    assert dict(doctor.secs) == {Cause.WORKERS: 19}
+
+
+def test_urls_that_have_just_arrived_end_nothing_left(go_on):
+    assert go_on(15, resting(waits_for="visits")).cause is Cause.NOTHING_LEFT
+    assert go_on(1, resting(resting=0, on_wire=0, in_process=0)).cause is Cause.STARTING
+
+
 def test_nothing_left_is_not_named_when_urls_are_waiting(go_on):
     assert go_on(15, resting(waits_for="visits")).cause is Cause.NOTHING_LEFT
     assert go_on(1, RESTING).cause is Cause.POLITENESS
@@ -189,6 +236,29 @@ def test_a_meter_tells_work_from_sleep():
     assert awake.loop + awake.waited > 0.5
     assert awake.process >= awake.loop * 0.9
     assert awake.lag == 0.1
+
+
+def test_a_meter_counts_waits_for_disks_and_idle_cores(tmp_path):
+    def waited():
+        return int(Path("/proc/pressure/io").read_text().split("total=")[1].split()[0]) / 1e6
+
+    if not Path("/proc/pressure/io").exists():
+        pytest.skip("Linux does not count waits for disks here")
+    began = time.monotonic()
+    most = waited()
+    meter = ProcessMeter(clock=time.monotonic)
+    least = waited()
+    with (tmp_path / "file").open("wb", buffering=0) as file:
+        while time.monotonic() - began < 0.3:
+            file.write(b"x" * 4096)
+            os.fsync(file.fileno())
+    least = waited() - least
+    use = meter.look(0.0)
+    secs = time.monotonic() - began
+    most = waited() - most
+    assert least <= use.disk * secs * 1.001
+    assert use.disk * 0.3 <= most
+    assert 0 <= use.idle <= len(os.sched_getaffinity(0)) + 0.5
 
 
 def test_more_workers_are_not_advised_if_another_limit_is_near(go_on):

@@ -100,7 +100,7 @@ def test_a_scrape_has_what_the_stats_have(ended):
     assert pages < values(ended, "webcrawl_contacts_total")[()] <= stats_of(ended.job)["contacts"]
     assert sum(values(ended, "webcrawl_cause").values()) == 1
     assert values(ended, "webcrawl_state")[("running",)] == 1
-    assert values(ended, "webcrawl_hosts").keys() >= {("ready",), ("resting",), ("in_process",)}
+    assert values(ended, "webcrawl_hosts").keys() >= {("ready",), ("paused",), ("in_process",)}
     assert values(ended, "webcrawl_urls")[("waiting",)] > 0
     assert values(ended, "process_resident_memory_bytes")[()] > 50e6
     buckets = {

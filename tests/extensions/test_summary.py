@@ -109,7 +109,7 @@ def test_the_summary_can_be_switched_off():
 
 @each("name", *TABLE)
 def test_a_crawl_of_the_table_has_its_lines(name):
-    """What is held back, what limits the crawl, and what was counted."""
+    """What is parked, what limits the crawl, and what was counted."""
     text = text_of(STATS | TABLE[name].get("stats", {}))
     assert [part for part in TABLE[name].get("has", ()) if part not in text] == []
     assert [part for part in TABLE[name].get("lacks", ()) if part in text] == []

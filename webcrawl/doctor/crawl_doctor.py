@@ -19,7 +19,8 @@ class CrawlDoctor(Doctor):
     """``DOCTOR_CLASS``: the doctor of *process*, as ``Examiner`` describes it."""
 
     def __init__(self, *, process: Process) -> None:
-        super().__init__(clock=now)
+        settings = process.parts.services.crawler.settings
+        super().__init__(clock=now, is_drone=bool(settings["HIVE"]))
         self._process = process
 
     def diagnosis(self) -> Diagnosis:

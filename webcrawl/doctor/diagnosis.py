@@ -25,8 +25,14 @@ _LATE_SECS = 0.03
 _LITTLE_CPU = 0.6
 # Smaller shares are ignored: of time spent waiting for a core, and of pages in process per worker.
 _SOME = 0.05
-# A module that waits for this share of its time is assumed to wait for the disk.
+# A module whose thread waits for this share of its time may be waiting for the disk.
 _MAX_WAITS = 0.5
+# The disk is busy if programs wait for it for at least this share of the time.
+_DISK_BUSY = 0.2
+# A hive can use another core if at least this much of one is idle, and if it can divide this many
+# hosts.
+_IDLE_CORE = 0.5
+_HIVE_HOSTS = 10
 # A module that holds the event loop for this share of the time slows the crawl.
 _BLOCKS = 0.3
 # With this share of the workers busy, there are too few of them.
@@ -75,22 +81,28 @@ SHARED = (
 )
 #: Causes that are certain from the first second.
 CERTAIN = frozenset({Cause.OUTAGE, Cause.PAUSED, Cause.STARTING, Cause.NOTHING_LEFT})
-# Advice if the last request to most resting hosts had one of these outcomes.
-_REFUSED = {
-    **dict.fromkeys(("challenged", "walled"), "ask their owners to let the crawler in"),
-    **dict.fromkeys(("http_429", "http_503"), "set a longer delay in HOSTS_POLICY_FILE"),
-}
-_ADVICE = {
-    Cause.POLITENESS: "add hosts, or if owners agree, set delay in HOSTS_POLICY_FILE",
-    Cause.ONE_REQUEST: "add hosts, or if owners agree, set parallel in HOSTS_POLICY_FILE",
-    Cause.CPU: f"use more cores with {COMMAND} hive",
-    Cause.NAME_SERVERS: "set faster name servers in DNS_SERVERS",
-    Cause.BANDWIDTH: "raise BANDWIDTH_MAX",
-    Cause.CONTACT_RATE: "raise CONTACTS_MAX",
-    Cause.DISK: "put JOBDIR on a faster disk",
-    Cause.RENDERING: "raise RENDER_PROCESSES if the machine has idle cores",
-    Cause.MODULES: f"make that module faster, or run it later with {COMMAND} replay",
-    Cause.NOTHING_LEFT: "add seeds",
+_CHECK = "add hosts, and check these hosts and your network"
+#: Advice by cause, and by what else decides. Causes that are missing here have none.
+ADVICE = {
+    "politeness": "add hosts, or if owners agree, set delay in HOSTS_POLICY_FILE",
+    "one_request_a_host": "add hosts, or if owners agree, set parallel in HOSTS_POLICY_FILE",
+    "refusals": _CHECK,
+    "refusals: challenged": "add hosts, and ask their owners to let the crawler in",
+    "refusals: walled": "add hosts, and ask their owners to let the crawler in",
+    "refusals: http_429": "add hosts, and set a longer delay in HOSTS_POLICY_FILE",
+    "refusals: http_503": "add hosts, and set a longer delay in HOSTS_POLICY_FILE",
+    "workers": "set CONCURRENT_REQUESTS={workers}",
+    "cpu: idle cores": f"use more cores with {COMMAND} hive",
+    "cpu: other programs": "stop other programs on this machine",
+    "name_servers": "set faster name servers in DNS_SERVERS",
+    "bandwidth": "raise BANDWIDTH_MAX",
+    "contact_rate": "raise CONTACTS_MAX",
+    "disk": "put JOBDIR on a faster disk",
+    "rendering": "raise RENDER_PROCESSES",
+    "modules": f"make that module faster, or run it later with {COMMAND} replay",
+    "modules: blocking": "run that module in a thread: set off_loop, or use asyncio.to_thread",
+    "budgets": "raise {budget}",
+    "nothing_left": "add seeds",
 }
 
 
@@ -116,8 +128,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return f"{self.cause.words} since {since:%H:%M:%S}: {self.evidence}{advice}"
 
 
-def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
-    """Return what limits a crawl, given its activity *now* and the CPU *use* of its process."""
+def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause | None:
+    """Return what limits a crawl, given its activity *now* and the CPU *use* of its process.
+
+    Returns None if there is no evidence of any cause, as between two requests.
+    """
     # The event loop is late, although neither other processes nor its own threads take the CPU.
     is_late = use.lag >= _LATE_SECS and use.process < _LITTLE_CPU and use.waited < _SOME
     _, blocked_share = now.blocked_by
@@ -127,6 +142,10 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
     pages = now.in_process - now.on_wire
     has_work = not is_blocked and (now.ready > 0 or pages > _SOME * now.workers)
     is_backed_up = not is_blocked and now.is_backed_up
+    is_disk_busy = use.disk >= _DISK_BUSY
+    waits_for_disk = now.is_backed_up and now.module_waits > _MAX_WAITS
+    # Nothing is on its way to a host, and no host keeps the crawl waiting.
+    is_quiet = not (now.on_wire or now.resting or now.ready or now.looking_up)
     is_empty = not (now.waiting or now.in_process or now.looking_up)
     parked = sum(_by_budget(now).values())
     max_parked = _MAX_PARKED * (now.waiting + now.in_process)
@@ -139,23 +158,25 @@ def cause_of(now: CrawlActivity, use: ProcessUse) -> Cause:
         Cause.OUTAGE: not _OUTAGES.isdisjoint(now.pauses),
         Cause.PAUSED: bool(now.pauses),
         Cause.STARTING: now.awaits_seeds or (is_empty and now.reads_seeds and not now.waits_for),
-        Cause.RENDERING: rendering > 0 and is_empty,
+        Cause.RENDERING: rendering > 0 and is_quiet and not pages,
         Cause.NOTHING_LEFT: (bool(now.waits_for) or is_empty) and not (parked or failing),
         Cause.CPU: (has_work and use.loop + use.waited >= _FULL_CORE)
         or (is_backed_up and use.process >= _FULL_CORE),
-        Cause.DISK: (has_work and is_late) or (is_backed_up and now.module_waits > _MAX_WAITS),
+        Cause.DISK: is_disk_busy and not is_blocked and (waits_for_disk or (has_work and is_late)),
         Cause.BANDWIDTH: now.limit == "BANDWIDTH_MAX",
         Cause.CONTACT_RATE: bool(now.limit),  # there are only these two limits
-        Cause.MODULES: is_backed_up or is_blocked,
+        Cause.MODULES: is_backed_up or is_blocked or (is_quiet and pages > 0),
         Cause.WORKERS: now.on_wire >= _BUSY * now.workers,
         Cause.NAME_SERVERS: now.looking_up > max(now.on_wire, now.resting),
+        # Most URLs wait for failing ports, or more than half of the paused hosts refuse requests.
+        Cause.REFUSALS: failing > now.waiting + now.in_process
+        or 2 * refusing > now.resting >= now.on_wire,
         Cause.BUDGETS: parked > max_parked,
         # More hosts have a request under way than are paused between requests.
         Cause.ONE_REQUEST: now.on_wire > now.resting,
-        # More than half of the paused hosts refuse requests, or most URLs wait for failing ports.
-        Cause.REFUSALS: 2 * refusing > now.resting or failing > now.waiting,
+        Cause.POLITENESS: now.resting > 0,
     }
-    return next((cause for cause, holds in causes.items() if holds), Cause.POLITENESS)
+    return next((cause for cause, holds in causes.items() if holds), None)
 
 
 def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
@@ -163,8 +184,11 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     # The parts of the sentences below. Each is made even if this cause does not need it.
     workers = f"{now.on_wire:,} of {counted(now.workers, 'worker')} busy"
     slow_hosts = f", {now.slow:,} with slow hosts" if now.slow else ""
-    others_use = f", other processes use {use.waited:.0%}" if use.waited >= _SOME else ""
-    held = f", {counted(now.held, 'host')} held back by the per-domain share of workers"
+    waits = f", and waits for one {use.waited:.0%} of the time" if use.waited >= _SOME else ""
+    cpu = f"event loop uses {use.loop:.0%} of a core{waits}"
+    if use.loop + use.waited < _FULL_CORE:
+        cpu = f"its threads use {use.process:.0%} of a core"
+    held = f", {counted(now.held, 'host')} held by the per-domain share of workers"
     held_hosts = held if now.held else ""
     next_ready_in = now.next_ready_in or 0.0
     next_ready = f", the next is ready in {next_ready_in:,.0f} s" if next_ready_in >= 1 else ""
@@ -190,17 +214,19 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
     idle = f"waiting for {now.waits_for}" if now.waits_for else "no URLs waiting"
     delayed = f"event loop delayed by {use.lag * 1000:,.0f} ms while using {use.loop:.0%} of a core"
 
+    disk = f"programs wait for a disk {use.disk:.0%} of the time"
+
     module, share = now.blocked_by
     blocked = f"{module} blocks the event loop {share:.0%} of the time"
 
     evidence = {
         Cause.STARTING: "all seeds are read first" if now.awaits_seeds else "seeds are being read",
         Cause.WORKERS: f"{workers}{slow_hosts}, {counted(now.ready, 'host')} ready",
-        Cause.CPU: f"event loop uses {use.loop:.0%} of a core{others_use}",
+        Cause.CPU: cpu,
         Cause.NAME_SERVERS: f"resolving {counted(now.looking_up, 'host')}; {workers}",
         Cause.BANDWIDTH: limited,
         Cause.CONTACT_RATE: limited,
-        Cause.DISK: backed_up if now.is_backed_up else delayed,
+        Cause.DISK: f"{backed_up if now.is_backed_up else delayed}; {disk}",
         Cause.MODULES: blocked if share >= _BLOCKS else backed_up,
         Cause.BUDGETS: f"{sum(_by_budget(now).values()):,.0f} URLs parked, {now.waiting:,} waiting",
         Cause.RENDERING: f"{counted(now.parked.get(_RENDERING, 0), 'page')} being rendered",
@@ -209,32 +235,54 @@ def evidence_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
         Cause.NOTHING_LEFT: f"{idle}, {parked}" if parked else idle,
         Cause.ONE_REQUEST: f"{workers}; {resting}; {waiting}",
         Cause.REFUSALS: refused if refusing else failing,
+        Cause.POLITENESS: f"{resting}{next_ready}{held_hosts}; {workers}",
     }
-    # The evidence for politeness, which is the cause if there is no other one.
-    if not now.resting:
-        resting = f"no host is paused between requests; {waiting}"
-    return evidence.get(cause, f"{resting}{next_ready}{held_hosts}; {workers}")
+    return evidence[cause]
 
 
-def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse) -> str:
+def advice_of(cause: Cause, now: CrawlActivity, use: ProcessUse, *, is_drone: bool = False) -> str:
     """Return advice about *cause* in words; empty if there is none.
 
-    *now* is the activity of the crawl, *use* the CPU use of its process.
+    *now* is the activity of the crawl, *use* the CPU use of its process. *is_drone* says whether it
+    is one of the processes of a hive.
     """
-    # Hosts get a queue only when workers need one, so URLs of more hosts may be in the front end.
-    if cause is Cause.WORKERS and (now.ready or now.queued) and use.process < _LITTLE_CPU:
-        return f"set CONCURRENT_REQUESTS={2 * now.workers}"
-    if cause is Cause.BUDGETS:
-        reasons = _by_budget(now)
-        return f"raise {BUDGETS[max(reasons, key=reasons.__getitem__)]}"
-    if cause is Cause.MODULES and now.blocked_by[1] >= _BLOCKS:
-        return "run that module in a thread: set off_loop, or use asyncio.to_thread"
     if cause in (Cause.OUTAGE, Cause.PAUSED):
         return " ".join(now.pauses.values())
-    if cause is Cause.REFUSALS:
-        main_outcome = max(now.refusing, key=now.refusing.__getitem__, default="")
-        return f"add hosts, and {_REFUSED.get(main_outcome, 'check these hosts and your network')}"
-    return _ADVICE.get(cause, "")
+    by_budget = _by_budget(now)
+    budget = max(by_budget, key=by_budget.__getitem__, default="")
+    advice = ADVICE.get(_advice_key(cause, now, use, is_drone=is_drone), "")
+    return advice.format(workers=2 * now.workers, budget=BUDGETS.get(budget))
+
+
+def _advice_key(cause: Cause, now: CrawlActivity, use: ProcessUse, *, is_drone: bool) -> str:
+    """Return which advice of ``ADVICE`` removes *cause*; "" if none does. As ``advice_of``."""
+    has_idle_core = use.idle >= _IDLE_CORE and use.waited < _SOME
+    main_refusal = max(now.refusing, key=now.refusing.__getitem__, default="")
+    detail = f"{cause}: {main_refusal}"
+    match cause:
+        case Cause.CPU:
+            return _cpu_advice_key(now, use, has_idle_core=has_idle_core and not is_drone)
+        case Cause.WORKERS if not (now.ready or now.queued) or use.process >= _LITTLE_CPU:
+            # Hosts get a queue only when workers need one, so URLs of more hosts may be queued in
+            # the front end.
+            return ""
+        case Cause.RENDERING if not has_idle_core:
+            return ""
+        case Cause.MODULES if now.blocked_by[1] >= _BLOCKS:
+            return "modules: blocking"
+        case Cause.REFUSALS if detail in ADVICE:
+            return detail
+    return cause
+
+
+def _cpu_advice_key(now: CrawlActivity, use: ProcessUse, *, has_idle_core: bool) -> str:
+    """Return which advice removes ``Cause.CPU``, as ``_advice_key``."""
+    # Without the others, the event loop would have enough. Its process has other threads, too.
+    own_threads = use.process - use.loop
+    if use.loop < _FULL_CORE <= use.loop + use.waited and use.waited > own_threads:
+        return "cpu: other programs"
+    hosts = now.on_wire + now.ready + now.held + now.resting
+    return "cpu: idle cores" if has_idle_core and hosts >= _HIVE_HOSTS else ""
 
 
 def _by_budget(now: CrawlActivity) -> dict[str, float]:

@@ -43,15 +43,16 @@ class _Look(NamedTuple):
 class Doctor:
     """Doctor of one process. Call ``look`` about once a second.
 
-    *clock* returns epoch seconds. All calls are O(1), except ``diagnosis``, which reads the looks
-    of the last 20 s.
+    *clock* returns epoch seconds. *is_drone* says whether it is a process of a hive. All
+    calls are O(1), except ``diagnosis``, which reads the looks of the last 20 s.
     """
 
-    def __init__(self, *, clock: TimeSource) -> None:
+    def __init__(self, *, clock: TimeSource, is_drone: bool = False) -> None:
         self.projection = Projection()
         #: Seconds of this run in which each cause held.
         self.secs: defaultdict[Cause, float] = defaultdict(float)
         self._clock = clock
+        self._is_drone = is_drone
         self._meter = ProcessMeter(clock=clock)
         # How long the processing modules hold the event loop.
         self._module_times = ModuleTimes(clock=clock)
@@ -70,14 +71,19 @@ class Doctor:
         use = self._meter.look(lag)
         activity = activity._replace(blocked_by=self._module_times.take())
         time = self._clock()
-        secs = time - self._at
-        self._at = time
-
         # A single late look does not prove that the disk is slow: one page may have taken long. So
         # the median of the looks before must be as late.
         lags = sorted(earlier.use.lag for earlier in [*self._looks][-_MIN_LOOKS:]) or [lag]
         median_lag = lags[len(lags) // 2]
         cause = cause_of(activity, use._replace(lag=min(lag, median_lag)))
+        if cause is None:  # the next cause gets this time, too
+            if self.sees_nothing_left:
+                self._named = Cause.STARTING
+                self._since = time
+            return
+
+        secs = time - self._at
+        self._at = time
         self.secs[cause] += secs
         self._looks.append(_Look(secs, cause, activity, use))
 
@@ -118,7 +124,7 @@ class Doctor:
         """Return what limits the crawl now, with evidence and advice."""
         looks = [look for look in self._last_looks() if look.cause is self._named]
         if not looks:
-            return Diagnosis(self._named, self._since, "the crawl has just started")
+            return Diagnosis(self._named, self._since, "there are no requests yet")
 
         # The evidence is from the last check, except for averages of CPU use and of the numbers of
         # requests and pages. Numbers that are subtracted must come from the same checks.
@@ -145,7 +151,7 @@ class Doctor:
             self._named,
             self._since,
             evidence_of(self._named, activity, use),
-            advice_of(self._named, activity, use) if is_advised else "",
+            advice_of(self._named, activity, use, is_drone=self._is_drone) if is_advised else "",
         )
 
     def stats(self) -> dict[str, float | str]:

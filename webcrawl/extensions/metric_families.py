@@ -71,7 +71,7 @@ seen_urls                  seen/fingerprints             Known URLs
 """
 _ROWS = [re.split("  +", line) for line in _FAMILIES.strip().splitlines()]
 # Labels for states that have another name in the stats.
-_STATE_LABELS = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.RESTING)}
+_STATE_LABELS = {"seen/waiting": str(UrlState.UNDECIDED), "snoozed": str(HostState.PAUSED)}
 _STATUS = re.compile(r"http_(\d)\d\d")
 _BOUNDS = (*(str(bound(place)) for place in range(BUCKETS - 1)), "+Inf")
 

@@ -99,7 +99,7 @@ class Watch:
         is_complete = self._reader.add(lambda _: None, until=started_at + _READING_SECS)
         crawl = self._reader.crawl()
         self._parked = crawl.counts("frontier/parked/")
-        page = report(crawl, at=wall_time())
+        page = report(crawl, at=wall_time(), is_live=True)
         if not is_complete:
             page = replace(page, head=[*page.head, "Still reading the log: the figures will grow."])
         self._page = replace(page, sections={**page.sections, "Settings": [self._settings_table]})

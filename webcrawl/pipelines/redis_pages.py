@@ -25,6 +25,7 @@ from webcrawl.configuration.secrets import masked_error
 from webcrawl.errors import FatalError, RemoteStoreError, UnreachableError
 from webcrawl.items import Page
 from webcrawl.pipelines.module import ProcessingModule
+from webcrawl.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -149,7 +150,7 @@ class RedisPages(ProcessingModule):
         self.stats.set("waiting", length)
         if self._pauses is not None:
             self._pauses.lift(_PAUSE)
-        logger.info("The crawl continues: %s pages wait in the list %s", f"{length:,}", self._key)
+        logger.info("The crawl continues: %s in the list %s", counted(length, "page"), self._key)
 
     @property
     def _pauses(self) -> Any:

@@ -233,7 +233,7 @@ def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_
     assert lease.entry.url == "http://a.test/1"
     told = looked_at(stored.path)
     assert (told.leased, told.parked) == (1, {"budget": 1})
-    assert "parked  1 URL held back by budget\n" in overview_text(told, now=time.time())
+    assert "parked  1 URL parked because of budget\n" in overview_text(told, now=time.time())
 
 
 def test_settings_that_do_not_fit_the_job_leave_it_free(stored):
@@ -379,8 +379,8 @@ def test_levels_and_states_are_shown_in_words():
         waiting=12_345,
         levels={"1": 0, "2": 12_000},
         in_host_queues=345,
-        hosts={"ready": 1, "resting": 2, "in process": 3},
-        top=[HostRow("a.test", "resting", 1_000.0, 300)],
+        hosts={"ready": 1, "paused": 2, "in process": 3},
+        top=[HostRow("a.test", "paused", 1_000.0, 300)],
         leased=3,
         parked={},
         due=0,

@@ -166,7 +166,7 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     facts = [(one.text.lower(), one.getnext().text) for one in process.iter("dt")]
     assert facts[:-1] == facts_of(model.processes[0], model.at)
     advice = "they are fetched when nothing else is left, in at most REPUTATION_ROUNDS rounds"
-    assert ("parked", f"5 URLs held back by their domain's page budget; {advice}") in facts
+    assert ("parked", f"5 URLs parked because of their domain's page budget; {advice}") in facts
     # The same rows as those of ``scrapy frontier``.
     longest = ask(stored, lambda view: overview(view, top=9)).top
     assert [row[:2] for row in tables["hosts"]] == [[one.name, str(one.waiting)] for one in longest]

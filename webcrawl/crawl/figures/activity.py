@@ -14,7 +14,7 @@ class CrawlActivity(NamedTuple):
     Numbers of URLs:
         waiting: in the frontier.
         queued: waiting in the front end, included in *waiting*.
-        parked: held back, by reason.
+        parked: waiting on disk because of a rule, by reason.
         postponed: parked, but released once nothing else is left, by reason.
         due: waiting for their next visit.
         fresh: visited with a response within the last week.

@@ -88,7 +88,7 @@ class _CrawlStats(NamedTuple):
 
     @property
     def held(self) -> Mapping[str, int]:
-        """Return the number of URLs that are held back, by reason."""
+        """Return the number of parked URLs, by reason."""
         return with_prefix("frontier/parked/", self.stats)
 
 
@@ -182,7 +182,7 @@ def _storage_rows(figures: _CrawlStats, places: Mapping[str, str]) -> _Rows:
 
 
 def _waiting_rows(figures: _CrawlStats) -> _Rows:
-    """Return the rows about URLs that wait or are held back."""
+    """Return the rows about URLs that wait or are parked."""
     stats = figures.stats
     return [
         ("waiting", counted(count_waiting(stats), "URL")),
@@ -303,11 +303,11 @@ REMEDIES = {"address_forbidden": ": not a public address; -s ALLOW_PRIVATE_ADDRE
 
 
 def describe_end(held: Mapping[str, int]) -> str:
-    """Describe the end of a finished crawl in which URLs are *held* back, by reason."""
+    """Describe the end of a finished crawl with the parked URLs *held*, by reason."""
     if not any(held.values()):
         return "finished: nothing is left to fetch"
     reasons = " and ".join(_HELD.get(reason, reason) for reason, count in held.items() if count)
-    return f"finished; {counted(sum(held.values()), 'URL')} held back by {reasons}"
+    return f"finished; {counted(sum(held.values()), 'URL')} parked because of {reasons}"
 
 
 def parked_lines(held: Mapping[str, int], *, has_finished: bool) -> list[str]:
@@ -324,7 +324,8 @@ def parked_lines(held: Mapping[str, int], *, has_finished: bool) -> list[str]:
             "; they are fetched when nothing else is left, in at most REPUTATION_ROUNDS rounds"
         )
     return [
-        f"{counted(count, 'URL')} held back by {_HELD.get(reason, reason)}{advice.get(reason, '')}"
+        f"{counted(count, 'URL')} parked because of {_HELD.get(reason, reason)}"
+        f"{advice.get(reason, '')}"
         for reason, count in held.items()
         if count
     ]

@@ -311,9 +311,9 @@ class SeedReader:
         source.close()
         cursor = source.cursor
         level = logging.WARNING if cursor.bad else logging.INFO
-        seeds = counted(cursor.seeds, "seed")
-        bad = counted(cursor.bad, "bad line")
-        logger.log(level, "seeds: %s: %s, %s, %d lines", source.name, seeds, bad, cursor.line)
+        numbers = {"seed": cursor.seeds, "bad line": cursor.bad, "line": cursor.line}
+        counts = (counted(number, noun) for noun, number in numbers.items())
+        logger.log(level, "seeds: %s: %s, %s, %s", source.name, *counts)
         self._current += 1
         self._skip_done()
 

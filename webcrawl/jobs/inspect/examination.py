@@ -145,7 +145,7 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
         rows.append(("time", f"{examination.shares} of {format_elapsed(examination.secs)}"))
     rows.append(("workers", _workers(examination.busy, record.workers)))
     if not has_ended:
-        hosts = f"{record.ready:,} ready, {record.resting:,} resting"
+        hosts = f"{record.ready:,} ready, {record.resting:,} paused"
         rows.append(("hosts", f"{hosts}; {record.in_process:,} requests and pages in process"))
     due = f", {record.due:,} for their next visit" if record.due else ""
     if not has_finished:

@@ -382,7 +382,7 @@ def _reason(
         history = changed if place.changes else f"unchanged in {visits}"
         return history if place.visits else "", due_at(place.queue)
     if state == UrlState.WAITING:
-        is_resting = host.state == HostState.RESTING
-        why = f"its host is resting ({host.because})" if is_resting else f"its host is {host.state}"
-        return why, host.ready_at if is_resting else 0.0
+        is_paused = host.state == HostState.PAUSED
+        why = f"its host is paused ({host.because})" if is_paused else f"its host is {host.state}"
+        return why, host.ready_at if is_paused else 0.0
     return "", 0.0

@@ -118,7 +118,7 @@ def host_state(
         state=state,
         ready_at=times.ready_at,
         because=_pause_reason(times, failing, crawl_delay)
-        if state == states.HostState.RESTING
+        if state == states.HostState.PAUSED
         else "",
         waiting=times.length,
         contact_since=times.contact,
@@ -153,7 +153,7 @@ def state_of(times: HostTimes, *, now: float) -> states.HostState:
     """Return the state at the time *now* of a host with these *times*."""
     if times.contact:
         return states.HostState.IN_PROCESS
-    return states.HostState.RESTING if times.ready_at > now else states.HostState.READY
+    return states.HostState.PAUSED if times.ready_at > now else states.HostState.READY
 
 
 def _pause_reason(times: HostTimes, failing: HostRecord, crawl_delay: float) -> str:

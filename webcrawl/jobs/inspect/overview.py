@@ -46,7 +46,7 @@ class HostRow(msgspec.Struct, frozen=True):
 
     def describe_state(self, now: float) -> str:
         """Return the state in words, with its end; *now* is in epoch seconds."""
-        until = self.ready_at if self.state == HostState.RESTING else 0.0
+        until = self.ready_at if self.state == HostState.PAUSED else 0.0
         return State(self.state, until=until).in_words(moment(until, now))
 
 
@@ -103,7 +103,7 @@ def overview(view: JobView, *, top: int) -> Overview:
         lengths[queue.where][queue.name] += queue.length
     rows = host_rows(view)
     # These states are shown in this order, even without a host.
-    states: Counter[str] = Counter(ready=0, resting=0, **{HostState.IN_PROCESS: 0})
+    states: Counter[str] = Counter(ready=0, paused=0, **{HostState.IN_PROCESS: 0})
     states.update(row.state for row in rows)
     levels = lengths[Where.LEVEL]
     in_host_queues = sum(lengths[Where.HOST_QUEUE].values())

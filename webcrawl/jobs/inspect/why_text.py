@@ -203,7 +203,7 @@ def _redirect_text(outcome: OutcomeLine, now: float) -> str:
 
 def host_text(host: HostReport, now: float) -> str:
     """Describe the state of *host* in words; *now* is in epoch seconds."""
-    until = host.ready_at if host.state == HostState.RESTING else 0.0
+    until = host.ready_at if host.state == HostState.PAUSED else 0.0
     text = f"{host.name}: {State(host.state, host.because, until).in_words(moment(until, now))}"
     if host.contact_since:
         text += f" since {moment(host.contact_since, now)}"

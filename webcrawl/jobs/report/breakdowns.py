@@ -24,11 +24,12 @@ _SIZES = ["0", *(format_scaled(1 << power, by=1024).upper() for power in range(2
 _DEPTHS = 20
 
 
-def outcomes(crawl: Crawl) -> Figure:
+def outcomes(crawl: Crawl, *, is_live: bool) -> Figure:
     """Return the table of URLs by status code and outcome (Mercator's figure 6)."""
     results = crawl.results
     pages = share(results.pages, results.urls)
-    lead = f"Of {results.urls:,} URLs, {pages} gave a document (81.4% in Mercator's crawl)."
+    earlier = "" if is_live else " (81.4% in Mercator's crawl)"
+    lead = f"Of {results.urls:,} URLs, {pages} gave a document{earlier}."
     lead += _BEFORE_VISITS * bool(results.visits)
     lead += " URLs without an answer have one of Heritrix' negative codes."
     return Figure("responsecode-report", "Outcomes of URLs", lead, codes_table(crawl), bars=1)
@@ -61,16 +62,17 @@ def filters(crawl: Crawl) -> Figure:
     )
 
 
-def sizes(crawl: Crawl) -> Figure:
+def sizes(crawl: Crawl, *, is_live: bool) -> Figure:
     """Return the figure of documents by size (Mercator's figure 8)."""
     counts = dict.fromkeys(_SIZES, 0)
     # A size of n bits is at least 2 ** (n - 1), which is the limit at index n.
     for bits, count in crawl.log.sizes.items():
         counts[_SIZES[min(bits, len(_SIZES) - 1)]] += count
     middle = share(sum(counts[size] for size in ("2K", "4K", "8K", "16K")), crawl.log.pages)
+    earlier = "" if is_live else " (67% in Mercator's crawl)"
     lead = (
         "Each bar counts the documents from this (decoded) size up to the next. "
-        f"{middle} are between 2K and 32K in size (67% in Mercator's crawl)."
+        f"{middle} are between 2K and 32K in size{earlier}."
     )
     return histogram("sizes", "Sizes of documents", counts, what="bytes, at least", lead=lead)
 

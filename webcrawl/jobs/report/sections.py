@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from webcrawl.jobs.report.sources import Crawl
 
 
-def report(crawl: Crawl, *, at: float) -> ReportPage:
-    """Return the report of *crawl* at the epoch second *at*."""
+def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
+    """Return the report of *crawl* at the epoch second *at*.
+
+    With *is_live* it is for the page of a running crawl, which compares nothing with older crawls.
+    """
     span = " to ".join(map(utc_time, crawl.log.span))
     period = f"{span}; " if span else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
@@ -44,7 +47,7 @@ def report(crawl: Crawl, *, at: float) -> ReportPage:
         processes=crawl.processes,
         summary=_summary(crawl, at),
         rates=[documents(crawl), megabits(crawl), *now.gauge_figures(crawl)],
-        outcomes=breakdowns.outcomes(crawl),
+        outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
             "Crawl": [
                 Figure("crawl-report", "The crawl in numbers", "", tables.crawl_table(crawl)),
@@ -56,7 +59,7 @@ def report(crawl: Crawl, *, at: float) -> ReportPage:
             ],
             "Documents": [
                 tables.TYPES.figure(crawl),
-                breakdowns.sizes(crawl),
+                breakdowns.sizes(crawl, is_live=is_live),
                 breakdowns.depths(crawl),
             ],
             "Hosts": [

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 #: Names of the values that are read from each line of the doctor.
-GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts resting")
+GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts paused")
 # Number of hosts with long queues.
 _MAX_HOSTS = 50
 # Number of commands that are shown.
@@ -299,7 +299,7 @@ def _state(
 ) -> str:
     """Say whether the crawl is running, or how it ended.
 
-    *stats* are those of each process, and *held* has the numbers of URLs held back, by reason.
+    *stats* are those of each process, and *held* has the numbers of parked URLs, by reason.
     """
     reasons = {process_stats.get("finish_reason") for process_stats in stats}
     if running(jobdirs):
