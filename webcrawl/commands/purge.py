@@ -34,11 +34,11 @@ from webcrawl.commands import (
     progress,
 )
 from webcrawl.errors import FatalError
-from webcrawl.wording import counted
+from webcrawl.wording import COMMAND, counted
 
-_NOT_REACHED = """\
+_NOT_REACHED = f"""\
 not reached, because it is elsewhere or not a page:
-  copies made by "scrapy dataset": run it again
+  copies made by "{COMMAND} dataset": run it again
   later crawls that refer to these pages (WARC_DEDUP_FROM)
   files in OUTPUT_STORE, WACZ files, feeds, LARM files, and the output of your own modules
   consumers of deltas: the next delta reports the documents as gone (purged)

@@ -190,7 +190,8 @@ class Process:
         if self._temporary is None and job.path.stat().st_mode & 0o022:
             logger.warning(
                 "Other users may write to JOBDIR %s: they can change what this crawl does and, "
-                "unless it is a hive's, run code in it by a pickled Request. Fix: chmod go-w",
+                "unless it is a hive's, run code in it by a pickled Request. Fix: chmod go-w %s",
+                job.path,
                 job.path,
             )
         if self._temporary is None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Self
 from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import whole_number
-from webcrawl.crawl.figures.counts import size
 from webcrawl.extensions.periodic import while_crawling
+from webcrawl.jobs.report.figures import size
 from webcrawl.scheduler import process_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 _EXACT = 100_000
-_PREFIXES = ("", "k", "M", "G", "T")
 _CAUSES = {
     "cpu": "CPU",
     "one_request_a_host": "one request per host",
@@ -87,20 +86,6 @@ def per_second(rate: float) -> str:
     ['0', '0.2', '18']
     """
     return f"{rate:,.{int(0 < rate < 1)}f}"
-
-
-def size(number: float) -> str:
-    """Format *number*, of bytes, with three significant digits.
-
-    >>> [size(number) for number in (900, 12_345, 7.1e6, 2.25e12)]
-    ['900B', '12.3kB', '7.10MB', '2.25TB']
-    """
-    power = 0
-    while number >= 999.5 and power < len(_PREFIXES) - 1:
-        number /= 1000
-        power += 1
-    digits = f"{number:#.3g}".rstrip(".") if power else f"{number:.0f}"
-    return f"{digits}{_PREFIXES[power]}B"
 
 
 def format_elapsed(secs: float) -> str:

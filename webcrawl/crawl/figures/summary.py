@@ -270,7 +270,7 @@ def _retry(figures: _CrawlStats, jobdir: str) -> _Rows:
 def _lines(name: str, value: str) -> str:
     """Format a row; long text is wrapped, but commands and long words are not."""
     label = f"{name:>10}  "
-    if value.startswith("scrapy "):
+    if value.startswith(f"{COMMAND} "):
         return f"{label}{value}\n"
 
     filled = textwrap.fill(

@@ -201,9 +201,10 @@ class ReadingWatch:
                 return
             logger.warning(
                 "Two runs in a row died while reading %s: it is set aside as poison; to try it "
-                "again, run %s frontier --retry poison",
+                "again, run %s frontier %s --retry poison",
                 last,
                 COMMAND,
+                self._deaths_path.parent,
             )
             self._deaths = _Deaths(poison=[*self._deaths.poison, last])
         else:

@@ -111,8 +111,8 @@ class LocalHive(NamedTuple):
             raise FatalError(f"--drones must be from 1 to {_MAX_DRONES}, not {self.drones}.")
         if (self.jobdir / "CURRENT").exists():
             raise FatalError(
-                f"JOBDIR {self.jobdir} contains a single-process crawl: continue it with scrapy "
-                "crawl, or choose another directory for the hive."
+                f"JOBDIR {self.jobdir} contains a single-process crawl: continue it with "
+                f"{COMMAND} crawl, or choose another directory for the hive."
             )
         for drone in held_locks(self.jobdir, "drones/*/LOCK"):
             raise FatalError(

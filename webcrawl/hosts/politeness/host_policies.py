@@ -340,7 +340,8 @@ def _complete(rules: HostTables, *, path: Path | str | None, limits: TableLimits
     except ValueError as error:
         raise FatalError(f"{SETTING} {path} cannot be used: {error}.") from error
     if path and any(rules.added.values()) and Path(path).stat().st_mode & 0o044:
-        logger.warning("%s %s has secrets, but others can read it: run chmod go-r", SETTING, path)
+        message = "%s %s has secrets, but others can read it: run chmod go-r %s"
+        logger.warning(message, SETTING, path, path)
     # A table that sets "verify" is not named, as its author has decided about this. But a proxy
     # without TLS gets no password whatever "verify" says, so all URLs of the table are withheld.
     names = [

@@ -161,7 +161,9 @@ def _check_directory(site: str, key: SigningKey) -> str:
 
     problem = _signature_problem(answer, body, site.removeprefix("https://"), key)
     if problem:
-        raise FatalError(f"the signature of {url} {problem}: run {COMMAND} identity sign-directory")
+        raise FatalError(
+            f"the signature of {url} {problem}: run {COMMAND} identity sign-directory DIR"
+        )
     return f"{url} has the key {key.id} and is signed with it"
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.figures.counts import size, with_prefix
+from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.jobs.report.chart import Chart, format_scaled
-from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, span
+from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, size, span
 from webcrawl.jobs.report.tables import codes_table
 
 if TYPE_CHECKING:

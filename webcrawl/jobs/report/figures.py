@@ -22,6 +22,7 @@ UNKNOWN = "not known"
 OTHERS = "all others"
 
 _MAX_ROWS = 50
+_PREFIXES = ("", "k", "M", "G", "T")
 
 
 class Table(NamedTuple):
@@ -69,6 +70,20 @@ def span(secs: float) -> str:
     if secs < 7200:
         return f"{secs / 60:.0f} min"
     return f"{secs / 3600:.1f} h" if secs < 172_800 else f"{secs / 86_400:.1f} days"
+
+
+def size(number: float) -> str:
+    """Format *number*, of bytes, with three significant digits.
+
+    >>> [size(number) for number in (900, 12_345, 7.1e6, 2.25e12)]
+    ['900B', '12.3kB', '7.10MB', '2.25TB']
+    """
+    power = 0
+    while number >= 999.5 and power < len(_PREFIXES) - 1:
+        number /= 1000
+        power += 1
+    digits = f"{number:#.3g}".rstrip(".") if power else f"{number:.0f}"
+    return f"{digits}{_PREFIXES[power]}B"
 
 
 def shares(

@@ -10,9 +10,9 @@ from contextlib import suppress
 from shutil import disk_usage
 from typing import TYPE_CHECKING
 
-from webcrawl.crawl.figures.counts import Counts, module_failures, size
+from webcrawl.crawl.figures.counts import Counts, module_failures
 from webcrawl.jobs.report import breakdowns, now, tables
-from webcrawl.jobs.report.figures import Figure, over_time, share, span
+from webcrawl.jobs.report.figures import Figure, over_time, share, size, span
 from webcrawl.jobs.report.log_totals import BYTES, MINUTE, PAGES
 from webcrawl.jobs.report.model import ReportPage, alarms_of
 from webcrawl.wording import counted, utc_time
