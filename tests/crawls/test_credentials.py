@@ -140,7 +140,7 @@ async def test_credentials_wait_for_verified_servers_and_for_the_table(web, tmp_
         stats = stats_of(tmp_path / "job")
         assert stats["frontier/parked/unverified"] == len(parked)
         assert f"hosts.toml: {WAIT}: header fields, cookies" in said
-        assert "6 URLs parked because of unverified servers (verify and proxy_verify in" in said
+        assert "6 URLs parked because of unverified servers (verify and" in said
         assert f"not valid for wrong.test. URLs of {wrong.url('wrong')} wait" in said
         for url in parked:
             why = (await asyncio.to_thread(warm.scrapy, "why", str(tmp_path / "job"), url)).stdout

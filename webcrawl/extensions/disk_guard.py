@@ -17,7 +17,6 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.configuration.values import whole_number
 from webcrawl.extensions.periodic import while_crawling
-from webcrawl.jobs.report.figures import size
 from webcrawl.scheduler import process_of
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ _INTERVAL_SECS = 2.0
 # Without a margin it would pause again at the next page.
 _MAX_MARGIN_BYTES = 1 << 26
 _NAME = "disk"
+_MB = 1_000_000
 
 
 class DiskGuard:
@@ -83,14 +83,15 @@ class DiskGuard:
         extra = {"spider": self._crawler.spider}
         if free[path] < self._floor_bytes:
             sentence = (
-                f"{size(free[path])} are free at {path}, less than DISK_MIN_FREE_BYTES "
-                f"({size(self._floor_bytes)}): free some space, and the crawl resumes by itself."
+                f"{free[path] / _MB:,.0f} MB are free at {path}, less than DISK_MIN_FREE_BYTES "
+                f"({self._floor_bytes / _MB:,.0f} MB): free some space, and the crawl resumes by "
+                "itself."
             )
             if pauses.hold(_NAME, sentence):  # it was not paused for this reason yet
                 logger.warning("The crawl is paused: %s", sentence, extra=extra)
         # Between the two limits nothing changes. ``lift`` says whether there was such a pause.
         elif free[path] >= self._resume_bytes and pauses.lift(_NAME):
-            logger.info("The crawl resumes: %s are free again", size(free[path]), extra=extra)
+            logger.info("The crawl resumes: %s MB are free", free[path] // _MB, extra=extra)
 
 
 def _free_bytes(path: Path) -> int:
