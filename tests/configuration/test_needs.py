@@ -1,5 +1,7 @@
 """Which settings have an effect only with another part of the crawl, and what is said of others."""
 
+from contextlib import nullcontext
+
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
@@ -8,6 +10,8 @@ from text_tables import each
 
 import webcrawl.settings as own_settings
 from webcrawl.configuration.needs import NEEDS, WEB_SPIDER, without_needs
+from webcrawl.errors import FatalError
+from webcrawl.extensions.scrapy_settings import without_effect
 from webcrawl.spiders.web import WebSpider
 
 # Settings that have an effect in every crawl.
@@ -124,3 +128,18 @@ def test_types_for_a_module_that_is_not_there_are_named():
     settings = settings_of({"MODULE_CONTENT_TYPES": f'{{"{path}": []}}'})
     found = [name for name, _ in without_needs(settings, web=True)]
     assert found == [f"MODULE_CONTENT_TYPES of {path}"]
+
+
+@each(
+    "given refused",
+    ({"CRAWLER_SIGNATURE_AGENT": "https://a.test"}, True),
+    ({"CRAWLER_SIGNATURE_AGENT": "https://a.test", "CRAWLER_KEY_FILE": "key"}, False),
+    ({"RIGHTS_POLICY": "strict"}, True),
+    ({"RIGHTS_POLICY": "strict", "CRAWL_PURPOSE": "search"}, False),
+    ({"RIGHTS_POLICY": "record"}, False),
+    ({"SCORE_MODEL": "x"}, False),
+)
+def test_a_crawl_that_would_send_or_store_what_it_should_not_is_refused(given, refused):
+    with pytest.raises(FatalError) if refused else nullcontext():
+        sentences = [*without_effect(settings_of(given), web=True)]
+        assert len(sentences) == (len(given) == 1)

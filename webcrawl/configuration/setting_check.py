@@ -1,9 +1,9 @@
 """Checks settings before a crawl, with a one-sentence error where Scrapy shows a traceback.
 
-The type of a Scrapy setting follows from its default in Scrapy: a class, components with their
-order, a number, true or false. The values of webcrawl's own settings are checked where they are
-read; here only names are checked. Otherwise a misspelled setting would be ignored silently. That
-concerns names that look like webcrawl's and, on the command line, like Scrapy's.
+The type of a setting follows from its default: a class, components with their order, a number, true
+or false. What else webcrawl's own settings may be is checked where they are read. A misspelled
+setting is an error, too, as it would be ignored silently. That concerns names that look like
+webcrawl's and, on the command line, like Scrapy's.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from webcrawl.configuration.values import (
     convert_units,
     dictionary,
     flag,
+    number,
     unit_hint,
     whole_number,
 )
@@ -158,17 +159,32 @@ def check_crawl(settings: BaseSettings) -> None:
         elif isinstance(default, bool) or name.endswith("_ENABLED"):
             flag(settings, name)
         elif isinstance(default, (int, float)):
-            number = convert_units(name, value)
-            _check_number(name, number, "a whole number" if type(default) is int else "a number")
-            if number is not value:  # Scrapy also reads the setting, and does not know units
-                settings.set(name, number, priority=settings.getpriority(name) or 0)
+            converted = convert_units(name, value)
+            _check_number(name, converted, "a whole number" if type(default) is int else "a number")
+            if converted is not value:  # Scrapy also reads the setting, and does not know units
+                settings.set(name, converted, priority=settings.getpriority(name) or 0)
         elif isinstance(default, str) and _PATH.fullmatch(default) and name not in _MAY_BE_WORD:
             _check_class(name, value)
 
+    _check_own_types(settings)
     whole_number(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
-    flag(settings, "FAST_PATH_ENABLED")  # read only after everything was opened
     _check_feeds(settings)
     _check_names(settings)
+
+
+def _check_own_types(settings: BaseSettings) -> None:
+    """Raise FatalError for a setting of webcrawl with a value of another type than its default."""
+    for name in _OWN_NAMES:
+        default = getattr(own_settings, name)
+        value = settings.get(name)
+        if value is None or value == default:
+            continue
+        if isinstance(default, bool):
+            flag(settings, name)
+        elif isinstance(default, (int, float)):
+            number(settings, name, at_least=0)
+        elif value and isinstance(default, str) and _PATH.fullmatch(default):
+            _check_class(name, value)
 
 
 def _check_number(name: str, value: Any, kind: str = "a number") -> None:

@@ -17,10 +17,11 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
-from webcrawl.configuration.needs import is_set, without_needs
+from webcrawl.configuration.needs import is_set, must_have_effect, without_needs
 from webcrawl.configuration.scrapys import SCRAPYS, WITHOUT_EFFECT
 from webcrawl.configuration.setting_check import is_read_by_user_code
 from webcrawl.crawl.lease.downloader import MercatorDownloader
+from webcrawl.errors import FatalError
 from webcrawl.net.guard import warn_of_unguarded_handlers
 from webcrawl.scheduler import is_mercator
 from webcrawl.spiders.web import WebSpider
@@ -109,7 +110,8 @@ class ScrapySettings:
 def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
     """Yield a warning for each group of settings without effect that says what they need.
 
-    *web* tells whether the crawl uses the web spider.
+    *web* tells whether the crawl uses the web spider. Raises FatalError if the crawl would send or
+    store what it should not.
     """
     # Each group has names of settings, separated by spaces, with what to use instead.
     groups = (WITHOUT_EFFECT["all"], WITHOUT_EFFECT["web"] if web else {})
@@ -121,7 +123,10 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
         if not is_read_by_user_code(name, settings):
             by_need.setdefault(need, []).append(name)
     for need, lacking in by_need.items():
-        yield f"{_have_no_effect(lacking)} in this crawl without {need}"
+        sentence = f"{_have_no_effect(lacking)} in this crawl without {need}"
+        if any(must_have_effect(settings, name) for name in lacking):
+            raise FatalError(f"{sentence}.")
+        yield sentence
 
 
 def _have_no_effect(names: list[str]) -> str:
