@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import errno
 import re
+import stat
 import traceback
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
+    from os import stat_result
     from pathlib import Path
 
 
@@ -65,6 +67,15 @@ class DiskError(FatalError):
 
 class UnreachableError(FatalError):
     """A FatalError that may go away by itself: Redis is away. ``scrapy crawl`` exits with 6."""
+
+
+def require_file(path: Path) -> stat_result:
+    """Return the status of *path*. Raises OSError unless it is a file that can be read."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # opening a named pipe would block
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    with path.open("rb"):
+        return status
 
 
 def require_package(package: str, *, feature: str) -> None:

@@ -221,7 +221,7 @@ def test_an_invalid_hosts_file_is_reported_in_a_sentence(tmp_path, lines, senten
     [
         ("up --hosts one.txt", "usage: scrapy hive up --hosts FILE SPIDER"),
         ("sing --hosts one.txt", "usage: scrapy hive up --hosts FILE SPIDER"),
-        ("status --hosts no.txt -s HIVE=n", "Cannot read the hosts in no.txt: No such"),
+        ("status --hosts no.txt -s HIVE=n", "'no.txt' cannot be read: No such"),
         ("up --hosts one.txt web -s HIVE=../x", "HIVE must be a name of at most 64 letters"),
         ("up --hosts one.txt web", "HIVE must be a name of at most 64 letters"),
         (

@@ -130,11 +130,9 @@ def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch
         assert text in passed
     for name in ("CRAWL_PURPOSE", "CRAWLER_CONTACT", "CRAWLER_KEY_FILE"):
         assert f"{name} is not set" in check(**{name: ""})
-    assert "nowhere.invalid has no name in DNS" in check("--address", "nowhere.invalid")
-    assert "a..b has no name in DNS" in check("--address", "a..b")
-    for host in ("127.0.0.1:99999", "a" * 80, "a:b"):
-        run = bot.run("check", f"https://{host}/")
-        assert run.stdout.count(f"https://{host}/ gave no answer") == 2
+    assert "192.0.2.1 has no name in DNS" in check("--address", "192.0.2.1")
+    run = bot.run("check", f"https://{'a' * 80}/")
+    assert run.stdout.count(f"https://{'a' * 80}/ gave no answer") == 2
     sign_directory(bot.path, Settings(bot.settings), clock=lambda: 1_700_000_000)
     assert "has expired" in check()
     (bot.path / "nginx-signature.conf").write_text("")
@@ -206,15 +204,12 @@ REFUSED = table("""
     init {dir}/job/bot | | is in a job, which may be copied and shared
     init {dir}/bot --rotate --mail b@a.test | | --rotate writes --mail only together with
     init {dir}/bot --rotate | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
-    init {dir}/new --mail nomail | | --mail must be a mail address, not 'nomail'.
-    init {dir}/new --mail <a@a.test> | | --mail must be a mail address, not
-    contact-page {dir}/new --mail nomail | | --mail must be a mail address, not 'nomail'.
-    init {dir}/new --address here | | --address cannot be used: 'here' does not
     init {dir}/new | CRAWL_PURPOSE | CRAWL_PURPOSE is not set
     init {dir}/new | CRAWLER_CONTACT | CRAWLER_CONTACT is empty
     init {dir}/new | CRAWLER_SIGNATURE_AGENT | CRAWLER_SIGNATURE_AGENT must be
-    check http://a.test/ | | must be an https URL
-    check https://[::1 | | must be an https URL
+    check http://a.test/ | | is not an https URL
+    check https://[::1 | | is not a URL
+    check https://127.0.0.1:99999/ | | is not a URL
     check https://a.test/ | CRAWLER_KEY_FILE | CRAWLER_KEY_FILE is not set
 """)
 

@@ -262,7 +262,6 @@ def test_pages_go_through_a_chain_of_storages_and_come_back_from_larms(crawled, 
             "replay: There is no file no.warc.gz: give a job, WARC files or LARM directories.",
         ),
         (["-s", "JOBDIR=no-job"], "replay: There is no file no-job: give a job, WARC files or"),
-        (["--from", "-1", "x"], "--from cannot be negative"),
         (["README.md"], "README.md is damaged after byte 0: "),
     ],
 )

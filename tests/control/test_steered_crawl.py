@@ -384,7 +384,7 @@ def test_finished_urls_are_visited_again_while_the_crawl_runs(web, begin):
     kill(crawl)  # the answer is there, so a checkpoint is
     begin(POLITENESS_MIN_DELAY=1)
     assert "1 URL put back in line" in printed("frontier", web.job, "--refetch", second)
-    assert "older-than needs an age" in control(web, "refetch older-than", code=2)
+    assert "'' is not an age" in control(web, "refetch older-than", code=2)
     assert journal(web)[-2]["arguments"] == {"what": [second]}
     wait_until(lambda: fetched(web).count(first) == fetched(web).count(second) == 2)
 

@@ -114,4 +114,7 @@ async def test_what_is_due_goes_by_age_pattern_and_list(tmp_path):
         last = [*outcome_lines(job)][-1]
         assert (last.visit, last.etag, last.status) == ("unchanged", 'W/"x y"', status)
         code, _, said = await command(job, "--refetch", "older-than", "7 dogs")
-        assert (code, said) == (2, "frontier: older-than needs an age, such as 7d, 12h or 30min.\n")
+        assert (code, said) == (
+            2,
+            "frontier: '7 dogs' is not an age, such as 7d, 12h or 30min.\n",
+        )

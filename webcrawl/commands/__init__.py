@@ -119,6 +119,8 @@ def scrapy_tool(
 
         logging.setLogRecordFactory(VisibleRecord)
         check_words(self, args, module.rpartition(".")[2])
+        if self.syntax().endswith("<url>") and not (len(args) == 1 and "://" in args[0]):
+            raise UsageError("give one URL, such as https://example.com/")
         check_dictionaries(opts)
         command.process_options(self, args, opts)
         settings = self.settings
@@ -174,6 +176,14 @@ def check_words(command: ScrapyCommand, args: Sequence[str], name: str) -> None:
         raise UsageError(unknown_option(option.partition("=")[0], known, command=name))
 
 
+def refuse_options(opts: Options, use: str, names: Iterable[str]) -> None:
+    """Raise UsageError if an option in *names* is given, as it has no effect with *use*."""
+    for name in names:
+        if getattr(opts, name):
+            option = "-a" if name == "spargs" else f"--{name}"
+            raise UsageError(f"{option} has no effect with {use}")
+
+
 def check_dictionaries(opts: Options) -> None:
     """Raise UsageError if -s sets a dictionary to something else, which Scrapy would ignore."""
     from webcrawl.configuration.setting_check import DICTIONARIES
@@ -221,8 +231,11 @@ def make_command(
         parser.set_defaults(profile=None)
         options(group.add_argument)
         if output:
+            from webcrawl.jobs.arguments import output_file
+
             place, text = output
-            group.add_argument("-o", "--output", type=Path, metavar=place, help=text)
+            kind = output_file if place == "FILE" else Path
+            group.add_argument("-o", "--output", type=kind, metavar=place, help=text)
         if json:
             group.add_argument("--json", action="store_true", help="print JSON")
         add_epilog(self, parser, module)

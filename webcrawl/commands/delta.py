@@ -35,8 +35,11 @@ from webcrawl.wording import counted
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy delta``."""
+    from webcrawl.jobs.inspect.delta import parse_since
+
     add(
         "--since",
+        type=parse_since,
         required=True,
         metavar="TIME|TOKEN",
         help="a date or time (2026-11-26T10:15Z), an age (7d), 0 for everything, or the token "
@@ -46,7 +49,7 @@ def _options(add: AddOption) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Write the changes since --since, then the token for the next delta; return the exit code."""
-    from webcrawl.jobs.inspect.delta import delta, parse_since, write_json
+    from webcrawl.jobs.inspect.delta import delta, write_json
     from webcrawl.storage.atomic import replacement
 
     jobdir = choose_job(args, settings)
@@ -54,8 +57,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if output is not None and output.suffix == ".parquet":
         raise UsageError("deltas are JSON lines; DuckDB reads them, and can write Parquet files")
     with progress("lines") as on_progress, ExitStack() as stack:
-        start = parse_since(opts.since)
-        changes, token = delta(jobdir, start, on_progress=on_progress)
+        changes, token = delta(jobdir, opts.since, on_progress=on_progress)
         # Without a file, write to standard output, which stays open.
         path = sys.stdout.fileno() if output is None else stack.enter_context(replacement(output))
         count = write_json(

@@ -12,6 +12,7 @@ Examples:
 
 Exit codes:
   0  done
+  1  no URL was given up with an outcome of --retry
   2  unusable input or job. From a damaged job, everything readable is exported
 """
 
@@ -45,22 +46,26 @@ _DEFAULT_TOP = 10
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy frontier``."""
+    from webcrawl.jobs.arguments import host, input_file, output_file, whole
+    from webcrawl.jobs.inspect.requeueing import given_up_filter
+
     add(
         "--hosts",
-        type=int,
-        default=_DEFAULT_TOP,
+        type=whole(0),
         metavar="N",
         help=f"show the N hosts with the longest queues (default: {_DEFAULT_TOP})",
     )
-    add("--host", metavar="NAME", help=f"the old name of {COMMAND} why JOBDIR HOST")
+    add("--host", type=host, metavar="NAME", help=f"the old name of {COMMAND} why JOBDIR HOST")
     add(
         "--export",
+        type=output_file,
         metavar="FILE",
         help="write all waiting URLs as a seed list; compressed if FILE ends in .gz",
     )
     add(
         "--retry",
-        dest="outcomes",
+        dest="retried",
+        type=given_up_filter,
         metavar="OUTCOME[,...]",
         help="refetch URLs that ended with this outcome, such as dns_failed; failed hosts are also "
         "retried",
@@ -72,30 +77,34 @@ def _options(add: AddOption) -> None:
         help="visit answered URLs again: all, older-than AGE (such as 7d), or a URL pattern with "
         "*; an unchanged document costs only a conditional request",
     )
-    add("--due", metavar="FILE", help="visit the URLs in FILE again (- for standard input)")
+    add(
+        "--due",
+        type=lambda text: text if text == "-" else input_file(text),
+        metavar="FILE",
+        help="visit the URLs in FILE again (- for standard input)",
+    )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Show or export what waits in a job, or queue finished URLs again; return the exit code."""
     from webcrawl.hive.launch.job_directories import is_of_hive
+    from webcrawl.jobs.inspect.requeueing import PutBack
 
     # --refetch takes one word, or "older-than" and an age. It also gets the JOBDIR that follows.
     refetch = opts.refetch or []
     words = 2 if refetch[:1] == ["older-than"] else 1
     jobdir = choose_job([*args, *refetch[words:]], settings)
 
-    exclusive = (opts.host, opts.export, opts.outcomes, opts.refetch, opts.due)
+    exclusive = (opts.hosts, opts.host, opts.export, opts.retried, opts.refetch, opts.due)
     if sum(value is not None for value in exclusive) > 1:
-        raise UsageError("use only one of --host, --export, --retry, --refetch and --due")
-    if opts.hosts < 0:
-        raise UsageError("--hosts cannot be negative")
-    if opts.outcomes is not None and is_of_hive(jobdir):
+        raise UsageError("use only one of --hosts, --host, --export, --retry, --refetch and --due")
+    if opts.retried is not None and is_of_hive(jobdir):
         raise FatalError(f"{jobdir} belongs to a hive; --retry needs the job of one process.")
 
-    if (opts.outcomes, opts.refetch, opts.due) != (None, None, None):
+    if (opts.retried, opts.refetch, opts.due) != (None, None, None):
         result, text = _put_back(opts, settings, refetch[:words])
     elif opts.export is not None:
-        result, text = _export(Path(opts.export), jobdir)
+        result, text = _export(opts.export, jobdir)
     else:
         result, text = _show(opts, jobdir)
 
@@ -103,7 +112,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     damaged = getattr(result, "damaged", ())
     for clause in damaged:
         sys.stderr.write(f"frontier: {escape_controls(clause)}.\n")
-    return 2 if damaged else 0
+    return 2 if damaged else int(opts.retried is not None and result == PutBack())
 
 
 def _show(opts: Options, jobdir: Path) -> tuple[msgspec.Struct, str]:
@@ -120,7 +129,8 @@ def _show(opts: Options, jobdir: Path) -> tuple[msgspec.Struct, str]:
         sys.stderr.write(f"{COMMAND} frontier --host is now {COMMAND} why JOBDIR HOST\n")
         host = ask(jobdir, lambda view: host_overview(view, opts.host))
         return host, host_overview_text(host, now=wall_time())
-    figures = ask(jobdir, lambda view: overview(view, top=opts.hosts))
+    top = _DEFAULT_TOP if opts.hosts is None else opts.hosts
+    figures = ask(jobdir, lambda view: overview(view, top=top))
     return figures, overview_text(figures, now=wall_time())
 
 
@@ -149,12 +159,12 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
     from webcrawl.hive.launch.job_directories import is_hive
     from webcrawl.jobs.inspect.info_log import known_since, log_start_notice
     from webcrawl.jobs.inspect.job_view import running
-    from webcrawl.jobs.inspect.requeueing import UrlList, answered_filter, given_up_filter, put_back
+    from webcrawl.jobs.inspect.requeueing import UrlList, answered_filter, put_back
 
     jobdir = Path(settings["JOBDIR"])
-    as_visit = opts.outcomes is None  # else the URLs are retried
-    if opts.outcomes is not None:
-        selection = given_up_filter(opts.outcomes)
+    as_visit = opts.retried is None  # else the URLs are retried
+    if opts.retried is not None:
+        selection = opts.retried
     elif refetch:
         selection = answered_filter(refetch)
         request = Request("refetch", {"what": refetch})
@@ -175,7 +185,7 @@ def _put_back(opts: Options, settings: Settings, refetch: list[str]) -> tuple[ms
     return result, f"{result.in_words}\n" + (since and f"{since}\n")
 
 
-def _lines_of(path: str) -> TextIO:
+def _lines_of(path: Path | str) -> TextIO:
     """Open the file *path*, or standard input for "-"."""
     return open(0 if path == "-" else path, encoding="utf-8", errors="replace")  # noqa: PTH123  # or a number
 

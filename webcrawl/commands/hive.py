@@ -37,14 +37,19 @@ from webcrawl.commands import (
     choose_job,
     make_command,
     print_answer,
+    refuse_options,
 )
 from webcrawl.configuration.values import number, port_number
 from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.wording import COMMAND, escape_controls
 
+_TIMEOUT_SECS = 120.0
+
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy hive``."""
+    from webcrawl.jobs.arguments import duration, input_file
+
     add(
         "--drones",
         type=int,
@@ -61,15 +66,14 @@ def _options(add: AddOption) -> None:
     )
     add(
         "--hosts",
-        type=Path,
+        type=input_file,
         metavar="FILE",
         help="with up, status and stop: the machines' scrapyds, one per line, such as "
         "http://user:password@machine:6800",
     )
     add(
         "--timeout",
-        type=float,
-        default=120.0,
+        type=duration,
         metavar="SECS",
         help="how long to wait for each machine, and with stop for the drones to end (default: "
         "120)",
@@ -78,11 +82,20 @@ def _options(add: AddOption) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Run, show or stop a hive, on this machine or on those in --hosts; return the exit code."""
+    use = args[0] if args[:1] in (["status"], ["stop"]) else ""
+    if use:
+        refuse_options(opts, use, ("drones", "spargs"))
+    if use != "stop" and not opts.hosts:
+        refuse_options(opts, use or "drones", ("timeout",))
+    if use != "status" or opts.hosts:
+        refuse_options(opts, use or "drones", ("json",))
+    if opts.timeout is None:
+        opts.timeout = _TIMEOUT_SECS
     if opts.hosts:
         return _run_elsewhere(args, opts, settings)
-    if args[:1] in (["status"], ["stop"]):
+    if use:
         choose_job(args[1:], settings)  # sets JOBDIR, which both read
-        return (_status if args[0] == "status" else _stop)(opts, settings)
+        return (_status if use == "status" else _stop)(opts, settings)
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
     raise UsageError(

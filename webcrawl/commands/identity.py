@@ -29,17 +29,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webcrawl.commands import AddOption, Options, Settings, UsageError, make_command
+from webcrawl.commands import AddOption, Options, Settings, UsageError, make_command, refuse_options
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_OPTIONS = {"address", "mail", "rotate"}
+_USED = {"init": _OPTIONS, "check": {"address"}, "contact-page": {"address", "mail"}}
+
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy identity``."""
+    from webcrawl.jobs.arguments import mail, network
+
     add(
         "--address",
+        type=network,
         action="append",
         default=[],
         metavar="ADDRESS",
@@ -47,6 +53,7 @@ def _options(add: AddOption) -> None:
     )
     add(
         "--mail",
+        type=mail,
         metavar="ADDRESS",
         help="the mail address to write to, if CRAWLER_CONTACT is the URL of a page",
     )
@@ -55,8 +62,11 @@ def _options(add: AddOption) -> None:
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Make, show or check the identity of the crawler, as *args* say; return the exit code."""
+    from webcrawl.jobs.arguments import output_file
     from webcrawl.jobs.identity import check, published
 
+    use = " ".join(args[:1] + ["URL"] * (args[:1] == ["check"] and len(args) > 1))
+    refuse_options(opts, use, _OPTIONS - _USED.get(use, set()))
     match args:
         case ["init", name]:
             directory = Path(name).resolve()
@@ -75,8 +85,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 f"{settings['CRAWLER_SIGNATURE_AGENT']} && nginx -s reload"
             )
         case ["contact-page", name]:
+            path = output_file(name)
             page = published.contact_page(settings, opts.address, opts.mail)
-            Path(name).write_text(page, encoding="utf-8")
+            path.write_text(page, encoding="utf-8")
             print(f"wrote {name}; publish it at the URL in CRAWLER_CONTACT")
         case ["sign-directory", name]:
             published.sign_directory(Path(name), settings)

@@ -97,6 +97,8 @@ def _restored_text(result: Restored) -> str:
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy job``."""
+    from webcrawl.jobs.arguments import whole
+
     add(
         "--warc",
         action="store_true",
@@ -104,7 +106,7 @@ def _options(add: AddOption) -> None:
     )
     add(
         "--checkpoint",
-        type=int,
+        type=whole(0),
         metavar="NUMBER",
         help="with restore: the checkpoint in JOBDIR/checkpoints to restore (default: the newest "
         "sound one)",

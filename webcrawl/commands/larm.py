@@ -23,6 +23,7 @@ from webcrawl.wording import COMMAND
 
 def _run(args: list[str], _opts: Options, _settings: Settings) -> int:
     """Print the body of a page in a LARM directory; return the exit code."""
+    from webcrawl.jobs.arguments import url
     from webcrawl.pipelines.larm.reader import body_of, find
     from webcrawl.pipelines.larm.rows import LarmError
 
@@ -30,6 +31,7 @@ def _run(args: list[str], _opts: Options, _settings: Settings) -> int:
         raise UsageError(
             f"give a directory and a URL, for example: {COMMAND} larm crawls/web/larm URL"
         )
+    url(args[1])  # only to check it
     directory = Path(args[0])
     try:
         stored = find(directory, args[1])

@@ -21,7 +21,6 @@ Exit codes:
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from webcrawl.commands import (
@@ -41,6 +40,7 @@ _TOP = 20
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy politeness-audit``."""
+    from webcrawl.jobs.arguments import duration, whole
     from webcrawl.jobs.audit.access_logs import KEYS
 
     add(
@@ -51,14 +51,14 @@ def _options(add: AddOption) -> None:
     )
     add(
         "--delay",
-        type=float,
+        type=duration,
         metavar="SECS",
         help="required pause after each request (default: as in the job's settings; with 0, only "
         "simultaneous requests are violations)",
     )
     add(
         "--top",
-        type=int,
+        type=whole(0),
         default=_TOP,
         metavar="N",
         help=f"show at most N keys and N violations (default: {_TOP}); all are counted",
@@ -82,10 +82,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     logs = take_job(args, settings, are_paths=True)
     if logs and args[0] not in {"--", logs[0]}:
         raise UsageError("give a job or access logs, not both")
-    if opts.delay is not None and not 0 <= opts.delay < math.inf:
-        raise UsageError("--delay must be a number of seconds, at least 0")
-    if opts.top < 0:
-        raise UsageError("--top cannot be negative")
 
     rules = settings
     delay = opts.delay

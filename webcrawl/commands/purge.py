@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 from webcrawl.commands import (
     AddOption,
@@ -51,9 +50,19 @@ not reached, because it is elsewhere or not a page:
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy purge``."""
-    add("--host", action="append", default=[], help="a host, or a domain with all hosts below it")
-    add("--url", action="append", default=[], help="a URL")
-    add("--list", metavar="FILE", help="a file with hosts and URLs, written as in EXCLUSION_FILE")
+    from webcrawl.jobs.arguments import host, rules_file, url
+
+    for name, kind, text in (
+        ("--host", host, "a host, or a domain with all hosts below it"),
+        ("--url", url, "a URL"),
+    ):
+        add(name, action="append", type=kind, default=[], help=text)
+    add(
+        "--list",
+        type=rules_file,
+        metavar="FILE",
+        help="a file with hosts and URLs, written as in EXCLUSION_FILE",
+    )
     add("--dry-run", action="store_true", help="only count; change nothing")
 
 
@@ -61,25 +70,16 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Remove the pages of --host, --url and --list from a stopped crawl; return the exit code."""
     from webcrawl.clock import wall_time
     from webcrawl.jobs.purge.purge import purge
-    from webcrawl.urls import host_of, normalize_seed
 
     signal.signal(signal.SIGINT, _end)
     jobdir = choose_job(args, settings)
-    for host in opts.host:
-        # Refuse a URL, and a host with a port; an IPv6 address has several colons.
-        if "/" in host or host.count(":") == 1 or "]:" in host:
-            url = normalize_seed(host) or "http://www.example.com/"
-            raise FatalError(
-                f"--host takes a host, not {host}. To remove all ports of the host, use "
-                f"--host {host_of(url)}; to remove a single page, use --url {url}."
-            )
     # The hosts and URLs to remove, a line each, as in the file --list.
     lines = [*opts.host, *opts.url]
-    names = ", ".join(filter(None, [*lines, opts.list]))
-    if not names or any("://" not in url or url[0] == "/" for url in opts.url):
+    names = ", ".join(map(str, filter(None, [*lines, opts.list])))
+    if not names:
         raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
     if opts.list:
-        lines.append(Path(opts.list).read_text("utf-8", "replace"))
+        lines.append(opts.list.read_text("utf-8", "replace"))
     with progress("files read") as show:
         counts, missing, store_error = purge(
             jobdir,

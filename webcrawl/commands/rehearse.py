@@ -48,16 +48,18 @@ _MIN_HOSTS = 200
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy rehearse``."""
+    from webcrawl.jobs.arguments import whole
+
     add(
         "--seed",
-        type=int,
+        type=whole(0),
         default=1,
         metavar="N",
         help="number of the simulated web; each number is another web (default: 1)",
     )
     add(
         "--contacts",
-        type=int,
+        type=whole(1),
         default=30_000,
         metavar="N",
         help="stop after N requests (default: 30000)",
@@ -80,9 +82,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.storage.atomic import write_atomic
 
     command = args[1:] if args[:1] == ["--"] else args
-    if opts.contacts < 1 or opts.seed < 0:
-        raise FatalError("--contacts must be at least 1, --seed at least 0.")
-
     directory: Path = opts.directory.absolute()
     options, words = _split_command(command)
     crawl = _crawl_settings(words[1], options, settings)

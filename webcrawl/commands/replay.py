@@ -51,6 +51,8 @@ _REPLAY_SETTINGS = {
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy replay``."""
+    from webcrawl.jobs.arguments import whole
+
     add(
         "--submit",
         metavar="JOBDIR",
@@ -59,7 +61,7 @@ def _options(add: AddOption) -> None:
     add(
         "--from",
         dest="start",
-        type=int,
+        type=whole(0),
         default=0,
         metavar="OFFSET",
         help="start at this byte of the first file, where an earlier run stopped",
@@ -96,8 +98,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     from webcrawl.jobs.replay.sources import source_bytes
     from webcrawl.jobs.replay.spider import ReplaySpider
 
-    if opts.start < 0:
-        raise UsageError("--from cannot be negative")
     if opts.submit and not Path(opts.submit, "CURRENT").exists():
         raise UsageError(f"--submit: there is no job in {opts.submit}")
     if settings.getpriority("RENDER") == SETTINGS_PRIORITIES["cmdline"]:

@@ -79,8 +79,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     if opts.figures is not None:
         sys.stderr.write("report: instead of --figures, see the charts in the report\n")
     jobdirs = jobdirs_of(path)
-    if output is not None and not output.parent.is_dir():
-        raise FatalError(f"The report cannot be written: there is no directory {output.parent}.")
     said = []  # clauses about what was written
     try:
         if opts.csv is not None:

@@ -29,6 +29,7 @@ from webcrawl.commands import (
     make_command,
     print_answer,
     print_bytes,
+    refuse_options,
     take_job,
 )
 from webcrawl.wording import counted, escape_controls
@@ -41,19 +42,33 @@ if TYPE_CHECKING:
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy search``."""
-    add("--limit", type=int, default=10, metavar="N", help="print at most N pages (default: 10)")
-    add("--offset", type=int, default=0, metavar="N", help="skip the N best pages (default: 0)")
+    from webcrawl.jobs.arguments import host, whole
+    from webcrawl.jobs.search import MAX_HITS
+
+    add(
+        "--limit",
+        type=whole(1, MAX_HITS),
+        default=10,
+        metavar="N",
+        help="print at most N pages (default: 10)",
+    )
+    add(
+        "--offset",
+        type=whole(0, MAX_HITS),
+        default=0,
+        metavar="N",
+        help="skip the N best pages (default: 0)",
+    )
     add("--jsonl", action="store_true", help="print each page as one line of JSON")
     add("--language", default="", metavar="CODE", help="only pages in this language (en, de, ...)")
-    add("--host", default="", metavar="NAME", help="only pages of this host")
+    add("--host", type=host, metavar="NAME", help="only pages of this host")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Print the stored pages that have the words in *args*; return the exit code."""
     import msgspec
 
-    from webcrawl.hosts.politeness.exclusions import host_in
-    from webcrawl.jobs.search import MAX_HITS, indexes_of, search_all
+    from webcrawl.jobs.search import indexes_of, search_all
 
     # An index is in a job, or in a directory that replay has written, which is not a job.
     if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # a path raises for a long name
@@ -62,20 +77,15 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         args = take_job(args, settings)
     if not args:
         raise UsageError("give the words to search for")
-    if not 1 <= opts.limit <= MAX_HITS:
-        raise UsageError(f"--limit must be from 1 to {MAX_HITS:,}")
-    if not 0 <= opts.offset <= MAX_HITS:
-        raise UsageError(f"--offset must be from 0 to {MAX_HITS:,}")
-    host = opts.host and host_in(opts.host)  # "" if the option is not given
-    if host is None:
-        raise UsageError(f"--host must be a host such as www.example.com, not {opts.host}")
+    if opts.jsonl:
+        refuse_options(opts, "--jsonl", ("json",))
     result = search_all(
         indexes_of(settings),
         " ".join(args),
         limit=opts.limit,
         offset=opts.offset,
         language=opts.language,
-        host=host,
+        host=opts.host or "",
     )
     for problem in result.not_searched:
         print(f"search: not searched: {escape_controls(problem)}", file=sys.stderr)

@@ -53,6 +53,7 @@ _POLL_SECS = 0.1
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy simweb``."""
+    from webcrawl.jobs.arguments import duration, whole
     from webcrawl.simweb import PRESETS
 
     add("--hosts", type=int, metavar="N", help="number of hosts (default: 2000)")
@@ -74,7 +75,7 @@ def _options(add: AddOption) -> None:
     add("--https-port", type=int, metavar="PORT", help=ports)
     add(
         "--dns-port",
-        type=int,
+        type=whole(0, 65_535),
         metavar="PORT",
         default=0,
         help="UDP port of the name server on 127.0.0.1 (default: any free port)",
@@ -92,7 +93,7 @@ def _options(add: AddOption) -> None:
         default=_DIRECTORY / "seeds.txt",
         help=f"write the seeds to FILE (default: {_DIRECTORY}/seeds.txt)",
     )
-    add("--seconds", type=float, default=math.inf, metavar="N", help="stop after N seconds")
+    add("--seconds", type=duration, default=math.inf, metavar="N", help="stop after N seconds")
     add(
         "--world",
         action="append",
@@ -124,10 +125,6 @@ def _serve(command: list[str], opts: Options, signals: list[int]) -> int:
 
     if command and command[0].startswith("-"):
         raise FatalError(f"there is no option {command[0]}; put a command after --")
-    if not opts.seconds > 0:
-        raise FatalError(f"--seconds must be positive, not {opts.seconds:g}")
-    if not 0 <= opts.dns_port <= 65535:
-        raise FatalError(f"--dns-port must be from 0 to 65535, not {opts.dns_port}")
 
     log_path: Path = opts.access_log or opts.seeds_file.with_name("access.log")
     for path in (log_path, opts.seeds_file):

@@ -24,7 +24,14 @@ _MAX_POPULAR = 1 << 20
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy urltrace``."""
-    add("--popular", type=Path, metavar="FILE", help="write the 2^20 most popular URLs to FILE")
+    from webcrawl.jobs.arguments import output_file
+
+    add(
+        "--popular",
+        type=output_file,
+        metavar="FILE",
+        help="write the 2^20 most popular URLs to FILE",
+    )
 
 
 def _run(args: list[str], opts: Options, _: Settings) -> int:

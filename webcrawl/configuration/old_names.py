@@ -15,6 +15,11 @@ _REMOVED = {
     "suffixlist": "download the public suffix list to SUFFIX_LIST_FILE",
     "frontier --check-hosts": "a crawl checks HOSTS_POLICY_FILE when it starts",
     "frontier --import": "add the list to the seeds of the crawl and start it again",
+    "job --convert": "use job restore",
+    "job --repair": "use job restore",
+    "politeness-audit --agent": "it reads the logs of jobs and of simweb",
+    "politeness-audit --delays": "use HOSTS_POLICY_FILE",
+    "politeness-audit --host": "it reads the logs of jobs and of simweb",
     "simweb --truth": "a clone has the functions of tests/rigs/sites/web_truth.py",
     "urltrace --crawl": "a clone has benchmarks/crawl_graph.py",
 }

@@ -38,8 +38,8 @@ _MEASURE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", re.ASCII
 _SIZE_NAMES = re.compile(r"MEMORY_BUDGET|DOWNLOAD_(MAX|WARN)SIZE|\w+_BYTES")
 _DAY = 86_400.0
 _LAST_PORT = 65_535
-# Larger numbers are mistakes: 300 years, and more bytes than all disks have.
-_MOST_SECS = 1e10
+#: Larger numbers are mistakes: 300 years, and more bytes than all disks have.
+MOST_SECS = 1e10
 _MOST = 1e21
 _TIME_NAMES = re.compile(r"\w+_(SECS|TIMEOUT|DELAY)")
 
@@ -125,7 +125,7 @@ def _checked_number(
 
 def _bounded(settings: BaseSettings, name: str, value: float) -> float:
     """Return *value*, that of the setting *name*. Raises FatalError if no crawl can need it."""
-    most = _MOST_SECS if _TIME_NAMES.fullmatch(name) else _MOST
+    most = MOST_SECS if _TIME_NAMES.fullmatch(name) else _MOST
     if value > most:
         raise FatalError(f"{name} must be at most {most:,.0f}, not {settings[name]!r}.")
     return value

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def read_key(path: Path) -> SigningKey:
     Raises FatalError if it cannot be read, is not an Ed25519 key, or if others may read it.
     """
     try:
-        mode = path.stat().st_mode
+        mode = require_file(path).st_mode
         data = path.read_bytes()
     except OSError as error:
         raise FatalError(f"CRAWLER_KEY_FILE {path} cannot be read: {error.strerror}.") from error

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def read_token(path: Path, *, may_create: bool) -> str:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "w") as stream:
                 stream.write(f"{random_hex('monitor', 32)}\n")
+    require_file(path)
     token = path.read_text(encoding="utf-8", errors="replace").strip()
     if path.stat().st_mode & 0o077:
         raise FatalError(f"{path} holds a token, so only its owner may read it: chmod 600 {path}")

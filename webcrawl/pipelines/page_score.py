@@ -15,12 +15,13 @@ import logging
 import re
 import struct
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from webcrawl import settings as own_settings
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule
 
@@ -119,6 +120,7 @@ def _check(path: str) -> None:
     fastText reads damaged files without an error, or never stops reading. Of quantized models,
     only the dictionary is checked. Raises OSError if the file cannot be read.
     """
+    require_file(Path(path))
     data: Any = np.memmap(path, mode="r")
     with suppress(struct.error):  # the end is missing
         # The head ends with the numbers of entries, words, labels, tokens and pruned n-grams.

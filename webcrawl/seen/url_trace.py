@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 from webcrawl.storage.record_log import (
     HEADER_SIZE,
     CorruptRecordError,
@@ -135,7 +135,7 @@ def read_trace(path: Path) -> Trace:
     times: list[float] = []
     seed = 0
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        if require_file(path).st_size > _MAX_BYTES:
             raise FatalError(f"The URL trace {path} is larger than 2.4 GB: name a smaller one.")
         for _, payload in read_records(path):
             magic, count, at = _HEAD.unpack_from(payload)

@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,6 +200,7 @@ class RulesFile(Generic[R]):
 
         Raises OSError, and FatalError if a bad line makes the file invalid.
         """
+        require_file(path)
         with path.open("rb", buffering=_READ_BYTES) as file:
             # Get the version first, so that a change during the read is noticed at the next check.
             version = _version_of(os.fstat(file.fileno()))

@@ -330,11 +330,11 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
     for arguments, sentence in (
         (
             [":::", "-s", f"JOBDIR={crawled.job}"],
-            "why: ':::' is not a host.",
+            "why: ':::' is not a host or domain, such as www.example.com.",
         ),
         (
             ["http://", "-s", f"JOBDIR={crawled.job}"],
-            "why: 'http://' is not a URL that this crawler can fetch.",
+            "why: 'http://' is not a URL that this crawler can fetch, such as https://example.com/.",
         ),
         (
             ["http://a.test", "-s", f"JOBDIR={tmp_path}"],

@@ -265,7 +265,7 @@ def test_the_live_page_has_questions_commands_and_only_its_own_scripts(stored):
     ("arguments", "sentence"),
     [
         (["{}/none"], "report: There is no crawl in JOBDIR {}/none"),
-        (["{}", "-o", "{}/no/report.html"], "report: The report cannot be written"),
+        (["{}", "-o", "{}/no/report.html"], "cannot be written: name a file in"),
         (["{}", "--price-per-hour", "nan"], "--price-per-hour must be a number"),
         (["{}", "{}"], "name one job directory"),
     ],

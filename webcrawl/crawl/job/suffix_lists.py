@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 from webcrawl.urls.registered_domain import SuffixList, bundled_list, site_of, use_list
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
         return bundled_list()
 
     try:
+        require_file(path)
         return SuffixList(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FatalError(f"{name} {path} cannot be read: {error.strerror}.") from error

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import errno
 import logging
 import os
 import shutil
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -16,7 +14,7 @@ import msgspec
 from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.crawl.seeds.line_reader import BrokenGzip, LineReader, SourceCursor, damage_of
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 from webcrawl.storage.atomic import replacement
 from webcrawl.urls.registered_domain import current_list
 from webcrawl.wording import counted
@@ -236,7 +234,7 @@ class SeedReader:
             cursor = saved.get(key)
 
         try:
-            status = _check_readable(path)
+            status = require_file(path)
         except (OSError, ValueError) as error:
             if cursor is not None and cursor.done:  # the file is not needed any more
                 return LineReader(name, path, cursor)
@@ -331,16 +329,6 @@ def _is_seed(name: str) -> bool:
     return "://" in name or (
         "." in host and current_list().has_suffix_rule(host) and not os.path.exists(name)  # noqa: PTH110  # no name raises
     )
-
-
-def _check_readable(path: Path) -> os.stat_result:
-    """Check that *path* is a file that can be opened, and return its status. Raises OSError."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        # Opening a named pipe would block.
-        raise OSError(errno.EINVAL, "Not a regular file")
-    with path.open("rb"):
-        return status
 
 
 def _decode_snapshot(snapshot: bytes | None) -> Snapshot:

@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 from webcrawl.jobs.audit.auditor import Auditor, RequiredDelays
 from webcrawl.jobs.audit.log_line import LoggedRequest, is_without_contact, parse
 from webcrawl.urls.registered_domain import registered_domain
@@ -111,6 +111,7 @@ def _numbered_lines(name: str) -> Iterator[tuple[int, bytes]]:
 @contextlib.contextmanager
 def _open_log(name: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     """Open the log *name*, which may be compressed with gzip. Raises OSError."""
+    require_file(Path(name))
     with Path(name).open("rb") as file:
         is_compressed = file.peek(2)[:2] == _GZIP_MAGIC
         yield gzip.GzipFile(fileobj=file) if is_compressed else file

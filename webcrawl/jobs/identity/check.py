@@ -15,8 +15,10 @@ from webcrawl.configuration.values import number
 from webcrawl.errors import FatalError
 from webcrawl.hosts.robots.rules import RobotsRules
 from webcrawl.identity.keys import SigningKey, key_of
-from webcrawl.identity.names import contact_of, is_page, product_tokens, user_agent_of
+from webcrawl.identity.names import contact_of, product_tokens, user_agent_of
 from webcrawl.identity.signatures import DIRECTORY_PATH, FORMS, signature_agent_of, signed_fields
+from webcrawl.jobs.arguments import url as read_url
+from webcrawl.jobs.arguments import wrong
 from webcrawl.jobs.identity.published import directory_fields
 from webcrawl.rights.purposes import purpose_of
 from webcrawl.wording import COMMAND
@@ -91,11 +93,12 @@ def check_answer(settings: BaseSettings, url: str) -> Iterator[Finding]:
     If it is refused, a second request in the other form follows after POLITENESS_MIN_DELAY. Raises
     FatalError if *url* is not for https, or without a key.
     """
+    url = read_url(url)
+    if not url.startswith("https:"):
+        raise wrong(url, "an https URL: other requests are not signed")
     key = key_of(settings)
     if key is None:
         raise FatalError(f"CRAWLER_KEY_FILE is not set: {COMMAND} identity init makes a key.")
-    if not (is_page(url) and url.lower().startswith("https:")):
-        raise FatalError(f"{url} must be an https URL: other requests are not signed.")
     # A signature covers the authority without the default port.
     authority = urlsplit(url).netloc.lower().removesuffix(":443").encode()
     agent = signature_agent_of(settings)

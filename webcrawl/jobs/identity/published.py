@@ -33,7 +33,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import is_crawl
 from webcrawl.hosts.politeness.delays import PolitenessLimits, profile_of
 from webcrawl.identity.keys import SigningKey, read_key, write_new_key
-from webcrawl.identity.names import contact_of, is_mail, is_page, product_tokens, user_agent_of
+from webcrawl.identity.names import contact_of, is_page, product_tokens, user_agent_of
 from webcrawl.identity.signatures import DIRECTORY_PATH, signature_agent_of, signature_of
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.rights.purposes import purpose_of
@@ -149,14 +149,12 @@ def _keys_in(directory: Path) -> list[SigningKey]:
 
 
 def _ip_ranges(addresses: list[str], now: float) -> dict[str, Any]:
-    """Return *addresses* as the contents of ips.json. Raises FatalError if one is invalid."""
-    try:
-        networks = [ipaddress.ip_network(address) for address in addresses]
-    except ValueError as error:
-        raise FatalError(f"--address cannot be used: {error}.") from error
+    """Return *addresses* as the contents of ips.json."""
     return {
         "creationTime": iso_time(now),
-        "prefixes": [{f"ipv{one.version}Prefix": str(one)} for one in networks],
+        "prefixes": [
+            {f"ipv{one.version}Prefix": str(one)} for one in map(ipaddress.ip_network, addresses)
+        ],
     }
 
 
@@ -166,8 +164,6 @@ def facts_of(settings: BaseSettings, mail: str | None) -> dict[str, str]:
     Raises FatalError for a wrong setting, or without a mail address in *mail* or CRAWLER_CONTACT.
     """
     contact = contact_of(settings)
-    if mail and not is_mail(mail):
-        raise FatalError(f"--mail must be a mail address, not {mail!r}.")
     if not contact:
         raise FatalError("CRAWLER_CONTACT is empty: the page must say whom to contact.")
     if is_page(contact) and not mail:

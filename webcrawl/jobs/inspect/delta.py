@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.values import convert_units
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, MAX_OTHER_URL, MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
+from webcrawl.jobs.arguments import age, wrong
 from webcrawl.jobs.inspect.info_log import BEGINNING, Position, known_since, log_files
 from webcrawl.jobs.inspect.last_lines import Log, OnProgress, last_lines, lines_at, logs_of
 from webcrawl.net.outcomes import is_document
@@ -85,17 +85,17 @@ def parse_since(text: str) -> Since:
         ]
         return Since(_parse_time(time_text), tuple(positions))
     except (ValueError, TypeError):
-        raise FatalError(
-            "--since must be a date or time (2026-11-26T10:15Z), epoch seconds, an age (7d), 0 for "
-            f"everything, or the token that the last delta printed, not {text!r}."
+        raise wrong(
+            text,
+            "a date or time (2026-11-26T10:15Z), epoch seconds, an age (7d), 0 for everything, or "
+            "the token that the last delta printed",
         ) from None
 
 
 def _parse_time(text: str) -> float:
     """Return the epoch second for *text*, a time or an age. Raises ValueError."""
-    age = convert_units("AGE_SECS", text)  # still a text if it is not an age
-    if isinstance(age, int | float):
-        return wall_time() - age
+    with suppress(ValueError):
+        return wall_time() - age(text)
     with suppress(ValueError):
         parsed = datetime.fromisoformat(text)
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -24,11 +24,11 @@ from webcrawl.crawl.job.saved_settings import with_saved
 from webcrawl.crawl.links.submission import forward_fingerprint
 from webcrawl.crawl.links.url_rules import OPEN, filters_of, own_filters, scope_of
 from webcrawl.crawl.seeds.domains import SeedDomains
-from webcrawl.errors import FatalError
 from webcrawl.frontier.due import due_at
 from webcrawl.frontier.entry import NO_URLS
 from webcrawl.frontier.view import Found, Where
 from webcrawl.hosts.host_rules import HostRules
+from webcrawl.jobs.arguments import url as read_url
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.host_state import (
     HostReport,
@@ -44,7 +44,7 @@ from webcrawl.net.guard import followed_schemes
 from webcrawl.revisit.history import History, history_of
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.states import HostState, UrlState
-from webcrawl.urls import host_of, normalize_seed
+from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 from webcrawl.wording import counted
 
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 _OUTCOMES = 20
 # Number of places shown for a URL. It waits in one, except for ordinary Requests.
 _PLACES = 20
-# Number of characters of an invalid URL that an error repeats.
-_SHOWN_CHARS = 200
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -152,9 +150,7 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     Raises FatalError if *url* is not a URL that can be crawled.
     """
     settings = with_saved(settings, view.own.facts)
-    normalized = normalize_seed(url)
-    if normalized is None:
-        raise FatalError(f"{url[:_SHOWN_CHARS]!r} is not a URL that this crawler can fetch.")
+    normalized = read_url(url, needs_scheme=False)
 
     form = equivalence_of(settings).comparison_form(normalized)
     fp = fingerprint(form)

@@ -15,14 +15,13 @@ import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.crawl.figures.summary import parked_lines
-from webcrawl.errors import FatalError
 from webcrawl.frontier.host_parts import keys_of_other_divisions
 from webcrawl.frontier.view import Where
+from webcrawl.jobs.arguments import host as read_host
 from webcrawl.jobs.inspect.explanation import AsOf, as_of
 from webcrawl.jobs.inspect.host_state import HostReport, host_state, state_of
 from webcrawl.jobs.inspect.why_text import as_of_text, host_text, moment
 from webcrawl.states import HostState, State
-from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 from webcrawl.wording import counted
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from webcrawl.jobs.inspect.job_view import JobView
 
 
-# Number of characters of an invalid host name that an error repeats.
-_SHOWN_CHARS = 200
 # Number of characters of a host name that the table shows.
 _LONGEST_NAME = 60
 
@@ -143,17 +140,14 @@ def host_rows(view: JobView) -> list[HostRow]:
 
 
 def host_overview(view: JobView, host: str) -> HostOverview:
-    """Return the state of *host*, a host or URL as the user typed it, and count its waiting URLs.
+    """Return the state of *host*, as the user typed it, and count its waiting URLs.
 
     The result is about its politeness key, which may be its domain. Reads all queues, a million
     URLs in a fifth of a second. Raises FatalError if *host* is not a host.
     """
-    # An IPv6 address is in brackets in a URL.
-    url = normalize_seed(host) or normalize_seed(f"[{host}]")
-    if url is None:
-        raise FatalError(f"{host[:_SHOWN_CHARS]!r} is not a host.")
-
-    host = POLITENESS_KEYS[view.politeness_key](host_of(url))
+    name = read_host(host)
+    url = f"http://[{name}]/" if ":" in name else f"http://{name}/"
+    host = POLITENESS_KEYS[view.politeness_key](name)
     places: Counter[str] = Counter()
     for shard in view.shards:
         finished = shard.frontier.finished_keys()

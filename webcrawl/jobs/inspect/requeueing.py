@@ -26,12 +26,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.values import convert_units
 from webcrawl.crawl.lease.outcome_log import GIVEN_UP, MAX_URL, OutcomeLine, is_given_up
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry, decode, encode
 from webcrawl.frontier.view import Found, Where
 from webcrawl.hive.bus.live_seeds import visit_item
+from webcrawl.jobs.arguments import age, wrong
 from webcrawl.jobs.inspect.job_view import JobView, ask
 from webcrawl.jobs.inspect.last_lines import (
     LineFilter,
@@ -103,9 +103,10 @@ def given_up_filter(text: str) -> LineFilter:
     unknown = next((name for name in sorted(names) if not is_given_up(name)), None)
     if unknown is not None:
         known = ", ".join(sorted(GIVEN_UP))
-        raise FatalError(
-            f"{unknown!r} is not an outcome of URLs that are given up; choose from {known}, and "
-            "http_ with a status of at least 400."
+        raise wrong(
+            unknown,
+            f"an outcome of URLs that are given up; choose from {known}, and http_ with a status "
+            "of at least 400",
         )
     return lambda line: line.outcome in names
 
@@ -117,35 +118,41 @@ def answered_filter(words: Sequence[str]) -> LineFilter:
     FatalError for anything else.
     """
     if words[0] == _OLDER:
-        age = convert_units("AGE_SECS", words[1]) if len(words) > 1 else None
-        if not isinstance(age, int | float):
-            raise FatalError(f"{_OLDER} needs an age, such as 7d, 12h or 30min.")
-        before = wall_time() - age
+        before = wall_time() - age(words[1] if len(words) > 1 else "")
         return lambda line: _was_answered(line) and line.at < before
     if words[0] == "all":
         return _was_answered
     if not _PATTERN.match(words[0]):
-        raise FatalError(
-            f"{words[0]!r} is not a URL: use all, {_OLDER} AGE (such as 7d), or a URL pattern such "
-            "as https://example.com/*."
+        raise wrong(
+            words[0],
+            f"a URL: use all, {_OLDER} AGE (such as 7d), or a URL pattern such as "
+            "https://example.com/*",
         )
     pattern = re.compile(fnmatch.translate(words[0]))
     return lambda line: _was_answered(line) and pattern.match(line.url) is not None
 
 
 class UrlList:
-    """Filter for the answered URLs among those in *lines*. Raises FatalError for too many lines."""
+    """Filter for the answered URLs among those in *lines*.
+
+    Raises FatalError for too many lines, or if none is a URL.
+    """
 
     def __init__(self, lines: Iterable[str]) -> None:
         #: URLs by digest; "" for those whose text is not remembered.
         self._urls: dict[int, str] = {}
         #: Digests of the URLs that were answered.
         self._answered: set[int] = set()
+        has_urls = False
         for line in filter(None, map(str.strip, lines)):
-            url = normalize_seed(line) or line
+            normalized = normalize_seed(line)
+            has_urls |= normalized is not None
+            url = normalized or line
             self._urls[digest(url)] = url if len(self._urls) < _MAX_REMEMBERED else ""
             if len(self._urls) > _MAX_LISTED:
                 raise FatalError(f"The list has more than {_MAX_LISTED:,} URLs: split it.")
+        if not has_urls:
+            raise FatalError("The list has no URLs.")
 
     def __call__(self, line: OutcomeLine) -> bool:
         url_digest = digest(line.url)

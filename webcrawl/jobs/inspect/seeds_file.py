@@ -56,8 +56,6 @@ def export(view: JobView, path: Path, *, on_progress: Callable[[int], None]) -> 
     completely or not at all. If the crawl is stopped, damaged files are skipped. *on_progress* is
     called with the number of URLs so far. Raises FatalError if *path* cannot be written.
     """
-    if not path.name:
-        raise FatalError(f"{path} cannot be written: it is not a file.")
     counts = Exported()
     lines = _lines(view, counts)
     with ExitStack() as stack:

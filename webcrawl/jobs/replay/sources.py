@@ -49,7 +49,7 @@ def sources_of(names: Iterable[str | Path]) -> list[Path]:
 
 def _sources_in(path: Path) -> list[Path]:
     """Return *path* if it is a file or a LARM directory, or else the finished sources in it."""
-    if path.is_file() or (path / STORE).is_file():
+    if (path.is_file() and path.stat().st_size) or (path / STORE).is_file():
         return [path]
     # If a crawl wrote both, they contain the same pages.
     for patterns in (_WARC_FILES, _LARM_DIRECTORIES):

@@ -9,7 +9,7 @@ import ipaddress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -41,6 +41,7 @@ def _read(path: Path) -> dict[str, list[str]]:
 
     Raises OSError, or ValueError with the reason why the file cannot be used.
     """
+    require_file(path)
     with path.open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from webcrawl.errors import require_file
 from webcrawl.urls.host import host_of
 from webcrawl.urls.normalizer import normalize
 
@@ -61,6 +62,7 @@ class UrlHostRules:
         Raises ValueError, whose message is a sentence with the file and line, if a rule is invalid,
         and OSError if the file cannot be read. A million rules take 4 s.
         """
+        require_file(path)
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
