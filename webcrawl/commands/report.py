@@ -1,4 +1,4 @@
-"""Write an HTML report about a crawl, or its tables as CSV or JSON.
+"""Write an HTML report about a crawl, its tables as CSV or JSON, or a field report.
 
 Works on the job directory of a crawl that is running, stopped or killed, or of a hive on this
 machine. The report shows speed, outcomes, content types, sizes, hosts, politeness and errors. It is
@@ -7,10 +7,15 @@ a single HTML file that needs no other files or network.
 With --csv or --json, the tables of the crawl, its seeds, hosts, content types and status codes are
 written instead, with all their rows. --csv also writes a crawl.log as Heritrix does.
 
+With --bundle, a text file is written instead that you can attach to an issue: versions, settings,
+counts, figures by hour, and heads of odd answers. Hosts are hashes, and values that could be
+private are masked. The file is also printed, so that you can read it; nothing is sent.
+
 Examples:
   scrapy report crawls/web
   scrapy report crawls/web -o report.html --price-per-hour 0.25
   scrapy report crawls/web --csv tables
+  scrapy report crawls/web --bundle field-report.txt
 
 Exit codes:
   0  the report or the tables were written
@@ -53,12 +58,14 @@ def _options(add: AddOption) -> None:
         help="cost of all machines of the crawl per hour; prints what a million pages cost",
     )
     add("--csv", type=Path, metavar="DIR", help="write all tables and crawl.log to DIR")
+    add("--bundle", type=Path, metavar="FILE", help="write and print what to attach to an issue")
     add("--figures", metavar="DIR", help="writes nothing any more; the charts are in the report")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Write a report about a crawl, or its tables; return the exit code."""
     from webcrawl.hive.launch.job_directories import jobdirs_of
+    from webcrawl.jobs.report.bundle import write_bundle
     from webcrawl.jobs.report.page import page
     from webcrawl.jobs.report.sections import report
     from webcrawl.jobs.report.sources import CrawlReader
@@ -67,15 +74,12 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     path = choose_job(args, settings)
     price = opts.price_per_hour
-    if price is not None and not (math.isfinite(price) and price >= 0):
-        raise UsageError("--price-per-hour must be a number of dollars, at least 0")
+    _check_price(price, as_json=opts.json)
 
     # The HTML report is written if --output names it, or if nothing else is asked for.
     output = opts.output
-    if output is None and opts.csv is None and not opts.json:
+    if output is None and opts.csv is None and opts.bundle is None and not opts.json:
         output = path / "report.html"
-    if price is not None and opts.json:
-        raise UsageError("--price-per-hour is not for --json")
     if opts.figures is not None:
         sys.stderr.write("report: instead of --figures, see the charts in the report\n")
     jobdirs = jobdirs_of(path)
@@ -95,6 +99,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
                 with progress("lines") as on_progress:
                     write_tables(opts.csv, crawl, reader.lines_by_time(on_progress))
                 said.append(f"the tables are in {opts.csv}")
+            if opts.bundle is not None:
+                print_bytes(write_bundle(opts.bundle, crawl, jobdirs))
+                said.append(f"the text above is in {opts.bundle}; nothing was sent")
             if opts.json:
                 for data in as_json(crawl):
                     print_bytes(data)
@@ -105,6 +112,14 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         said.append(f"a million pages cost {_cost_of_million(crawl, price)}")
     print("; ".join([counted(crawl.results.pages, "page"), *said]))
     return 0
+
+
+def _check_price(price: float | None, *, as_json: bool) -> None:
+    """Raise UsageError if *price* is given but cannot be used."""
+    if price is not None and not (math.isfinite(price) and price >= 0):
+        raise UsageError("--price-per-hour must be a number of dollars, at least 0")
+    if price is not None and as_json:
+        raise UsageError("--price-per-hour is not for --json")
 
 
 def _cost_of_million(crawl: Crawl, price: float) -> str:

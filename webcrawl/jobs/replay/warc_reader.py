@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
 from base64 import b64decode
 from contextlib import suppress
@@ -40,6 +41,7 @@ _RENAMED_HEADERS = {
     b"x-crawler-transfer-encoding": b"Transfer-Encoding",
     b"x-crawler-content-length": b"Content-Length",
 }
+_RECEIVED_HEAD = re.compile(rb"^receivedHead: (\S+)", re.MULTILINE)
 _decode_rights = json_decoder(Rights)
 
 
@@ -134,6 +136,22 @@ def target_urls(path: Path, *, start: int) -> Iterator[tuple[str, int]]:
         for record in ArchiveIterator(file, record_types=kinds, parse_http=False):
             url = (record.headers.get("WARC-Target-URI") or "").strip("<>")
             yield url, record.stream_pos
+
+
+def http_heads(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the HTTP head of each response in the file *path*, with a mark.
+
+    The mark says whether the body was "truncated", or that the head was "repaired" before: then it
+    is as it was received. The heads of 304s count as repaired. Raises the same exceptions as
+    ``target_urls``.
+    """
+    kinds = WarcRecordType.response | WarcRecordType.metadata
+    with path.open("rb") as file:
+        for record in ArchiveIterator(file, record_types=kinds, parse_http=False):
+            if record.record_type == WarcRecordType.response:
+                yield "truncated" * ("WARC-Truncated" in record.headers), _http_head(record)[0]
+            elif head := _RECEIVED_HEAD.search(_read_block(record, _MAX_METADATA_BYTES)):
+                yield "repaired", b64decode(head[1])
 
 
 def read_to_end(file: BinaryIO, last_position: int, *, start: int = 0) -> None:

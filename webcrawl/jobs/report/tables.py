@@ -69,7 +69,8 @@ _SEED_ENDS = (
     "GROUP BY seed) "
 )
 _COUNT_SEEDS = f"{_SEED_ENDS} SELECT count(*), total(failed) FROM ends"  # noqa: S608  # constants
-_HOSTS = (
+#: Query of the rows about hosts, to be continued with an order.
+HOST_ROWS = (
     "SELECT host, urls, bytes, pages, fetches, "
     "round(secs / max(fetches, 1), 3) AS 'seconds per fetch', denied AS 'denied by robots.txt', "
     "given_up AS 'given up', walls FROM hosts"
@@ -84,7 +85,7 @@ SEEDS = Listing(
     "FROM ends JOIN seeds ON url = seed ORDER BY failed DESC, seed",
 )
 HOSTS = Listing(
-    "hosts-report", "Hosts", "Hosts with the most pages.", f"{_HOSTS} ORDER BY pages DESC, host"
+    "hosts-report", "Hosts", "Hosts with the most pages.", f"{HOST_ROWS} ORDER BY pages DESC, host"
 )
 TYPES = Listing(
     "mimetype-report",
@@ -100,14 +101,14 @@ SLOWEST = Listing(
     "slowest-hosts",
     "Slowest hosts",
     "Hosts whose fetches took longest on average; those with at least three come first.",
-    f"{_HOSTS} WHERE fetches ORDER BY fetches >= 3 DESC, secs / fetches DESC, host",
+    f"{HOST_ROWS} WHERE fetches ORDER BY fetches >= 3 DESC, secs / fetches DESC, host",
 )
 WALLED = Listing(
     "walled-hosts",
     "Walled hosts",
     "Hosts that most often answered with something other than a document: challenges, login and "
     "consent pages, error pages with status 200.",
-    f"{_HOSTS} WHERE walls ORDER BY walls DESC, host",
+    f"{HOST_ROWS} WHERE walls ORDER BY walls DESC, host",
 )
 
 
