@@ -49,7 +49,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules render check test test-long docs loc bench bench-scale bench-peers soak lock release tags clean
+.PHONY: help crawl modules render check test test-long test-covered test-slow docs loc bench bench-scale bench-peers soak lock release tags clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -85,14 +85,19 @@ test: .venv/.test .venv-pywb/.run ## lint, types, and all tests but the long one
 	@# Tests are collected in one process, so types are checked beside that.
 	$(BIN)/mypy & types=$$!; $(BIN)/pytest --testers $(TESTERS) $(ARGS) && wait $$types
 
-test-long: .venv/.test .venv-pywb/.run .venv-datasets/.run .npm-replay/.run .release/.run ## all tests with more examples and the coverage gate, and the long ones. They need cc, chromium, curl, iproute2, npm, promtool and valgrind (apt-get install chromium curl gcc iproute2 npm prometheus valgrind), and root, to make network namespaces
-	@unshare --net true 2>/dev/null || echo 'One of the long tests makes network namespaces, which only root may: it is going to fail' >&2
+test-long: test-covered test-slow ## all tests with more examples and the coverage gate, and the long ones. They need cc, chromium, curl, debootstrap, iproute2, npm, promtool and valgrind (apt-get install chromium curl debootstrap gcc iproute2 npm prometheus valgrind), and root, to make network namespaces and root directories
+
+test-covered: .venv/.test .venv-pywb/.run
 	$(BIN)/pytest --testers $(TESTERS) --hypothesis-profile=long \
 	  $(subst /,.,$(COVERED:%=--cov=webcrawl.%)) --cov-branch --cov-report= $(ARGS)
 	@for package in $(COVERED); do \
 	  echo "coverage of webcrawl/$$package, at least $(COVERAGE) %:"; \
 	  $(BIN)/coverage report --include="webcrawl/$$package/*" --fail-under=$(COVERAGE) || exit 1; \
 	done
+
+# ARGS="--part 1/3" runs a third of their files.
+test-slow: .venv/.test .venv-pywb/.run .venv-datasets/.run .npm-replay/.run .release/.run
+	@unshare --net true 2>/dev/null || echo 'Some of the long tests make network namespaces and root directories, which only root may: they are going to fail' >&2
 	$(BIN)/pytest -m long $(ARGS)
 
 # Sphinx runs in its own environment, and docs/conf.py finds the crawler's packages in .venv.

@@ -44,6 +44,7 @@ def pytest_addoption(parser):
     parser.addoption("--no-crawls", action="store_true", help=help_)
     help_ = "seeds of the nightly tests that disturb hives by lot, such as 20-59"
     parser.addoption("--seeds", metavar="FIRST-LAST", help=help_)
+    parser.addoption("--part", metavar="N/M", help="only the Nth of M parts of the files of tests")
 
 
 def pytest_generate_tests(metafunc):
@@ -172,9 +173,9 @@ def _waits(path):
 
 
 @pytest.hookimpl(tryfirst=True)  # before the markers are looked at
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Coverage is measured in the folders that need it; what is in nightly/ takes long. Beside each
-    file that waits goes one that computes, so that no core is idle."""
+    file that waits goes one that computes, so that no core is idle. With ``--part``, only some."""
     files = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
@@ -187,7 +188,9 @@ def pytest_collection_modifyitems(items):
     waiting = sorted((file for file in files if places[file] is not None), key=places.get)
     computing = [file for file in files if places[file] is None]
     pairs = itertools.zip_longest(waiting, computing)
-    items[:] = [item for pair in pairs for file in pair if file for item in files[file]]
+    ordered = [file for pair in pairs for file in pair if file]
+    number, parts = map(int, (config.option.part or "1/1").split("/"))
+    items[:] = [item for file in ordered[number - 1 :: parts] for item in files[file]]
 
 
 def pytest_collection():

@@ -193,6 +193,14 @@ def check_command(line):
         checks.get(program, scrapy)(words)
 
 
+def test_workflows_run_targets_of_the_makefile():
+    lines = "".join(path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml"))
+    found = re.findall(r"(?m)^ *- (?:run: )?make (.+)$", lines)
+    assert len(found) > 5
+    for words in found:
+        make(shlex.split(words))
+
+
 def code_lines(page):
     """The lines of the code blocks of *page*, indented or fenced, with continuations joined."""
     text = re.sub(r"\\\n\s*", "", PAGES[page])
