@@ -11,12 +11,14 @@ if {"bdist_egg", "bdist_uberegg"} & {*sys.argv}:
     modules = [path.stem for path in Path().glob("*.py") if path.stem != "setup"]
     build_directory = "build"
 else:
-    packages = find_packages(include=["webcrawl", "webcrawl.*"])
+    # With the script that fetches a list of seeds, but not the list, which has 20 MB.
+    packages = [*find_packages(include=["webcrawl", "webcrawl.*"]), "webcrawl_seeds"]
     modules = []
     # Not where an egg was built: everything in that directory would be packed.
     build_directory = "build/package"
 setup(
     packages=packages,
+    package_dir={"webcrawl_seeds": "seeds"},
     py_modules=modules,
     options={"build": {"build_base": build_directory}},
 )

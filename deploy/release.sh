@@ -12,9 +12,9 @@ git clone --quiet . "$work/clone"
 .venv-lock/bin/python -m build --outdir "$work/dist" "$work/clone"
 .venv-lock/bin/twine check --strict "$work"/dist/*
 
-# The package, and nothing else.
+# The package and the script that fetches seeds, and nothing else.
 unzip -Z1 "$work"/dist/*.whl | grep -v '\.dist-info/' | sort >"$work/packed"
-git -C "$work/clone" ls-files webcrawl | sort | diff - "$work/packed"
+{ git -C "$work/clone" ls-files webcrawl; echo webcrawl_seeds/refresh.py; } | sort | diff - "$work/packed"
 
 "$python" -m venv "$work/environment"
 "$work/environment/bin/pip" install --quiet requests==2.33.1 "$work"/dist/*.whl
@@ -25,6 +25,7 @@ mkdir "$work/empty" && cd "$work/empty"
   -s POLITENESS_BACKOFF_SECS=0.5 -s POLITENESS_BACKOFF_MAX_SECS=1 -s DNS_QUERY_TIMEOUT_SECS=0.3 \
   -s DOWNLOAD_TIMEOUT=5 -s REPUTATION_ROUNDS=0 2>&1 | tee log
 grep -q '=== crawl summary ===' log
+"$work/environment/bin/webcrawl-seeds" --from <(echo 1,example.org) --count 1 | grep -q '^top1m.csv: '
 "$work/environment/bin/python" -c 'from importlib.metadata import version; assert version("requests") == "2.33.1"'
 
 cd - >/dev/null

@@ -1,7 +1,8 @@
-"""Make seeds/top1m.csv anew from the Tranco list of today, or from a list at hand.
+"""Make top1m.csv, a list of seeds, from the Tranco list of today, or from a list at hand.
 
-    python seeds/refresh.py                      download the current list
-    python seeds/refresh.py --from top-1m.csv.zip    a local .zip, .gz or .csv of rank,domain lines
+    webcrawl-seeds                               download the current list to this directory
+    python seeds/refresh.py                      in a clone: replace seeds/top1m.csv with it
+    webcrawl-seeds --from top-1m.csv.zip         a local .zip, .gz or .csv of rank,domain lines
 
 Standard library only. The old file stays until the new one is complete and checked.
 """
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 TRANCO = "https://tranco-list.eu/top-1m.csv.zip"
 TIMEOUT = 60.0  # seconds without a byte
+_OF_CLONE = Path(__file__).resolve().with_name("top1m.csv")
 ROW = re.compile(rb"([0-9]+),([^\s,]+)\r?\n?")
 
 
@@ -45,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{options.out} was not changed: {error}", file=sys.stderr)
         return 1
     print(f"{options.out}: {options.count} domains from {options.source or options.url}")
-    print("Put source and date into seeds/README.md.")
+    if options.out == _OF_CLONE:
+        print("Put source and date into seeds/README.md.")
     return 0
 
 
@@ -69,11 +72,12 @@ def _refresh(options: argparse.Namespace) -> None:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Make seeds/top1m.csv anew.")
+    parser = argparse.ArgumentParser(description="Make a list of a million domains.")
     parser.add_argument("--from", dest="source", type=Path, help="a local list, not the web")
     parser.add_argument("--url", default=TRANCO, help="where to download (default: %(default)s)")
-    default = Path(__file__).resolve().with_name("top1m.csv")
-    parser.add_argument("--out", type=Path, default=default, help="the file to replace")
+    default = _OF_CLONE if _OF_CLONE.exists() else Path("top1m.csv")
+    help_ = "the file to make or replace (default: %(default)s)"
+    parser.add_argument("--out", type=Path, default=default, help=help_)
     parser.add_argument("--count", type=int, default=1_000_000, help="rows that it must have")
     return parser.parse_args(argv)
 

@@ -110,11 +110,20 @@ def test_the_wheel_and_the_source_hold_the_package_and_nothing_of_the_user_s(pro
     assert "webcrawl/render/scripts/snapshot.js" in package
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name for name in names if ".dist-info/" not in name} == package
+    packed = {name for name in names if ".dist-info/" not in name}
+    assert packed == package | {"webcrawl_seeds/refresh.py"}
     (source,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         names = [path.name.partition("/")[2] for path in archive if path.isfile()]
-    beside = {"setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE", "PKG-INFO"}
+    beside = {
+        "seeds/refresh.py",
+        "setup.py",
+        "setup.cfg",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "PKG-INFO",
+    }
     assert {name for name in names if ".egg-info/" not in name} == package | beside
 
 

@@ -14,10 +14,16 @@ from redis_server import free_port
 
 
 class ScrapydServer:
-    """A daemon; with *user* it asks for that name and *password*."""
+    """A daemon; with *user* it asks for that name and *password*.
 
-    def __init__(self, directory, *, user="", password=""):
+    *python* is that of its environment, and *project* what its jobs are of.
+    """
+
+    def __init__(
+        self, directory, *, user="", password="", python=sys.executable, project="webcrawl"
+    ):
         self.directory = directory
+        self._project = project
         port = free_port()
         self.url = f"http://localhost:{port}/"
         #: As a hosts file has it.
@@ -31,7 +37,7 @@ class ScrapydServer:
             f"username = {user}\npassword = {password}\n"
         )
         with (directory / "daemon.log").open("w") as log:
-            command = [sys.executable, "-m", "scrapyd"]
+            command = [python, "-m", "scrapyd"]
             self.process = warm.Popen(command, cwd=directory, stdout=log, stderr=log)
 
     def wait_until_up(self):
@@ -52,7 +58,7 @@ class ScrapydServer:
         assert reply["status"] == "ok", reply
         return reply
 
-    def schedule(self, job, *, seeds, web, **settings):
+    def schedule(self, job, *, web, spider="web", seeds, **settings):
         settings = {
             "DNS_SERVERS": web.dns,
             "ALLOW_PRIVATE_ADDRESSES": 1,
@@ -60,22 +66,22 @@ class ScrapydServer:
             "POLITENESS_BACKOFF_SECS": 0.1,
             **settings,
         }
-        fields = [("project", "webcrawl"), ("spider", "web"), ("seeds", seeds), ("jobid", job)]
+        fields = [("project", self._project), ("spider", spider), ("seeds", seeds), ("jobid", job)]
         fields += [("setting", f"{name}={value}") for name, value in settings.items()]
         assert self.ask("schedule.json", *fields)["jobid"] == job
 
     def cancel(self, job):
-        self.ask("cancel.json", ("project", "webcrawl"), ("job", job))
+        self.ask("cancel.json", ("project", self._project), ("job", job))
 
     def wait_for_end(self, job, *, runs=1):
         def has_ended():
-            ended = self.ask("listjobs.json?project=webcrawl")["finished"]
+            ended = self.ask(f"listjobs.json?project={self._project}")["finished"]
             return [found["id"] for found in ended].count(job) == runs
 
         wait_until(has_ended, every=0.2)
 
-    def log(self, job):
-        return (self.directory / f"logs/webcrawl/web/{job}.log").read_text()
+    def log(self, job, spider="web"):
+        return (self.directory / f"logs/{self._project}/{spider}/{job}.log").read_text()
 
     def finished(self, job):
         """The URLs that *job* is done with, in its own JOBDIR."""

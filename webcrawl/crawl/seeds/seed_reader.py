@@ -241,6 +241,7 @@ class SeedReader:
             # The message names the working directory; under scrapyd that is the daemon's.
             hint = "" if path == Path(name) else f" (looked for in {Path.cwd()})"
             hint += ". It is not a URL or known domain either" if "/" not in name else ""
+            hint += ". The command webcrawl-seeds makes that list" if "top1m.csv" in name else ""
             raise SeedsError(f"Cannot read the seeds in {name}: {_reason(error)}{hint}.") from error
 
         new_cursor = SourceCursor(key, status.st_size, status.st_mtime_ns)
