@@ -281,7 +281,8 @@ def test_a_disk_without_room_for_the_hosts_is_reported_in_a_sentence(tmp_path, m
     write_log(tmp_path, lines(10))
     trouble = Mock(side_effect=sqlite3.OperationalError("database or disk is full"))
     monkeypatch.setattr(TotalsFile, "add", trouble)
-    options = Namespace(price_per_hour=None, output=None, figures=None, csv=None, json=False)
+    unset = dict.fromkeys(("price_per_hour", "output", "figures", "csv", "bundle"))
+    options = Namespace(json=False, **unset)
     with pytest.raises(FatalError, match="cannot be written: database or disk is full"):
         _run([str(tmp_path)], options, Settings())
 

@@ -174,7 +174,8 @@ def test_a_directory_is_replaced_whole_or_not_at_all(tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert len(before) == 6
     write_log(tmp_path / "job", [line("http://a.test/", "http_200", n) for n in range(1, 200)])
-    options = Namespace(csv=folder, json=False, output=None, figures=None, price_per_hour=None)
+    unset = dict.fromkeys(("price_per_hour", "output", "figures", "bundle"))
+    options = Namespace(json=False, csv=folder, **unset)
     with full_disk(4000, FatalError):
         _run([str(tmp_path / "job")], options, Settings())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

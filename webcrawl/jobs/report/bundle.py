@@ -53,8 +53,8 @@ _STATUS = re.compile(r"\AHTTP/\d\.\d \d{3}\b")
 # All of a head that could be private: URLs, domains, addresses, paths; words that are not in this
 # list; numbers except Retry-After; and characters of other languages.
 _WORDS = re.compile(
-    r"\S*(?://|@|\.[a-z])\S*|(?<=[\s=\"'])/\S*|(?<![a-z])(?!(?:accept|age|akamai|alive|allow|alt|apache|application|attachment|authenticate"
-    r"|basic|br|bytes|cache|cdn|cf|charset|chunked|close|cloudflare|cloudfront|compress|connection"
+    r"\S*(?://|@|\.[a-z])\S*|(?<=[\s=\"'])/\S*|(?<![a-z])(?!(?<!\d)(?:accept|age|akamai|alive|allow"
+    r"|alt|apache|application|attachment|authenticate|basic|br|bytes|cache|cdn|cf|charset|chunked|close|cloudflare|cloudfront|compress|connection"
     r"|content|control|cookie|css|date|deflate|digest|disposition|encoding|etag|expires|fastly|gmt"
     r"|gunicorn|gzip|hit|html|http|httponly|https|id|iis|image|iso|javascript|json|keep|kestrel"
     r"|language|lastmod|lax|length|link|litespeed|location|max|microsoft|miss|mitigated|modified"
@@ -62,7 +62,7 @@ _WORDS = re.compile(
     r"|pragma|private|proxy|public|range|ray|request|required|response|retry|revalidate|robots"
     r"|samesite|secure|security|server|set|site|stale|status|store|strict|text|timeout|transfer"
     r"|transport|type|upgrade|utf|vary|varnish|via|warning|www|x|xhtml|xml|zstd|after"
-    r")(?![a-z]))[a-z]+",
+    r")(?![a-z\d]))[a-z]+",
     re.IGNORECASE,
 )
 _NUMBERS = re.compile(r"(?<!\d)(?<!^Retry-After: )\d+", re.IGNORECASE | re.MULTILINE)
