@@ -1,5 +1,9 @@
-"""Jobs and a hive's store that webcrawl 1404b57 (2026-11-24) has left, and a job of 65b8699f
-(2026-11-28), resumed by this one."""
+"""Jobs of each older release, and of 65b8699f (2026-11-28), resumed by this version.
+
+Those of 0.1 (1404b57) are killed jobs of the web spider and of tests/rigs/loaded/link_spider.py,
+whose Requests are pickled, and a stopped hive of four shards. The others are killed jobs of the web
+spider, as tests/rigs/crawls/release_job.py makes them. Each had asked for half of the pages.
+"""
 
 import tarfile
 
@@ -15,30 +19,16 @@ from crawling import (
     simulated,
 )
 from hive_crawl import HiveCrawl
+from release_job import MIN_DELAY, SETTINGS, WORLD
 from scrapy.linkextractors import IGNORED_EXTENSIONS
 from scrapy.utils.misc import load_object
 from text_tables import each
 from web_truth import allowed_urls
 
+import webcrawl
+
 DATA = ROOT / "tests" / "data"
-# Killed with `kill -9`: by the web spider, and by tests/rigs/loaded/link_spider.py, whose Requests
-# are pickled. Stopped: a hive of four shards. Each had asked for half of the pages of this web.
-WORLD = {
-    "http_port": 18138,
-    "https_port": 18139,
-    "hosts": 16,
-    "mean_pages": 12.0,
-    "max_pages": 40,
-    "seed_share": 0.5,
-    "seed": 38,
-}
-MIN_DELAY = 0.2
-SETTINGS = {
-    "POLITENESS_MIN_DELAY": MIN_DELAY,
-    "POLITENESS_DELAY_FACTOR": 0,
-    "POLITENESS_MAX_DELAY": 1.0,
-    "ITEM_PIPELINES": "{}",
-}
+VERSIONS = ("1404b57", "0.2", "0.3", "65b8699f")
 # Dotted paths that its settings, documents and jobs name.
 PATHS = """
 webcrawl.items.Page webcrawl.signals.checkpoint
@@ -73,7 +63,7 @@ webcrawl.urls.extraction.pdf.iter_pdf webcrawl.urls.extraction.sitemap_reader.it
 @pytest.fixture
 def old(tmp_path):
     """The directory of the old jobs, each version's in one of its own."""
-    for version in ("1404b57", "65b8699f"):
+    for version in VERSIONS:
         with tarfile.open(DATA / f"jobs-{version}.tar.xz") as archive:
             # The tarfile of Debian's 3.11.2 has no filters.
             archive.extraction_filter = getattr(tarfile, "data_filter", None)
@@ -99,8 +89,10 @@ def judge(web, directory, *, ignored=()):
 @each(
     "name",
     "1404b57/links",
-    "65b8699f/web",
+    "0.3/web",
     pytest.param("1404b57/web", marks=pytest.mark.long),
+    pytest.param("0.2/web", marks=pytest.mark.long),
+    pytest.param("65b8699f/web", marks=pytest.mark.long),
 )
 def test_a_killed_job_goes_on(old, name):
     with simulated(old / name, **WORLD) as web:
@@ -123,6 +115,14 @@ def test_a_hive_goes_on_from_its_store(old):
             hive.join(2)
             hive.end()
         judge(web, directory)
+
+
+def test_there_is_a_job_of_each_older_release():
+    lines = (ROOT / "docs/releases.txt").read_text().splitlines()
+    releases = dict(line.split() for line in lines if not line.startswith("#"))
+    releases.pop(webcrawl.__version__, None)
+    found = [{version, commit[:7]} & {*VERSIONS} for version, commit in releases.items()]
+    assert all(found), releases
 
 
 def test_paths_of_old_settings_still_lead_somewhere():
