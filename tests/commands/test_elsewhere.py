@@ -12,7 +12,7 @@ import sysconfig
 
 import pytest
 import warm
-from crawling import ROOT, USER_AGENT, clean_web, crawl_command, damage_in
+from crawling import ROOT, USER_AGENT, clean_web, crawl_command, damage_in, stats_of
 from scrapyd_server import ScrapydServer
 from web_truth import allowed_urls
 
@@ -132,7 +132,8 @@ def test_a_project_with_the_wheel_is_deployed_to_scrapyd(crawling, tmp_path, mon
             for job in ("one", "mine"):
                 daemon.wait_for_end(job)
         assert "end  finished: nothing is left to fetch" in daemon.log("one")
-        assert "'item_scraped_count': 1" in daemon.log("mine", "titles")
+        assert stats_of(daemon.directory / "crawls/mine")["item_scraped_count"] == 1
+        assert "=== crawl summary ===" in daemon.log("mine", "titles")
         assert allowed_urls(web.world, USER_AGENT) <= set(daemon.finished("one"))
         titles = (daemon.directory / "titles.txt").read_text().splitlines()
         assert len(titles) > 3

@@ -115,6 +115,8 @@ def build(debian, directory):
 def copy(origin, sources, image, target):
     """As COPY does: of a directory its contents."""
     place = image.root / Path(image.workdir, target).relative_to("/")
+    if target.endswith("/"):
+        place.mkdir(parents=True, exist_ok=True)
     for source in sources:
         path = origin / source.strip("/")
         if path.is_dir():
@@ -139,8 +141,10 @@ def image(tmp_path_factory):
     )
     for path in (Path("/etc/resolv.conf"), Path("/etc/hosts"), CERTIFICATES):
         shutil.copy(path, debian / path.relative_to("/"))
-    yield build(debian, directory)
-    shutil.rmtree(directory)
+    try:
+        yield build(debian, directory)
+    finally:
+        shutil.rmtree(directory)
 
 
 @pytest.mark.long
