@@ -24,11 +24,11 @@ from webcrawl.urls.link import Link
 
 __all__ = ["Headers", "Link", "Page", "RobotsDirectives", "Truncation"]
 
+#: Header fields as (name, value), in the order and spelling of the wire, with repetitions.
 Headers: TypeAlias = list[tuple[bytes, bytes]]
-"""Header fields as (name, value), in the order and spelling of the wire, with repetitions."""
 
+#: Why the body is incomplete, in the words of WARC-Truncated; empty when it is complete.
 Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
-"""Why the body is incomplete, in the words of WARC-Truncated; empty when it is complete."""
 
 
 class StoredRecord(NamedTuple):

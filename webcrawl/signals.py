@@ -9,41 +9,41 @@ from pydispatch import dispatcher
 if TYPE_CHECKING:
     from scrapy.signalmanager import SignalManager
 
+#: Sent when a checkpoint's state was captured, before it is published.
+#:
+#: A module that stores pages connects a handler, which may be a coroutine. It returns only when
+#: every page that the module has accepted is fsynced, because the checkpoint marks these pages as
+#: done. A handler that raises or returns an exception prevents the checkpoint, and the previous one
+#: stays valid. An OSError ends the crawl. Scrapy logs the traceback. The last checkpoint comes
+#: after ``close_spider``. No arguments.
 checkpoint = object()
-"""Sent when a checkpoint's state was captured, before it is published.
 
-A module that stores pages connects a handler, which may be a coroutine. It returns only when every
-page that the module has accepted is fsynced, because the checkpoint marks these pages as
-done. A handler that raises or returns an exception prevents the checkpoint, and the previous one
-stays valid. An OSError ends the crawl. Scrapy logs the traceback. The last checkpoint comes after
-``close_spider``. No arguments."""
-
+#: Sent when a URL is finished, with ``url``, ``outcome`` (see the table in docs/reference/stats.md)
+#: and ``spider``. Not sent for a failed attempt that will be retried, or for robots.txt.
 url_finished = object()
-"""Sent when a URL is finished, with ``url``, ``outcome`` (see the table in docs/reference/stats.md)
-and ``spider``. Not sent for a failed attempt that will be retried, or for robots.txt."""
 
+#: Sent with ``page`` and ``why`` when a fetched page skips the processing modules.
+#:
+#: ``why`` is CONTENT_SEEN if another URL's document had the same bytes, ROBOTS for a robots.txt,
+#: SUBRESOURCE for what a page needs to be rendered, and UNCHANGED if a repeat visit found the same
+#: document, or the server said so. Handlers may be coroutines: the URL is finished after they
+#: return, or after ITEM_TIMEOUT_SECS. An OSError of the disk ends the crawl, as in modules. The
+#: page may have no links.
 unprocessed = object()
-"""Sent with ``page`` and ``why`` when a fetched page skips the processing modules.
-
-``why`` is CONTENT_SEEN if another URL's document had the same bytes, ROBOTS for a robots.txt,
-SUBRESOURCE for what a page needs to be rendered, and UNCHANGED if a repeat visit found the same
-document, or the server said so. Handlers may be coroutines: the URL is finished after they return,
-or after ITEM_TIMEOUT_SECS. An OSError of the disk ends the crawl, as in modules. The page may have
-no links."""
 
 CONTENT_SEEN = "content_seen"
 ROBOTS = "robots"
 SUBRESOURCE = "subresource"
 UNCHANGED = "unchanged"
 
+#: Sent with ``job``, a new JOBDIR that was closed before any URL was submitted.
+#:
+#: Nothing in it needs to be kept.
 JOB_IS_VOID = object()
-"""Sent with ``job``, a new JOBDIR that was closed before any URL was submitted.
 
-Nothing in it needs to be kept."""
-
+#: Sent with ``url`` and ``failure`` when a download handler or middleware raised an unexpected
+#: exception.
 unforeseen = object()
-"""Sent with ``url`` and ``failure`` when a download handler or middleware raised an unexpected
-exception."""
 
 
 def has_receivers(signals: SignalManager, signal: object) -> bool:

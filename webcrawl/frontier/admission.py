@@ -43,20 +43,20 @@ class Gate:
     and must not access the disk.
     """
 
+    #: Reason for which URLs are parked: a lower-case word, used in stats
+    #: (``frontier/parked/<name>``) and as a directory name.
     name: str
-    """Reason for which URLs are parked: a lower-case word, used in stats
-    (``frontier/parked/<name>``) and as a directory name."""
 
+    #: Whether parked URLs that are being visited again, and parked subresources, skip the gate.
+    #:
+    #: Before they are fetched, subresources pass all gates.
     spares_visits = True
-    """Whether parked URLs that are being visited again, and parked subresources, skip the gate.
 
-    Before they are fetched, subresources pass all gates."""
-
+    #: Whether it may hold a URL that it has let in, when the URL is about to be fetched.
     stops_admitted = True
-    """Whether it may hold a URL that it has let in, when the URL is about to be fetched."""
 
+    #: Whether the crawl may end while this gate holds URLs. False if it will decide soon.
     may_outlive_crawl = True
-    """Whether the crawl may end while this gate holds URLs. False if it will decide soon."""
 
     def tells_apart(self, entry: Entry) -> bool:  # noqa: ARG002  # for subclasses
         """Return whether it matters to this gate which URL of the group of *entry* it is.

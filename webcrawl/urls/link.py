@@ -6,13 +6,12 @@ from typing import TypeAlias
 
 import msgspec
 
+#: How a link was written: the name of the element, ``refresh`` (meta refresh, ``Refresh`` header),
+#: the relation of a ``<link>`` element or a ``Link`` header (``canonical``, ``next``, ...), or
+#: ``css`` (``url()``); see ``kinds.KINDS``. In a sitemap the kind is ``loc`` for a page and
+#: ``sitemap`` for another sitemap; in a feed it is ``item``. A sitemap that robots.txt lists is a
+#: ``sitemap``, too. URLs that were not found in a document have ``seed`` or ``redirect``.
 Kind: TypeAlias = str
-"""How a link was written: the name of the element, ``refresh`` (meta refresh, ``Refresh`` header),
-the relation of a ``<link>`` element or a ``Link`` header (``canonical``, ``next``, ...), or ``css``
-(``url()``); see ``kinds.KINDS``. In a sitemap the kind is ``loc`` for a page and ``sitemap`` for
-another sitemap; in a feed it is ``item``. A sitemap that robots.txt lists is a ``sitemap``, too.
-URLs
-that were not found in a document have ``seed`` or ``redirect``."""
 
 
 class Link(msgspec.Struct, gc=False):

@@ -142,9 +142,9 @@ class HostCounters:
         self._use_state(_JobState(0))
         # Whether the state is stored, or in the cache and will be.
         self._is_state_cached = False
+        #: Number of new links between domains that this process has recorded. A link that was
+        #: merged into a counter since may be counted again.
         self.linked = 0
-        """Number of new links between domains that this process has recorded. A link that was
-        merged into a counter since may be counted again."""
 
     def open(self) -> None:
         """Read the job's state from the open database, or start with a random key."""

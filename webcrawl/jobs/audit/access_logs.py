@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
+#: Functions that return the politeness key of a contact, by the kind of key.
 KEYS: dict[str, Callable[[LoggedRequest], str]] = {
     "host": lambda contact: contact.host,
     "domain": lambda contact: registered_domain(contact.host),
     "address": lambda contact: contact.address,
 }
-"""Functions that return the politeness key of a contact, by the kind of key."""
+#: Most contacts in memory, about 60 MB. Logs with fewer lines may be in any order.
 WINDOW = 1 << 17
-"""Most contacts in memory, about 60 MB. Logs with fewer lines may be in any order."""
 
 # Longer lines are unreadable; servers do not accept requests of that length.
 _LINE_BYTES = 1 << 17

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from webcrawl.items import Headers, Page
 
+#: Limit of a request or response head. FastWARC gives up on a whole file at a head of more than 32
+#: kB, and no server must be able to spoil a file. The longest fields of longer heads are therefore
+#: dropped, and ``DROPPED_FIELDS`` says how many.
 MAX_HEAD_BYTES = 32_000
-"""Limit of a request or response head. FastWARC gives up on a whole file at a head of more than
-32 kB, and no server must be able to spoil a file. The longest fields of longer heads are therefore
-dropped, and ``DROPPED_FIELDS`` says how many."""
 DROPPED_FIELDS = b"X-Crawler-Dropped-Fields: "
 
 LINE_BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")

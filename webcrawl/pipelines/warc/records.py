@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from webcrawl.pipelines.main_text import MainText
     from webcrawl.pipelines.warc.payloads import FirstCopy
 
+#: Pages with longer URLs cannot be stored, because FastWARC would give up on the whole file.
 MAX_URL_BYTES = 30_000
-"""Pages with longer URLs cannot be stored, because FastWARC would give up on the whole file."""
 #: The end of a record.
 TERMINATOR = b"\r\n\r\n"
 # The fields of a revisit record that a response record has differently or not at all.

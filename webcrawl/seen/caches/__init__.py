@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class UrlCache(Protocol):
     """Interface of a cache of fingerprints, which handles all links of a page in one call."""
 
+    #: Maximum number of fingerprints.
     size: int
-    """Maximum number of fingerprints."""
 
     def resize(self, size: int) -> None:
         """Hold at most *size* fingerprints from now on."""

@@ -31,11 +31,11 @@ from webcrawl.urls.extraction.tokens import ATTRIBUTE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Number of bytes that the HTML Standard searches for a declaration before parsing.
 PRESCAN_BYTES = 1024
-"""Number of bytes that the HTML Standard searches for a declaration before parsing."""
 
+#: Number of bytes that are searched for a declaration in a document that is not UTF-8.
 HEAD_BYTES = 1 << 16
-"""Number of bytes that are searched for a declaration in a document that is not UTF-8."""
 
 FALLBACK = "cp1252"
 
@@ -76,10 +76,10 @@ def codec_for(label: str | None) -> str | None:
     return _REPLACED_CODECS.get(codec, codec)
 
 
+#: Lower-case names in the Encoding Standard, by the codecs that ``codec_for`` returns.
 NAMES: dict[str | None, str] = {
     codec_for(name): name for name in sorted(webencodings.LABELS.values(), reverse=True)
 }
-"""Lower-case names in the Encoding Standard, by the codecs that ``codec_for`` returns."""
 
 
 def bom_of(body: bytes) -> tuple[int, str] | None:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.link import Link
 
+#: Longer references are skipped: they are inline data or junk. Filters refuse URLs over 2 kB.
 MAX_REFERENCE_CHARS = 8192
-"""Longer references are skipped: they are inline data or junk. Filters refuse URLs over 2 kB."""
 
+#: Limit of a link's text: enough to describe the link, but small for a batch of links.
 MAX_TEXT_CHARS = 256
-"""Limit of a link's text: enough to describe the link, but small for a batch of links."""
 
 _REFERENCES_PER_LINK = 4
 
@@ -43,8 +43,8 @@ class MarkupDocument(NamedTuple):
     schemes: frozenset[str] = HTTP_SCHEMES
 
 
+#: Function that finds the links of a document, as written. Called in the event loop.
 Extractor: TypeAlias = "Callable[[MarkupDocument], Iterable[Link | None]]"
-"""Function that finds the links of a document, as written. Called in the event loop."""
 
 
 def resolve_links(

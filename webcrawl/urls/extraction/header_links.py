@@ -21,8 +21,8 @@ from webcrawl.urls.normalizer import HTTP_SCHEMES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+#: Number of bytes that are read of all ``Link`` headers of a response together.
 MAX_HEADER_BYTES = 1 << 16
-"""Number of bytes that are read of all ``Link`` headers of a response together."""
 
 _TARGET = re.compile(r"<([^<>]*+)>")
 _PARAMETER = re.compile(

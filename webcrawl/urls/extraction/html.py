@@ -29,11 +29,11 @@ from webcrawl.urls.normalizer import HTTP_SCHEMES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+#: Content types whose links are extracted here.
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
-"""Content types whose links are extracted here."""
 
+#: Limit of distinct references per page; a single ``srcset`` may have many.
 MAX_REFERENCES = 20_000
-"""Limit of distinct references per page; a single ``srcset`` may have many."""
 
 MAX_METAS = 32
 MAX_META_CHARS = 1024
@@ -84,12 +84,12 @@ class Extracted(msgspec.Struct, gc=False):
     """Links and ``<meta>`` elements extracted from a page."""
 
     links: list[Link]
+    #: Number of links, including repeats.
     count: int
-    """Number of links, including repeats."""
+    #: Further links to the same URLs, in document order, if they are kept.
     repeats: list[Link]
-    """Further links to the same URLs, in document order, if they are kept."""
+    #: Lower-case name and content of the requested ``<meta>`` elements, in document order.
     metas: list[tuple[str, str]]
-    """Lower-case name and content of the requested ``<meta>`` elements, in document order."""
 
 
 def extract(

@@ -9,25 +9,25 @@ import msgspec
 
 from webcrawl.urls.extraction.references import RELATIONS
 
+#: Kinds of links to pages. All other kinds are links to resources of pages.
 DEFAULT_KINDS = frozenset(
     {"a", "area", "frame", "iframe", "refresh", "canonical", "next", "prev", "alternate", "sitemap"}
 )
-"""Kinds of links to pages. All other kinds are links to resources of pages."""
 
+#: Kinds of links that a style sheet can have.
 CSS_KINDS = frozenset({"css", "stylesheet"})
-"""Kinds of links that a style sheet can have."""
 
+#: Kinds of links that a feed can have.
 FEED_KINDS = frozenset({"item", "next", "prev"})
-"""Kinds of links that a feed can have."""
 
+#: Kinds of links that a sitemap can have: to pages, translations and other sitemaps.
 SITEMAP_KINDS = frozenset({"loc", "alternate", "sitemap"})
-"""Kinds of links that a sitemap can have: to pages, translations and other sitemaps."""
 
+#: Elements with a single attribute that contains a reference, and this attribute.
 ATTRIBUTES: dict[str | None, str] = {
     "a": "href", "area": "href", "frame": "src", "iframe": "src", "script": "src",
     "embed": "src", "object": "data", "audio": "src", "track": "src",
 }  # fmt: skip
-"""Elements with a single attribute that contains a reference, and this attribute."""
 
 # Selectors of other elements. The selectors of elements with two such attributes do not mention
 # them, because the parser would find such an element once for each attribute.
@@ -38,10 +38,10 @@ _SELECTORS = {
     "css": "style,[style]",
 }
 
+#: All kinds of links that an HTML page can have. ``link`` is a ``<link>`` with a relation that has
+#: no kind of its own, ``css`` is a ``url()`` in the page, and ``form`` is the target of a form that
+#: is sent by GET.
 KINDS = frozenset({*filter(None, ATTRIBUTES), *_SELECTORS, *RELATIONS, "form", "refresh", "link"})
-"""All kinds of links that an HTML page can have. ``link`` is a ``<link>`` with a relation that has
-no kind of its own, ``css`` is a ``url()`` in the page, and ``form`` is the target of a form that is
-sent by GET."""
 
 _META_NAME = re.compile(r"[a-z0-9_-]+", re.ASCII)
 
@@ -49,15 +49,15 @@ _META_NAME = re.compile(r"[a-z0-9_-]+", re.ASCII)
 class Search(msgspec.Struct, frozen=True):
     """How to search a page for some kinds of links."""
 
+    #: CSS selector of all elements of interest.
     query: str
-    """CSS selector of all elements of interest."""
+    #: Requested kinds that are names of elements.
     elements: frozenset[str]
-    """Requested kinds that are names of elements."""
+    #: Requested kinds that are relations of a ``<link>``.
     relations: frozenset[str]
-    """Requested kinds that are relations of a ``<link>``."""
     refresh: bool
+    #: Whether to search ``<style>`` and ``style=`` for ``url()``.
     styles: bool
-    """Whether to search ``<style>`` and ``style=`` for ``url()``."""
     meta_names: frozenset[str]
 
 

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.extraction.document import MarkupDocument
 
+#: Number of bytes that are decompressed, decoded and searched at a time.
 CHUNK = 1 << 16
-"""Number of bytes that are decompressed, decoded and searched at a time."""
 
+#: Number of characters after which a text without tags is cut.
 MAX_PIECE = 1 << 16
-"""Number of characters after which a text without tags is cut."""
 
+#: Limit of the tags read per document, which take about a second. A full sitemap has a fifth.
 MAX_TAGS = 2_000_000
-"""Limit of the tags read per document, which take about a second. A full sitemap has a fifth."""
 
+#: Result of ``tags`` that only means a pause.
 PAUSE = ("", "", "")
-"""Result of ``tags`` that only means a pause."""
 
 _TAGS_AT_ONCE = 4096
 

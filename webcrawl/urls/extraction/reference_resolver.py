@@ -18,10 +18,10 @@ from webcrawl.urls.normalizer import HTTP_SCHEMES, normalize
 if TYPE_CHECKING:
     from collections.abc import Container
 
+#: Limit of the length of a base that a document sets; a longer one is ignored. Its links would be
+#: just as long and so not be followed (URL_MAX_LENGTH_BYTES), and thousands of them took hundreds
+#: of MB.
 MAX_BASE_CHARS = 2048
-"""Limit of the length of a base that a document sets; a longer one is ignored. Its links would be
-just as long and so not be followed (URL_MAX_LENGTH_BYTES), and thousands of them took hundreds of
-MB."""
 
 # Segments that do not start with a dot or an escape cannot be dot segments, and without a colon
 # they cannot be a scheme. The characters are those that the standard keeps. Empty segments do not

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+#: Relations with a kind of their own, in order of precedence: an alternate style sheet, for
+#: example, is a style sheet. A link with any other relation has the kind ``link``.
 RELATIONS = (
     "stylesheet", "canonical", "next", "prev", "alternate", "icon", "sitemap", "manifest",
 )  # fmt: skip
-"""Relations with a kind of their own, in order of precedence: an alternate style sheet, for
-example, is a style sheet. A link with any other relation has the kind ``link``."""
 
+#: Limit of the candidates read of one ``srcset``; real ones have up to twenty.
 MAX_CANDIDATES = 100
-"""Limit of the candidates read of one ``srcset``; real ones have up to twenty."""
 
 # HTML Standard, "shared declarative refresh steps": seconds, a separator, optional url=, the URL.
 _REFRESH = re.compile(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from webcrawl.urls.link import Link
 
+#: Name of the ``<meta>`` element for all crawlers.
 ALL_ROBOTS = "robots"
-"""Name of the ``<meta>`` element for all crawlers."""
 
 _MAX_VALUE_CHARS = 4096
 _WITH_VALUE = re.compile(r"(?:unavailable_after|max-[a-z-]{1,20})\s*[:=]\s*[^\s,;]*", re.ASCII)
@@ -41,8 +41,8 @@ class RobotsDirectives(msgspec.Struct, frozen=True):
     noarchive: bool = False
 
 
+#: Directives of most pages, which have none.
 NO_DIRECTIVES = RobotsDirectives()
-"""Directives of most pages, which have none."""
 
 
 def robots_directives(

@@ -20,8 +20,8 @@ from webcrawl.urls.link import Link
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Maximum number of URLs in one sitemap, according to the protocol.
 MAX_URLS = 50_000
-"""Maximum number of URLs in one sitemap, according to the protocol."""
 
 # A plain list may only have absolute URLs.
 _URL = re.compile(r"[a-z][a-z0-9+.-]{0,63}://", re.ASCII | re.IGNORECASE)

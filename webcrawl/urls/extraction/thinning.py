@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+#: Pages with at most this many ``<`` are not thinned; building their tree takes at most 30 ms.
 SAFE_TAGS = 1000
-"""Pages with at most this many ``<`` are not thinned; building their tree takes at most 30 ms."""
 
+#: Larger pages are always thinned. A page of this size may be a single tag with ``<`` in its
+#: attributes; building its tree takes 30 ms.
 SAFE_BYTES = 20_000
-"""Larger pages are always thinned. A page of this size may be a single tag with ``<`` in its
-attributes; building its tree takes 30 ms."""
 
+#: Tags up to this size have at most 500 attributes, which take 0.5 ms.
 SAFE_TAG_BYTES = 2048
-"""Tags up to this size have at most 500 attributes, which take 0.5 ms."""
 
+#: A longer tag with more attributes is dropped from a rich page.
 SAFE_ATTRIBUTES = 250
-"""A longer tag with more attributes is dropped from a rich page."""
 
+#: Limit of the tags that are kept per page; one in ten million pages has more.
 MAX_KEPT = 20_000
-"""Limit of the tags that are kept per page; one in ten million pages has more."""
 
+#: Limit of the tags that are examined per page, kept or not; the rest of the page is ignored. They
+#: take 0.15 s, and are 20 times the links in a page of 5 MiB.
 MAX_MARKED = 100_000
-"""Limit of the tags that are examined per page, kept or not; the rest of the page is ignored. They
-take 0.15 s, and are 20 times the links in a page of 5 MiB."""
 
 # Number of bytes that are searched for tags in one step, which limits the memory.
 _BLOCK = 1 << 18

@@ -9,10 +9,10 @@ from __future__ import annotations
 import html
 import re
 
+#: Elements whose content the parser reads as text, outside SVG and MathML.
 RAW_TEXT = frozenset(
     (b"script", b"style", b"textarea", b"title", b"iframe", b"xmp", b"noembed", b"noframes")
 )
-"""Elements whose content the parser reads as text, outside SVG and MathML."""
 
 NAME = re.compile(rb"[A-Za-z]+")
 
@@ -24,19 +24,19 @@ ATTRIBUTE = re.compile(
     rb"""([^\t\n\f\r />][^\t\n\f\r />=]*+)(?:SPACE*+=SPACE*+(?:"([^"]*+)"?+|'([^']*+)'?+"""
     rb"""|([^\t\n\f\r >]*+)))?+""".replace(b"SPACE", _SPACE)
 )
+#: A complete tag after its ``<`` or ``</``: its name, and the spaces and slashes before ``>``.
 FINISHED = re.compile(
     rb"([^\t\n\f\r />]*+)(?:[\t\n\f\r /]*+ATTRIBUTE)*+([\t\n\f\r /]*+)>".replace(
         b"ATTRIBUTE", re.sub(rb"\((?!\?)", b"(?:", ATTRIBUTE.pattern)
     )
 )
-"""A complete tag after its ``<`` or ``</``: its name, and the spaces and slashes before ``>``."""
 
+#: The beginning of a template tag: the slash of an end tag, and the mode of a shadow root.
 TEMPLATE = re.compile(
     rb"""<(/?)template(?=[\t\n\f\r />])(?:[^<>]*?[\t\n\f\r /"']shadowrootmode[\t\n\f\r ]*+="""
     rb"""[\t\n\f\r ]*+["']?(open|closed)(?=["'\t\n\f\r >]))?""",
     re.IGNORECASE,
 )
-"""The beginning of a template tag: the slash of an end tag, and the mode of a shadow root."""
 
 _COMMENT_END = re.compile(rb"--!?>")
 _END_TAGS = {name: re.compile(rb"</%b(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in RAW_TEXT}

@@ -30,9 +30,9 @@ BAD_PORTS = frozenset(
     }
 )
 
+#: Limit of regular expressions, each of which takes up to 1 µs per link. For thousands of rules,
+#: use domains, segments or extensions instead.
 MAX_PATTERNS = 100
-"""Limit of regular expressions, each of which takes up to 1 µs per link. For thousands of rules,
-use domains, segments or extensions instead."""
 
 # Number of repeats if a label occurs three times in a row.
 _REPEATS = 2
