@@ -127,30 +127,3 @@ from webcrawl.frontier.parts import FrontierParts, FrontierPolicies
 from webcrawl.frontier.prioritizer import DepthRankPrioritizer, Prioritizer
 from webcrawl.frontier.selector import GeometricSelector, Selector
 from webcrawl.frontier.supply import Supply
-
-__all__ = [
-    "ASIDE",
-    "NOTHING",
-    "NO_URLS",
-    "ROBOTS_REDIRECT",
-    "SUBRESOURCE",
-    "DelayPolicy",
-    "DepthRankPrioritizer",
-    "Entry",
-    "Frontier",
-    "FrontierParts",
-    "FrontierPolicies",
-    "FrontierSizes",
-    "GeometricSelector",
-    "HostFacts",
-    "LargestDelay",
-    "Lease",
-    "LevelQueues",
-    "Prioritizer",
-    "Result",
-    "Selector",
-    "Supply",
-    "decode",
-    "encode",
-    "key",
-]

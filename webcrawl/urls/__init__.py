@@ -19,5 +19,3 @@ from __future__ import annotations
 from webcrawl.urls.host import host_of, origin_of
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES, SCHEMES, normalize, normalize_seed
-
-__all__ = ["HTTP_SCHEMES", "SCHEMES", "Link", "host_of", "normalize", "normalize_seed", "origin_of"]

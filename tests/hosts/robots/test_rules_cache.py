@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 from strategies import examples
 
 from webcrawl.hosts.records import HostRecords
-from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
+from webcrawl.hosts.robots.rules_cache import RobotsCache
 
 DAY = 86_400.0
 RETRY = 600.0
@@ -33,7 +33,7 @@ def clock():
 def opened(store, clock, **changes):
     values = {"size": 100, "max_bytes": 1 << 20, **changes}
     return RobotsCache(
-        store=store, tokens=("webcrawl",), times=AnswerTimes(DAY, RETRY),
+        store=store, tokens=("webcrawl",), expire=DAY, retry=RETRY,
         clock=clock, **values,
     )  # fmt: skip
 
@@ -54,7 +54,7 @@ def test_rules_are_those_of_their_own_origin(cache):
     assert cache.get(A).crawl_delay == 7
     assert cache.get("https://a.test:443").decide("https://a.test/x").allow
     assert cache.get("http://a.test:8080") is None
-    assert len(cache) == 2
+    assert len(cache._ready) == 2
 
 
 def test_a_delay_that_is_not_a_number_is_logged_once_and_ignored(cache, store, clock, caplog):
@@ -164,7 +164,7 @@ def test_the_rules_unused_for_longest_leave_memory_first_but_not_the_store(store
     again = cache.get("b")
     assert again is not made["b"]
     assert not allows(again)
-    assert len(cache) == 3
+    assert len(cache._ready) == 3
 
 
 def test_hosts_with_the_same_short_file_share_its_rules(store, clock):
@@ -179,16 +179,16 @@ def test_rules_take_no_more_memory_than_the_bound_but_for_one_file(store, clock)
     cache = opened(store, clock, max_bytes=20_000)
     for n in range(20):
         cache.put(f"http://{n}.test", 200, FORBIDDING)
-        assert cache.size_bytes <= 20_000
-    assert 1 < len(cache) < 20
+        assert cache._bytes <= 20_000
+    assert 1 < len(cache._ready) < 20
     large = b"User-agent: *\n" + b"".join(b"Disallow: /%d\n" % n for n in range(1000))
     made = cache.put(A, 200, large)
     assert made.size_bytes > 20_000
     # Or it would be parsed again for each URL.
     assert cache.get(A) is made
-    assert len(cache) == 1
+    assert len(cache._ready) == 1
     cache.put("http://0.test", 404)
-    assert cache.size_bytes <= 20_000
+    assert cache._bytes <= 20_000
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -209,7 +209,7 @@ class CacheMachine(RuleBasedStateMachine):
     def reopen(self):
         self.cache = RobotsCache(
             store=self.store, tokens=("webcrawl",), size=2, max_bytes=1 << 20,
-            times=AnswerTimes(self.EXPIRE, self.RETRY, self.LIMIT),
+            expire=self.EXPIRE, retry=self.RETRY, unreachable_limit=self.LIMIT,
             clock=lambda: self.now,
         )  # fmt: skip
 
@@ -262,8 +262,8 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_bounded(self):
-        assert len(self.cache) <= 2
-        assert (self.cache.size_bytes > 0) == (len(self.cache) > 0)
+        assert len(self.cache._ready) <= 2
+        assert (self.cache._bytes > 0) == (len(self.cache._ready) > 0)
 
 
 TestCacheMachine = CacheMachine.TestCase

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from webcrawl.hosts.records import HostRecord
 from webcrawl.hosts.records.host_counters import HostCounter
-from webcrawl.hosts.robots.rules_cache import AnswerTimes, RobotsCache
+from webcrawl.hosts.robots.rules_cache import RobotsCache
 
 
 class Records:
@@ -41,6 +41,7 @@ def robots_cache(records, *, clock, expire=86_400.0):
         tokens=("webcrawl",),
         size=100,
         max_bytes=1 << 20,
-        times=AnswerTimes(expire, 600.0),
+        expire=expire,
+        retry=600.0,
         clock=clock,
     )

@@ -38,44 +38,26 @@ def is_unreachable(status: int | None) -> bool:
     return status is None or status == 429 or not 100 <= status <= 499
 
 
-class RobotsRules:
-    """The rules of one origin for one crawler.
+class RobotsRules(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """The rules of one origin for one crawler; `parse` and `from_outcome` create them.
 
     *failed* means that the host was unreachable and there is no file: everything is disallowed
     until there is an answer. *crawl_delay* is in seconds, None if the file has none. *sitemaps* are
     as written in the file. *bad_delay* is a Crawl-delay that is not a number, "" if there is none.
-    *size_bytes* is approximately the size in memory.
     """
 
-    __slots__ = (
-        "_preferences",
-        "_rules",
-        "bad_delay",
-        "crawl_delay",
-        "failed",
-        "sitemaps",
-        "size_bytes",
-    )
+    rules: RuleSet
+    crawl_delay: float | None = None
+    sitemaps: tuple[str, ...] = ()
+    failed: bool = False
+    bad_delay: str = ""
+    preferences: tuple[tuple[str, RuleSet], ...] = ()
 
-    def __init__(
-        self,
-        *,
-        rules: RuleSet,
-        crawl_delay: float | None,
-        sitemaps: tuple[str, ...],
-        failed: bool,
-        bad_delay: str = "",
-        preferences: tuple[tuple[str, RuleSet], ...] = (),
-    ) -> None:
-        """Create rules; other modules use `parse` or `from_outcome`."""
-        self._rules = rules
-        self.crawl_delay = crawl_delay
-        self.sitemaps = sitemaps
-        self.failed = failed
-        self.bad_delay = bad_delay
-        self._preferences = preferences
-        self.size_bytes = _EMPTY_BYTES + rules.size_bytes + sum(map(len, sitemaps))
-        self.size_bytes += sum(_EMPTY_BYTES + each.size_bytes for _, each in preferences)
+    @property
+    def size_bytes(self) -> int:
+        """Return approximately the size in memory."""
+        sets = [self.rules, *(rules for _, rules in self.preferences)]
+        return sum(_EMPTY_BYTES + rules.size_bytes for rules in sets) + sum(map(len, self.sitemaps))
 
     @classmethod
     def parse(cls, body: bytes, *, tokens: tuple[str, ...], purpose: str = "") -> RobotsRules:
@@ -95,7 +77,6 @@ class RobotsRules:
             rules=RuleSet(rules),
             crawl_delay=crawl_delay,
             sitemaps=sitemaps,
-            failed=False,
             bad_delay=bad_delay,
             preferences=tuple((source, RuleSet(lines)) for source, lines in preferences.items()),
         )
@@ -119,7 +100,7 @@ class RobotsRules:
         The line is text without its comment, "" if no rule matches. Takes about 2 us.
         """
         path = canonical_spelling(path_of(url))
-        match = None if path == _ROBOTS_PATH else self._rules.decide(path)
+        match = None if path == _ROBOTS_PATH else self.rules.decide(path)
         if match is None:
             return _NO_RULE
         return RuleMatch(match.allow, _decode(match.line))
@@ -130,7 +111,7 @@ class RobotsRules:
         The group of another crawler is a statement only if it denies *url*.
         """
         found: list[Statement] = []
-        for source, rules in self._preferences:
+        for source, rules in self.preferences:
             match = rules.decide(canonical_spelling(path_of(url)))
             if match is not None and (source in WORDS or not match.allow):
                 statement = create_statement(
@@ -179,18 +160,10 @@ def data_mining_rules(status: int | None, body: bytes) -> RobotsRules:
         words[location] = f"{words[location]}, {word}" if location in words else word
     # Rules that allow their location, and have the statement as their line.
     lines = [(True, *item) for item in words.items() if item[0]]
-    return RobotsRules(
-        rules=RuleSet([]),
-        crawl_delay=None,
-        sitemaps=(),
-        failed=False,
-        preferences=((TDM, RuleSet(lines)),) if lines else (),
-    )
+    return RobotsRules(RuleSet([]), preferences=((TDM, RuleSet(lines)),) if lines else ())
 
 
 _NO_RULE = RuleMatch(allow=True, line="")
 # Shared by the hosts without rules for this crawler, which are half of all.
-_NO_FILE = RobotsRules(rules=RuleSet([]), crawl_delay=None, sitemaps=(), failed=False)
-_UNREACHABLE = RobotsRules(
-    rules=RuleSet([(False, "/", "")]), crawl_delay=None, sitemaps=(), failed=True
-)
+_NO_FILE = RobotsRules(RuleSet([]))
+_UNREACHABLE = RobotsRules(RuleSet([(False, "/", "")]), failed=True)

@@ -19,6 +19,7 @@ longer than the store does, plus the time to parse one file.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections import OrderedDict
 from functools import lru_cache
@@ -81,43 +82,28 @@ class _Ready(msgspec.Struct, frozen=True, gc=False):
     read_at: float
 
 
-class AnswerTimes(NamedTuple):
-    """Seconds for which answers for robots.txt are valid; see the module's docstring."""
+@dataclasses.dataclass(kw_only=True, eq=False)
+class RobotsCache:
+    """Cache of the rules of all origins; *size* and *max_bytes* limit those in memory.
 
+    *tokens* are the crawler's product tokens, the most specific first. *expire*, *retry* and
+    *unreachable_limit* are the seconds for which answers are valid; see the module's docstring.
+    With *is_for_data_mining* the files are not robots.txt but those at TDM_PATH, in which owners
+    say whether text and data mining is allowed. These only make statements about *purpose*.
+    """
+
+    store: HostRecords | RecordsReader
+    tokens: tuple[str, ...]
+    size: int
+    max_bytes: int
     expire: float
     retry: float
+    clock: TimeSource
     unreachable_limit: float = _UNREACHABLE_SECS
+    purpose: str = ""
+    is_for_data_mining: bool = False
 
-
-class RobotsCache:
-    """Cache of the rules of all origins."""
-
-    def __init__(
-        self,
-        *,
-        store: HostRecords | RecordsReader,
-        tokens: tuple[str, ...],
-        size: int,
-        max_bytes: int,
-        times: AnswerTimes,
-        clock: TimeSource,
-        purpose: str = "",
-        is_for_data_mining: bool = False,
-    ) -> None:
-        """Create the cache; *size* and *max_bytes* limit the rules in memory.
-
-        *tokens* are the crawler's product tokens, the most specific first. With
-        *is_for_data_mining* the files are not robots.txt but those at TDM_PATH, in which owners say
-        whether text and data mining is allowed. These only make statements about *purpose*.
-        """
-        self._purpose = purpose
-        self._is_for_data_mining = is_for_data_mining
-        self._tokens = tokens
-        self._store = store
-        self._size = size
-        self._max_bytes = max_bytes
-        self._times = times
-        self._clock = clock
+    def __post_init__(self) -> None:
         # Least recently used first. Finding the first key of a plain dict would take 2 us.
         self._ready: OrderedDict[str, _Ready] = OrderedDict()
         # The approximate size of these rules.
@@ -130,8 +116,8 @@ class RobotsCache:
 
     def resize(self, *, size: int, max_bytes: int) -> None:
         """Change the limits; excess rules are evicted when the next ones are added."""
-        self._size = size
-        self._max_bytes = max_bytes
+        self.size = size
+        self.max_bytes = max_bytes
 
     @classmethod
     def from_settings(
@@ -144,7 +130,7 @@ class RobotsCache:
     ) -> Self:
         """Create a cache as ROBOTS_EXPIRE_SECS, CRAWL_PURPOSE and the user agent in *settings* say.
 
-        *clock* returns epoch seconds. *is_for_data_mining* is explained in ``__init__``. Raises
+        *clock* returns epoch seconds. *is_for_data_mining* as in the class. Raises
         FatalError for a bad value.
         """
         expire = positive_number(settings, "ROBOTS_EXPIRE_SECS")
@@ -153,7 +139,8 @@ class RobotsCache:
             tokens=product_tokens(settings),
             size=_READY,
             max_bytes=_READY_BYTES,
-            times=AnswerTimes(expire, expire if is_for_data_mining else _RETRY_SECS),
+            expire=expire,
+            retry=expire if is_for_data_mining else _RETRY_SECS,
             clock=clock,
             purpose=purpose_of(settings),
             is_for_data_mining=is_for_data_mining,
@@ -164,7 +151,7 @@ class RobotsCache:
 
         They must be fetched if none are known, or if the last answer is no longer valid.
         """
-        now = self._clock()
+        now = self.clock()
         ready = self._ready.get(origin)
         if ready is not None and ready.since <= now < ready.until:
             self._ready.move_to_end(origin)
@@ -187,7 +174,7 @@ class RobotsCache:
             return ready.rules
         if origin == self._last_unknown:
             return None
-        entry = self._entry(origin, self._clock())
+        entry = self._entry(origin, self.clock())
         return None if entry is None else self._rules(entry)
 
     def statements(self, url: str, line: str) -> list[Statement]:
@@ -195,13 +182,13 @@ class RobotsCache:
 
         Call it after ``get`` or ``put``. *line* is that of robots.txt which decides about *url*.
         """
-        ready = self._ready.get(origin_of(url)) if self._purpose else None
+        ready = self._ready.get(origin_of(url)) if self.purpose else None
         if ready is None:
             return []
-        found = ready.rules.statements(url, at=ready.read_at, purpose=self._purpose)
+        found = ready.rules.statements(url, at=ready.read_at, purpose=self.purpose)
         return (
             found
-            if self._is_for_data_mining
+            if self.is_for_data_mining
             else [Statement(ROBOTS_TXT, line, ready.read_at), *found]
         )
 
@@ -211,19 +198,19 @@ class RobotsCache:
         *status* is None if there was no answer, or if the body was incomplete, as a part of a file
         would allow too much.
         """
-        now = self._clock()
+        now = self.clock()
         entry = record_after(
             self._entry(origin, now) if is_unreachable(status) else None,
             status,
             body,
             now=now,
-            longest_gap=max(self._times.expire, self._times.retry),
+            longest_gap=max(self.expire, self.retry),
         )
 
         rules = self._remember(origin, entry)
         self._last_unknown = ""
         # Stored only after parsing, so that a file that cannot be parsed in time is not stored.
-        self._store.put_robots(self._key(origin), pack(entry))
+        self.store.put_robots(self._key(origin), pack(entry))
         if rules.bad_delay:
             logger.warning(
                 "%s/robots.txt: Crawl-delay %r is not a number and is ignored",
@@ -234,12 +221,12 @@ class RobotsCache:
 
     def forgive(self, origin: str) -> None:
         """Let the robots.txt of *origin* be fetched again now, if it could not be reached."""
-        entry = self._entry(origin, self._clock())
+        entry = self._entry(origin, self.clock())
         if entry is not None and entry.failing:
             self._forget(origin)
             # As if that had been long ago, so that it is retried now.
             never = msgspec.structs.replace(entry, fetched_at=0.0, failing_for=0.0)
-            self._store.put_robots(self._key(origin), pack(never))
+            self.store.put_robots(self._key(origin), pack(never))
 
     def take_sitemaps(self, origin: str) -> tuple[str, ...]:
         """Return the sitemaps of *origin* if its rules were parsed since the last call, else ()."""
@@ -248,44 +235,35 @@ class RobotsCache:
     @property
     def shortest_secs(self) -> float:
         """The shortest time for which an answer is valid, in seconds."""
-        return min(self._times.expire, self._times.retry)
+        return min(self.expire, self.retry)
 
     def facts(self, origin: str) -> RobotsFacts | None:
         """Return facts about the last answer for the robots.txt of *origin*, or None."""
-        entry = self._entry(origin, self._clock())
+        entry = self._entry(origin, self.clock())
         if entry is None:
             return None
         return RobotsFacts(entry.status, entry.fetched_at, self._expires_at(entry))
 
-    def __len__(self) -> int:
-        """Return the number of rules in memory."""
-        return len(self._ready)
-
-    @property
-    def size_bytes(self) -> int:
-        """Approximate size of the rules in memory, in bytes."""
-        return self._bytes
-
     def _entry(self, origin: str, now: float) -> RobotsRecord | None:
         """Return the record of *origin* from the store; one from the future is dated *now*."""
-        entry = unpack(self._store.robots(self._key(origin)))
+        entry = unpack(self.store.robots(self._key(origin)))
         if entry is not None and entry.fetched_at > now:  # the clock was set back
             entry = msgspec.structs.replace(entry, fetched_at=now)
-            self._store.put_robots(self._key(origin), pack(entry))
+            self.store.put_robots(self._key(origin), pack(entry))
         return entry
 
     def _key(self, origin: str) -> str:
         """Return the name of the file of *origin* in the store."""
-        return origin + TDM_PATH if self._is_for_data_mining else origin
+        return origin + TDM_PATH if self.is_for_data_mining else origin
 
     def _is_given_up(self, entry: RobotsRecord) -> bool:
         """Return whether the host of *entry* has failed too long: it counts as having no file."""
-        return entry.failing_for >= self._times.unreachable_limit
+        return entry.failing_for >= self.unreachable_limit
 
     def _expires_at(self, entry: RobotsRecord) -> float:
         """Return when robots.txt must be fetched again, epoch seconds."""
         is_retried = entry.failing and not self._is_given_up(entry)
-        return entry.fetched_at + (self._times.retry if is_retried else self._times.expire)
+        return entry.fetched_at + (self.retry if is_retried else self.expire)
 
     def _rules(self, entry: RobotsRecord) -> RobotsRules:
         """Return the rules that follow from *entry*; rules that many hosts have are shared."""
@@ -295,13 +273,13 @@ class RobotsCache:
         elif entry.file is not None:
             status = 200  # the file is followed even if the last try has failed
         file = entry.file or b""
-        if self._is_for_data_mining:
+        if self.is_for_data_mining:
             return data_mining_rules(status, file)
         # Many hosts have the same short file, so these files are parsed once. Longer ones would
         # only displace them in that cache.
         is_common = len(file) <= COMMON_BYTES
         parse = _cached_rules if is_common else RobotsRules.from_outcome
-        return parse(status, file, tokens=self._tokens, purpose=self._purpose)
+        return parse(status, file, tokens=self.tokens, purpose=self.purpose)
 
     def _remember(self, origin: str, entry: RobotsRecord) -> RobotsRules:
         """Parse the rules of *origin* from *entry*, keep them in memory, and return them."""
@@ -314,8 +292,8 @@ class RobotsCache:
             self._new_sitemaps[origin] = rules.sitemaps
 
         # The newest rules stay, however large, or they would be parsed again for every URL.
-        while len(self._ready) > self._size or (
-            self._bytes > self._max_bytes and len(self._ready) > 1
+        while len(self._ready) > self.size or (
+            self._bytes > self.max_bytes and len(self._ready) > 1
         ):
             self._forget(next(iter(self._ready)))
         return rules
