@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
@@ -28,8 +29,6 @@ from webcrawl.storage.atomic import sync_paths, write_atomic
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings

@@ -12,11 +12,8 @@ import re
 import stat
 import traceback
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeGuard
-
-if TYPE_CHECKING:
-    from os import stat_result
-    from pathlib import Path
+from pathlib import Path
+from typing import TypeGuard
 
 
 class FatalError(ValueError):

@@ -5,6 +5,7 @@ Without the part of the crawl that it needs, a setting would be ignored silently
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from webcrawl import settings as own_settings
@@ -13,8 +14,6 @@ from webcrawl.configuration.values import component, dictionary
 from webcrawl.settings import web_spider
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy.settings import BaseSettings
 
 _MODULES = "ITEM_PIPELINES"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 # Commands and options that were removed since 0.2, with what to use instead.
 _REMOVED = {

@@ -19,7 +19,8 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
@@ -36,9 +37,6 @@ from webcrawl.configuration.values import (
 )
 from webcrawl.errors import FatalError
 from webcrawl.wording import COMMAND
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 logger = logging.getLogger(__name__)
 

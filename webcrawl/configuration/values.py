@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from collections.abc import Callable, Iterable
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,6 @@ from webcrawl.configuration.secrets import mask
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 

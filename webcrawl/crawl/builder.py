@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import urllib.request
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -93,8 +94,6 @@ from webcrawl.urls.hash_seed import new_seed
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 

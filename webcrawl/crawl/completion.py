@@ -11,6 +11,7 @@ Once a log could not be written, that is uncertain, so no more URLs are finished
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,6 @@ from webcrawl.hosts.retry_policy import BUG
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from twisted.python.failure import Failure
 
     from webcrawl.crawl.lease.host_release import HostRelease

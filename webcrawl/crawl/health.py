@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,8 +21,6 @@ from webcrawl.net.latencies import latencies_of
 from webcrawl.states import CrawlState, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from webcrawl.crawl.completion import Completion
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.lease.services import ProcessServices

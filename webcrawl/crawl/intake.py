@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,8 +19,6 @@ from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.storage.record_log import DISK_ERRORS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-
     from scrapy import Request
     from scrapy.http import Response
 

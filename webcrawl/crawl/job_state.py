@@ -7,14 +7,14 @@ list comes first, because all shards depend on it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.job.suffix_lists import open_suffix_list
 from webcrawl.errors import FatalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Executor
     from tempfile import TemporaryDirectory
 
     from webcrawl.crawl.job.jobdir import Job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from webcrawl.clock import now
@@ -20,8 +21,6 @@ from webcrawl.crawl.task.task import Tasks
 from webcrawl.frontier import ASIDE, ROBOTS_REDIRECT, SUBRESOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Spider
 
     from webcrawl.crawl.lease.fetch import Fetch

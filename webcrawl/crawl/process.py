@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from webcrawl.clock import now
@@ -31,8 +32,6 @@ from webcrawl.rights.purposes import purpose_of
 from webcrawl.signals import JOB_IS_VOID
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
     from scrapy import Spider
 
     from webcrawl.crawl.job_state import JobState

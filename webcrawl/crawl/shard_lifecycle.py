@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.state_directory import shard_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
     from webcrawl.crawl.job_state import JobState
     from webcrawl.crawl.shard.shard import Shard
 

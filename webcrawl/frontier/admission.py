@@ -23,14 +23,10 @@ The invariant: a crawl does not end while a gate can release more, or will decid
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from webcrawl.frontier import SUBRESOURCE, Entry, Frontier, Supply, decode
 from webcrawl.frontier.groups import Group, groups_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 # Number of entries that a pass checks in one call.
 _PASS_ENTRIES = 64

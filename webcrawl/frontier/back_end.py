@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
@@ -21,9 +23,6 @@ from webcrawl.frontier.tails import Tails
 from webcrawl.urls import host_of as host_of_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
     from webcrawl.clock import TimeSource
     from webcrawl.frontier.domain_share import DomainShares
     from webcrawl.frontier.rests import HostClocks

@@ -15,6 +15,7 @@ Subresources wait in queues of their own (subresources.py).
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.entry import is_visit
@@ -22,8 +23,6 @@ from webcrawl.frontier.overflow import number_of
 from webcrawl.frontier.snapshot import QueueSnapshot, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
     from webcrawl.frontier.domain_share import Domain
     from webcrawl.frontier.subresources import Subresources
     from webcrawl.storage.fifo import DiskFifo

@@ -7,14 +7,13 @@ is on disk before it begins, too, unless a restart would infer one that is at le
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.frontier.leases import Lease
     from webcrawl.frontier.parts import FrontierParts
 

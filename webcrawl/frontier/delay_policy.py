@@ -10,11 +10,9 @@ crash:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 # "Save the last five times, average them" (Mischel, on queue management).
 REMEMBERED_TIMES = 5

@@ -10,11 +10,10 @@ count as waiting, since they come back. All operations are O(1) unless stated ot
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.frontier.back_queue import BackQueue
 
 

@@ -26,17 +26,15 @@ after a snapshot was made and before it was published.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from webcrawl.configuration.decoding import Count, Seconds, msgpack_decoder
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import RecordLog, read_records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # Releases wait in memory for the next write, as losing one in a crash only makes the host wait
 # longer. This many may wait; then they are written.

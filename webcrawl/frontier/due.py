@@ -12,6 +12,8 @@ or elsewhere in the frontier, never both.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -19,9 +21,6 @@ from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.snapshot import FrontierCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from webcrawl.clock import TimeSource
     from webcrawl.frontier.finished import FinishedKeys
     from webcrawl.frontier.front_end import FrontEnd

@@ -8,15 +8,12 @@ finished key hides exactly one entry, which is why this is a multiset.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
 from webcrawl.frontier.entry import Entry, decode, key
 from webcrawl.frontier.snapshot import FrontierCounts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # finished := key u64*, little-endian, in any order
 

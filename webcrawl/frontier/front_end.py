@@ -9,15 +9,14 @@ entry.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from webcrawl.frontier.entry import decode
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
     from webcrawl.frontier.prioritizer import Prioritizer
     from webcrawl.frontier.selector import Selector
 

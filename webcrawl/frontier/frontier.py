@@ -8,6 +8,7 @@ parts.py saves and restores the parts.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,8 +19,6 @@ from webcrawl.frontier.entry import SUBRESOURCE, Entry, decode, encode, is_visit
 from webcrawl.frontier.supply import Supply, supply_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from webcrawl.frontier.leases import Lease
     from webcrawl.frontier.parts import FrontierParts
 

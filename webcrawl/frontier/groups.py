@@ -7,13 +7,11 @@ equal before the path of the URL and after the URL.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from webcrawl.frontier.entry import Entry, decode
 from webcrawl.urls.registered_domain import registered_domain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # An encoded entry begins with its type, and then a string, the URL: the type of the string with or
 # before its length, the URL up to the path, and its path, which is ASCII. The next field is no

@@ -7,6 +7,7 @@ is finished after it was processed. The invariant: leases are ordered by time.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -15,8 +16,6 @@ from webcrawl.frontier.done_log import NOTHING, Due, Finish, Record, Result
 from webcrawl.frontier.entry import Entry, encode, key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from webcrawl.frontier.parts import FrontierParts
 
 # Shared by all frontiers of this process.

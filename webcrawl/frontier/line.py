@@ -16,13 +16,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from webcrawl.frontier.domain_share import Domain, DomainShares
 
 # How many snoozed queues one call may wake. After a long pause thousands are due at the same

@@ -12,14 +12,10 @@ more than these million segments of 1 MiB.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot, segments_in
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
 
 # Entries per frame. A spilled queue has up to two frames in memory, and so in every snapshot.
 # Larger frames would make these larger; smaller ones would make disk accesses less useful.

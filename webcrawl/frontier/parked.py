@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from webcrawl.frontier.finished import FinishedKeys
     from webcrawl.frontier.front_end import FrontEnd
     from webcrawl.frontier.snapshot import FrontierCounts

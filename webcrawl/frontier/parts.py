@@ -9,6 +9,8 @@ by a published snapshot nor written to the done log since can be deleted.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,9 +31,6 @@ from webcrawl.frontier.shared import SharedClocks
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot, encode_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from webcrawl.clock import TimeSource
     from webcrawl.frontier.prioritizer import Prioritizer
     from webcrawl.frontier.selector import Selector

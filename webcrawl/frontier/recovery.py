@@ -6,6 +6,7 @@ the same result, so a crash during or soon after a recovery needs no special car
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Distrust, Due, Finish, Record, Release, Requeue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from webcrawl.frontier.parts import FrontierParts
     from webcrawl.frontier.snapshot import FrontierCounts, FrontierSnapshot
 

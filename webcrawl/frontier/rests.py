@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Container, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from webcrawl.frontier.snapshot import Series
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-    from pathlib import Path
-
     from webcrawl.clock import TimeSource
 
 # Rests that are over are removed when there are twice as many rests as after the last removal, and

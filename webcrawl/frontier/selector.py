@@ -8,11 +8,9 @@ starves.
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
+import random
+from collections.abc import Sequence
+from typing import Protocol
 
 # The probability that GeometricSelector chooses one of the first 1, 2, ... levels. For the floats
 # that are drawn, it is 1.0 after these.

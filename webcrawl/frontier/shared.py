@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.delay_policy import DelayPolicy, cut_off
 from webcrawl.frontier.done_log import Contact, DoneLog, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from webcrawl.clock import TimeSource
     from webcrawl.frontier.rests import HostClocks
 

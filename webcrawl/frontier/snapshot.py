@@ -8,6 +8,7 @@ working.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -17,8 +18,6 @@ from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads th
 from webcrawl.storage.record_log import NewerFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from webcrawl.frontier.done_log import Finish
 
 # Version 6 (webcrawl 0.1) has no *unlogged_until*, 7 no compressed frames of queues, 8 no *due*.

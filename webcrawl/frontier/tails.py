@@ -7,11 +7,10 @@ and those that were the longest so far once more. This takes 1.3 us per queue.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from webcrawl.frontier.back_queue import BackQueue
 
 _CHECKED_PER_CALL = 500

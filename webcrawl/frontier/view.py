@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 from webcrawl.frontier.done_log import read_done_log
 from webcrawl.frontier.due import due_name
@@ -24,10 +26,6 @@ from webcrawl.frontier.recovery import replay
 from webcrawl.frontier.snapshot import QueueSnapshot, decode_snapshot
 from webcrawl.storage.fifo import FifoSnapshot, length_of, read_fifo
 from webcrawl.storage.record_log import CorruptRecordError, count_packed, pack_many, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 class Where(enum.Enum):

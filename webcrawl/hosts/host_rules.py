@@ -10,6 +10,8 @@ is in JOBDIR/purged.txt.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from webcrawl.errors import FatalError
@@ -27,9 +29,6 @@ from webcrawl.urls import host_of
 from webcrawl.urls.host import domain_among
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.storage.watched_rules import RulesFile

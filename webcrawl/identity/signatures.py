@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ from webcrawl.errors import FatalError
 from webcrawl.identity.keys import SigningKey, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.settings import BaseSettings
 
     Fields = tuple[tuple[bytes, bytes], ...]

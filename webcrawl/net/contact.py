@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +23,6 @@ from webcrawl.net.limits import FetchLimits, is_for_robots
 from webcrawl.net.rates import COUNT_RECEIVED
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from scrapy import Request
 
     from webcrawl.net.documents import Document

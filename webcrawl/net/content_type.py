@@ -10,11 +10,8 @@ quotes, as some servers write it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # Number of bytes that are parsed. Real fields are shorter, and the size of the cache must be
 # bounded.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -22,8 +23,6 @@ from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies
 from webcrawl.net.latencies import latencies_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
-
     from scrapy.crawler import Crawler
 
     from webcrawl.net.limits import FetchLimits

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import mimetypes
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,8 +21,6 @@ from webcrawl.net.http.responses import class_for
 from webcrawl.net.outcomes import BadUrlError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scrapy import Request
 
 CONTENT_TYPE = b"text/html; charset=utf-8"

@@ -18,12 +18,9 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 from weakref import WeakSet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Linger for zero seconds: closing sends a reset and drops all data that is not acknowledged.
 _NO_LINGER = struct.pack("ii", 1, 0)

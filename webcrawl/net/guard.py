@@ -15,6 +15,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import urllib.request
+from collections.abc import Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache
@@ -26,7 +27,6 @@ from scrapy.utils.misc import load_object
 from webcrawl.configuration.values import flag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from ipaddress import IPv4Address, IPv6Address
 
     from scrapy.settings import BaseSettings

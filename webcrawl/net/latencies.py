@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 from weakref import WeakKeyDictionary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: Number of buckets: below 1/1024 s, 2/1024 s, 4/1024 s, ... 48 days, and all longer durations.
 BUCKETS = 33

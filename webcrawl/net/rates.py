@@ -14,6 +14,7 @@ bytes, the bytes of any minute are within 5 % of the rate. Nothing survives a re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 
@@ -21,8 +22,6 @@ from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.values import number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.settings import BaseSettings
 
 # Capacity that was not used can be used up to this many seconds later.

@@ -8,6 +8,7 @@ without digits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from webcrawl.configuration.values import component
@@ -15,8 +16,6 @@ from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.urls.extraction.visible_words import words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.items import Page

@@ -14,6 +14,7 @@ A crash can lose a hint, or cause an unnecessary visit.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,8 +32,6 @@ from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from webcrawl.clock import TimeSource
     from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.revisit.visit import Visit

@@ -7,6 +7,7 @@ the log of finished URLs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
@@ -17,8 +18,6 @@ from webcrawl.net.outcomes import is_document
 from webcrawl.seen.fingerprint import document_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scrapy.http import Headers
 
     from webcrawl.frontier import Entry

@@ -11,6 +11,7 @@ used in three cases:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -20,8 +21,6 @@ from webcrawl.revisit.history import CHANGED, History
 from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from webcrawl.frontier import Entry
     from webcrawl.hosts.records import HostRecords
     from webcrawl.revisit.visit import Answer

@@ -9,6 +9,7 @@ each visit. So does that of URLs that robots.txt has denied for a day.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
@@ -21,8 +22,6 @@ from webcrawl.revisit.policies import RevisitPolicy
 from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
 
 _DAY = 86_400

@@ -11,7 +11,7 @@ only the head is read.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -30,9 +30,6 @@ from webcrawl.rights.vocabulary import (
 from webcrawl.urls.extraction.html import HTML_TYPES
 from webcrawl.urls.extraction.robots_meta import directive_texts
 from webcrawl.urls.extraction.tokens import attributes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 #: Source of the statement that a URL may be fetched.
 ROBOTS_TXT = "robots.txt"

@@ -8,14 +8,12 @@ result.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any, TypeVar
 
 from webcrawl.errors import is_disk_failing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor, Future
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,9 @@ from __future__ import annotations
 
 import logging
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
 
 import msgspec
 from pybloom_live import BloomFilter, ScalableBloomFilter
@@ -36,11 +38,6 @@ from webcrawl.seen.eliminator import Eliminator
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, BloomSnapshot, LogState, decode_snapshot
 from webcrawl.seen.url_log import FILE_BYTES, Span, log_path, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from concurrent.futures import Executor
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 

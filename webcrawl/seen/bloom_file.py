@@ -9,16 +9,14 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 from pybloom_live import BloomFilter
 
 from webcrawl.storage.record_log import CorruptRecordError, header_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 # file   := header size* sample* filter*                                        little-endian
 # header := magic "WCBF" | version u16 | flags u16 (0) | filters u32 | samples u32 | lost u64

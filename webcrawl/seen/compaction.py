@@ -7,6 +7,7 @@ old runs stay in use until the new one is finished, and their files until no sna
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from webcrawl.seen.levels import Levels, merge_runs
 from webcrawl.seen.runs import Run, RunWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from webcrawl.clock import TimeSource
     from webcrawl.seen.background import Background
     from webcrawl.seen.runs import Fingerprints

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import logging
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -28,11 +30,6 @@ from webcrawl.seen.runs import Run, write_run
 from webcrawl.seen.snapshots import VERSION, decode_snapshot
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from concurrent.futures import Executor
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,8 +28,6 @@ from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Sequence
-    from pathlib import Path
 
     from webcrawl.clock import TimeSource
     from webcrawl.seen.background import Background

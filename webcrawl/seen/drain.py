@@ -9,15 +9,13 @@ from the page cache, 100,000 URLs in about 50 ms, and ``take`` limits how much i
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from webcrawl.seen.url_log import Frame, Span, read_frames
 from webcrawl.storage.record_log import CorruptRecordError, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 # take() returns after reading this many bytes, which takes 10 to 20 ms.
 _SCAN_BYTES = 1 << 19

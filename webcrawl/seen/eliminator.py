@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource, now
@@ -25,10 +28,6 @@ from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
-    from pathlib import Path
-
     from webcrawl.seen.bloom import BloomSet
     from webcrawl.seen.caches import UrlCache
 

@@ -8,14 +8,11 @@ value 0 marks an empty slot in the buffer T, so no URL gets it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.urls.hash_seed import seed_in_use
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def fingerprint(url: str) -> int:

@@ -12,6 +12,8 @@ fingerprints: with a T of 2^21 entries, five times on the way to a billion.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +21,6 @@ import numpy as np
 from webcrawl.seen.runs import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from webcrawl.seen.runs import Fingerprints

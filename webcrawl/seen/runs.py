@@ -15,7 +15,9 @@ import os
 import struct
 import zlib
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -24,9 +26,6 @@ from webcrawl.storage.atomic import OpenFile, write_all
 from webcrawl.storage.record_log import CorruptRecordError, header_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     Fingerprints: TypeAlias = NDArray[np.uint64]

@@ -11,7 +11,9 @@ a newer snapshot was published meanwhile and files were deleted; then start over
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,10 +25,6 @@ from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
 from webcrawl.seen.url_log import Frame, UrlLog, has_payloads, read_frames
 from webcrawl.storage.record_log import HEADER_SIZE, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
 
 
 class Submitted(NamedTuple):

@@ -5,7 +5,8 @@ A snapshot is a msgpack array: the tag of the component, the version, and the co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,9 +14,6 @@ from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.seen.drain import Cursor  # noqa: TC001  # msgspec reads the annotations
 from webcrawl.seen.url_log import Span
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: Version of all snapshots of this package; it changes when the format of any of them changes.
 VERSION = 1

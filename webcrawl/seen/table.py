@@ -16,14 +16,11 @@ entries, it is enlarged to its full size, which takes 5 ms.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from webcrawl.storage.anonymous_memory import anonymous_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Kinds of entries: a fingerprint without a payload, one with a payload, or one that this buffer
 #: already has. The last kind occurs only after a recovery that joined two buffers.

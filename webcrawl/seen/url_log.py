@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import struct
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from webcrawl.storage.record_log import (
     HEADER_SIZE,
@@ -23,10 +25,6 @@ from webcrawl.storage.record_log import (
     pack_many,
     read_records,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from pathlib import Path
 
 # log    := a record log (see webcrawl.storage.record_log), one record per submit
 # record := count u32 | fingerprint u64 * count | packed payloads       little-endian

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,9 +35,6 @@ from webcrawl.storage.record_log import (
 from webcrawl.urls.hash_seed import seed_in_use
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 _HEAD = struct.Struct("<4sId")

@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -47,8 +48,6 @@ from webcrawl.urls.filters.path_filters import action_filter
 from webcrawl.urls.filters.scope import port_filter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 

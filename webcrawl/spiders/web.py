@@ -16,6 +16,7 @@ import io
 import logging
 import sys
 import threading
+from collections.abc import AsyncIterator, Callable
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
@@ -41,8 +42,6 @@ from webcrawl.settings import web_spider
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from webcrawl.storage.atomic import write_all
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class AppendFile:

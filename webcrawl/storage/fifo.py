@@ -27,7 +27,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import msgspec
 
@@ -43,11 +44,6 @@ from webcrawl.storage.record_log import (
     read_records,
     unpack_many,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
 
 #: The record that ends a full segment.
 SEGMENT_END = b""

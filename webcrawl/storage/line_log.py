@@ -17,14 +17,12 @@ import os
 import re
 import zlib
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.storage.append_file import AppendFile
 from webcrawl.storage.atomic import make_directory, sync_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Number of bytes searched in one step for the end of the last complete line.
 _STEP_BYTES = 1 << 16

@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Format 1 was used before the first release, when a job and its shard shared one manifest.
 FORMAT = 2

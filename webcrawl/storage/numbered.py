@@ -7,13 +7,12 @@ in microseconds, and are higher than all that are there. So writers need no lock
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_hexdigest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from webcrawl.clock import TimeSource
     from webcrawl.storage.object_store import ObjectStore
 

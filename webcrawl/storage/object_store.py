@@ -28,9 +28,10 @@ import logging
 import os
 import re
 import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fsspec
 
@@ -44,9 +45,6 @@ from webcrawl.storage.atomic import (
     sync_paths,
     write_atomic,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 logger = logging.getLogger(__name__)
 

@@ -22,17 +22,15 @@ from __future__ import annotations
 import itertools
 import os
 import struct
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 import msgspec
 from isal import isal_zlib
 
 from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.storage.atomic import OpenFile, unshare, write_all
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-    from pathlib import Path
 
 MAGIC = b"WCLG"
 # Version 1 (until webcrawl 0.3) has no compressed records of the URL log, and its packed items are

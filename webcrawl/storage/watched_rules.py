@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
@@ -21,8 +22,6 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 from webcrawl.errors import FatalError, require_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.clock import TimeSource
 
 logger = logging.getLogger(__name__)

@@ -7,11 +7,8 @@ expression handles usual normalized URLs (0.25 µs), another handles all others 
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Container
 
 _USUAL = re.compile(r"[a-z]+://([a-z0-9.-]*[a-z0-9])(?::[0-9]+)?/")
 _AUTHORITY = re.compile(

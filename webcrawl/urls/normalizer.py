@@ -18,12 +18,9 @@ same result as normalizing it once.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Container
 
 from ada_url import join_url, normalize_url
-
-if TYPE_CHECKING:
-    from collections.abc import Container
 
 HTTP_SCHEMES = frozenset({"http", "https"})
 

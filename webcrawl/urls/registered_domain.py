@@ -17,17 +17,15 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from requests import Response, Session
 from tldextract import TLDExtract
 
 from webcrawl.urls.host import host_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Number of hosts whose domains are cached, in about 10 MB. A look-up takes 4 µs, and links repeat
 #: hosts.

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -44,8 +45,6 @@ from webcrawl.errors import FatalError, module_of, path_of
 from webcrawl.net.guard import followed_schemes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
     from scrapy.http import Response

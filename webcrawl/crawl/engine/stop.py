@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy import signals
@@ -19,8 +20,6 @@ from webcrawl.errors import FatalError, UnreachableError, disk_message, is_disk_
 from webcrawl.storage.record_log import CorruptRecordError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)

@@ -9,11 +9,8 @@ failures, retries and robots.txt files all count.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 _EXACT = 100_000
 _CAUSES = {

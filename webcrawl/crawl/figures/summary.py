@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from webcrawl.crawl.figures.counts import (
     Counts,
@@ -19,9 +20,6 @@ from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS
 from webcrawl.hosts.politeness.outage import OF_OUTAGES
 from webcrawl.net.walls import WALLS
 from webcrawl.wording import COMMAND, counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Maximum width of a line.
 _WIDTH = 80

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.clock import now
 from webcrawl.signals import checkpoint as checkpoint_signal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from scrapy.signalmanager import SignalManager
     from scrapy.statscollectors import StatsCollector
 

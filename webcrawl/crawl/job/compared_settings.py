@@ -7,6 +7,7 @@ hive adds. The others may differ for some time, while the processes are restarte
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from webcrawl.identity.keys import key_of
 from webcrawl.identity.names import product_tokens, user_agent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from scrapy.settings import BaseSettings
 
 FIXED = ("CRAWL_PURPOSE", "CRAWLER_NAME", "USER_AGENT", "HIVE_LEASE_SECS", "HIVE_STORE format")

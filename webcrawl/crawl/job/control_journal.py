@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
@@ -30,10 +32,6 @@ from webcrawl.errors import FatalError
 from webcrawl.hosts.host_rules import COMMANDS, HostRules
 from webcrawl.storage.line_log import LineLog
 from webcrawl.wording import utc_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 #: Path of the journal, relative to the job directory.
 JOURNAL = "logs/control.jsonl"

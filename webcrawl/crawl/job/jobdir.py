@@ -30,7 +30,9 @@ import contextlib
 import dataclasses
 import shutil
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from webcrawl.crawl.job.kept_checkpoints import DIRECTORY, KeptCheckpoints, refuse_kept
 from webcrawl.crawl.job.state_directory import (
@@ -50,11 +52,6 @@ from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls.hash_seed import new_seed, use_seed
 from webcrawl.wording import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
 
 # Names that identify a job directory. LOCK is created first, and survives a power failure.
 _JOB_NAMES = frozenset({"LOCK", "CURRENT", SHARDS})

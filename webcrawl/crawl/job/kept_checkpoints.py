@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,8 +31,6 @@ from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write
 from webcrawl.storage.record_log import RecordLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     # Copies a part's files into a directory; stops when its second argument returns False.
     Copy = Callable[[Path, Callable[[], bool]], None]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE = "ports.json"
 _decode = json_decoder(dict[str, int])

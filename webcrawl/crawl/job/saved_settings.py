@@ -8,17 +8,15 @@ Only settings that decide such things are saved, and no password.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
 
 from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _SAVED_PREFIXES = (
     *("URL_", "TRAP_", "POLITENESS_", "ROBOTSTXT_", "ROBOTS_", "EXCLUSION_FILE", "GOPHER_PORTS"),

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -25,9 +26,6 @@ from webcrawl.storage.atomic import restrict, sync_path, sync_paths
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.record_log import MAX_PAYLOAD, CorruptRecordError, RecordLog, read_records
 from webcrawl.wording import iso_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 #: Directory of a job's shards, within its own.
 SHARDS = "shards"

@@ -9,6 +9,8 @@ usual name.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,9 +18,6 @@ import msgspec
 from webcrawl.configuration.decoding import Seconds, msgpack_decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
     from scrapy.statscollectors import StatsCollector
 
     from webcrawl.clock import TimeSource

@@ -9,6 +9,7 @@ process is not in its heap, so two requests to one host are impossible, not mere
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -36,8 +37,6 @@ from webcrawl.net.rates import COUNT_RECEIVED
 from webcrawl.signals import has_receivers
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 

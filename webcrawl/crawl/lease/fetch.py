@@ -8,6 +8,7 @@ the state of its ``PageResult``. completion.py reads both when the lease is comp
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,8 +22,6 @@ from webcrawl.revisit.history import History, validators
 from webcrawl.revisit.visit import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.crawl.task.renderer import StoredPage
     from webcrawl.crawl.task.task import Task

@@ -10,6 +10,7 @@ host nor as a try of its URL.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scrapy.http import Response
@@ -32,8 +33,6 @@ from webcrawl.net.walls import ALIKE, refusal
 from webcrawl.urls import host_of, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.lease.services import ProcessServices
     from webcrawl.crawl.shard.shard import Shard

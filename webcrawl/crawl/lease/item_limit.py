@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from webcrawl.items import Page
 from webcrawl.signals import has_receivers, unprocessed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from scrapy.crawler import Crawler
 
     from webcrawl.clock import TimeSource

@@ -48,6 +48,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
@@ -67,8 +68,6 @@ from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.lease.fetch import Fetch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,6 @@ from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.urls import HTTP_SCHEMES, normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy.http import Response
 
     from webcrawl.crawl.lease.fetch import Fetch

@@ -16,6 +16,7 @@ import dataclasses
 import itertools
 import logging
 import pickle
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import RequestFingerprinterProtocol, request_from_dict
@@ -31,8 +32,6 @@ from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from scrapy import Request, Spider
     from scrapy.statscollectors import StatsCollector
 

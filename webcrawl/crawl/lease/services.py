@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
 
     from webcrawl.crawl.engine.stop import CrawlStop

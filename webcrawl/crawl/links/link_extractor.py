@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import component, dictionary, whole_number, words
@@ -35,8 +36,6 @@ from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
 from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.clock import TimeSource

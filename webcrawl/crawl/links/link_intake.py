@@ -7,6 +7,7 @@ are made here: whether its site belongs to a seed, its rank, and the reputation 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from webcrawl.frontier.entry import Entry, decode, encode, encode_fields, join
@@ -15,8 +16,6 @@ from webcrawl.urls.filters.scope import whitelist_filter
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
     from webcrawl.crawl.seeds.domains import SeedDomains
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.seen.eliminator import Eliminator

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -31,8 +32,6 @@ from webcrawl.storage.record_log import DISK_ERRORS
 from webcrawl.urls import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from webcrawl.crawl.links.submission import LinkSubmitter
     from webcrawl.seen.content import ContentSeen
 

@@ -28,18 +28,16 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.wording import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-    from types import FrameType
 
 logger = logging.getLogger(__name__)
 

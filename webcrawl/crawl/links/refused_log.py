@@ -15,6 +15,7 @@ It has one JSON object per line::
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,8 +23,6 @@ import msgspec
 from webcrawl.storage.line_log import LineLog
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webcrawl.clock import TimeSource
 
 REFUSED_LOG = "logs/refused.jsonl"

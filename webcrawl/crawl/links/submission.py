@@ -8,6 +8,7 @@ links are what makes a crawl with Scrapy's own scheduler slow.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Collection, Sequence
 from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from webcrawl.urls.extraction.robots_meta import without_nofollow
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Collection, Sequence
 
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.seeds import Seed

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -47,8 +48,6 @@ from webcrawl.urls.filters.table import FilterTable, OwnFilter, Sampled, UrlProc
 from webcrawl.urls.normalizer import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from webcrawl.crawl.seeds.seed_line import MAX_LINE_BYTES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: Bytes read at a time: 12,000 lines of a domain list.
 CHUNK_BYTES = 1 << 18

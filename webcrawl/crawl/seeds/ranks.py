@@ -20,6 +20,8 @@ the valid ones after it, because a process killed by ``kill -9`` loses no record
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,9 +33,6 @@ from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from pathlib import Path
-
     Pairs = np.ndarray[tuple[int], np.dtype[np.void]]
 
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])

@@ -6,8 +6,10 @@ import copy
 import logging
 import os
 import shutil
+import stat
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
@@ -18,9 +20,6 @@ from webcrawl.errors import FatalError, require_file
 from webcrawl.storage.atomic import replacement
 from webcrawl.urls.registered_domain import current_list
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 logger = logging.getLogger(__name__)
 

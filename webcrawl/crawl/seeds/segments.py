@@ -8,6 +8,7 @@ list.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -18,8 +19,6 @@ from webcrawl.storage.line_log import numbered_files
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from webcrawl.crawl.seeds.seed_reader import SeedReader
     from webcrawl.crawl.shard.shards import Shards
 

@@ -6,13 +6,12 @@ It also decides when parked URLs are reconsidered.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier import Frontier, Supply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.clock import TimeSource
     from webcrawl.crawl.shard.merge_turns import MergeTurns
     from webcrawl.frontier.admission import Admission

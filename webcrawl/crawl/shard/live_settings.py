@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from webcrawl.configuration.values import number, positive_number, whole_number
@@ -12,8 +13,6 @@ from webcrawl.hosts.budgets.reputation import ReputationBudget
 from webcrawl.hosts.politeness.delays import PolitenessLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.frontier import DelayPolicy

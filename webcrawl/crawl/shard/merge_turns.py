@@ -7,13 +7,12 @@ time, in turn. However many shards there are, merging takes at most a tenth of t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource, now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.seen.eliminator import Eliminator
 

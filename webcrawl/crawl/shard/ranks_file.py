@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,8 +24,6 @@ from webcrawl.urls import SCHEMES, host_of
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Prioritizer
 

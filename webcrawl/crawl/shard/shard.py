@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -44,8 +45,6 @@ from webcrawl.urls.hash_seed import seed_in_use
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from webcrawl.crawl.seeds.ranks import HostRanks
     from webcrawl.crawl.shard.live_settings import LiveSettings
     from webcrawl.hosts.budgets.quotas import Ledger

@@ -8,6 +8,7 @@ turns.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import CACHED_HOSTS, registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from webcrawl.crawl.links.link_intake import LinkBatch
     from webcrawl.crawl.links.remote_shards import RemoteShards
     from webcrawl.crawl.shard.shard import Shard

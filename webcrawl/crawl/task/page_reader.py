@@ -7,6 +7,7 @@ submitted again in the next run.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
@@ -21,8 +22,6 @@ from webcrawl.rights.policy import RIGHTS_REFUSED, STRICT
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-
     from scrapy.http import Response
 
     from webcrawl.crawl.engine.stop import CrawlStop

@@ -7,6 +7,7 @@ are logged.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.outcome_log import DENIED, DROPPED, OutcomeLog
@@ -19,8 +20,6 @@ from webcrawl.revisit.validators import conditional_headers
 from webcrawl.revisit.visit import Visit, decide
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from scrapy import Request
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from webcrawl.configuration.values import choice, number, share, whole_number
@@ -11,8 +12,6 @@ from webcrawl.errors import FatalError
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import IgnoreRequest
@@ -24,8 +25,6 @@ from webcrawl.net.outcomes import errback_error
 from webcrawl.randomness import random_hex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request
     from scrapy.statscollectors import StatsCollector
 

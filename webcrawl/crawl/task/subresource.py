@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.outcome_log import DROPPED, OVER_BUDGET, OutcomeLog
@@ -18,8 +19,6 @@ from webcrawl.signals import SUBRESOURCE
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy import Request
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector

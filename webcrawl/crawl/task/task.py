@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
     from scrapy import Request
     from scrapy.http import Response
 

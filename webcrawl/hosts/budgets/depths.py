@@ -6,14 +6,13 @@ A URL keeps the depth at which it was first found, so short paths to it must be 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.clock import TimeSource
 
 # The next depth does not wait for this fraction of the hosts, those with the most URLs.

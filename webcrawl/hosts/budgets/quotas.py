@@ -12,6 +12,7 @@ progress when it was reached.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import whole_number
@@ -21,8 +22,6 @@ from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of, registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.hosts.records import HostRecords

@@ -30,6 +30,7 @@ Requests that a spider made itself (they have an ``extra``) are always admitted.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -39,8 +40,6 @@ from webcrawl.frontier.admission import Gate
 from webcrawl.urls.registered_domain import registered_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.clock import TimeSource

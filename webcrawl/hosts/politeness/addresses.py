@@ -8,13 +8,12 @@ servers is kept in the host's record for its time to live, and survives a restar
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from webcrawl.net.dns.resolver import DnsError, Resolver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from webcrawl.clock import TimeSource
     from webcrawl.hosts.records import HostRecords
     from webcrawl.net.guard import AddressGuard

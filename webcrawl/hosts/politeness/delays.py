@@ -18,6 +18,8 @@ while any origin of its host answers.
 from __future__ import annotations
 
 import dataclasses
+import random
+from collections.abc import Sequence
 from functools import lru_cache
 from math import frexp
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -34,9 +36,6 @@ from webcrawl.urls.host import host_and_origin
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.clock import TimeSource

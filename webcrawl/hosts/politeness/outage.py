@@ -33,14 +33,13 @@ import dataclasses
 import logging
 import math
 from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from webcrawl.configuration.values import number, whole_number
 from webcrawl.net.walls import WALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.clock import TimeSource

@@ -6,11 +6,10 @@ stopped. Pauses do not survive a restart.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.clock import TimeSource
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,8 +26,6 @@ from webcrawl.rights.statements import Statement, refusal_in
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from webcrawl.frontier import Entry
     from webcrawl.hosts.host_rules import HostRules
     from webcrawl.hosts.politeness.addresses import HostAddresses

@@ -7,11 +7,10 @@ uses this. It is kept in memory only, with a bounded size: the oldest entry is f
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sized
-
     from webcrawl.clock import TimeSource
 
 # Hosts in memory, 0.2 kB each.

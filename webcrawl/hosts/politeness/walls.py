@@ -18,6 +18,7 @@ of answers. They survive a restart like the record.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_intdigest
@@ -43,8 +44,6 @@ from webcrawl.net.walls import (
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.http import Response
 
     from webcrawl.hosts.records import HostRecord, HostRecords

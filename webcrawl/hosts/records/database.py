@@ -35,7 +35,8 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -49,9 +50,6 @@ from webcrawl.storage.record_log import (
     RecordLog,
     read_records,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERSION = 2
 FILE = "records.sqlite"

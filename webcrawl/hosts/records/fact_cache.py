@@ -15,12 +15,11 @@ in ``_changed`` or ``_unlogged``.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
     from webcrawl.hosts.records.database import Database
 
 T = TypeVar("T")

@@ -21,7 +21,9 @@ memory when it is decoded, and on disk when a batch is stored.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -31,10 +33,6 @@ from webcrawl.hosts.records.database import DOMAINS, LINKS, Database
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
 from webcrawl.randomness import generator
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
 _BITS = 256
 _SIZE = _BITS // 8

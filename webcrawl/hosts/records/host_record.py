@@ -6,16 +6,12 @@ when a record is decoded.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from webcrawl.configuration.decoding import Seconds, UndecodableError, msgpack_decoder
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # Maximum number of proven origins. A page may link to 65,535 ports, but hosts respond on one or
 # two.

@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
 
 from webcrawl.hosts.records.database import (
     DOMAINS,
@@ -25,10 +27,6 @@ from webcrawl.hosts.records.database import (
 from webcrawl.hosts.records.fact_cache import BYTES, Codec, FactCache
 from webcrawl.hosts.records.host_counters import HostCounters
 from webcrawl.hosts.records.host_record import HostRecord, decode, encode
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from urllib.parse import quote
 
 from webcrawl.hosts.records.database import (
@@ -31,9 +32,6 @@ from webcrawl.hosts.records.database import (
 )
 from webcrawl.hosts.records.host_record import HostRecord, decode
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCAN = "SELECT kind, key, data, crc FROM facts"
 

@@ -23,13 +23,11 @@ Invariant: nothing raises, and everything takes time linear in the file, of whic
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from webcrawl.rights.vocabulary import CRAWLER, LICENSE, SIGNAL, USAGE, WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Section 2.5 asks to parse at least this much. Everything after the last complete line is ignored.
 MAX_BYTES = 500 * 1024

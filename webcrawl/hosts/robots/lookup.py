@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import math
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,8 +23,6 @@ from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from scrapy.http import Response
 
     from webcrawl.clock import TimeSource

@@ -13,13 +13,11 @@ limit.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES, RuleLine
 from webcrawl.hosts.robots.spelling import canonical_spelling, loose_spelling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _Key = TypeVar("_Key")
 

@@ -12,9 +12,11 @@ to one question until that is done.
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from array import array
 from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -23,9 +25,6 @@ from webcrawl.clock import now
 from webcrawl.net.dns import wire as dnswire
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Coroutine, Sequence
-
     from webcrawl.net.dns.servers import Address
 
 # Number of random bytes that are drawn at a time for message ids.

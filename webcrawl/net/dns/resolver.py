@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -31,8 +32,6 @@ from webcrawl.net.latencies import latencies_of
 from webcrawl.randomness import secret_generator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from scrapy.crawler import Crawler
 
 # Seconds for which answers are cached. A host's pages are fetched seconds apart. Addresses that

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 from urllib.parse import quote
 
 from webcrawl.net.documents import CONTENT_TYPE, Row, type_of_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # More lines than links are followed per page. They take 30 ms of the reactor's time.
 _MAX_LINES = 10_000

@@ -8,10 +8,7 @@ space before that is ignored, as are extensions and trailers.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 # As in Chromium, but tabs are accepted, too, as in curl.
 _SIZE = re.compile(rb"0*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)

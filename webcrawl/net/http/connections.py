@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from webcrawl.net.http.request import Endpoint, Proxy, WireRequest, tunnel_reque
 from webcrawl.net.outcomes import BadAnswerError, ForbiddenAddressError, is_stale
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from webcrawl.net.dialer import Dialer
     from webcrawl.net.http.tls import TlsContext
     from webcrawl.net.limits import FetchLimits

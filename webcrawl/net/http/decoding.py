@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import zlib
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
@@ -39,8 +40,6 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-
     from scrapy import Request
     from scrapy.crawler import Crawler
 

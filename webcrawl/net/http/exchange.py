@@ -7,6 +7,7 @@ its framing (answer.py). Data received before a request was sent is not taken fo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from webcrawl.net.outcomes import ConnectionLostError, FirstByteTimeoutError, To
 from webcrawl.net.rates import COUNT_RECEIVED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webcrawl.net.http.request import WireRequest
     from webcrawl.net.limits import FetchLimits
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from hashlib import blake2s
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -20,8 +21,6 @@ from webcrawl.configuration.secrets import is_secret
 from webcrawl.net.outcomes import UnverifiedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from scrapy import Request
     from scrapy.crawler import Crawler
 

@@ -8,6 +8,7 @@ headers each time; here neither is done twice.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from webcrawl.net.http.exchange import Exchange
 
 

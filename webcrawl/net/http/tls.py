@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -34,8 +35,6 @@ from webcrawl.net.outcomes import UnverifiedError
 from webcrawl.net.rates import COUNT_RECEIVED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.net.http.request import Endpoint, Proxy

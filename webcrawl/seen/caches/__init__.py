@@ -15,18 +15,16 @@ infinite 68. Just after a dictionary has grown, an entry takes a fifth more.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from webcrawl.errors import FatalError
 from webcrawl.randomness import generator
 from webcrawl.seen.caches.clock import ClockCache
 from webcrawl.seen.caches.plain import InfiniteCache, LruCache, RandomCache, StaticCache
 from webcrawl.seen.url_trace import most_popular, read_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 
 class UrlCache(Protocol):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, MutableMapping, MutableSet, Sequence
+from collections.abc import Iterable, MutableMapping, MutableSet, Sequence
 
 
 class _HeldCache:

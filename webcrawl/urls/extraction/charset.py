@@ -22,14 +22,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import webencodings
 
 from webcrawl.urls.extraction.tokens import ATTRIBUTE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Number of bytes that the HTML Standard searches for a declaration before parsing.
 PRESCAN_BYTES = 1024

@@ -9,6 +9,7 @@ linear in the length of the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction import charset as charsets
@@ -17,8 +18,6 @@ from webcrawl.urls.extraction.references import character
 from webcrawl.urls.link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from webcrawl.urls.extraction.document import MarkupDocument
 
 _TOKENS_AT_ONCE = 1024

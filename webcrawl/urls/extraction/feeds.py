@@ -7,15 +7,12 @@ the site that a feed belongs to is left out. No input makes these functions rais
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, MarkupDocument
 from webcrawl.urls.extraction.markup import attributes_of, tags
 from webcrawl.urls.extraction.reference_resolver import MAX_BASE_CHARS, ReferenceResolver
 from webcrawl.urls.link import Link
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _ITEM_NAMES = frozenset({"item", "entry", "/item", "/entry"})
 _ROOTS = frozenset({"feed", "rss", "rdf"})

@@ -10,16 +10,13 @@ belongs to another document. It is ignored, because for a crawl that makes no di
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, resolve_links
 from webcrawl.urls.extraction.kinds import DEFAULT_KINDS
 from webcrawl.urls.extraction.references import refresh_target, relation_kind
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 #: Number of bytes that are read of all ``Link`` headers of a response together.
 MAX_HEADER_BYTES = 1 << 16

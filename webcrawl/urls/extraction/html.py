@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
@@ -25,9 +25,6 @@ from webcrawl.urls.extraction.references import refresh_target, relation_kind, s
 from webcrawl.urls.extraction.thinning import is_rich, thin
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 #: Content types whose links are extracted here.
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})

@@ -15,6 +15,7 @@ import gzip
 import io
 import re
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,6 @@ from webcrawl.urls.extraction import charset as charsets
 from webcrawl.urls.extraction.references import character
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from webcrawl.urls.extraction.document import MarkupDocument
 
 #: Number of bytes that are decompressed, decoded and searched at a time.

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Container
 
 from webcrawl.urls.normalizer import HTTP_SCHEMES, normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Container
 
 #: Limit of the length of a base that a document sets; a longer one is ignored. Its links would be
 #: just as long and so not be followed (URL_MAX_LENGTH_BYTES), and thousands of them took hundreds

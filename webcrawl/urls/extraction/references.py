@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator
 
 #: Relations with a kind of their own, in order of precedence: an alternate style sheet, for
 #: example, is a style sheet. A link with any other relation has the kind ``link``.

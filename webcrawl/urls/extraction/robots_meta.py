@@ -12,13 +12,12 @@ raised.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from webcrawl.urls.link import Link
 
 #: Name of the ``<meta>`` element for all crawlers.

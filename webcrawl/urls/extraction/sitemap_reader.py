@@ -9,16 +9,13 @@ sitemap may list a URL. No input makes it raise an exception.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MarkupDocument
 from webcrawl.urls.extraction.markup import attributes_of, tags, texts
 from webcrawl.urls.link import Link
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Maximum number of URLs in one sitemap, according to the protocol.
 MAX_URLS = 50_000

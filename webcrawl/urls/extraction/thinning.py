@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,6 @@ from webcrawl.urls.extraction.tokens import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
 #: Pages with at most this many ``<`` are not thinned; building their tree takes at most 30 ms.

@@ -13,13 +13,11 @@ So for most links even thousands of rules take no time.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from webcrawl.urls.host import host_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _CACHED_SERVERS = 1 << 15
 _CACHED_URLS = 1 << 15

@@ -8,12 +8,10 @@ docs/why/performance.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import re2
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Limits: expressions in a file, characters in one expression, characters in all expressions.
 MAX_EXPRESSIONS = 10_000

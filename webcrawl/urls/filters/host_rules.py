@@ -19,15 +19,12 @@ not matter, but that of the keywords does. International names need not be encod
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from webcrawl.errors import require_file
 from webcrawl.urls.host import host_of
 from webcrawl.urls.normalizer import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 #: Maximum number of rules in a file; a synonym takes 0.25 kB of memory.
 MAX_RULES = 1_000_000

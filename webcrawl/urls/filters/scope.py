@@ -8,13 +8,10 @@ up.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Container, Sequence
 
 from webcrawl.urls.filters.chain import LinkFilter, ServerFilter, SplitUrl, UrlFilter
 from webcrawl.urls.registered_domain import site_of
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
 
 # Ports that browsers refuse to contact (Fetch Standard, section "Port blocking"), because a line
 # chosen by the author of a link could be a command to the server (mail, chat, old databases). The

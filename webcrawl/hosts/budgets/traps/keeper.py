@@ -6,6 +6,7 @@ Its counts are kept in the host records. ``ended`` is called at the end of each 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import whole_number
@@ -14,8 +15,6 @@ from webcrawl.net.walls import SOFT_ERROR
 from webcrawl.storage.watched_rules import RulesFile
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from scrapy.settings import BaseSettings
 
     from webcrawl.clock import TimeSource
