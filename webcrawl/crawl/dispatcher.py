@@ -7,7 +7,7 @@ lease from then on, completion.py its end.
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.lease.fetch import Fetch
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ROBOTS_WAIT_SECS = 1.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dispatcher:
     """Decides what to send for each lease.
 

@@ -6,9 +6,9 @@ list comes first, because all shards depend on it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.crawl.job.suffix_lists import open_suffix_list
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webcrawl.urls.registered_domain import SuffixList
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobResources:
     """The job directory, and the executors and suffix list that one process uses with it.
 
@@ -46,7 +46,7 @@ class JobResources:
     suffixes: SuffixList
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
     """The shards of one job, the files of rules, and the submitter of links.
 

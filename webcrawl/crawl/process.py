@@ -10,9 +10,9 @@ accepts what they submit, `health` says how the crawl is doing, and `stop` ends 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from webcrawl.clock import now
@@ -55,7 +55,7 @@ _CONTENT = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessHooks:
     """Callbacks through which a hive takes part in decisions; the defaults suit a lone process.
 
@@ -81,7 +81,7 @@ class ProcessHooks:
     awaits: Callable[[], str] = lambda: "seeds"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessParts:
     """Parts of a process that the scheduler, control commands and a hive use."""
 

@@ -8,8 +8,8 @@ by a published snapshot nor written to the done log since can be deleted.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ _SOON_SECS = 10.0
 _SOON_RESTS = 1.5
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierPolicies:
     """Replaceable policies: which URL is next, and how long a host rests.
 

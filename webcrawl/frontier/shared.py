@@ -12,9 +12,9 @@ time that the previous host was told.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import OrderedDict
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier.delay_policy import DelayPolicy, cut_off
@@ -45,7 +45,7 @@ class Claim(NamedTuple):
     at: float
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class SharedClocks:
     """The shared clocks, and which host holds which. Times are epoch seconds. Not thread-safe.
 
@@ -58,10 +58,10 @@ class SharedClocks:
     rests: HostClocks
     delay: DelayPolicy
     # host -> its claim, and the names of all clocks that are held.
-    _claims: dict[str, Claim] = dataclasses.field(default_factory=dict, init=False)
-    _held: set[str] = dataclasses.field(default_factory=set, init=False)
+    _claims: dict[str, Claim] = field(default_factory=dict, init=False)
+    _held: set[str] = field(default_factory=set, init=False)
     # name -> the latest time at which a host was told to try again.
-    _assigned: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
+    _assigned: OrderedDict[str, float] = field(default_factory=OrderedDict, init=False)
 
     def __len__(self) -> int:
         """Return the number of clocks that are held."""

@@ -13,8 +13,8 @@ A crash can lose a hint, or cause an unnecessary visit.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -59,7 +59,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(_HintResult)
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Hints:
     """Follows the hints for the URLs of one shard.
 
@@ -72,7 +72,7 @@ class Hints:
     visits: Visits
     knows: Callable[[int], bool]
     clock: TimeSource
-    _counts: dict[str, int] = dataclasses.field(
+    _counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("followed", "right", "wrong"), 0), init=False
     )
 

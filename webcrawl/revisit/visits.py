@@ -8,8 +8,8 @@ each visit. So does that of URLs that robots.txt has denied for a day.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ _FINAL_OUTCOMES = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Visits:
     """Schedules the next visits of URLs.
 

@@ -7,9 +7,9 @@ errors. The Checkpoints extension starts one at intervals, and the process makes
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.clock import now
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Checkpointer:
     """Makes the checkpoints of one job.
 
@@ -44,8 +44,8 @@ class Checkpointer:
     on_due: Callable[[], object] | None = None
     is_temporary: bool = False
     # The last checkpoint that was started, whether or not it is complete; None before the first.
-    _running: asyncio.Task[bool] | None = dataclasses.field(default=None, init=False)
-    _is_ending: bool = dataclasses.field(default=False, init=False)
+    _running: asyncio.Task[bool] | None = field(default=None, init=False)
+    _is_ending: bool = field(default=False, init=False)
 
     def start_scheduled(self) -> None:
         """Start a checkpoint because the interval has passed, or call ``on_due`` if set."""

@@ -27,10 +27,10 @@ than its shards': seeds may be submitted again, and are then already known.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ _JOB_NAMES = frozenset({"LOCK", "CURRENT", SHARDS})
 _IGNORED_NAMES = frozenset({"lost+found", "logs"})
 
 
-@dataclasses.dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True)
 class Checkpoint:
     """The current checkpoint of a job on disk.
 
@@ -71,7 +71,7 @@ class Checkpoint:
     shards: Mapping[str, SavedState]
 
 
-@dataclasses.dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True)
 class PreparedCheckpoint:
     """The state of a job at one moment, not on disk yet: *states* of the shards, then its own."""
 

@@ -12,9 +12,9 @@ published state, and the parts' own logs, which are replayed from it.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,7 +70,7 @@ class _Manifest(msgspec.Struct, frozen=True):
 _as_manifest = converter(_Manifest)
 
 
-@dataclasses.dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True)
 class SavedState:
     """The current state of a directory, as read from disk.
 
@@ -90,7 +90,7 @@ class SavedState:
         return bool(self.boot_id) and self.boot_id == boot_id()
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class PreparedState:
     """The state of all parts of a directory at one moment, not on disk yet.
 

@@ -46,9 +46,9 @@ Fields that have their default value are left out::
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
@@ -196,7 +196,7 @@ class OutcomeLine(msgspec.Struct, omit_defaults=True, gc=False):
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class OutcomeLog:
     """Counts and logs the outcomes of URLs, and sends a signal for each.
 

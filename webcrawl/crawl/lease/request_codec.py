@@ -12,11 +12,11 @@ them.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import logging
 import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import RequestFingerprinterProtocol, request_from_dict
@@ -78,7 +78,7 @@ class PickleRefusedError(LostRequestError):
     stat = "hive/requests/refused"
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class RequestCodec:
     """Packs Requests to bytes and back, for one spider.
 
@@ -94,13 +94,11 @@ class RequestCodec:
     comparison_form: Callable[[str], str]
     in_memory: bool = False
     only_plain: bool = False
-    _in_memory: dict[bytes, Request] = dataclasses.field(default_factory=dict, init=False)
+    _in_memory: dict[bytes, Request] = field(default_factory=dict, init=False)
     # Part of all names, so that names from an earlier process never match a request of this one.
-    _process: bytes = dataclasses.field(
-        default_factory=lambda: random_hex("requests").encode(), init=False
-    )
-    _numbers: Iterator[int] = dataclasses.field(default_factory=itertools.count, init=False)
-    _warned: bool = dataclasses.field(default=False, init=False)
+    _process: bytes = field(default_factory=lambda: random_hex("requests").encode(), init=False)
+    _numbers: Iterator[int] = field(default_factory=itertools.count, init=False)
+    _warned: bool = field(default=False, init=False)
 
     def entry(self, request: Request, page: Page | None = None) -> Entry:
         """Return *request* as an entry of the frontier, without a rank, see ``Shard.enqueue``.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webcrawl.urls import host_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visits import Visits
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContactRules:
     """Rules for contacts with hosts, shared by all shards. *key* is POLITENESS_KEY."""
 
@@ -49,7 +49,7 @@ class ContactRules:
         return self.key == "address"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessServices:
     """Services shared by all contacts, in any shard.
 

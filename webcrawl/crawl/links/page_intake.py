@@ -14,9 +14,9 @@ Used by crawls, and to build queues from stored pages. The result of a page is i
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -104,7 +104,7 @@ class PageResult(msgspec.Struct, gc=False):
         return self.document if self.state < PageState.FAILED else 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageIntake:
     """Tests whether the content of pages is new, and submits their links to *links*.
 

@@ -7,8 +7,8 @@ links are what makes a crawl with Scrapy's own scheduler slow.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ MAX_SITEMAPS = 1000
 MAX_SITEMAP_NESTING = 3
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRules:
     """Rules for links that need no records of the target.
 

@@ -5,8 +5,8 @@ It also decides when parked URLs are reconsidered.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from webcrawl.frontier import Frontier, Supply
@@ -24,7 +24,7 @@ _SLICE_ENTRIES = 256
 _SOON_SECS = 10.0
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Feeder:
     """Feeds the frontier with the new URLs of the eliminator.
 
@@ -37,7 +37,7 @@ class Feeder:
     frontier: Frontier
     clock: TimeSource
     turns: MergeTurns
-    has_all_seeds: bool = dataclasses.field(default=False, init=False)
+    has_all_seeds: bool = field(default=False, init=False)
 
     def open(self, *, awaits_seeds: bool) -> None:
         """Start feeding. Called when the crawl is open.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from webcrawl.configuration.values import number, positive_number, whole_number
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DOMAIN_SHARE = 0.1
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LiveSettings:
     """Settings that can change during a crawl; one object for all shards of the process.
 
@@ -85,7 +85,7 @@ class LiveSettings:
 
 def _copy_fields(source: Any, target: Any) -> None:
     """Copy all fields of the dataclass *source* to *target*, which has the same type."""
-    for field in dataclasses.fields(source):
+    for field in fields(source):
         setattr(target, field.name, getattr(source, field.name))
 
 

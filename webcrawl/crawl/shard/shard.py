@@ -16,10 +16,10 @@ of the last two seconds, which can be learned again.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -123,7 +123,7 @@ class ShardTables(NamedTuple):
     domains: HostRanks
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
     """Limits of hosts and domains. ``gates`` are the rules that can park a URL, in order."""
 
@@ -133,7 +133,7 @@ class Budgets:
     gates: Sequence[Gate]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
     """The per-host services of one shard: records, robots.txt, politeness, budgets, walls.
 
@@ -165,7 +165,7 @@ class HostServices:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardSettings:
     """Settings of one shard.
 
@@ -186,9 +186,9 @@ class ShardSettings:
     is_limited: bool
     live: LiveSettings
     visits: Visits | None = None
-    turns: MergeTurns = dataclasses.field(default_factory=MergeTurns)
+    turns: MergeTurns = field(default_factory=MergeTurns)
     needs_all_seeds: bool = False
-    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 class Shard:

@@ -6,8 +6,8 @@ are logged.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.outcome_log import DENIED, DROPPED, OutcomeLog
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_LOST_HOSTS = 16
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageVisit(Task):
     """Visits a page, for the first time or again.
 
@@ -51,7 +51,7 @@ class PageVisit(Task):
     stats: StatsCollector
     visits: Visits | None
     renderer: Renderer | None
-    _lost_hosts: set[str] = dataclasses.field(default_factory=set, init=False)
+    _lost_hosts: set[str] = field(default_factory=set, init=False)
 
     is_for_page = True
 

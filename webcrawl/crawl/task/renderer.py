@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from webcrawl.configuration.values import choice, number, share, whole_number
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MODES = ("0", "auto", "all")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RenderSettings:
     """The settings RENDER (``mode``) and RENDER_*."""
 

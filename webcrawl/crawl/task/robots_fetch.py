@@ -6,7 +6,7 @@ only passes its Page on.
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.task.task import Ending, Finish, Task, Way
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.host_rules import HostRules
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RobotsFetch(Task):
     """Fetches a robots.txt in its host's turn.
 

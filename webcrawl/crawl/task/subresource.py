@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.outcome_log import DROPPED, OVER_BUDGET, OutcomeLog
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NOT_MODIFIED = 304
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Subresource(Task):
     """Fetches what *renderer* needs for a page, the entry's ``via``; None: nothing is needed.
 

@@ -16,9 +16,9 @@ here, and its registration in leases.py.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Task:
         """Log that *entry*, which was parked in *shard*, is dropped."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Tasks:
     """The tasks by kind. An entry of any other kind is a *page*: its kind says how it was found."""
 

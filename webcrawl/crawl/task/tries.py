@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from webcrawl.hosts.retry_policy import RetryPolicy
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tries:
     """Counts the tries of URLs, and decides whether there is another one."""
 

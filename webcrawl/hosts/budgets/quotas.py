@@ -11,8 +11,8 @@ progress when it was reached.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from webcrawl.configuration.values import whole_number
@@ -75,7 +75,7 @@ class Ledger:
         self._records.domains.put(domain, counter)
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class Quota:
     """Maximum number of pages and bytes of a host or a domain; 0 means no limit.
 
@@ -97,7 +97,7 @@ class Quota:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class BudgetGate(Gate):
     """Gate that holds URLs of hosts or domains that have used up their quota.
 

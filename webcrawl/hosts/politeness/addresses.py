@@ -7,8 +7,8 @@ servers is kept in the host's record for its time to live, and survives a restar
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from webcrawl.net.dns.resolver import DnsError, Resolver
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webcrawl.net.guard import AddressGuard
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class HostAddresses:
     """Looks up the addresses of hosts, for the preconditions.
 
@@ -30,7 +30,7 @@ class HostAddresses:
     guard: AddressGuard
     records: HostRecords
     clock: TimeSource
-    _closed: bool = dataclasses.field(default=False, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def known_addresses(self, host: str) -> list[str] | DnsError | None:
         """Return the known addresses of *host* that may be contacted, in the order to try them.

@@ -17,9 +17,9 @@ while any origin of its host answers.
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import frexp
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -138,7 +138,7 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     for_all_parts: bool
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class PolitenessLimits:
     """Limits of the delays that a host may ask for, and the penalty of failing hosts, in seconds.
 
@@ -165,7 +165,7 @@ class PolitenessLimits:
         )
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Politeness:
     """Applies the delay policy to all hosts, and counts their failures. Times are in seconds."""
 
@@ -176,8 +176,8 @@ class Politeness:
     clock: TimeSource
     rng: random.Random
     # When the first contact of this run began.
-    _began: float = dataclasses.field(default=0.0, init=False)
-    refusals: Refusals = dataclasses.field(init=False)
+    _began: float = field(default=0.0, init=False)
+    refusals: Refusals = field(init=False)
 
     def __post_init__(self) -> None:
         self.refusals = Refusals(self.clock)

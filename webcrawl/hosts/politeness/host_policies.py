@@ -14,11 +14,11 @@ and the proxy's password are sent only to verified servers, unless the table say
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import logging
 import re
 import tomllib
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -283,7 +283,7 @@ class CredentialGate(Gate):
         return before is not self._tables
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HostDelays:
     """Delay policy for single hosts: *policy*, changed by a host's delay and pace in *rules*.
 

@@ -29,11 +29,11 @@ must be started again.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from webcrawl.configuration.values import number, whole_number
@@ -73,7 +73,7 @@ _LATE_SECS = 60.0
 _PROBE_SECS = 5.0
 
 
-@dataclasses.dataclass(eq=False)
+@dataclass(eq=False)
 class _Streak:
     """Consecutive hosts whose contacts, or look-ups, failed.
 
@@ -84,10 +84,10 @@ class _Streak:
     service: str
     pause: str
     max_hosts: int
-    hosts: OrderedDict[str, None] = dataclasses.field(default_factory=OrderedDict)
-    outcomes: Counter[str] = dataclasses.field(default_factory=Counter)
+    hosts: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    outcomes: Counter[str] = field(default_factory=Counter)
     # The last hosts that answered. As many failures make an outage, so a small crawl needs fewer.
-    answered: OrderedDict[str, None] = dataclasses.field(default_factory=OrderedDict)
+    answered: OrderedDict[str, None] = field(default_factory=OrderedDict)
     # When the outage began.
     began: float = math.inf
 
@@ -117,7 +117,7 @@ class _Streak:
             self.answered.popitem(last=False)
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Outage:
     """Detects outages: one begins when that many different *hosts* fail in a row; 0 disables it.
 

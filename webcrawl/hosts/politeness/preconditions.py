@@ -11,9 +11,9 @@ Unknown facts are looked up while the URL waits, without holding a worker.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -74,7 +74,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     statements: Sequence[Statement] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Preconditions:
     """Checks all preconditions, without I/O. *addresses* is None if a proxy looks up the hosts.
 

@@ -7,11 +7,11 @@ an entry in that host's queue. After a restart, a search that was under way star
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -85,7 +85,7 @@ class _Search(msgspec.Struct, gc=False):
     until: float = 0.0
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class RobotsSearch:
     """The rules of all known origins, and the searches under way. It does no I/O itself.
 
@@ -106,11 +106,11 @@ class RobotsSearch:
     owner_allows: Callable[[str], bool] = lambda _: False
     path: str = "/robots.txt"
     # The searches under way, by origin.
-    _searches: dict[str, _Search] = dataclasses.field(default_factory=dict, init=False)
+    _searches: dict[str, _Search] = field(default_factory=dict, init=False)
     # Outcomes of the last requests to origins that are unreachable.
-    _reasons: OrderedDict[str, str] = dataclasses.field(default_factory=OrderedDict, init=False)
+    _reasons: OrderedDict[str, str] = field(default_factory=OrderedDict, init=False)
     # When robots.txt was last requested from an origin, by *clock*.
-    _asked: OrderedDict[str, float] = dataclasses.field(default_factory=OrderedDict, init=False)
+    _asked: OrderedDict[str, float] = field(default_factory=OrderedDict, init=False)
 
     def verdict_on(self, url: str) -> RobotsFinding:
         """Return whether robots.txt allows *url*, or why that is not known yet."""

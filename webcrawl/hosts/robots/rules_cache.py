@@ -19,9 +19,9 @@ longer than the store does, plus the time to parse one file.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -82,7 +82,7 @@ class _Ready(msgspec.Struct, frozen=True, gc=False):
     read_at: float
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class RobotsCache:
     """Cache of the rules of all origins; *size* and *max_bytes* limit those in memory.
 

@@ -5,7 +5,7 @@ Its counts are kept in the host records. ``ended`` is called at the end of each 
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -38,7 +38,7 @@ def exceptions_in(path: Path | str | None, *, clock: TimeSource) -> RulesFile[Ex
 _TEMPORARY = frozenset({"http_408", "http_429"})
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class TrapKeeper:
     """The traps of a crawl: learned patterns and URL space, with their files and gates."""
 
