@@ -15,9 +15,13 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.dupefilters import BaseDupeFilter
+from scrapy.settings import BaseSettings
+from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinterProtocol, referer_str
 
 from webcrawl.configuration.memory_budget import size_of
@@ -27,12 +31,6 @@ from webcrawl.seen import BloomEliminator, Eliminator
 from webcrawl.seen.caches import cache_of
 from webcrawl.storage.atomic import sync_paths, write_atomic
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from scrapy import Request, Spider
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
-    from scrapy.statscollectors import StatsCollector
 
 logger = logging.getLogger(__name__)
 

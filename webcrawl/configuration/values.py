@@ -11,18 +11,16 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from json import JSONDecodeError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl import settings as defaults
 from webcrawl.configuration.secrets import mask
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 # Errors whose text says why a class cannot be loaded.
 _LOADING_ERRORS = (ImportError, NameError, SyntaxError, ValueError, TypeError)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
 from webcrawl.frontier.entry import SUBRESOURCE, Entry, decode, encode, host_of
 from webcrawl.frontier.host_parts import HostParts, keys_of_other_divisions
@@ -23,7 +24,6 @@ from webcrawl.frontier.tails import Tails
 from webcrawl.urls import host_of as host_of_url
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.frontier.domain_share import DomainShares
     from webcrawl.frontier.rests import HostClocks
     from webcrawl.frontier.snapshot import QueueSnapshot, Series

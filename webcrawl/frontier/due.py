@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier.parked import Parked
 from webcrawl.frontier.snapshot import FrontierCounts
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.frontier.finished import FinishedKeys
     from webcrawl.frontier.front_end import FrontEnd
     from webcrawl.frontier.parked import Classify

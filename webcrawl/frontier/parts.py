@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier.back_end import BackEnd, FrontierSizes
 from webcrawl.frontier.delay_policy import DelayPolicy, cut_off
 from webcrawl.frontier.domain_share import DomainShares
@@ -31,7 +32,6 @@ from webcrawl.frontier.shared import SharedClocks
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot, encode_snapshot
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.frontier.prioritizer import Prioritizer
     from webcrawl.frontier.selector import Selector
 

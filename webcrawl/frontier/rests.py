@@ -17,12 +17,10 @@ import itertools
 import struct
 from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier.snapshot import Series
-
-if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
 
 # Rests that are over are removed when there are twice as many rests as after the last removal, and
 # at least this many.

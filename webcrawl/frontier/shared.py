@@ -17,11 +17,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier.delay_policy import DelayPolicy, cut_off
 from webcrawl.frontier.done_log import Contact, DoneLog, Release
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.frontier.rests import HostClocks
 
 # Not allowed in host names.

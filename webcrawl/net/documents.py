@@ -12,16 +12,14 @@ import mimetypes
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from scrapy import Request
 from scrapy.http import Headers, Response
 
 from webcrawl.net.http.responses import class_for
 from webcrawl.net.outcomes import BadUrlError
-
-if TYPE_CHECKING:
-    from scrapy import Request
 
 CONTENT_TYPE = b"text/html; charset=utf-8"
 # Not the system's tables: a file's type must not depend on the machine.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.frontier import Entry, Frontier, decode, encode
 from webcrawl.revisit.history import (
@@ -32,7 +33,6 @@ from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.signals import UNCHANGED
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.revisit.visit import Visit
     from webcrawl.revisit.visits import Visits

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from webcrawl.clock import TimeSource
 from webcrawl.seen.levels import Levels, merge_runs
 from webcrawl.seen.runs import Run, RunWriter
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.seen.background import Background
     from webcrawl.seen.runs import Fingerprints
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from webcrawl.clock import TimeSource
 from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.levels import Levels, find
 from webcrawl.seen.runs import Run, write_run
@@ -29,7 +30,6 @@ from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
 if TYPE_CHECKING:
     from array import array
 
-    from webcrawl.clock import TimeSource
     from webcrawl.seen.background import Background
     from webcrawl.seen.caches import UrlCache
     from webcrawl.seen.drain import Cursor, LogSection

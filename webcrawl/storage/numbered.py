@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_hexdigest
 
+from webcrawl.clock import TimeSource
+
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.storage.object_store import ObjectStore
 
 _NAME = re.compile(r"([0-9]{1,16})-[0-9a-f]{16}(\.[a-z]+)?")

@@ -17,12 +17,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from webcrawl.errors import FatalError, require_file
-
-if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
+from webcrawl.clock import TimeSource
+from webcrawl.errors import FatalError
 
 logger = logging.getLogger(__name__)
 

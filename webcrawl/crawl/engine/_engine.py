@@ -28,29 +28,26 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import scrapy
 from scrapy import Request
+from scrapy.core.engine import ExecutionEngine
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
 from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+from scrapy.settings import BaseSettings
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import flag, whole_number
 from webcrawl.crawl.engine.user_messages import print_error
 from webcrawl.crawl.links.url_rules import redirect_filters_of
 from webcrawl.errors import FatalError, module_of, path_of
 from webcrawl.net.guard import followed_schemes
-
-if TYPE_CHECKING:
-    from scrapy.core.engine import ExecutionEngine
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.clock import TimeSource
 
 logger = logging.getLogger(__name__)
 

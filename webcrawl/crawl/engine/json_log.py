@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 import logging
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from scrapy.settings import Settings
 from scrapy.utils import log
 from twisted.logger import globalLogBeginner
 
 from webcrawl.configuration.secrets import masked_url
-
-if TYPE_CHECKING:
-    from scrapy.settings import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -11,16 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy import signals
+from scrapy.crawler import Crawler
 
 from webcrawl.crawl.engine._engine import is_closing
 from webcrawl.errors import FatalError, UnreachableError, disk_message, is_disk_full
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
 

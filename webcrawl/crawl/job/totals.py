@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.decoding import Seconds, msgpack_decoder
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.clock import TimeSource
 
 #: Prefix of the names of the totals.
 PREFIX = "crawl/"

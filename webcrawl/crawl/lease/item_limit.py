@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.errors import is_storage_lost
 from webcrawl.items import Page
@@ -27,7 +28,6 @@ from webcrawl.signals import has_receivers, unprocessed
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from webcrawl.clock import TimeSource
     from webcrawl.crawl.lease.fetch import Fetch
 
 logger = logging.getLogger(__name__)

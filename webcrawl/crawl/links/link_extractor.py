@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import component, dictionary, whole_number, words
 from webcrawl.errors import FatalError
 from webcrawl.identity.names import product_tokens
@@ -38,7 +39,6 @@ from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.clock import TimeSource
     from webcrawl.items import Page
     from webcrawl.urls import Link
 

@@ -16,14 +16,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.storage.line_log import LineLog
-
-if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
 
 REFUSED_LOG = "logs/refused.jsonl"
 _MAX_URL = 1 << 12

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from webcrawl.clock import TimeSource
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSink, LinkSource, SeedFacts
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, normalize
@@ -23,7 +24,6 @@ from webcrawl.urls.extraction.robots_meta import without_nofollow
 if TYPE_CHECKING:
     from collections import Counter
 
-    from webcrawl.clock import TimeSource
     from webcrawl.crawl.seeds import Seed
     from webcrawl.items import Page
     from webcrawl.urls.filters.table import FilterTable

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webcrawl.clock import TimeSource
+
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.crawl.shard.shards import Shards
 
 #: Finish reason of a crawl that ends because few hosts are left.

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier import Frontier, Supply
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.crawl.shard.merge_turns import MergeTurns
     from webcrawl.frontier.admission import Admission
     from webcrawl.seen.eliminator import Eliminator

@@ -19,12 +19,12 @@ import msgspec
 import numpy as np
 from xxhash import xxh3_64_digest
 
+from webcrawl.clock import TimeSource
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import SCHEMES, host_of
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Prioritizer
 
 # line := rank "," (host | URL). A host may be quoted, an IPv6 address may be in brackets; headings

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import IgnoreRequest
 
+from webcrawl.clock import TimeSource
 from webcrawl.crawl.task.task import Ending, Finish, Task, Way
 from webcrawl.frontier import ASIDE, NOTHING, Entry, Lease
 from webcrawl.net.outcomes import errback_error
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.statscollectors import StatsCollector
 
-    from webcrawl.clock import TimeSource
     from webcrawl.crawl.lease.fetch import Fetch
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.crawl.shard.shards import Shards

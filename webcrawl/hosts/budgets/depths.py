@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
-
-if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
 
 # The next depth does not wait for this fraction of the hosts, those with the most URLs.
 _LARGEST_HOSTS = 0.05

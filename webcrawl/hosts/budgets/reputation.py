@@ -34,6 +34,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import whole_number
 from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
@@ -42,7 +43,6 @@ from webcrawl.urls.registered_domain import registered_domain
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.clock import TimeSource
     from webcrawl.hosts.records.host_counters import HostCounter, HostCounters
 
 # Minimum number of seconds between two passes over the held URLs: for domains with new links, and

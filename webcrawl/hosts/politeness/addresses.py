@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from webcrawl.clock import TimeSource
 from webcrawl.net.dns.resolver import DnsError, Resolver
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.hosts.records import HostRecords
     from webcrawl.net.guard import AddressGuard
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import choice, number
 from webcrawl.errors import FatalError
 from webcrawl.frontier.delay_policy import REMEMBERED_TIMES, HostFacts
@@ -38,7 +39,6 @@ from webcrawl.urls.registered_domain import POLITENESS_KEYS
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.clock import TimeSource
     from webcrawl.hosts.politeness.host_policies import HostDelays
     from webcrawl.hosts.records import HostRecord, HostRecords
     from webcrawl.hosts.retry_policy import RetryPolicy, Rule

@@ -18,13 +18,13 @@ import math
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.host import host_and_origin
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.hosts.records import HostRecords
 
 # Number of origins whose rests are in memory, 0.2 kB each. Older ones are forgotten, so their URLs

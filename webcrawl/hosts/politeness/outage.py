@@ -36,13 +36,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import number, whole_number
 from webcrawl.net.walls import WALLS
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.clock import TimeSource
     from webcrawl.hosts.politeness.pauses import Pauses
 
 logger = logging.getLogger(__name__)

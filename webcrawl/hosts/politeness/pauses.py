@@ -7,10 +7,8 @@ stopped. Pauses do not survive a restart.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
+from webcrawl.clock import TimeSource
 
 
 class Pauses:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sized
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
+from webcrawl.clock import TimeSource
 
 # Hosts in memory, 0.2 kB each.
 _HOSTS = 1 << 14

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.rules import is_file
 from webcrawl.net.http.decoding import BROKEN, decode
@@ -25,7 +26,6 @@ from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
 if TYPE_CHECKING:
     from scrapy.http import Response
 
-    from webcrawl.clock import TimeSource
     from webcrawl.hosts.retry_policy import RetryPolicy
     from webcrawl.hosts.robots.rules_cache import RobotsCache
     from webcrawl.rights.statements import Statement

@@ -16,10 +16,10 @@ import ipaddress
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
+from scrapy.crawler import Crawler
 
 from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.memory_budget import size_of
@@ -30,9 +30,6 @@ from webcrawl.net.dns.query import DnsResult, NameServers, Unanswered
 from webcrawl.net.dns.servers import SystemServers, server_address
 from webcrawl.net.latencies import latencies_of
 from webcrawl.randomness import secret_generator
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 # Seconds for which answers are cached. A host's pages are fetched seconds apart. Addresses that
 # expire sooner would be looked up every time, and addresses in use do not disappear within a

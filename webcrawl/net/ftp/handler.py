@@ -27,10 +27,13 @@ from __future__ import annotations
 import re
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
+from scrapy import Request
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 
 from webcrawl.items import is_success
 from webcrawl.net import outcomes
@@ -48,11 +51,6 @@ from webcrawl.net.ftp.listing import entries, row_of
 from webcrawl.net.ftp.session import FtpReply, Session
 from webcrawl.net.http.large_bodies import limit_without_permit
 from webcrawl.net.limits import FetchLimits
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 # Defaults of the settings of the same names.
 FTP_USER = "anonymous"

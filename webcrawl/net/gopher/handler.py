@@ -22,10 +22,13 @@ from __future__ import annotations
 import re
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from scrapy import Request
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 
 from webcrawl.configuration.values import port_numbers
 from webcrawl.net import outcomes
@@ -43,11 +46,6 @@ from webcrawl.net.gopher.menu import (
 )
 from webcrawl.net.http.large_bodies import limit_without_permit
 from webcrawl.net.limits import FetchLimits
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 _PORT = 70
 # Tabs separate the parts of a request, and line breaks separate requests.

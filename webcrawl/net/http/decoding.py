@@ -23,10 +23,12 @@ import sys
 import zlib
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import brotli  # type: ignore[import-untyped]  # ships no type information
 from isal import isal_zlib
+from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.http import Response, TextResponse
 from scrapy.utils.python import binary_is_text
 
@@ -39,9 +41,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.crawler import Crawler
 
 _ACCEPTED = b"gzip, deflate, br, zstd"
 # Servers name these for bodies that are not encoded at all.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import whole_number
 from webcrawl.hosts.budgets.traps import ExceptionRules, LearnedTraps, UrlSpace
 from webcrawl.net.walls import SOFT_ERROR
@@ -17,7 +18,6 @@ from webcrawl.storage.watched_rules import RulesFile
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry
     from webcrawl.frontier.admission import Gate
     from webcrawl.hosts.records import HostRecords

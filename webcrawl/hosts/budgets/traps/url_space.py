@@ -32,12 +32,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.frontier.admission import Gate
 from webcrawl.urls import host_of
 from webcrawl.urls.host import host_and_origin
 
 if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
     from webcrawl.frontier import Entry, Supply
     from webcrawl.hosts.budgets.traps.exception_rules import ExceptionRules
     from webcrawl.hosts.records import HostRecords
