@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
+
+from webcrawl.net.outcomes import http_date
 
 # Statuses of answers that may be used without explicit freshness (RFC 9110, section 15.1), and for
 # how many seconds; maximum of all answers.
@@ -67,24 +68,16 @@ def freshness_of(
 
 def _lifetime(status: int, control: dict[str, str], fields: dict[str, str], now: float) -> float:
     """Return for how many more seconds an answer is fresh (RFC 9111, section 4.2)."""
-    date = _epoch(fields.get("date", ""), now)
+    date = http_date(fields.get("date", "")) or now
     # The seconds that it was in caches on its way, if the clocks agree: section 4.2.3.
     age = max(_number(fields.get("age", "")) or 0.0, now - date)
     for name in ("s-maxage", "max-age"):
         if name in control:
             return (_number(control[name]) or 0.0) - age
     if "expires" in fields:
-        return _epoch(fields["expires"], 0.0) - date - age
+        return (http_date(fields["expires"]) or 0.0) - date - age
     return _HEURISTIC_SECS if status in _HEURISTIC or "public" in control else 0.0
 
 
 def _number(text: str) -> float | None:
     return float(text) if text.isdecimal() and len(text) < 12 else None
-
-
-def _epoch(text: str, default: float) -> float:
-    """Return the epoch seconds of an HTTP date, *default* if it is not one."""
-    try:
-        return parsedate_to_datetime(text).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        return default

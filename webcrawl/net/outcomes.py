@@ -242,19 +242,19 @@ def retry_after(response: Response | None, *, now: float) -> float:
     value = (response.headers.get(b"Retry-After") or b"").strip()
     if value.isdigit():
         return float(value[:_MAX_DIGITS])
-    until = _epoch(value)
+    until = http_date(value.decode("latin-1"))
     if until is None:
         return 0.0
-    sent = _epoch(response.headers.get(b"Date") or b"")
+    sent = http_date((response.headers.get(b"Date") or b"").decode("latin-1"))
     return max(0.0, until - (now if sent is None else sent))
 
 
-def _epoch(value: bytes) -> float | None:
-    """Return the HTTP date *value*, in any of its forms, as epoch seconds; None if invalid."""
-    if not value or len(value) > _MAX_LENGTH:
+def http_date(text: str) -> float | None:
+    """Return the HTTP date *text*, in any of its forms, as epoch seconds; None if invalid."""
+    if not text or len(text) > _MAX_LENGTH:
         return None
     try:
-        date = parsedate_to_datetime(value.decode("ascii"))
+        date = parsedate_to_datetime(text)
         if date.tzinfo is None:
             date = date.replace(tzinfo=dt.UTC)
         return date.timestamp()

@@ -17,20 +17,13 @@ Invariant: nothing raises, and everything takes time linear in the text.
 from __future__ import annotations
 
 import re
+from functools import cache
+from urllib.parse import quote, unquote
 
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _RESERVED = r":/?#\[\]@!$&'()*+,;="
 # Text that may need another spelling: an escape, or an octet not allowed in a URI.
 _ODD = re.compile(rf"[^A-Za-z0-9\-._~{_RESERVED}]")
 _ESCAPE_OR_ODD = re.compile(rf"%[0-9A-Fa-f]{{2}}|[^A-Za-z0-9\-._~{_RESERVED}%]")
-_HEX = "0123456789ABCDEFabcdef"
-_SPELLING = {chr(octet): f"%{octet:02X}" for octet in range(256)} | {
-    f"%{high}{low}": (
-        octet if (octet := chr(int(high + low, 16))) in _UNRESERVED else f"%{high}{low}".upper()
-    )
-    for high in _HEX
-    for low in _HEX
-}
 
 _LOOSE = {f"%{ord(octet):02X}": octet for octet in ":@[]!$'()*,;/?"}
 _LOOSE_IN_PATH = re.compile("%(?:21|24|27|28|29|2A|2C|3A|3B|40|5B|5D)")
@@ -55,7 +48,7 @@ def canonical_spelling(octets: str) -> str:
     """Return *octets* in the canonical spelling. A ``%`` that begins no escape is not changed."""
     if _ODD.search(octets) is None:
         return octets
-    return _ESCAPE_OR_ODD.sub(lambda found: _SPELLING[found[0]], octets)
+    return _ESCAPE_OR_ODD.sub(lambda found: _spelling(found[0]), octets)
 
 
 def loose_spelling(octets: str, *, in_query: bool = False) -> str:
@@ -69,6 +62,12 @@ def loose_spelling(octets: str, *, in_query: bool = False) -> str:
         return _LOOSE_IN_QUERY.sub(_loosen, octets)
     path, mark, query = octets.partition("?")
     return _LOOSE_IN_PATH.sub(_loosen, path) + mark + _LOOSE_IN_QUERY.sub(_loosen, query)
+
+
+@cache
+def _spelling(octet: str) -> str:
+    """Return the canonical spelling of *octet*, which may be escaped."""
+    return quote(unquote(octet, "latin-1"), safe="", encoding="latin-1")
 
 
 def _loosen(found: re.Match[str]) -> str:
