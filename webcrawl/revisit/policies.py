@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol, Self
 
+from scrapy.utils.datatypes import LocalCache
+
 from webcrawl.configuration.values import positive_number
 from webcrawl.revisit.history import CHANGED, History
 
@@ -83,7 +85,7 @@ class Greedy(Uniform):
     def __init__(self, secs: float) -> None:
         super().__init__(secs)
         # The threshold of each host, the least recently used one first.
-        self._thresholds: dict[str, float] = {}
+        self._thresholds: LocalCache[str, float] = LocalCache(_MAX_HOSTS)
 
     def interval(self, history: History, found: str, *, host: str, importance: float) -> float:  # noqa: ARG002  # the interface
         """Return the seconds until a visit is worth it; see ``RevisitPolicy.interval``."""
@@ -97,8 +99,6 @@ class Greedy(Uniform):
         self._thresholds[host] = threshold * math.exp(
             _STEP * (1 - min(secs / self._secs, _LONGEST))
         )
-        if len(self._thresholds) > _MAX_HOSTS:
-            del self._thresholds[next(iter(self._thresholds))]
         return secs
 
 

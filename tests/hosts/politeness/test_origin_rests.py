@@ -113,8 +113,9 @@ def test_passes_over_many_held_urls_are_rare(rests, clock):
     assert rests.advance(Supply.NOW)
 
 
-def test_the_oldest_of_too_many_rests_are_forgotten(rests, monkeypatch):
+def test_the_oldest_of_too_many_rests_are_forgotten(clock, monkeypatch):
     monkeypatch.setattr(origin_rests, "_ORIGINS", 2)
+    rests = OriginRests(records=Records(), clock=clock)
     for port in (81, 82, 83):
         rests.rest(f"http://a.test:{port}", 10.0)
     assert not rests.hold(CLOSED)

@@ -15,8 +15,10 @@ before that.
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import Counter
 from typing import TYPE_CHECKING
+
+from scrapy.utils.datatypes import LocalCache
 
 from webcrawl.clock import TimeSource
 from webcrawl.frontier import Entry, Supply
@@ -51,7 +53,7 @@ class OriginRests(Gate):
         self._records = records
         self._clock = clock
         # Origin -> when its rest is over.
-        self._until: OrderedDict[str, float] = OrderedDict()
+        self._until: LocalCache[str, float] = LocalCache(_ORIGINS)
         # Host without an answer so far -> the origin whose turn it is, "" before the next pass.
         self._turns: dict[str, str] = {}
         # (host, origin) -> how many URLs wait for its turn.
@@ -64,10 +66,8 @@ class OriginRests(Gate):
 
     def rest(self, origin: str, secs: float) -> None:
         """Let *origin* rest for *secs* seconds."""
-        self._until.pop(origin, None)
         self._until[origin] = self._clock() + secs
-        if len(self._until) > _ORIGINS:
-            self._until.popitem(last=False)
+        self._until.move_to_end(origin)
 
     def end_contact(self, url: str, rest: float) -> None:
         """End the turn of the origin of *url*, just contacted, which rests for *rest* seconds."""

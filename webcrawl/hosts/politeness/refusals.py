@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sized
 
+from scrapy.utils.datatypes import LocalCache
+
 from webcrawl.clock import TimeSource
 
 # Hosts in memory, 0.2 kB each.
@@ -21,17 +23,18 @@ class Refusals:
     def __init__(self, clock: TimeSource) -> None:
         self._clock = clock
         # Until when each host rests, and the outcome of its contact; oldest first.
-        self._hosts: dict[str, tuple[float, str]] = {}
+        self._hosts: LocalCache[str, tuple[float, str]] = LocalCache(_HOSTS)
 
     def note(self, host: str, outcome: str, secs: float) -> None:
         """Record that *host* rests for *secs* seconds because its contact ended in *outcome*."""
-        self._hosts.pop(host, None)
         self._hosts[host] = self._clock() + secs, outcome
-        if len(self._hosts) > _HOSTS:
-            del self._hosts[next(iter(self._hosts))]
+        self._hosts.move_to_end(host)
 
     def count_resting(self, queues: Mapping[str, Sized]) -> Counter[str]:
         """Count the resting hosts whose queue in *queues* is not empty, by outcome. O(hosts)."""
         now = self._clock()
-        self._hosts = {host: rest for host, rest in self._hosts.items() if rest[0] > now}
-        return Counter(outcome for host, (_, outcome) in self._hosts.items() if queues.get(host))
+        return Counter(
+            outcome
+            for host, (until, outcome) in self._hosts.items()
+            if until > now and queues.get(host)
+        )

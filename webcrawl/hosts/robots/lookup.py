@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from scrapy.utils.datatypes import LocalCache
 
 from webcrawl.clock import TimeSource
 from webcrawl.hosts.robots.grammar import MAX_BYTES
@@ -108,9 +109,13 @@ class RobotsSearch:
     # The searches under way, by origin.
     _searches: dict[str, _Search] = field(default_factory=dict, init=False)
     # Outcomes of the last requests to origins that are unreachable.
-    _reasons: OrderedDict[str, str] = field(default_factory=OrderedDict, init=False)
+    _reasons: LocalCache[str, str] = field(
+        default_factory=partial(LocalCache, _REMEMBERED_ORIGINS), init=False
+    )
     # When robots.txt was last requested from an origin, by *clock*.
-    _asked: OrderedDict[str, float] = field(default_factory=OrderedDict, init=False)
+    _asked: LocalCache[str, float] = field(
+        default_factory=partial(LocalCache, _REMEMBERED_ORIGINS), init=False
+    )
 
     def verdict_on(self, url: str) -> RobotsFinding:
         """Return whether robots.txt allows *url*, or why that is not known yet."""
@@ -171,8 +176,6 @@ class RobotsSearch:
         origin = origin_of(url)
         self._asked[origin] = self.clock()
         self._asked.move_to_end(origin)
-        if len(self._asked) > _REMEMBERED_ORIGINS:
-            self._asked.popitem(last=False)
 
     def floor_secs(self, url: str) -> float:
         """Return in how many seconds robots.txt for *url* may be requested again, 0.0 for now."""
@@ -232,8 +235,6 @@ class RobotsSearch:
 
         self.cache.put(origin, None)
         self._reasons[origin] = outcome
-        if len(self._reasons) > _REMEMBERED_ORIGINS:
-            self._reasons.popitem(last=False)
         return None
 
     def _tries_after(self, outcome: str) -> int:

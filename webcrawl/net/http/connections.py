@@ -14,6 +14,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scrapy.utils.datatypes import LocalCache
+
 from webcrawl.clock import now
 from webcrawl.items import is_success
 from webcrawl.net.guard import BOUND_ADDRESS
@@ -134,7 +136,7 @@ class HttpConnections:
         self._busy: set[Exchange] = set()
         # Endpoints that closed an idle connection just as a request was sent, and until when no
         # connection to them is kept: 0.0 if that happened only once.
-        self._closing_origins: OrderedDict[Endpoint, float] = OrderedDict()
+        self._closing_origins: LocalCache[Endpoint, float] = LocalCache(_MAX_CLOSING_ORIGINS)
         self._closed = False
 
     async def send(self, request: WireRequest, seconds: float) -> Exchange:
@@ -200,8 +202,6 @@ class HttpConnections:
         is_first = endpoint not in self._closing_origins
         self._closing_origins[endpoint] = 0.0 if is_first else now() + _FRESH_SECS
         self._closing_origins.move_to_end(endpoint)
-        if len(self._closing_origins) > _MAX_CLOSING_ORIGINS:
-            self._closing_origins.popitem(last=False)
 
     def _is_closing(self, endpoint: Endpoint) -> bool:
         """Return whether, at present, no connection to *endpoint* is kept or reused."""
