@@ -67,7 +67,7 @@ class TestAlone:
     def test_without_jobdir_nothing_is_left(self):
         filtered = make()
         filtered.open()
-        directory = filtered._directory
+        directory = filtered.directory
         assert directory.is_dir()
         filtered.request_seen(Request("http://host.test/"))
         filtered.close("finished")
@@ -112,7 +112,7 @@ class TestAlone:
         monkeypatch.setattr(module, "_write_snapshot", publish)
         for request in requests(25):
             filtered.request_seen(request)
-        assert filtered._stats.get_value("seen/snapshot/failed") == 1
+        assert filtered.stats.get_value("seen/snapshot/failed") == 1
         assert "their log still has them" in caplog.text
         with pytest.raises(OSError, match="No space"):
             filtered.close("finished")
@@ -140,7 +140,7 @@ class TestAlone:
         filtered = make(DUPEFILTER_DEBUG=debug)
         for request in requests(3):
             filtered.log(request, Spider("any"))
-        assert filtered._stats.get_value("dupefilter/filtered") == 3
+        assert filtered.stats.get_value("dupefilter/filtered") == 3
         assert caplog.text.count("Filtered duplicate request") == lines
         assert ("no more will be shown" in caplog.text) != debug
 

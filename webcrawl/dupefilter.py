@@ -14,6 +14,7 @@ import logging
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, cast
 
@@ -39,10 +40,15 @@ _ELIMINATOR = "webcrawl.seen.eliminator.DiskEliminator"
 _CACHE = "clock"
 
 
+@dataclass(kw_only=True, eq=False)
 class MercatorDupeFilter(BaseDupeFilter):
     """``DUPEFILTER_CLASS``: an exact filter whose memory use does not grow with the crawl.
 
     It filters out requests whose fingerprint (REQUEST_FINGERPRINTER_CLASS) was seen before.
+
+    ``open`` calls *build* to create the eliminator in *directory*; None stands for a temporary one.
+    *snapshot_every* is the number of new requests between two snapshots, which limits how much is
+    replayed on opening.
 
     Job directory contents
     ======================
@@ -51,27 +57,14 @@ class MercatorDupeFilter(BaseDupeFilter):
     names the live ones. Without JOBDIR a temporary directory is used and deleted at the end.
     """
 
-    def __init__(
-        self,
-        *,
-        build: Callable[[Path, Executor], Eliminator],
-        directory: Path | None,
-        snapshot_every: int,
-        fingerprinter: RequestFingerprinterProtocol,
-        stats: StatsCollector,
-        debug: bool,
-    ) -> None:
-        """Create the filter; ``open`` then calls *build* to create the eliminator in *directory*.
+    build: Callable[[Path, Executor], Eliminator]
+    directory: Path | None
+    snapshot_every: int
+    fingerprinter: RequestFingerprinterProtocol
+    stats: StatsCollector
+    debug: bool
 
-        A *directory* of None stands for a temporary one. *snapshot_every* is the number of new
-        requests between two snapshots, which limits how much is replayed on opening.
-        """
-        self._build = build
-        self._directory = directory
-        self._snapshot_every = snapshot_every
-        self._fingerprinter = fingerprinter
-        self._stats = stats
-        self._debug = debug
+    def __post_init__(self) -> None:
         # Whether no filtered request was logged so far.
         self._logs_next = True
         # Number of new requests in this run.
@@ -125,14 +118,14 @@ class MercatorDupeFilter(BaseDupeFilter):
 
         Blocks. Raises CorruptRecordError and NewerFormatError.
         """
-        if self._directory is None:
+        if self.directory is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="webcrawl-seen-")
-            self._directory = Path(self._temporary.name)
+            self.directory = Path(self._temporary.name)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="seen")
-        eliminator = self._build(self._directory, self._executor)
+        eliminator = self.build(self.directory, self._executor)
 
         try:
-            self._snapshot_file = self._directory / "snapshot"
+            self._snapshot_file = self.directory / "snapshot"
             snapshot = self._snapshot_file
             eliminator.open(snapshot.read_bytes() if snapshot.exists() else None)
         except BaseException:
@@ -142,12 +135,12 @@ class MercatorDupeFilter(BaseDupeFilter):
 
     def request_seen(self, request: Request) -> bool:
         """Return whether *request* was seen before, and mark it as seen."""
-        digest = self._fingerprinter.fingerprint(request)
+        digest = self.fingerprinter.fingerprint(request)
         # Fingerprints of eliminators are never 0.
         if not self.eliminator.add(int.from_bytes(digest[:8], "little") or 1):
             return True
         self._added += 1
-        if self._added % self._snapshot_every == 0:
+        if self._added % self.snapshot_every == 0:
             self._start_snapshot()
         return False
 
@@ -171,7 +164,7 @@ class MercatorDupeFilter(BaseDupeFilter):
             paths = eliminator.written()
             self._writing = self._executor.submit(_write_snapshot, self._snapshot_file, data, paths)
         except (OSError, CorruptRecordError):
-            self._stats.inc_value("seen/snapshot/failed")
+            self.stats.inc_value("seen/snapshot/failed")
             logger.exception("The seen requests could not be saved; their log still has them")
 
     def close(self, reason: str) -> None:  # noqa: ARG002  # Scrapy passes it
@@ -182,7 +175,7 @@ class MercatorDupeFilter(BaseDupeFilter):
         eliminator = self.eliminator
         try:
             for name, value in eliminator.stats().items():
-                self._stats.set_value(name, value)
+                self.stats.set_value(name, value)
             if self._temporary is None:  # else the directory is deleted below
                 if self._writing is not None:
                     wait([self._writing])  # it may have failed: the next snapshot replaces it
@@ -202,16 +195,16 @@ class MercatorDupeFilter(BaseDupeFilter):
 
     def log(self, request: Request, spider: Spider) -> None:
         """Count a filtered *request*; log the first, or all with DUPEFILTER_DEBUG."""
-        if self._debug or self._logs_next:
+        if self.debug or self._logs_next:
             logger.debug(
                 "Filtered duplicate request: %s (referer: %s)%s",
                 request,
                 referer_str(request),
-                "" if self._debug else "; no more will be shown (see DUPEFILTER_DEBUG)",
+                "" if self.debug else "; no more will be shown (see DUPEFILTER_DEBUG)",
                 extra={"spider": spider},
             )
             self._logs_next = False
-        self._stats.inc_value("dupefilter/filtered")
+        self.stats.inc_value("dupefilter/filtered")
 
 
 def _write_snapshot(file: Path, data: bytes, paths: list[Path]) -> None:

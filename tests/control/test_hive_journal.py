@@ -373,7 +373,7 @@ async def test_a_purge_that_cannot_be_read_is_named_and_holds_up_no_command(hive
         assert "hive_commands" in hive.pauses("a")
         await until(lambda: f"commands/{name} in HIVE_STORE: " in hive.said_of("a"))
         assert caplog.text.count(name) == 1
-        hive.store.commands._objects.delete([f"commands/{name}"])
+        hive.store.commands.objects.delete([f"commands/{name}"])
         hive.server.kill()  # so the store is read soon
         await asyncio.sleep(0.1)
         hive.server.start()

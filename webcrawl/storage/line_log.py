@@ -17,6 +17,7 @@ import os
 import re
 import zlib
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +33,7 @@ _HEAD_BYTES = 1 << 17
 _TIME_FIELD = re.compile(rb'"at":(\d{1,15}(?:\.\d+)?)')
 
 
+@dataclass(kw_only=True, eq=False)
 class LineLog:
     """Writer of a line log, which appends to the file *path* until it is full.
 
@@ -40,18 +42,12 @@ class LineLog:
     methods must be called in one thread.
     """
 
-    def __init__(
-        self,
-        *,
-        path: Path,
-        max_bytes: int,
-        max_secs: float = math.inf,
-        clock: TimeSource = wall_time,
-    ) -> None:
-        self.path = path
-        self._max_bytes = max_bytes
-        self._max_secs = max_secs
-        self._clock = clock
+    path: Path
+    max_bytes: int
+    max_secs: float = math.inf
+    clock: TimeSource = wall_time
+
+    def __post_init__(self) -> None:
         # When the file is full because of the age of its first line.
         self._full_at = math.inf
         # None while the log is closed.
@@ -67,7 +63,7 @@ class LineLog:
         self._unsynced += [*make_directory(self.path.parent), self.path.parent]
         for path in [*numbered_files(self.path), self.path]:
             cut_torn_line(path)
-        self._full_at = start_time(self.path) + self._max_secs
+        self._full_at = start_time(self.path) + self.max_secs
         self._file = AppendFile(self.path)
 
     def append(self, line: bytes) -> None:
@@ -76,12 +72,12 @@ class LineLog:
         On an OSError (disk full) nothing was appended, and the log stays usable.
         """
         file: Any = self._file
-        now = self._clock()
-        if file.size >= self._max_bytes or (file.size and now >= self._full_at):
+        now = self.clock()
+        if file.size >= self.max_bytes or (file.size and now >= self._full_at):
             file = self._rotate(file)
             self._file = file
         if not file.size:  # this is the first line of the file
-            self._full_at = now + self._max_secs
+            self._full_at = now + self.max_secs
         file.append(line + b"\n")
 
     def append_once(self, line: bytes) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_hexdigest
@@ -22,19 +23,19 @@ _NAME = re.compile(r"([0-9]{1,16})-[0-9a-f]{16}(\.[a-z]+)?")
 _MAX_BYTES = 1 << 28
 
 
+@dataclass(eq=False)
 class NumberedObjects:
     """The numbered objects in *folder* of *objects*; *clock* returns epoch seconds."""
 
-    def __init__(self, objects: ObjectStore, folder: str, clock: TimeSource) -> None:
-        self._objects = objects
-        self._folder = folder
-        self._clock = clock
+    objects: ObjectStore
+    folder: str
+    clock: TimeSource
 
     def read(self, known: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return all objects by name, in the order of numbers; those in *known* are not read."""
         names = sorted(self._names(), key=number_of)
         return {
-            name: known.get(name) or self._objects.read(f"{self._folder}/{name}", 0, _MAX_BYTES)
+            name: known.get(name) or self.objects.read(f"{self.folder}/{name}", 0, _MAX_BYTES)
             for name in names
         }
 
@@ -46,20 +47,20 @@ class NumberedObjects:
         numbers = self._names()
         # The clock, unless another writer's clock is ahead.
         number = number or max(
-            [round(self._clock() * 1e6), *(other + 1 for other in numbers.values())]
+            [round(self.clock() * 1e6), *(other + 1 for other in numbers.values())]
         )
         end = f"-{xxh3_64_hexdigest(key.encode())}{suffix}"
         of_key = {name: other for name, other in numbers.items() if name.endswith(end)}
         name = f"{number}{end}"
         if max(of_key.values(), default=0) < number:
-            self._objects.write(f"{self._folder}/{name}", data)
+            self.objects.write(f"{self.folder}/{name}", data)
         older = [name for name, other in of_key.items() if other < number]
-        self._objects.delete(f"{self._folder}/{name}" for name in older)
+        self.objects.delete(f"{self.folder}/{name}" for name in older)
         return name
 
     def _names(self) -> dict[str, int]:
         """Return the names of all numbered objects, with their numbers."""
-        names = filter(_NAME.fullmatch, self._objects.names(self._folder))
+        names = filter(_NAME.fullmatch, self.objects.names(self.folder))
         return {name: number_of(name) for name in names}
 
 

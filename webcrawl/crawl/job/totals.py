@@ -10,6 +10,7 @@ usual name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,26 +64,20 @@ def of_older_job(saved: bytes | None) -> dict[str, float]:
     return {name: number for name, number in counts.items() if name.startswith(OF_SHARDS)}
 
 
+@dataclass(kw_only=True, eq=False)
 class Totals:
-    """Totals of the whole crawl. A part that checkpoints save."""
+    """Totals of the whole crawl. A part that checkpoints save.
 
-    def __init__(
-        self,
-        *,
-        stats: StatsCollector,
-        clock: TimeSource,
-        of_shards: Callable[[], dict[str, float]],
-        is_over: Callable[[], bool],
-    ) -> None:
-        """Create it; *stats* has the counts of this run.
+    *stats* has the counts of this run. *clock* returns epoch seconds, *of_shards* the counts of the
+    shards. *is_over* says whether a snapshot is the last one of this run.
+    """
 
-        *clock* returns epoch seconds, *of_shards* the counts of the shards. *is_over* says whether
-        a snapshot is the last one of this run.
-        """
-        self._stats = stats
-        self._clock = clock
-        self._of_shards = of_shards
-        self._is_over = is_over
+    stats: StatsCollector
+    clock: TimeSource
+    of_shards: Callable[[], dict[str, float]]
+    is_over: Callable[[], bool]
+
+    def __post_init__(self) -> None:
         # Counts of the earlier runs, and the time at which this run started; set by ``open``.
         self._earlier_runs: Mapping[str, float] = {}
         self._started_at = 0.0
@@ -92,14 +87,14 @@ class Totals:
     def open(self, saved: bytes | None) -> None:
         """Start counting this run; *saved* is the last ``snapshot``, or None for a new crawl."""
         self._earlier_runs = {} if saved is None else _decode(saved)
-        self._started_at = self._clock()
+        self._started_at = self.clock()
 
     def publish(self) -> None:
         """Put the totals into the stats."""
         # Set the counts of a shard that has left to 0: they now belong to another process.
-        self._published = dict.fromkeys(self._published, 0) | self._of_shards()
+        self._published = dict.fromkeys(self._published, 0) | self.of_shards()
         for name, number in sum_counts(self._sum_of_runs(), self._published).items():
-            self._stats.set_value(PREFIX + name, number)
+            self.stats.set_value(PREFIX + name, number)
 
     def snapshot(self) -> bytes:
         """Return the encoded totals, to be saved in a checkpoint (see ``Part``).
@@ -108,7 +103,7 @@ class Totals:
         next run starts from them.
         """
         sums = self._sum_of_runs()
-        return _encode(sums if self._is_over() else sum_counts(sums, {CUT_OFF: 1}))
+        return _encode(sums if self.is_over() else sum_counts(sums, {CUT_OFF: 1}))
 
     def written(self) -> list[Path]:
         """Return no files: everything is in the snapshot."""
@@ -121,11 +116,11 @@ class Totals:
         """Return the counts of all runs, except those that the shards keep."""
         counted = {
             name: value
-            for name, value in list(self._stats.get_stats().items())
+            for name, value in list(self.stats.get_stats().items())
             if name.startswith(COUNTED)
             and not name.startswith(OF_SHARDS)
             and type(value) in {int, float}
         }
         sums = sum_counts(self._earlier_runs, counted)
-        sums[_SECS] = round(self._earlier_runs.get(_SECS, 0) + self._clock() - self._started_at, 1)
+        sums[_SECS] = round(self._earlier_runs.get(_SECS, 0) + self.clock() - self._started_at, 1)
         return sums

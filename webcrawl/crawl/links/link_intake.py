@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from webcrawl.frontier.entry import Entry, decode, encode, encode_fields, join
@@ -106,34 +107,27 @@ class LinkSink(Protocol):
         """
 
 
+@dataclass(kw_only=True, eq=False)
 class LinkIntake:
-    """Submits batches of links to an eliminator, with entries for URLs that may be new."""
+    """Submits batches of links to an eliminator, with entries for URLs that may be new.
 
-    def __init__(
-        self,
-        *,
-        eliminator: Eliminator,
-        ranks: HostRanks,
-        domains: SeedDomains | None,
-        key_of: Callable[[str], str],
-        on_linked: Callable[[str, Collection[str]], None],
-        on_hint: Callable[[Entry, int], object] | None = None,
-    ) -> None:
-        """Create it; *ranks* and *domains* are tables to which each seed is added.
+    *ranks* and *domains* are tables to which each seed is added. *domains* is None unless the crawl
+    is limited to them. *key_of* returns a host's politeness key. *on_linked* is called for each
+    document that links to other domains, with its own domain and these. *on_hint* is called for
+    each URL of which a sitemap says that its document has changed, with an entry and the URL's
+    fingerprint; None if no URL is visited again.
+    """
 
-        *domains* is None unless the crawl is limited to them. *key_of* returns a host's politeness
-        key. *on_linked* is called for each document that links to other domains, with its own
-        domain and these. *on_hint* is called for each URL of which a sitemap says that its document
-        has changed, with an entry and the URL's fingerprint; None if no URL is visited again.
-        """
-        self._eliminator = eliminator
-        self._on_hint = on_hint
-        self._ranks = ranks
-        self._domains = domains
+    eliminator: Eliminator
+    ranks: HostRanks
+    domains: SeedDomains | None
+    key_of: Callable[[str], str]
+    on_linked: Callable[[str, Collection[str]], None]
+    on_hint: Callable[[Entry, int], object] | None = None
+
+    def __post_init__(self) -> None:
         # Refuses URLs outside *domains*; None if the crawl is not limited.
-        self._whitelist = None if domains is None else whitelist_filter(domains)
-        self._key_of = key_of
-        self._on_linked = on_linked
+        self._whitelist = None if self.domains is None else whitelist_filter(self.domains)
         #: The number of links and seeds that were submitted in this run.
         self.submitted = 0
         #: The number of refused links, by the name of the filter.
@@ -159,8 +153,8 @@ class LinkIntake:
         entry_makers = [*map(self._entry_maker, batches, source_hosts)]
         # Before the links are submitted, because a hint matters only for a URL that is known.
         for batch, make_entry in zip(batches, entry_makers, strict=True):
-            if self._on_hint is not None and any(link.modified for link in batch.links):
-                self._follow_hints(batch, make_entry, self._on_hint)
+            if self.on_hint is not None and any(link.modified for link in batch.links):
+                self._follow_hints(batch, make_entry, self.on_hint)
 
         # The eliminator numbers the links of all batches from 0, and asks for the entries of those
         # that may be new.
@@ -176,7 +170,7 @@ class LinkIntake:
             return make_entry(index)
 
         fps = [fp for batch in batches for fp in batch.fingerprints]
-        self._eliminator.submit(fps, entry_makers[0] if len(batches) == 1 else encode_at)
+        self.eliminator.submit(fps, entry_makers[0] if len(batches) == 1 else encode_at)
 
         for batch, source_host in zip(batches, source_hosts, strict=True):
             self.submitted += len(batch.links)
@@ -185,7 +179,7 @@ class LinkIntake:
             linked_domains.discard(source_domain)
             # A page with a negative score may be an error page, which gives no reputation.
             if linked_domains and batch.source.score >= 0:
-                self._on_linked(source_domain, linked_domains)
+                self.on_linked(source_domain, linked_domains)
 
     def _follow_hints(
         self,
@@ -202,7 +196,7 @@ class LinkIntake:
         """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""
         domains = {registered_domain(host) for host in hosts if not self._is_outside(host)}
         if domains:
-            self._on_linked(domain, domains)
+            self.on_linked(domain, domains)
 
     def _entry_maker(self, batch: LinkBatch, via_host: str) -> Callable[[int], bytes]:
         """Return a function that returns the encoded entry of the link of *batch* at an index.
@@ -212,7 +206,7 @@ class LinkIntake:
         links = batch.links
         hosts = batch.hosts
         source = batch.source
-        own_key = self._key_of(via_host) if source.rank else ""
+        own_key = self.key_of(via_host) if source.rank else ""
         # By host and kind of link, the fields of the entry that follow the URL.
         encoded_fields: dict[tuple[str, str], bytes] = {}
 
@@ -222,7 +216,7 @@ class LinkIntake:
             group = hosts[i], link.kind
             fields = encoded_fields.get(group)
             if fields is None:
-                key = self._key_of(hosts[i])
+                key = self.key_of(hosts[i])
                 fields = encode_fields(
                     Entry(
                         url="",
@@ -230,7 +224,7 @@ class LinkIntake:
                         depth=source.depth,
                         # A host that is not in the seed list does not inherit the rank of the page
                         # that links to it.
-                        rank=source.rank if key == own_key else self._ranks.rank(key),
+                        rank=source.rank if key == own_key else self.ranks.rank(key),
                         via=source.url,
                         kind=link.kind,
                         discovered_at=source.at,
@@ -260,12 +254,12 @@ class LinkIntake:
 
     def _submit_seeds(self, batch: LinkBatch, seeds: SeedFacts) -> None:
         """Submit *batch* of seeds, and record the ranks and domains of their hosts."""
-        if self._domains is not None:
-            self._domains.add(seeds.hosts)
-        keys = [*map(self._key_of, batch.hosts)]
+        if self.domains is not None:
+            self.domains.add(seeds.hosts)
+        keys = [*map(self.key_of, batch.hosts)]
         if not keys:  # no seed was accepted; ``seeds.hosts`` includes those of refused seeds
             return
-        self._ranks.add_many(zip(keys, seeds.ranks, strict=True))
+        self.ranks.add_many(zip(keys, seeds.ranks, strict=True))
 
         def entry(i: int) -> bytes:
             """Return the encoded entry of the seed with index *i*."""
@@ -279,5 +273,5 @@ class LinkIntake:
                 )
             )
 
-        self._eliminator.submit(batch.fingerprints, entry)
+        self.eliminator.submit(batch.fingerprints, entry)
         self.submitted += len(keys)

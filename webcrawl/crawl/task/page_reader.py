@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
@@ -39,35 +40,26 @@ _SLICE_SECS = 0.01
 _FULL_POLL_SECS = 0.1
 
 
+@dataclass(kw_only=True, eq=False)
 class PageReader:
-    """Turns the responses of visits into Pages. Runs in the reactor thread."""
+    """Turns the responses of visits into Pages. Runs in the reactor thread.
 
-    def __init__(
-        self,
-        *,
-        pages: PageIntake,
-        page_links: PageLinks,
-        reading: ReadingWatch,
-        items: ItemLimit,
-        stop: CrawlStop,
-        choice: PageChoice | None,
-        follows: bool,
-        is_full: Callable[[], bool],
-    ) -> None:
-        """Create it; *page_links* finds the links of pages, *pages* submits them.
+    *page_links* finds the links of pages, *pages* submits them. *choice* decides which pages are
+    rendered; None in a crawl that renders none. Without *follows*, links are not followed, and
+    those of a document seen before are stored with its page. *is_full* says whether the crawl has
+    so many new URLs that their sources should pause.
+    """
 
-        *choice* decides which pages are rendered; None in a crawl that renders none. Without
-        *follows*, links are not followed, and those of a document seen before are stored with its
-        page. *is_full* says whether the crawl has so many new URLs that their sources should pause.
-        """
-        self._pages = pages
-        self._page_links = page_links
-        self._reading = reading
-        self._items = items
-        self._stop = stop
-        self._choice = choice
-        self._follows = follows
-        self._is_full = is_full
+    pages: PageIntake
+    page_links: PageLinks
+    reading: ReadingWatch
+    items: ItemLimit
+    stop: CrawlStop
+    choice: PageChoice | None
+    follows: bool
+    is_full: Callable[[], bool]
+
+    def __post_init__(self) -> None:
         # The ``score`` method of a processing module; None without one.
         self._score: Callable[[Page], int] | None = None
         # Pages that arrive together submit their links after the links of all of them were found.
@@ -77,10 +69,10 @@ class PageReader:
 
     def page_of(self, response: Response, fetch: Fetch) -> Page:
         """Return the Page of *response*, with what its owner says about its use."""
-        page = page_of(response, fetch, schemes=self._page_links.schemes)
+        page = page_of(response, fetch, schemes=self.page_links.schemes)
         page.origin = fetch
-        if self._page_links.rights.purpose:
-            page.rights = self._page_links.rights_of(page, fetch.statements)
+        if self.page_links.rights.purpose:
+            page.rights = self.page_links.rights_of(page, fetch.statements)
             fetch.page.rights = page.rights
         return page
 
@@ -94,7 +86,7 @@ class PageReader:
         if fetch.is_walled:
             return []
         page = self.page_of(response, fetch)
-        if page.rights.left_out and self._page_links.rights.policy == STRICT:
+        if page.rights.left_out and self.page_links.rights.policy == STRICT:
             fetch.outcome = RIGHTS_REFUSED
             # If the URL had a document before, modules may have to remove it.
             return [page] if fetch.history else []
@@ -103,7 +95,7 @@ class PageReader:
         links, slow_links = self._find_links(page, fetch)
 
         if fetch.page.has_same_bytes:
-            await self._items.hand_over(page, fetch, UNCHANGED)
+            await self.items.hand_over(page, fetch, UNCHANGED)
             # Modules may have to remove a document that is refused now.
             return [page] if page.rights.left_out else []
         if slow_links is not None:
@@ -114,15 +106,15 @@ class PageReader:
         """Keep the exchange of *page* if it has to be rendered first; return whether it has."""
         entry = fetch.lease.entry
         # A page that was rendered already is processed now; a Request of a spider, at once.
-        if self._choice is None or fetch.stored is not None or entry.extra:
+        if self.choice is None or fetch.stored is not None or entry.extra:
             return False
         try:
-            fetch.page.held_by = self._choice.keep(
+            fetch.page.held_by = self.choice.keep(
                 page, entry, lambda: exchange_of(response, fetch), place_in(response.meta)
             )
         except OSError as error:
             fetch.page.raise_state(PageState.PUT_BACK)
-            self._stop.fail(error)
+            self.stop.fail(error)
             return True
         return bool(fetch.page.held_by)
 
@@ -133,11 +125,11 @@ class PageReader:
         """
 
         def find_links(page: Page) -> SlowLinks | None:
-            with self._reading.of(page.url):
-                return self._page_links.fill_in_links(page)
+            with self.reading.of(page.url):
+                return self.page_links.fill_in_links(page)
 
         result = fetch.page
-        links, slow_links = self._pages.read(
+        links, slow_links = self.pages.read(
             page,
             find_links,
             content=fetch.lease.shard.content,
@@ -152,7 +144,7 @@ class PageReader:
             if page.redirect_target:
                 result.score = max(fetch.lease.entry.score, 0)
             else:
-                with self._reading.of(page.url):
+                with self.reading.of(page.url):
                     result.score = self._score(page)
         return links, slow_links
 
@@ -162,15 +154,15 @@ class PageReader:
             await self._before_submitting.wait()
         is_accepted = self._submit(page, fetch, links)
         # In a crawl of a queue, the links of a duplicate document are stored with its page.
-        if fetch.page.is_duplicate and (self._follows or not links):
-            await self._items.hand_over(page, fetch, CONTENT_SEEN)
+        if fetch.page.is_duplicate and (self.follows or not links):
+            await self.items.hand_over(page, fetch, CONTENT_SEEN)
             return []
         return [page] if is_accepted else []
 
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
         """Submit *links* of *page*; return False if the URL of the page is put back instead."""
         entry = fetch.lease.entry
-        return self._pages.submit(page, links, result=fetch.page, chain=entry.chain)
+        return self.pages.submit(page, links, result=fetch.page, chain=entry.chain)
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, slow_links: Iterator[Link | None]
@@ -185,14 +177,14 @@ class PageReader:
             return
 
         slices = in_slices(slow_links, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
-        for batch in self._reading.steps(page.url, slices):
+        for batch in self.reading.steps(page.url, slices):
             page.links += batch
             if not self._submit(page, fetch, batch):
                 return
             await asyncio.sleep(0)
-            while self._is_full() and not self._stop.is_ending:  # noqa: ASYNC110  # nothing signals it
+            while self.is_full() and not self.stop.is_ending:  # noqa: ASYNC110  # nothing signals it
                 await asyncio.sleep(_FULL_POLL_SECS)
-            if self._stop.is_ending:
+            if self.stop.is_ending:
                 fetch.page.raise_state(PageState.PUT_BACK)
             if fetch.page.state >= PageState.PUT_BACK:
                 return
@@ -203,7 +195,7 @@ class PageReader:
         if page.origin is not None:
             self._submit(page, page.origin, links)
         else:  # a Page that a module or a spider made itself
-            self._pages.submit(page, links, result=PageResult(), chain=b"")
+            self.pages.submit(page, links, result=PageResult(), chain=b"")
 
     def score_by(self, score: Callable[[Page], int]) -> None:
         """Call *score*, a method of a processing module, to score each page.

@@ -15,6 +15,7 @@ import asyncio
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.exceptions import IgnoreRequest
@@ -47,25 +48,21 @@ class _Turn(NamedTuple):
     given: asyncio.Future[Fetch]
 
 
+@dataclass(kw_only=True, eq=False)
 class SideDownloads(Task):
     """Downloads that wait in the frontier. Each has a name, which is in its entry's ``via``.
 
     Who waits for a response has it, so there is nothing to accept.
+
+    *key_of* returns politeness keys, *clock* returns seconds.
     """
 
-    def __init__(
-        self,
-        *,
-        shards: Shards,
-        key_of: Callable[[str], str],
-        stats: StatsCollector,
-        clock: TimeSource,
-    ) -> None:
-        """Create it; *key_of* returns politeness keys, *clock* returns seconds."""
-        self._shards = shards
-        self._stats = stats
-        self._key_of = key_of
-        self._clock = clock
+    shards: Shards
+    key_of: Callable[[str], str]
+    stats: StatsCollector
+    clock: TimeSource
+
+    def __post_init__(self) -> None:
         # When a request last stopped waiting.
         self._waited_at = -math.inf
         # The requests that wait, by name.
@@ -82,7 +79,7 @@ class SideDownloads(Task):
 
     def is_for_host(self, host: str, request: Request) -> bool:
         """Return whether *request* needs the turn of *host*, a politeness key."""
-        return self._key_of(request.url) == host
+        return self.key_of(request.url) == host
 
     async def turn(self, request: Request) -> Fetch:
         """Wait for the turn of *request*'s host, and return the Fetch of that contact.
@@ -94,8 +91,8 @@ class SideDownloads(Task):
         """
         if self._is_closed:
             raise IgnoreRequest(f"{request.url}: the crawl is closing")
-        shard = self._shards.find(request.url)
-        key = self._key_of(request.url)
+        shard = self.shards.find(request.url)
+        key = self.key_of(request.url)
         if shard is None or shard.is_leaving:
             raise IgnoreRequest(f"{request.url}: {_ELSEWHERE}")
         name = f"{self._process}/{next(self._numbers)}"
@@ -107,12 +104,12 @@ class SideDownloads(Task):
             return await turn.given
         finally:
             del self._waiting[name]
-            self._waited_at = self._clock()
+            self._waited_at = self.clock()
 
     @property
     def idle_secs(self) -> float:
         """Return the seconds since the last request stopped waiting; 0.0 while one waits."""
-        return 0.0 if self._waiting else self._clock() - self._waited_at
+        return 0.0 if self._waiting else self.clock() - self._waited_at
 
     def acquire(self) -> Lease[Shard] | None:
         """Return a lease of a host that a request waits for; None if none of them is ready."""
@@ -158,7 +155,7 @@ class SideDownloads(Task):
         robots_line: str,
     ) -> Finish:
         """Count *outcome*."""
-        self._stats.inc_value(f"side_downloads/{outcome}")
+        self.stats.inc_value(f"side_downloads/{outcome}")
         return Finish(NOTHING)
 
     # --- requests that will not be sent

@@ -73,6 +73,7 @@ class ReputationBudget:
         return cls(base_pages, min(rounds, _MAX_ROUNDS))
 
 
+@dataclass(kw_only=True, eq=False)
 class ReputationGate(Gate):
     """Gate that holds URLs that are over the reputation budget of their domain.
 
@@ -83,20 +84,13 @@ class ReputationGate(Gate):
     name = "reputation"
     stops_admitted = False
 
-    def __init__(
-        self,
-        *,
-        domains: HostCounters,
-        budget: ReputationBudget,
-        is_far: Callable[[str], bool],
-        is_unproven: Callable[[str], bool],
-        clock: TimeSource,
-    ) -> None:
-        self._domains = domains
-        self._settings = budget
-        self._is_far = is_far
-        self._is_unproven = is_unproven
-        self._clock = clock
+    domains: HostCounters
+    budget: ReputationBudget
+    is_far: Callable[[str], bool]
+    is_unproven: Callable[[str], bool]
+    clock: TimeSource
+
+    def __post_init__(self) -> None:
         # Number of URLs held since the last pass.
         self._held = 0
         # Whether one of them has a host that is not far off, and an origin that is not unproven.
@@ -110,13 +104,13 @@ class ReputationGate(Gate):
             return math.inf
         counter = self._counter_of(registered_domain(entry.host))
         linking = counter.in_degree + (1 if entry.rank else 0)
-        budget = (self._settings.base * (1 + linking)) << self._domains.current_round
-        return budget - self._budget_used(counter, self._is_unproven(entry.url))
+        budget = (self.budget.base * (1 + linking)) << self.domains.current_round
+        return budget - self._budget_used(counter, self.is_unproven(entry.url))
 
     def note_held(self, entry: Entry, count: int) -> None:
         """Record that *count* URLs of the group of *entry* wait for a new round or new links."""
         self._held += count
-        if not (self._holds_near_host or self._is_unproven(entry.url) or self._is_far(entry.host)):
+        if not (self._holds_near_host or self.is_unproven(entry.url) or self.is_far(entry.host)):
             self._holds_near_host = True
 
     def let_in(self, entry: Entry, count: int = 1) -> None:
@@ -125,13 +119,13 @@ class ReputationGate(Gate):
             return
         domain = registered_domain(entry.host)
         counter = self._counter_of(domain)
-        is_unproven = self._is_unproven(entry.url)
+        is_unproven = self.is_unproven(entry.url)
         used = self._budget_used(counter, is_unproven)
         if is_unproven:
             counter.unproven = used + count
         else:
             counter.admitted = used + count
-        self._domains.put(domain, counter)
+        self.domains.put(domain, counter)
 
     def let_out(self, entry: Entry) -> None:
         """Stop counting *entry*, which was admitted, but is parked or dropped now."""
@@ -140,11 +134,11 @@ class ReputationGate(Gate):
         domain = registered_domain(entry.host)
         counter = self._counter_of(domain)
         # It was counted as admitted if no origin of its host had responded at that time.
-        if counter.unproven and self._is_unproven(entry.url):
+        if counter.unproven and self.is_unproven(entry.url):
             counter.unproven -= 1
         else:
             counter.admitted = max(0, counter.admitted - 1)
-        self._domains.put(domain, counter)
+        self.domains.put(domain, counter)
 
     def _budget_used(self, counter: HostCounter, is_unproven: bool) -> int:
         """Return how many URLs of a domain count towards its budget: those that were admitted.
@@ -160,22 +154,22 @@ class ReputationGate(Gate):
 
     def _counter_of(self, domain: str) -> HostCounter:
         """Return the counter of *domain*, without admitted URLs that do not count any more."""
-        counter = self._domains.find(domain)
-        if counter.round != self._domains.counted_since:
+        counter = self.domains.find(domain)
+        if counter.round != self.domains.counted_since:
             # Need not be stored: it would be done again.
             counter.admitted = 0
             counter.unproven = 0
-            counter.round = self._domains.counted_since
+            counter.round = self.domains.counted_since
         return counter
 
     def advance(self, supply: Supply) -> bool:
         """Have the held URLs checked again after new links or in a new round; return whether."""
-        if self._domains.current_round != self._round:  # another shard has started a round
+        if self.domains.current_round != self._round:  # another shard has started a round
             self._start_pass()
             return True
 
         wait = max(_PASS_SECS, _PASS_SECS_PER_URL * self._held)
-        if supply >= Supply.SOON and self._has_grown and self._clock() >= self._passed_at + wait:
+        if supply >= Supply.SOON and self._has_grown and self.clock() >= self._passed_at + wait:
             self._start_pass()
             return True
 
@@ -183,10 +177,10 @@ class ReputationGate(Gate):
         if supply is not Supply.LATER or not self._has_rounds:
             return False
         if self._holds_near_host:
-            domains = self._domains
+            domains = self.domains
             domains.begin_round(domains.current_round + 1, counted_since=domains.counted_since)
         # No round starts for hosts that are far off, but check whether they still are.
-        elif not self._held or self._clock() < self._passed_at + max(_FAR_PASS_SECS, wait):
+        elif not self._held or self.clock() < self._passed_at + max(_FAR_PASS_SECS, wait):
             return False
         self._start_pass()
         return True
@@ -198,34 +192,34 @@ class ReputationGate(Gate):
         It becomes False eventually, because the number of rounds is limited and each linking domain
         counts once.
         """
-        may_count_again = self._domains.counted_since < self._domains.current_round
+        may_count_again = self.domains.counted_since < self.domains.current_round
         return self._has_rounds or self._has_grown or may_count_again
 
     def release_more(self) -> None:
         """Start the next round, if there is one; URLs that were not fetched no longer count."""
-        number = self._domains.current_round + (1 if self._has_rounds else 0)
-        self._domains.begin_round(number, counted_since=number)
+        number = self.domains.current_round + (1 if self._has_rounds else 0)
+        self.domains.begin_round(number, counted_since=number)
         self._start_pass()
 
     @property
     def _has_rounds(self) -> bool:
-        return self._domains.current_round < self._settings.rounds
+        return self.domains.current_round < self.budget.rounds
 
     @property
     def _has_grown(self) -> bool:
         """Return whether new links have increased budgets since the last pass over held URLs."""
-        return self._domains.linked != self._linked
+        return self.domains.linked != self._linked
 
     def _start_pass(self) -> None:
         """Record that a pass over the held URLs is starting."""
-        self._passed_at = self._clock()
-        self._linked = self._domains.linked
-        self._round = self._domains.current_round
+        self._passed_at = self.clock()
+        self._linked = self.domains.linked
+        self._round = self.domains.current_round
         self._held = 0
         self._holds_near_host = False
 
     def stats(self) -> dict[str, int]:
         return {
-            "reputation/round": self._domains.current_round,
-            "reputation/links": self._domains.linked,
+            "reputation/round": self.domains.current_round,
+            "reputation/links": self.domains.linked,
         }

@@ -16,6 +16,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -59,18 +60,16 @@ class UnclosedError(ssl.SSLError):
     """The server closed the connection without TLS's close_notify."""
 
 
+@dataclass(eq=False)
 class TlsContext:
     """The TLS settings of all connections; *is_verified* tells whether certificates are checked.
 
     *with_check* returns the same settings with that check.
     """
 
-    def __init__(
-        self, context: SSL.Context, *, is_verified: bool, with_check: Callable[[], TlsContext]
-    ) -> None:
-        self.context = context
-        self.is_verified = is_verified
-        self._with_check = with_check
+    context: SSL.Context
+    is_verified: bool
+    with_check: Callable[[], TlsContext]
 
     @classmethod
     def from_settings(cls, settings: BaseSettings, *, is_forced: bool = False) -> Self:
@@ -112,7 +111,7 @@ class TlsContext:
 
         It is the transport of *protocol*, and is to be the protocol of the connection.
         """
-        return TlsTransport(self._with_check() if to.is_verified else self, to, protocol)
+        return TlsTransport(self.with_check() if to.is_verified else self, to, protocol)
 
 
 def _set_versions_and_ciphers(context: SSL.Context, settings: BaseSettings) -> None:
