@@ -15,11 +15,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, cast
 
+from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.crawler import Crawler
 from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro
+from twisted.internet.defer import Deferred
 
 from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError
@@ -40,17 +43,11 @@ from webcrawl.crawl.engine._engine import (
     watch_requests,
 )
 from webcrawl.crawl.job.jobdir import resume_error
+from webcrawl.crawl.job.state_directory import Part
+from webcrawl.crawl.process import Process
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import is_for_robots
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
-
-if TYPE_CHECKING:
-    from scrapy import Request, Spider
-    from scrapy.crawler import Crawler
-    from twisted.internet.defer import Deferred
-
-    from webcrawl.crawl.job.state_directory import Part
-    from webcrawl.crawl.process import Process
 
 logger = logging.getLogger(__name__)
 

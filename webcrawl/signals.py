@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydispatch import dispatcher
-
-if TYPE_CHECKING:
-    from scrapy.signalmanager import SignalManager
+from scrapy.signalmanager import SignalManager
 
 #: Sent when a checkpoint's state was captured, before it is published.
 #:

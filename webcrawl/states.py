@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
+from webcrawl.configuration.decoding import Seconds  # msgspec reads it
 
 
 class CrawlState(StrEnum):

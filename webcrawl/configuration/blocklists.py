@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import dictionary
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 _CATEGORY = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _PARTS = ("domains", "urls", "expressions")

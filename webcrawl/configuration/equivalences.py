@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import words
 from webcrawl.errors import FatalError
 from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.host_rules import UrlHostRules
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 
 def equivalence_of(settings: BaseSettings) -> Equivalence:

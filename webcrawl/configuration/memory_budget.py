@@ -20,14 +20,13 @@ filter of its keys.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.blocklists import blocklist_bytes
 from webcrawl.configuration.values import whole_number
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 
 class BudgetRow(NamedTuple):

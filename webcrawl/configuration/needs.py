@@ -6,15 +6,14 @@ Without the part of the crawl that it needs, a setting would be ignored silently
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from scrapy.settings import BaseSettings
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.scrapys import SCRAPYS
 from webcrawl.configuration.values import component, dictionary
 from webcrawl.settings import web_spider
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 _MODULES = "ITEM_PIPELINES"
 _WARC = f"{_MODULES}=webcrawl.pipelines.warc.WarcPipeline"

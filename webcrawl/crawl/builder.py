@@ -14,8 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import Clock, now, wall_time
@@ -40,6 +42,7 @@ from webcrawl.crawl.links.link_extractor import PageLinks, link_kinds
 from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.links.reading import ReadingWatch
 from webcrawl.crawl.links.refused_log import RefusedLog
+from webcrawl.crawl.links.remote_shards import RemoteShards
 from webcrawl.crawl.links.submission import SITEMAP, LinkRules, LinkSubmitter
 from webcrawl.crawl.links.url_rules import OPEN, SEEDS, filters_of, redirect_filters_of, scope_of
 from webcrawl.crawl.process import Process, ProcessHooks
@@ -58,6 +61,7 @@ from webcrawl.frontier import (
     FrontierPolicies,
     FrontierSizes,
 )
+from webcrawl.frontier.admission import Gate
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd, check_entry_counts
 from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
@@ -87,19 +91,12 @@ from webcrawl.randomness import generator
 from webcrawl.revisit.change import text_fingerprint_of
 from webcrawl.revisit.visits import Visits
 from webcrawl.rights.policy import STRICT, TDM_PATH, TDM_PURPOSES, RightsPolicy
+from webcrawl.seen import Eliminator
 from webcrawl.seen.caches import trace_seed
 from webcrawl.seen.content import ContentSeen
 from webcrawl.storage.line_log import LineLog
 from webcrawl.urls.hash_seed import new_seed
 from webcrawl.urls.registered_domain import registered_domain
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.crawl.links.remote_shards import RemoteShards
-    from webcrawl.frontier.admission import Gate
-    from webcrawl.seen import Eliminator
 
 # Maximum number of seed hosts whose ranks a shard stores, and of seed domains.
 _MAX_SEED_HOSTS = 1 << 20

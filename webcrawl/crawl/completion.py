@@ -13,29 +13,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, signals
+from twisted.python.failure import Failure
 
 from webcrawl.crawl.lease.fetch import Fetch, fetch_of
+from webcrawl.crawl.lease.host_release import HostRelease
 from webcrawl.crawl.lease.item_limit import ItemOverdueError
+from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.outcome_log import DROPPED
+from webcrawl.crawl.lease.services import ProcessServices
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
+from webcrawl.crawl.shard.shard import Shard
 from webcrawl.crawl.task.task import Finish, Task, Tasks, Way
 from webcrawl.crawl.task.tries import Tries
 from webcrawl.errors import is_storage_lost
 from webcrawl.frontier import Entry, Lease, Result, decode
 from webcrawl.hosts.retry_policy import BUG
 from webcrawl.urls import host_of
-
-if TYPE_CHECKING:
-    from twisted.python.failure import Failure
-
-    from webcrawl.crawl.lease.host_release import HostRelease
-    from webcrawl.crawl.lease.lease_requests import LeaseRequests
-    from webcrawl.crawl.lease.services import ProcessServices
-    from webcrawl.crawl.shard.shard import Shard
 
 logger = logging.getLogger(__name__)
 

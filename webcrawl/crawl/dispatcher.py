@@ -8,23 +8,21 @@ lease from then on, completion.py its end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy import Request
+
+from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.services import ProcessServices
+from webcrawl.crawl.links.submission import LinkSubmitter
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.task.robots_fetch import RobotsFetch
 from webcrawl.crawl.task.task import Ending, Task, Tasks, Way
+from webcrawl.frontier import Lease
 from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
 from webcrawl.net.guard import plain_address
 from webcrawl.urls import host_of, origin_of
-
-if TYPE_CHECKING:
-    from scrapy import Request
-
-    from webcrawl.crawl.completion import Completion
-    from webcrawl.crawl.lease.services import ProcessServices
-    from webcrawl.crawl.links.submission import LinkSubmitter
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.task.robots_fetch import RobotsFetch
-    from webcrawl.frontier import Lease
 
 # Seconds until a part of a host is checked again while another part fetches robots.txt.
 _ROBOTS_WAIT_SECS = 1.0

@@ -10,20 +10,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from webcrawl.clock import now
+from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.engine._engine import scraper_is_full
 from webcrawl.crawl.figures.activity import CrawlActivity
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.job.totals import Totals, sum_counts
+from webcrawl.crawl.job_state import JobState
+from webcrawl.crawl.lease.services import ProcessServices
 from webcrawl.net.latencies import latencies_of
 from webcrawl.states import CrawlState, State
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.completion import Completion
-    from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.lease.services import ProcessServices
 
 # How often the doctor examines a crawl that runs, and one that waits for visits or seeds.
 _EXAMINE_SECS = 1.0

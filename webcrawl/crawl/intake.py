@@ -9,28 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
+from scrapy import Request
+from scrapy.http import Response
 
 from webcrawl.crawl.job.state_directory import StateDirectory, shard_name
+from webcrawl.crawl.job_state import JobState
+from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.plain_requests import NotPlainError
+from webcrawl.crawl.lease.services import ProcessServices
+from webcrawl.crawl.leases import Leases
+from webcrawl.crawl.links.remote_shards import RemoteShards
+from webcrawl.crawl.seeds import Seed
 from webcrawl.crawl.shard.shards import NotHeldError
+from webcrawl.crawl.shard_lifecycle import ShardLifecycle
+from webcrawl.frontier import Entry
+from webcrawl.items import Page
 from webcrawl.storage.record_log import DISK_ERRORS
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.http import Response
-
-    from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.services import ProcessServices
-    from webcrawl.crawl.leases import Leases
-    from webcrawl.crawl.links.remote_shards import RemoteShards
-    from webcrawl.crawl.seeds import Seed
-    from webcrawl.crawl.shard_lifecycle import ShardLifecycle
-    from webcrawl.frontier import Entry
-    from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
 

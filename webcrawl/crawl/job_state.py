@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
+from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.job.state_directory import StateDirectory
 from webcrawl.crawl.job.suffix_lists import open_suffix_list
+from webcrawl.crawl.lease.services import ContactRules
+from webcrawl.crawl.links.submission import LinkSubmitter
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
-    from webcrawl.crawl.job.jobdir import Job
-    from webcrawl.crawl.job.state_directory import StateDirectory
-    from webcrawl.crawl.lease.services import ContactRules
-    from webcrawl.crawl.links.submission import LinkSubmitter
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.shard.shards import Shards
-    from webcrawl.storage.watched_rules import RulesFile
-    from webcrawl.urls.registered_domain import SuffixList
+from webcrawl.storage.watched_rules import RulesFile
+from webcrawl.urls.registered_domain import SuffixList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

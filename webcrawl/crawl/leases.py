@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from scrapy import Spider
 
 from webcrawl.clock import now
 from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
+from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.host_release import HostRelease
 from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.request_codec import RequestCodec
+from webcrawl.crawl.lease.services import ProcessServices
+from webcrawl.crawl.links.link_extractor import PageLinks
+from webcrawl.crawl.links.page_intake import PageIntake
+from webcrawl.crawl.links.submission import LinkSubmitter
 from webcrawl.crawl.task.page_reader import PageReader
 from webcrawl.crawl.task.page_visit import PageVisit
+from webcrawl.crawl.task.renderer import PageChoice
 from webcrawl.crawl.task.robots_fetch import RobotsFetch
 from webcrawl.crawl.task.side_downloads import SideDownloads
 from webcrawl.crawl.task.subresource import Subresource
 from webcrawl.crawl.task.task import Tasks
 from webcrawl.frontier import ASIDE, ROBOTS_REDIRECT, SUBRESOURCE
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.services import ProcessServices
-    from webcrawl.crawl.links.link_extractor import PageLinks
-    from webcrawl.crawl.links.page_intake import PageIntake
-    from webcrawl.crawl.links.submission import LinkSubmitter
-    from webcrawl.crawl.task.renderer import PageChoice
 
 
 class Leases:

@@ -13,7 +13,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from scrapy import Spider
 
 from webcrawl.clock import now
 from webcrawl.configuration.values import component, flag
@@ -24,23 +26,19 @@ from webcrawl.crawl.intake import Intake
 from webcrawl.crawl.job.checkpointer import Checkpointer
 from webcrawl.crawl.job.saved_settings import settings_to_save
 from webcrawl.crawl.job.totals import PREFIX, Totals, sum_counts
+from webcrawl.crawl.job_state import JobState
+from webcrawl.crawl.lease.services import ProcessServices
 from webcrawl.crawl.leases import Leases
+from webcrawl.crawl.links.link_extractor import PageLinks
+from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
+from webcrawl.crawl.shard.shard import Shard
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
+from webcrawl.crawl.task.renderer import PageChoice
 from webcrawl.frontier import Supply
+from webcrawl.net.fence import Fence
 from webcrawl.rights.purposes import purpose_of
 from webcrawl.signals import JOB_IS_VOID
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-
-    from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.lease.services import ProcessServices
-    from webcrawl.crawl.links.link_extractor import PageLinks
-    from webcrawl.crawl.links.page_intake import PageIntake
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.task.renderer import PageChoice
-    from webcrawl.net.fence import Fence
 
 logger = logging.getLogger(__name__)
 

@@ -7,13 +7,10 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING
 
 from webcrawl.crawl.job.state_directory import shard_name
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.job_state import JobState
-    from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.job_state import JobState
+from webcrawl.crawl.shard.shard import Shard
 
 logger = logging.getLogger(__name__)
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.setting_check import log_level
 from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.engine.user_messages import use_log_level
+from webcrawl.crawl.process import Process
 from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.errors import FatalError
 from webcrawl.net.limits import most_open_files
 from webcrawl.net.rates import Rates
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.process import Process
 
 #: Settings that can be changed in a running crawl.
 CHANGEABLE = (

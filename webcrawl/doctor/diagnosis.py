@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webcrawl.configuration.decoding import Epoch  # noqa: TC001  # msgspec reads it
+from webcrawl.configuration.decoding import Epoch  # msgspec reads it
 from webcrawl.crawl.figures.counts import cause_in_words
 from webcrawl.crawl.figures.summary import BUDGETS
 from webcrawl.wording import COMMAND, counted

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from webcrawl.configuration.decoding import Seconds, json_decoder
-from webcrawl.doctor.diagnosis import Diagnosis  # noqa: TC001  # msgspec reads the annotations
-from webcrawl.states import State  # noqa: TC001  # as above
+from webcrawl.doctor.diagnosis import Diagnosis  # msgspec reads the annotations
+from webcrawl.states import State  # as above
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

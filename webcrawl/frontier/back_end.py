@@ -11,23 +11,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
+from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.entry import SUBRESOURCE, Entry, decode, encode, host_of
 from webcrawl.frontier.host_parts import HostParts, keys_of_other_divisions
 from webcrawl.frontier.line import HostLine
 from webcrawl.frontier.overflow import Overflows
+from webcrawl.frontier.rests import HostClocks
+from webcrawl.frontier.snapshot import QueueSnapshot, Series
 from webcrawl.frontier.subresources import Subresources
 from webcrawl.frontier.tails import Tails
+from webcrawl.storage.fifo import DiskFifo
 from webcrawl.urls import host_of as host_of_url
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.domain_share import DomainShares
-    from webcrawl.frontier.rests import HostClocks
-    from webcrawl.frontier.snapshot import QueueSnapshot, Series
-    from webcrawl.storage.fifo import DiskFifo
 
 # Seconds until a host is checked again while another of its keys is in process.
 _RECHECK_SECS = 1.0

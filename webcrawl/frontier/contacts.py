@@ -8,14 +8,12 @@ is on disk before it begins, too, unless a restart would infer one that is at le
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from webcrawl.frontier.delay_policy import cut_off
 from webcrawl.frontier.done_log import Contact, Release
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.leases import Lease
-    from webcrawl.frontier.parts import FrontierParts
+from webcrawl.frontier.leases import Lease
+from webcrawl.frontier.parts import FrontierParts
 
 # Contacts journaled by one write. If a crash comes before a journaled host was contacted, the host
 # only waits a little longer afterwards.

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from webcrawl.frontier.back_queue import BackQueue
+from webcrawl.frontier.back_queue import BackQueue
 
 
 class Domain:

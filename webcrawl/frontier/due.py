@@ -14,18 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from webcrawl.clock import TimeSource
-from webcrawl.frontier.parked import Parked
+from webcrawl.frontier.finished import FinishedKeys
+from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.parked import Classify, Parked
 from webcrawl.frontier.snapshot import FrontierCounts
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.finished import FinishedKeys
-    from webcrawl.frontier.front_end import FrontEnd
-    from webcrawl.frontier.parked import Classify
-    from webcrawl.storage.fifo import FifoSnapshot
+from webcrawl.storage.fifo import FifoSnapshot
 
 _PREFIX = "due_"
 # Entries per frame. Few, because one frame of each queue is in memory.

@@ -11,14 +11,12 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from webcrawl.frontier.entry import decode
+from webcrawl.frontier.prioritizer import Prioritizer
+from webcrawl.frontier.selector import Selector
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.prioritizer import Prioritizer
-    from webcrawl.frontier.selector import Selector
 
 # Entries per frame. Two frames of each level are in memory: about 1 MB with 16 levels.
 CHUNK = 256

@@ -9,18 +9,16 @@ parts.py saves and restores the parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from webcrawl.frontier.contacts import Contacts
 from webcrawl.frontier.done_log import Distrust, Requeue
 from webcrawl.frontier.entry import SUBRESOURCE, Entry, decode, encode, is_visit
+from webcrawl.frontier.leases import Lease
+from webcrawl.frontier.parts import FrontierParts
 from webcrawl.frontier.supply import Supply, supply_of
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.leases import Lease
-    from webcrawl.frontier.parts import FrontierParts
 
 
 class Frontier:

@@ -8,11 +8,9 @@ end, and again when it is handed out, as the number of parts may have changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 from zlib import crc32
 
-if TYPE_CHECKING:
-    from webcrawl.frontier.entry import Entry
+from webcrawl.frontier.entry import Entry
 
 MAX_PARTS = 8
 _MARK = "#"  # not allowed in host names

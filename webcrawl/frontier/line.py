@@ -17,12 +17,9 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from webcrawl.frontier.back_queue import BackQueue, QueueState
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.domain_share import Domain, DomainShares
+from webcrawl.frontier.domain_share import Domain, DomainShares
 
 # How many snoozed queues one call may wake. After a long pause thousands are due at the same
 # time, but there is no point in waking more than the next calls can hand out.

@@ -17,17 +17,14 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from webcrawl.frontier.finished import FinishedKeys
+from webcrawl.frontier.front_end import FrontEnd
+from webcrawl.frontier.snapshot import FrontierCounts
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
 
-if TYPE_CHECKING:
-    from webcrawl.frontier.finished import FinishedKeys
-    from webcrawl.frontier.front_end import FrontEnd
-    from webcrawl.frontier.snapshot import FrontierCounts
-
-    # Splits encoded entries into those to admit and, by reason, those to park.
-    Classify = Callable[[list[bytes]], tuple[list[bytes], Mapping[str, list[bytes]]]]
+# Splits encoded entries into those to admit and, by reason, those to park.
+Classify = Callable[[list[bytes]], tuple[list[bytes], Mapping[str, list[bytes]]]]
 
 # Entries per frame. Two frames for each reason are in memory, about 60 kB.
 CHUNK = 256

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,14 +25,12 @@ from webcrawl.frontier.finished import FinishedKeys
 from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd
 from webcrawl.frontier.leases import LeaseTable
 from webcrawl.frontier.parked import Parked
+from webcrawl.frontier.prioritizer import Prioritizer
 from webcrawl.frontier.recovery import Replay, replay, restore_rests
 from webcrawl.frontier.rests import HostClocks, RestStore
+from webcrawl.frontier.selector import Selector
 from webcrawl.frontier.shared import SharedClocks
 from webcrawl.frontier.snapshot import FrontierSnapshot, decode_snapshot, encode_snapshot
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.prioritizer import Prioritizer
-    from webcrawl.frontier.selector import Selector
 
 # A host is far off if more than this lies between two contacts: seconds, or a multiple of the
 # shortest rest, whichever is longer.

@@ -7,10 +7,9 @@ most urgent, to ``levels``, and depends only on the entry.
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from webcrawl.frontier.entry import Entry
+from webcrawl.frontier.entry import Entry
 
 
 class Prioritizer(Protocol):

@@ -15,14 +15,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from webcrawl.clock import TimeSource
 from webcrawl.frontier.delay_policy import DelayPolicy, cut_off
 from webcrawl.frontier.done_log import Contact, DoneLog, Release
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.rests import HostClocks
+from webcrawl.frontier.rests import HostClocks
 
 # Not allowed in host names.
 _MARK = "@"

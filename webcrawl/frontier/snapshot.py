@@ -9,16 +9,14 @@ working.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from webcrawl.configuration.decoding import Seconds, UndecodableError, msgpack_decoder
-from webcrawl.storage.fifo import FifoSnapshot  # noqa: TC001 - msgspec reads the annotation
+from webcrawl.frontier.done_log import Finish
+from webcrawl.storage.fifo import FifoSnapshot
 from webcrawl.storage.record_log import NewerFormatError
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.done_log import Finish
 
 # Version 6 (webcrawl 0.1) has no *unlogged_until*, 7 no compressed frames of queues, 8 no *due*.
 VERSION = 9

@@ -14,14 +14,10 @@ Up to 32 entries of each queue are in memory, the others on disk (overflow.py).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from webcrawl.frontier.entry import Entry, encode
+from webcrawl.frontier.overflow import Overflows
+from webcrawl.storage.fifo import DiskFifo
 from webcrawl.urls.registered_domain import domain_of, registered_domain
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.overflow import Overflows
-    from webcrawl.storage.fifo import DiskFifo
 
 # While pages wait, the first and the third of four turns are theirs in any case.
 _TURNS = 4

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
 
+from webcrawl.frontier.back_queue import BackQueue
 from webcrawl.frontier.entry import SUBRESOURCE
-
-if TYPE_CHECKING:
-    from webcrawl.frontier.back_queue import BackQueue
-    from webcrawl.frontier.parts import FrontierParts
+from webcrawl.frontier.parts import FrontierParts
 
 # A contact that lasts longer than this fraction of *soon* is followed by a long rest.
 _RECENT_SHARE = 0.1

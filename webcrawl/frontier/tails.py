@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from webcrawl.frontier.back_queue import BackQueue
+from webcrawl.frontier.back_queue import BackQueue
 
 _CHECKED_PER_CALL = 500
 _MAX_KEPT = 32

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.errors import FatalError
 from webcrawl.hosts.politeness.exclusions import (
@@ -25,13 +27,9 @@ from webcrawl.hosts.politeness.exclusions import (
 from webcrawl.hosts.politeness.host_policies import NO_POLICY, HostPolicy, HostTables, policy_file
 from webcrawl.net.guard import plain_address
 from webcrawl.net.http.request import NOTHING_ADDED, Additions
+from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of
 from webcrawl.urls.host import domain_among
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.storage.watched_rules import RulesFile
 
 #: Outcome of excluded URLs; for those in BLOCKLISTS, "_" and the category follow.
 EXCLUDED = "excluded"

@@ -10,13 +10,12 @@ docs/reference/stats.md has the same table; a test compares them.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import number, whole_number
 from webcrawl.net.walls import CHALLENGED, WALLED
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 
 class Rule(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from base64 import urlsafe_b64encode
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,12 +18,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from scrapy.settings import BaseSettings
 
 from webcrawl.errors import FatalError, require_file
 from webcrawl.wording import COMMAND
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 # Permissions of the group and of others.
 _OTHERS = 0o077

@@ -6,15 +6,13 @@ They follow from CRAWL_PURPOSE, CRAWLER_NAME, CRAWLER_CONTACT and USER_AGENT.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from scrapy.settings import BaseSettings
 
 from webcrawl import __version__
 from webcrawl.errors import FatalError
 from webcrawl.rights.purposes import purpose_of
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 # Used if USER_AGENT is empty.
 _PRODUCT = f"webcrawl/{__version__}"

@@ -18,17 +18,15 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.values import choice
 from webcrawl.errors import FatalError
 from webcrawl.identity.keys import SigningKey, key_of
 
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    Fields = tuple[tuple[bytes, bytes], ...]
+Fields = tuple[tuple[bytes, bytes], ...]
 
 #: Path of the key directory (section "Directory Format").
 DIRECTORY_PATH = "/.well-known/http-message-signatures-directory"

@@ -11,23 +11,20 @@ import contextlib
 import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError
 
 from webcrawl.clock import now
 from webcrawl.net import outcomes
+from webcrawl.net.documents import Document
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.http.large_bodies import limit_with_permit
 from webcrawl.net.limits import FetchLimits, is_for_robots
 from webcrawl.net.rates import COUNT_RECEIVED
 
-if TYPE_CHECKING:
-    from scrapy import Request
-
-    from webcrawl.net.documents import Document
-
-    Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 # Length of the longest line. A connection buffers twice as much before it stops reading from the
 # socket.

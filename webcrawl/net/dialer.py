@@ -13,7 +13,9 @@ import contextlib
 import math
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
+
+from scrapy.crawler import Crawler
 
 from webcrawl.clock import now
 from webcrawl.net import outcomes
@@ -21,13 +23,9 @@ from webcrawl.net.dns import resolver as dns
 from webcrawl.net.fence import pass_fence
 from webcrawl.net.guard import BOUND_ADDRESS, AddressGuard, named_proxies
 from webcrawl.net.latencies import latencies_of
+from webcrawl.net.limits import FetchLimits
 
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from webcrawl.net.limits import FetchLimits
-
-    LocalAddress = tuple[str, int] | None
+LocalAddress = tuple[str, int] | None
 
 _T = TypeVar("_T")
 # A proxy in the settings is the user's choice, and often has a private address.

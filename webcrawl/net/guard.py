@@ -19,17 +19,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Self
 from urllib.parse import urlsplit
 
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from webcrawl.configuration.values import flag
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv6Address
-
-    from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
 

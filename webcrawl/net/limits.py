@@ -10,17 +10,16 @@ Invariant: a `FetchLimits` that exists is valid.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from scrapy import Request
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.memory_budget import size_of
 from webcrawl.configuration.values import flag, number, positive_number, whole_number, words
 from webcrawl.errors import FatalError
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import UnwantedTypeError
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.settings import BaseSettings
 
 #: Number of idle http connections per idle https connection. An http connection takes a thirtieth
 #: of the memory, but just as well an open file.

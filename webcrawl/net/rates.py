@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.clock import TimeSource, now
 from webcrawl.configuration.values import number
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 # Capacity that was not used can be used up to this many seconds later.
 _SAVED_SECS = 1.0

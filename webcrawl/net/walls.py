@@ -10,15 +10,13 @@ bytes is not examined.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
+from scrapy.http import Response
 from xxhash import xxh3_64_digest, xxh3_64_intdigest
 
 from webcrawl.urls.extraction.visible_words import TAG, VARYING, split_visible, words_in
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
 
 CHALLENGED = "challenged"
 WALLED = "walled"

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
+from webcrawl.configuration.decoding import Seconds  # msgspec reads it
 
 #: Why a request was made. An engine cannot tell modules from other scripts.
 Kind = Literal["script", "fetch", "xhr", "style"]

@@ -9,16 +9,13 @@ without digits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import component
+from webcrawl.items import Page
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.urls.extraction.visible_words import words_of
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.items import Page
 
 _TEXT = frozenset({"text/html", "application/xhtml+xml", "text/plain", ""})
 

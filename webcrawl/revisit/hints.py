@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -23,19 +22,17 @@ from msgspec.structs import replace
 from webcrawl.clock import TimeSource
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.frontier import Entry, Frontier, decode, encode
+from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.revisit.history import (
     CHANGED,
     History,
     encode_history,
     history_of,
 )
+from webcrawl.revisit.visit import Visit
+from webcrawl.revisit.visits import Visits
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
 from webcrawl.signals import UNCHANGED
-
-if TYPE_CHECKING:
-    from webcrawl.hosts.records import HostRecord, HostRecords
-    from webcrawl.revisit.visit import Visit
-    from webcrawl.revisit.visits import Visits
 
 # Number of a host's hints that may be followed before its first URL is due, and the maximum number
 # that may be followed later.

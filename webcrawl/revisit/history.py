@@ -8,20 +8,17 @@ the log of finished URLs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
+from scrapy.http import Headers
 
 from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, msgpack_decoder
+from webcrawl.frontier import Entry
 from webcrawl.net.outcomes import is_document
 from webcrawl.seen.fingerprint import document_fingerprint
-
-if TYPE_CHECKING:
-    from scrapy.http import Headers
-
-    from webcrawl.frontier import Entry
-    from webcrawl.urls import Link
+from webcrawl.urls import Link
 
 #: Results of a visit besides UNCHANGED: another document, a redirect, no document any more, and no
 #: useful response.

@@ -12,15 +12,13 @@ Sources:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
+from scrapy.crawler import Crawler
 from scrapy.utils.datatypes import LocalCache
 
 from webcrawl.configuration.values import positive_number
 from webcrawl.revisit.history import CHANGED, History
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 # Nutch's nutch-default.xml, db.fetch.schedule.adaptive.inc_rate and .dec_rate.
 _LONGER = 0.4

@@ -7,17 +7,15 @@ about the response are known: after the page was parsed, or when nothing was sen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from webcrawl.frontier import Entry
+from webcrawl.hosts.records import HostRecords
 from webcrawl.revisit.history import FAILED, GONE, History, visit_result
 from webcrawl.revisit.validators import without_useless_validators
-
-if TYPE_CHECKING:
-    from webcrawl.frontier import Entry
-    from webcrawl.hosts.records import HostRecords
-    from webcrawl.revisit.visits import Visits
+from webcrawl.revisit.visits import Visits
 
 
 class Answer(NamedTuple):

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from msgspec.structs import replace
+from scrapy.crawler import Crawler
 
 from webcrawl.configuration.values import number, part_of
 from webcrawl.errors import FatalError
@@ -20,9 +21,6 @@ from webcrawl.frontier import NO_URLS, Entry
 from webcrawl.revisit.history import CHANGED, FAILED, GONE, MOVED, History, encode_history
 from webcrawl.revisit.policies import RevisitPolicy
 from webcrawl.signals import UNCHANGED
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
 
 _DAY = 86_400
 # Limits of intervals in seconds: the frontier stores only the hour of a visit (due.py), and cannot

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import choice
 from webcrawl.rights.purposes import purpose_of
 from webcrawl.rights.statements import Rights, Statement, refusal_in
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 POLICIES = ("use", "strict", "record")
 USE, STRICT, RECORD = POLICIES

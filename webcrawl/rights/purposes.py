@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.errors import FatalError
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 #: The purposes that a crawl can have.
 PURPOSES = ("search", "agent", "train", "archive", "research")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from webcrawl.configuration.decoding import Epoch  # noqa: TC001  # msgspec reads it
+from webcrawl.configuration.decoding import Epoch  # msgspec reads it
 from webcrawl.rights.vocabulary import (
     IMAGE,
     LICENSE,

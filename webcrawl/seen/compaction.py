@@ -9,15 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource
+from webcrawl.seen.background import Background
 from webcrawl.seen.levels import Levels, merge_runs
-from webcrawl.seen.runs import Run, RunWriter
-
-if TYPE_CHECKING:
-    from webcrawl.seen.background import Background
-    from webcrawl.seen.runs import Fingerprints
+from webcrawl.seen.runs import Fingerprints, Run, RunWriter
 
 logger = logging.getLogger(__name__)
 

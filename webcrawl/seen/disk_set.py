@@ -11,29 +11,26 @@ then. Merging a section again marks the same payloads.
 from __future__ import annotations
 
 import logging
+from array import array
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from webcrawl.clock import TimeSource
+from webcrawl.seen.background import Background
+from webcrawl.seen.caches import UrlCache
 from webcrawl.seen.compaction import Compactor
+from webcrawl.seen.drain import Cursor, LogSection
 from webcrawl.seen.levels import Levels, find
 from webcrawl.seen.runs import Run, write_run
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, DiskSnapshot, LogState, decode_snapshot
 from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
-
-if TYPE_CHECKING:
-    from array import array
-
-    from webcrawl.seen.background import Background
-    from webcrawl.seen.caches import UrlCache
-    from webcrawl.seen.drain import Cursor, LogSection
-    from webcrawl.seen.url_log import Span
+from webcrawl.seen.url_log import Span
 
 logger = logging.getLogger(__name__)
 

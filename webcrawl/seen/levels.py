@@ -14,16 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from webcrawl.seen.runs import Run
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from webcrawl.seen.runs import Fingerprints
+from webcrawl.seen.runs import Fingerprints, Run
 
 #: Number of runs of one level that are merged into one of the next. A higher number would mean
 #: fewer rewrites but more runs in which to look up each fingerprint. Content-seen tests and ``add``

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
-from webcrawl.seen.drain import Cursor  # noqa: TC001  # msgspec reads the annotations
+from webcrawl.seen.drain import Cursor  # msgspec reads the annotations
 from webcrawl.seen.url_log import Span
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError
 

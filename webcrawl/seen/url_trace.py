@@ -20,9 +20,10 @@ from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from webcrawl.errors import FatalError, require_file
 from webcrawl.storage.record_log import (
@@ -33,9 +34,6 @@ from webcrawl.storage.record_log import (
     read_records,
 )
 from webcrawl.urls.hash_seed import seed_in_use
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _HEAD = struct.Struct("<4sId")
 _MAGIC = b"URLT"

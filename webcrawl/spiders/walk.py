@@ -25,11 +25,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import msgspec
 import numpy as np
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.decoding import msgpack_decoder
@@ -39,6 +41,7 @@ from webcrawl.errors import FatalError
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.guard import followed_schemes
 from webcrawl.randomness import generator
+from webcrawl.scheduler import MercatorScheduler
 from webcrawl.seen.fingerprint import fingerprints
 from webcrawl.urls import host_of, normalize_seed
 from webcrawl.urls.extraction.html import HTML_TYPES, extract
@@ -46,12 +49,6 @@ from webcrawl.urls.extraction.kinds import KINDS
 from webcrawl.urls.filters.chain import FilterChain
 from webcrawl.urls.filters.path_filters import action_filter
 from webcrawl.urls.filters.scope import port_filter
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from webcrawl.scheduler import MercatorScheduler
 
 logger = logging.getLogger(__name__)
 

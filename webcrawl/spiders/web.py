@@ -19,36 +19,33 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self, cast
 
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.scrapys import OF_OTHER_CRAWLERS
 from webcrawl.configuration.values import flag, whole_number
+from webcrawl.crawl.intake import Intake
+from webcrawl.crawl.job.state_directory import StateDirectory
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.links.link_extractor import PageLinks
+from webcrawl.crawl.process import Process
 from webcrawl.crawl.seeds import SeedReader, split_sources
 from webcrawl.crawl.seeds.few_hosts import HAS_FEW_HOSTS, has_fewer_hosts
 from webcrawl.crawl.seeds.segments import SegmentQueue
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry, Lease
+from webcrawl.items import Page
 from webcrawl.scheduler import MercatorScheduler, is_mercator, process_of
 from webcrawl.settings import web_spider
 from webcrawl.urls import host_of
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from webcrawl.crawl.intake import Intake
-    from webcrawl.crawl.job.state_directory import StateDirectory
-    from webcrawl.crawl.process import Process
-    from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.clock import TimeSource
-
-if TYPE_CHECKING:
-    from webcrawl.storage.object_store import ObjectStore
+from webcrawl.storage.object_store import ObjectStore
 
 _NAME = re.compile(r"([0-9]{1,16})-[0-9a-f]{16}(\.[a-z]+)?")
 # The limit for one object.

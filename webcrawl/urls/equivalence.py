@@ -83,10 +83,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from webcrawl.urls.filters.host_rules import UrlHostRules
+from webcrawl.urls.filters.host_rules import UrlHostRules
 
 STANDARD = frozenset({"host_case", "idn", "default_port", "dot_segments", "empty_path", "fragment"})
 DEFAULT = frozenset(

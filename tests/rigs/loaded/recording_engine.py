@@ -11,7 +11,7 @@ import msgspec
 from webcrawl.clock import now
 from webcrawl.render import builder
 from webcrawl.render.chromium import Chromium
-from webcrawl.render.engine import Rendering  # noqa: TC001  # msgspec reads it
+from webcrawl.render.engine import Rendering  # msgspec reads it
 
 
 class Noted(msgspec.Struct):

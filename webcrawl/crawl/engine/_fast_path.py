@@ -26,12 +26,15 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from functools import lru_cache
 from types import CodeType, MethodType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydispatch.dispatcher import Any as Any_
 from pydispatch.dispatcher import connections, getAllReceivers, liveReceivers
 from pydispatch.robustapply import robustApply
 from scrapy import Request, signals
+from scrapy.core.downloader.handlers import DownloadHandlers
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.core.engine import ExecutionEngine
 from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import _InvalidOutput
@@ -48,11 +51,6 @@ from twisted.python.failure import Failure
 
 from webcrawl.crawl.engine.micro_batch import TOGETHER_SECS, MicroBatch
 from webcrawl.signals import has_receivers
-
-if TYPE_CHECKING:
-    from scrapy.core.downloader.handlers import DownloadHandlers
-    from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
-    from scrapy.core.engine import ExecutionEngine
 
 logger = logging.getLogger(__name__)
 

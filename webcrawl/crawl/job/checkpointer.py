@@ -10,17 +10,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from scrapy.signalmanager import SignalManager
+from scrapy.statscollectors import StatsCollector
 
 from webcrawl.clock import now
+from webcrawl.crawl.engine.stop import CrawlStop
+from webcrawl.crawl.job.jobdir import Job, PreparedCheckpoint
 from webcrawl.signals import checkpoint as checkpoint_signal
-
-if TYPE_CHECKING:
-    from scrapy.signalmanager import SignalManager
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.crawl.engine.stop import CrawlStop
-    from webcrawl.crawl.job.jobdir import Job, PreparedCheckpoint
 
 logger = logging.getLogger(__name__)
 

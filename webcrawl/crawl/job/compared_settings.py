@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy.settings import BaseSettings
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl import __version__
@@ -18,9 +19,6 @@ from webcrawl.configuration.secrets import mask
 from webcrawl.errors import FatalError
 from webcrawl.identity.keys import key_of
 from webcrawl.identity.names import product_tokens, user_agent_of
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 FIXED = ("CRAWL_PURPOSE", "CRAWLER_NAME", "USER_AGENT", "HIVE_LEASE_SECS", "HIVE_STORE format")
 # Key, politeness, scope, rights and rendering.

@@ -22,7 +22,6 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.crawl.job.state_directory import SHARDS, shard_names, shard_path
@@ -30,9 +29,8 @@ from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import make_directory, sync_path, sync_paths, write_atomic
 from webcrawl.storage.record_log import RecordLog
 
-if TYPE_CHECKING:
-    # Copies a part's files into a directory; stops when its second argument returns False.
-    Copy = Callable[[Path, Callable[[], bool]], None]
+# Copies a part's files into a directory; stops when its second argument returns False.
+Copy = Callable[[Path, Callable[[], bool]], None]
 
 DIRECTORY = "checkpoints"
 _MARKER = "KEPT"

@@ -11,16 +11,13 @@ from __future__ import annotations
 import logging
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from webcrawl.errors import FatalError, require_file
+from webcrawl.crawl.job.jobdir import Job
+from webcrawl.crawl.job.state_directory import SavedState
+from webcrawl.errors import FatalError
 from webcrawl.urls.registered_domain import SuffixList, bundled_list, site_of, use_list
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.job.jobdir import Job
-    from webcrawl.crawl.job.state_directory import SavedState
 
 logger = logging.getLogger(__name__)
 

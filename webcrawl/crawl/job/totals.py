@@ -12,16 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
+from scrapy.statscollectors import StatsCollector
 
 from webcrawl.clock import TimeSource
 from webcrawl.configuration.decoding import Seconds, msgpack_decoder
-
-if TYPE_CHECKING:
-    from scrapy.statscollectors import StatsCollector
-
 
 #: Prefix of the names of the totals.
 PREFIX = "crawl/"

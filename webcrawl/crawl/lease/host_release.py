@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from scrapy.http import Response
 
 from webcrawl.clock import wall_time
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.services import ProcessServices
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
+from webcrawl.crawl.shard.shard import Shard
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry, Lease
 from webcrawl.hosts.politeness.outage import SILENT
+from webcrawl.hosts.politeness.preconditions import Decision
 from webcrawl.net.latencies import latencies_of
 from webcrawl.net.outcomes import (
     FirstByteTimeoutError,
@@ -31,12 +34,6 @@ from webcrawl.net.outcomes import (
 )
 from webcrawl.net.walls import ALIKE, refusal
 from webcrawl.urls import host_of, origin_of
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.services import ProcessServices
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.hosts.politeness.preconditions import Decision
 
 logger = logging.getLogger(__name__)
 

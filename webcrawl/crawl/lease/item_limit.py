@@ -15,20 +15,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from scrapy.crawler import Crawler
 
 from webcrawl.clock import TimeSource
+from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.errors import is_storage_lost
 from webcrawl.items import Page
 from webcrawl.signals import has_receivers, unprocessed
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from webcrawl.crawl.lease.fetch import Fetch
 
 logger = logging.getLogger(__name__)
 

@@ -9,30 +9,27 @@ see request_codec.py. The rules of a robots.txt are stored when its host is rele
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
 from scrapy.utils.log import failure_to_exc_info
+from twisted.python.failure import Failure
 
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.lease.request_codec import LostRequestError, RequestCodec
 from webcrawl.crawl.links.link_extractor import SITEMAP_MAX_BYTES
 from webcrawl.crawl.links.submission import SITEMAP
+from webcrawl.frontier import Entry
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.net.http.large_bodies import LARGE_BODY, LargeBodies, Permit
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.net.outcomes import outcome_of
 from webcrawl.rights.policy import TDM_PATH
 from webcrawl.signals import ROBOTS, has_receivers, unforeseen, unprocessed
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from twisted.python.failure import Failure
-
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.item_limit import ItemLimit
-    from webcrawl.frontier import Entry
 
 logger = logging.getLogger(__name__)
 

@@ -49,31 +49,28 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
+from scrapy.crawler import Crawler
 
 from webcrawl import signals
 from webcrawl.clock import TimeSource, wall_time
-from webcrawl.configuration.decoding import Count, Epoch, Seconds  # noqa: TC001  # msgspec reads them
+from webcrawl.configuration.decoding import Count, Epoch, Seconds  # msgspec reads them
 from webcrawl.configuration.secrets import HIDDEN
+from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.page_builder import truncation
+from webcrawl.frontier import Entry
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.guard import PRIVATE_ADDRESS
 from webcrawl.net.http.decoding import BROKEN, NOT_DECODED
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.revisit.history import GONE, MOVED, History
+from webcrawl.revisit.visit import Visit
 from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.seen.fingerprint import fingerprint, hexadecimal
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.frontier import Entry
-    from webcrawl.revisit.visit import Visit
-    from webcrawl.storage.line_log import LineLog
+from webcrawl.storage.line_log import LineLog
 
 #: Maximum size of a line. URLs are longer only if URL_MAX_LENGTH_BYTES is 0, or in ordinary
 #: Requests.

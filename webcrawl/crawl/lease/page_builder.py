@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from itemadapter import ItemAdapter
 from itemadapter.adapter import AdapterInterface
+from scrapy.http import Response
 
+from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.items import Headers, Page, Truncation, replace_unprintable
 from webcrawl.net.content_type import content_type_of
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 from webcrawl.urls import HTTP_SCHEMES, normalize
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
-
-    from webcrawl.crawl.lease.fetch import Fetch
 
 _FIELDS = {field.name: field.metadata for field in fields(Page) if field.init} | {
     name: MappingProxyType({"serializer": replace_unprintable}) for name in ("text", "title")

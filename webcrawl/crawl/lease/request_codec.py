@@ -17,8 +17,10 @@ import logging
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy import Request, Spider
+from scrapy.statscollectors import StatsCollector
 from scrapy.utils.request import RequestFingerprinterProtocol, request_from_dict
 
 from webcrawl.clock import wall_time
@@ -26,16 +28,11 @@ from webcrawl.configuration.decoding import MOST
 from webcrawl.crawl.lease.plain_requests import PLAIN, NotPlainError, from_plain, to_plain
 from webcrawl.crawl.links.submission import forward_fingerprint
 from webcrawl.frontier import Entry
+from webcrawl.items import Page
 from webcrawl.net.http.large_bodies import LARGE_BODY
 from webcrawl.randomness import random_hex
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.urls import normalize
-
-if TYPE_CHECKING:
-    from scrapy import Request, Spider
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.items import Page
 
 logger = logging.getLogger(__name__)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response
 
 from webcrawl.configuration.decoding import msgpack_decoder
+from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.net.guard import place_of
-from webcrawl.rights.statements import Statement  # noqa: TC001  # msgspec reads it
-
-if TYPE_CHECKING:
-    from scrapy import Request
-
-    from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.rights.statements import Statement  # msgspec reads it
 
 # Attributes of the response, of the fetch and of its page.
 _RESPONSE = ("status", "body", "flags", "protocol")

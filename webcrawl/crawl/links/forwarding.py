@@ -10,13 +10,10 @@ targets are tested like any document, so only these few pages of a mirror are fe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from webcrawl.items import Page
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.urls import Link, host_of
-
-if TYPE_CHECKING:
-    from webcrawl.items import Page
 
 _MAX_BYTES = 1 << 14
 _MAX_LINKS = 10

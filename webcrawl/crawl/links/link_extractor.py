@@ -15,16 +15,20 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import component, dictionary, whole_number, words
 from webcrawl.errors import FatalError
 from webcrawl.identity.names import product_tokens
+from webcrawl.items import Page
 from webcrawl.net.guard import followed_schemes
 from webcrawl.net.limits import page_max_bytes
 from webcrawl.rights.policy import RightsPolicy
 from webcrawl.rights.statements import Rights, Statement, page_statements
+from webcrawl.urls import Link
 from webcrawl.urls.extraction.css import iter_css_links
 from webcrawl.urls.extraction.document import Extractor, MarkupDocument, resolve_links
 from webcrawl.urls.extraction.feeds import iter_feed
@@ -35,12 +39,6 @@ from webcrawl.urls.extraction.markup import root_of
 from webcrawl.urls.extraction.pdf import iter_pdf
 from webcrawl.urls.extraction.robots_meta import ALL_ROBOTS, robots_directives
 from webcrawl.urls.extraction.sitemap_reader import MAX_URLS, iter_sitemap
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.items import Page
-    from webcrawl.urls import Link
 
 logger = logging.getLogger(__name__)
 

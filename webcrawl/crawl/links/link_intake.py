@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.frontier.entry import Entry, decode, encode, encode_fields, join
+from webcrawl.seen.eliminator import Eliminator
 from webcrawl.urls import Link, host_of
 from webcrawl.urls.filters.scope import whitelist_filter
 from webcrawl.urls.registered_domain import registered_domain
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.seeds.domains import SeedDomains
-    from webcrawl.crawl.seeds.ranks import HostRanks
-    from webcrawl.seen.eliminator import Eliminator
 
 
 class LinkSource(NamedTuple):

@@ -17,23 +17,21 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import xxhash
 
 from webcrawl.crawl.links.forwarding import forwarding_links, may_forward, place_fingerprint
+from webcrawl.crawl.links.submission import LinkSubmitter
 from webcrawl.items import Page, is_success
 from webcrawl.revisit.history import CHANGED, History, links_fingerprint
 from webcrawl.rights.statements import NO_RIGHTS, Rights
+from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.fingerprint import document_fingerprint
 from webcrawl.signals import UNCHANGED
 from webcrawl.storage.record_log import DISK_ERRORS
 from webcrawl.urls import Link
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.links.submission import LinkSubmitter
-    from webcrawl.seen.content import ContentSeen
 
 _NO_LINKS = ((), None)
 _NOT_MODIFIED = 304

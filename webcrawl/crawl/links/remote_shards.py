@@ -5,11 +5,10 @@ The splitter of a hive implements it; a process that holds all shards of its cra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from webcrawl.crawl.links.link_intake import LinkBatch
-    from webcrawl.frontier import Entry
+from webcrawl.crawl.links.link_intake import LinkBatch
+from webcrawl.frontier import Entry
 
 
 class RemoteShards(Protocol):

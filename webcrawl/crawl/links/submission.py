@@ -7,26 +7,22 @@ links are what makes a crawl with Scrapy's own scheduler slow.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from webcrawl.clock import TimeSource
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSink, LinkSource, SeedFacts
+from webcrawl.crawl.seeds import Seed
+from webcrawl.items import Page
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, normalize
 from webcrawl.urls.extraction.robots_meta import without_nofollow
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from webcrawl.crawl.seeds import Seed
-    from webcrawl.items import Page
-    from webcrawl.urls.filters.table import FilterTable
+from webcrawl.urls.filters.table import FilterTable
 
 # Kinds of links with which a page only forwards to another.
 _FORWARDS = frozenset({"redirect", "refresh"})

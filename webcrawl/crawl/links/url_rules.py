@@ -11,7 +11,10 @@ import re
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import (
     choice,
@@ -46,10 +49,6 @@ from webcrawl.urls.filters.scope import (
 )
 from webcrawl.urls.filters.table import FilterTable, OwnFilter, Sampled, UrlProcessor
 from webcrawl.urls.normalizer import normalize
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 OPEN = "open"
 SEEDS = "seeds"

@@ -9,13 +9,10 @@ seeds that it does not read again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.errors import FatalError
 from webcrawl.urls.registered_domain import site_of
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.seeds.ranks import HostRanks
 
 
 class SeedDomains:

@@ -22,7 +22,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -32,8 +31,7 @@ from webcrawl.configuration.decoding import Count, msgpack_decoder
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 
-if TYPE_CHECKING:
-    Pairs = np.ndarray[tuple[int], np.dtype[np.void]]
+Pairs = np.ndarray[tuple[int], np.dtype[np.void]]
 
 PAIR = np.dtype([("fingerprint", "<u8"), ("rank", "<u4")])
 _MAX_RANK = 0xFFFF_FFFF

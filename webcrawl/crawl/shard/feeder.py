@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource
+from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.frontier import Frontier, Supply
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.shard.merge_turns import MergeTurns
-    from webcrawl.frontier.admission import Admission
-    from webcrawl.seen.eliminator import Eliminator
+from webcrawl.frontier.admission import Admission
+from webcrawl.seen.eliminator import Eliminator
 
 # Duration of one slice of work. It keeps the reactor from being blocked for more than 50 ms.
 _SLICE_SECS = 0.01

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import number, positive_number, whole_number
 from webcrawl.errors import FatalError
+from webcrawl.frontier import DelayPolicy
 from webcrawl.hosts.budgets.quotas import Quota
 from webcrawl.hosts.budgets.reputation import ReputationBudget
 from webcrawl.hosts.politeness.delays import PolitenessLimits
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.frontier import DelayPolicy
 
 # Share of the workers that one registered domain may occupy while other domains wait. Without it, a
 # tarpit with thousands of hosts could occupy all workers.

@@ -13,19 +13,16 @@ import math
 import re
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from xxhash import xxh3_64_digest
 
 from webcrawl.clock import TimeSource
+from webcrawl.frontier import Entry, Prioritizer
 from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import SCHEMES, host_of
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
-
-if TYPE_CHECKING:
-    from webcrawl.frontier import Entry, Prioritizer
 
 # line := rank "," (host | URL). A host may be quoted, an IPv6 address may be in brackets; headings
 # and comments are as in seed lists. The group *plain* matches a host that is already normalized.

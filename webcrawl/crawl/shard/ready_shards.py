@@ -9,13 +9,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.frontier import Lease
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.frontier import Lease
 
 
 class ReadyShards:

@@ -21,7 +21,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -30,35 +30,33 @@ from webcrawl.configuration.memory_budget import part_of
 from webcrawl.crawl.job.state_directory import Part, StateDirectory, shard_name
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkIntake
 from webcrawl.crawl.seeds.domains import SeedDomains
+from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.shard.feeder import Feeder
+from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NOTHING, Entry, Frontier, Lease, Result, Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
+from webcrawl.hosts.budgets.quotas import Ledger
+from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
+from webcrawl.hosts.host_rules import HostRules
+from webcrawl.hosts.politeness.addresses import HostAddresses
+from webcrawl.hosts.politeness.delays import Politeness
+from webcrawl.hosts.politeness.origin_rests import OriginRests
+from webcrawl.hosts.politeness.preconditions import Preconditions
+from webcrawl.hosts.politeness.walls import Walls
+from webcrawl.hosts.records import HostRecords
+from webcrawl.hosts.robots.lookup import RobotsSearch
 from webcrawl.revisit.hints import Hints
+from webcrawl.revisit.visits import Visits
 from webcrawl.rights.policy import TDM_PATH
+from webcrawl.seen.content import ContentSeen
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.states import ShardState
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.hash_seed import seed_in_use
 from webcrawl.urls.registered_domain import POLITENESS_KEYS
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.seeds.ranks import HostRanks
-    from webcrawl.crawl.shard.live_settings import LiveSettings
-    from webcrawl.hosts.budgets.quotas import Ledger
-    from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
-    from webcrawl.hosts.host_rules import HostRules
-    from webcrawl.hosts.politeness.addresses import HostAddresses
-    from webcrawl.hosts.politeness.delays import Politeness
-    from webcrawl.hosts.politeness.origin_rests import OriginRests
-    from webcrawl.hosts.politeness.preconditions import Preconditions
-    from webcrawl.hosts.politeness.walls import Walls
-    from webcrawl.hosts.records import HostRecords
-    from webcrawl.hosts.robots.lookup import RobotsSearch
-    from webcrawl.revisit.visits import Visits
-    from webcrawl.seen.content import ContentSeen
 
 
 class _Size(NamedTuple):

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.crawl.job.totals import COUNTED, sum_counts
+from webcrawl.crawl.links.link_intake import LinkBatch
+from webcrawl.crawl.links.remote_shards import RemoteShards
 from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.crawl.shard.ready_shards import ReadyShards
+from webcrawl.crawl.shard.shard import Shard
 from webcrawl.frontier import Entry, Supply
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import CACHED_HOSTS, registered_domain
-
-if TYPE_CHECKING:
-    from webcrawl.crawl.links.link_intake import LinkBatch
-    from webcrawl.crawl.links.remote_shards import RemoteShards
-    from webcrawl.crawl.shard.shard import Shard
 
 # Minimum number of shards without new URLs that one slice of background work serves.
 _MIN_SERVED = 8

@@ -9,29 +9,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from scrapy.http import Response
 
 from webcrawl.clock import now
 from webcrawl.crawl.engine.micro_batch import MicroBatch
+from webcrawl.crawl.engine.stop import CrawlStop
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.crawl.lease.page_builder import page_of
 from webcrawl.crawl.lease.stored_exchange import exchange_of, place_in
 from webcrawl.crawl.links.link_counts import LinkCounts
 from webcrawl.crawl.links.link_extractor import PageLinks, in_slices
 from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState, SlowLinks
+from webcrawl.crawl.links.reading import ReadingWatch
+from webcrawl.crawl.task.renderer import PageChoice
 from webcrawl.errors import FatalError
+from webcrawl.items import Page
 from webcrawl.rights.policy import RIGHTS_REFUSED, STRICT
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
-
-    from webcrawl.crawl.engine.stop import CrawlStop
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.item_limit import ItemLimit
-    from webcrawl.crawl.links.reading import ReadingWatch
-    from webcrawl.crawl.task.renderer import PageChoice
-    from webcrawl.items import Page
-    from webcrawl.urls import Link
+from webcrawl.urls import Link
 
 # URLs of a sitemap or feed that are parsed and submitted at a time, so that nothing waits long.
 _LINKS_PER_BATCH = 500

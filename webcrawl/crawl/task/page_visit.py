@@ -8,29 +8,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.statscollectors import StatsCollector
+
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.outcome_log import DENIED, DROPPED, OutcomeLog
 from webcrawl.crawl.links.reading import ReadingTooLongError, ReadingWatch
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.task.page_reader import PageReader
+from webcrawl.crawl.task.renderer import Renderer, StoredPage
 from webcrawl.crawl.task.task import Ending, Finish, Task, Way
 from webcrawl.crawl.task.tries import return_page
 from webcrawl.frontier import Entry, Lease, Result
+from webcrawl.items import Page
 from webcrawl.revisit.history import CHANGED, FAILED, GONE, history_of
 from webcrawl.revisit.validators import conditional_headers
 from webcrawl.revisit.visit import Visit, decide
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.http import Response
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.lease_requests import LeaseRequests
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.task.page_reader import PageReader
-    from webcrawl.crawl.task.renderer import Renderer, StoredPage
-    from webcrawl.items import Page
-    from webcrawl.revisit.visits import Visits
+from webcrawl.revisit.visits import Visits
 
 # Maximum number of hosts whose newly denied pages are counted in a run, for the summary.
 _MAX_LOST_HOSTS = 16

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
+
+from scrapy.http import Response
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import choice, number, share, whole_number
 from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry
+from webcrawl.frontier.admission import Gate
+from webcrawl.items import Page
 from webcrawl.wording import COMMAND
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.frontier import Entry
-    from webcrawl.frontier.admission import Gate
-    from webcrawl.items import Page
 
 _MODES = ("0", "auto", "all")
 

@@ -7,20 +7,17 @@ only passes its Page on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from scrapy import Request
+
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.host_release import HostRelease
+from webcrawl.crawl.lease.lease_requests import LeaseRequests
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.crawl.task.task import Ending, Finish, Task, Way
 from webcrawl.frontier import NOTHING, Lease
-
-if TYPE_CHECKING:
-    from scrapy import Request
-
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.host_release import HostRelease
-    from webcrawl.crawl.lease.lease_requests import LeaseRequests
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.shard.shards import Shards
-    from webcrawl.hosts.host_rules import HostRules
+from webcrawl.hosts.host_rules import HostRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

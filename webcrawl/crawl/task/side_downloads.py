@@ -16,23 +16,20 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
+from scrapy.statscollectors import StatsCollector
 
 from webcrawl.clock import TimeSource
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.crawl.task.task import Ending, Finish, Task, Way
 from webcrawl.frontier import ASIDE, NOTHING, Entry, Lease
 from webcrawl.net.outcomes import errback_error
 from webcrawl.randomness import random_hex
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.shard.shards import Shards
 
 _ELSEWHERE = (
     "its host belongs to another process of the crawl; yield a Request instead of downloading it"

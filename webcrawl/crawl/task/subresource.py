@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.statscollectors import StatsCollector
+
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.lease.item_limit import ItemLimit
+from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.outcome_log import DROPPED, OVER_BUDGET, OutcomeLog
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.task.page_reader import PageReader
+from webcrawl.crawl.task.renderer import Renderer
 from webcrawl.crawl.task.task import Ending, Finish, Task, Way
 from webcrawl.crawl.task.tries import return_page
 from webcrawl.frontier import NOTHING, Entry, Lease
 from webcrawl.hosts.politeness.origin_rests import OriginRests
 from webcrawl.hosts.politeness.preconditions import Decision, FetchAction
+from webcrawl.items import Page
 from webcrawl.net.guard import PRIVATE_ADDRESS, may_give, place_of
 from webcrawl.net.outcomes import OUTCOMES
 from webcrawl.revisit.visit import Visit, decide
 from webcrawl.signals import SUBRESOURCE
 from webcrawl.urls import host_of
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.http import Response
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.lease.item_limit import ItemLimit
-    from webcrawl.crawl.lease.lease_requests import LeaseRequests
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.task.page_reader import PageReader
-    from webcrawl.crawl.task.renderer import Renderer
-    from webcrawl.items import Page
 
 _NOT_MODIFIED = 304
 

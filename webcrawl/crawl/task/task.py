@@ -19,18 +19,17 @@ from __future__ import annotations
 import enum
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.http import Response
+from scrapy import Request
+from scrapy.http import Response
 
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.task.renderer import StoredPage
-    from webcrawl.frontier import Entry, Lease, Result
-    from webcrawl.hosts.politeness.preconditions import Decision
-    from webcrawl.items import Page
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.task.renderer import StoredPage
+from webcrawl.frontier import Entry, Lease, Result
+from webcrawl.hosts.politeness.preconditions import Decision
+from webcrawl.items import Page
 
 
 class Way(enum.Enum):

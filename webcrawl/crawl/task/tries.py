@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
+from scrapy.statscollectors import StatsCollector
 
+from webcrawl.crawl.lease.fetch import Fetch
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.frontier import Entry, Lease
+from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
-
-if TYPE_CHECKING:
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.crawl.lease.fetch import Fetch
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.frontier import Entry, Lease
-    from webcrawl.hosts.retry_policy import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ import msgspec
 
 from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, msgpack_decoder
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
-from webcrawl.frontier.entry import Entry  # noqa: TC001  # msgspec reads it
+from webcrawl.frontier.entry import Entry  # msgspec reads it
 from webcrawl.urls import Link, host_of
 
 if TYPE_CHECKING:

@@ -13,18 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import whole_number
 from webcrawl.frontier import SUBRESOURCE, Entry
 from webcrawl.frontier.admission import Gate
+from webcrawl.hosts.records import HostRecords
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of, registered_domain
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.hosts.records import HostRecords
 
 
 class Ledger:

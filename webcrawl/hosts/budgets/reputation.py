@@ -32,18 +32,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import whole_number
 from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
+from webcrawl.hosts.records.host_counters import HostCounter, HostCounters
 from webcrawl.urls.registered_domain import registered_domain
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.hosts.records.host_counters import HostCounter, HostCounters
 
 # Minimum number of seconds between two passes over the held URLs: for domains with new links, and
 # for hosts that are no longer far off. The third number is for each held URL. Checking a URL takes

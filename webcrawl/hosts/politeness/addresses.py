@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import TimeSource
+from webcrawl.hosts.records import HostRecords
 from webcrawl.net.dns.resolver import DnsError, Resolver
-
-if TYPE_CHECKING:
-    from webcrawl.hosts.records import HostRecords
-    from webcrawl.net.guard import AddressGuard
+from webcrawl.net.guard import AddressGuard
 
 
 @dataclass(kw_only=True, eq=False)

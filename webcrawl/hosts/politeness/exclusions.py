@@ -12,9 +12,9 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from scrapy.settings import BaseSettings
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.clock import TimeSource, now
@@ -24,9 +24,6 @@ from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of, normalize, normalize_seed
 from webcrawl.urls.filters.expressions import Expressions
 from webcrawl.urls.host import domain_among
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 # line := [rule] ["#" comment]
 # rule := name | "=" name | address | address "/" bits | url | "=" url

@@ -16,18 +16,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from scrapy.utils.datatypes import LocalCache
 
 from webcrawl.clock import TimeSource
 from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
+from webcrawl.hosts.records import HostRecords
 from webcrawl.urls import host_of, origin_of
 from webcrawl.urls.host import host_and_origin
-
-if TYPE_CHECKING:
-    from webcrawl.hosts.records import HostRecords
 
 # Number of origins whose rests are in memory, 0.2 kB each. Older ones are forgotten, so their URLs
 # are tried again too early. As many URLs are counted of those that wait for a turn.

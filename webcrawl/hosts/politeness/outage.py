@@ -34,16 +34,14 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.clock import TimeSource
 from webcrawl.configuration.values import number, whole_number
+from webcrawl.hosts.politeness.pauses import Pauses
 from webcrawl.net.walls import WALLS
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.hosts.politeness.pauses import Pauses
 
 logger = logging.getLogger(__name__)
 

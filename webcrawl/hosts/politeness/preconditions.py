@@ -14,23 +14,20 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
+from webcrawl.frontier import Entry
+from webcrawl.hosts.host_rules import HostRules
+from webcrawl.hosts.politeness.addresses import HostAddresses
+from webcrawl.hosts.politeness.delays import Politeness
+from webcrawl.hosts.politeness.outage import Outage
 from webcrawl.hosts.robots.lookup import RobotsFinding, RobotsSearch, RobotsStatus
 from webcrawl.net.dns.resolver import DnsError, InvalidNameError, LookupFailedError
 from webcrawl.rights.policy import RIGHTS_REFUSED
 from webcrawl.rights.statements import Statement, refusal_in
 from webcrawl.urls import host_of
-
-if TYPE_CHECKING:
-    from webcrawl.frontier import Entry
-    from webcrawl.hosts.host_rules import HostRules
-    from webcrawl.hosts.politeness.addresses import HostAddresses
-    from webcrawl.hosts.politeness.delays import Politeness
-    from webcrawl.hosts.politeness.outage import Outage
 
 # A host whose robots.txt is fetched from another host is checked again after as many seconds as it
 # has waited already, within these bounds. Thousands of hosts may wait for one.

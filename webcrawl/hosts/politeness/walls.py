@@ -19,10 +19,11 @@ of answers. They survive a restart like the record.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from scrapy.http import Response
 from xxhash import xxh3_64_intdigest
 
+from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.hosts.records.host_record import WallShape
 from webcrawl.items import is_success
 from webcrawl.net.content_type import content_type_of
@@ -42,11 +43,6 @@ from webcrawl.net.walls import (
     words_below,
 )
 from webcrawl.urls import host_of
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
-
-    from webcrawl.hosts.records import HostRecord, HostRecords
 
 _ENOUGH_URLS = 3
 _SHAPES = 8

@@ -17,10 +17,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from webcrawl.hosts.records.database import Database
+from webcrawl.hosts.records.database import Database
 
 T = TypeVar("T")
 

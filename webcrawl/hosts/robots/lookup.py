@@ -12,24 +12,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
+from scrapy.http import Response
 from scrapy.utils.datatypes import LocalCache
 
 from webcrawl.clock import TimeSource
+from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.hosts.robots.grammar import MAX_BYTES
 from webcrawl.hosts.robots.rules import is_file
+from webcrawl.hosts.robots.rules_cache import RobotsCache
 from webcrawl.net.http.decoding import BROKEN, decode
 from webcrawl.net.outcomes import REDIRECTS
+from webcrawl.rights.statements import Statement
 from webcrawl.urls import SCHEMES, host_of, normalize, origin_of
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
-
-    from webcrawl.hosts.retry_policy import RetryPolicy
-    from webcrawl.hosts.robots.rules_cache import RobotsCache
-    from webcrawl.rights.statements import Statement
 
 # RFC 9309, 2.3.1.2: at least five consecutive redirects should be followed.
 _MAX_REDIRECTS = 5

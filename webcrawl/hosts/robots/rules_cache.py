@@ -23,12 +23,15 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
+from scrapy.settings import BaseSettings
 
 from webcrawl.clock import TimeSource, wall_time
 from webcrawl.configuration.values import positive_number
+from webcrawl.hosts.records import HostRecords
+from webcrawl.hosts.records.records_reader import RecordsReader
 from webcrawl.hosts.robots.robots_record import (
     COMMON_BYTES,
     COMMON_FILES,
@@ -43,12 +46,6 @@ from webcrawl.rights.policy import TDM_PATH
 from webcrawl.rights.purposes import purpose_of
 from webcrawl.rights.statements import ROBOTS_TXT, Statement
 from webcrawl.urls import origin_of
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.hosts.records import HostRecords
-    from webcrawl.hosts.records.records_reader import RecordsReader
 
 logger = logging.getLogger(__name__)
 

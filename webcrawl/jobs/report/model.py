@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.doctor.diagnosis import Cause
-from webcrawl.jobs.inspect.examination import Examination  # noqa: TC001  # msgspec reads it
-from webcrawl.jobs.report.figures import Figure  # noqa: TC001  # as above
+from webcrawl.jobs.inspect.examination import Examination  # msgspec reads it
+from webcrawl.jobs.report.figures import Figure  # as above
 from webcrawl.states import CrawlState
 from webcrawl.wording import counted
 

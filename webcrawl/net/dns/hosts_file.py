@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from scrapy.settings import BaseSettings
 
 from webcrawl.errors import FatalError, require_file
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 _SYSTEM_FILE = Path("/etc/hosts")
 # Long blocklists have about 10 MB.

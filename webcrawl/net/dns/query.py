@@ -19,13 +19,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from webcrawl.clock import now
 from webcrawl.net.dns import wire as dnswire
-
-if TYPE_CHECKING:
-    from webcrawl.net.dns.servers import Address
+from webcrawl.net.dns.servers import Address
 
 # Number of random bytes that are drawn at a time for message ids.
 _RANDOM_BYTES = 1024

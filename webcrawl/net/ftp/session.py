@@ -13,16 +13,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scrapy.exceptions import DownloadTimeoutError
 
 from webcrawl.net import outcomes
 from webcrawl.net.contact import Connection, open_streams
-
-if TYPE_CHECKING:
-    from webcrawl.net.dialer import Dialer
-    from webcrawl.net.limits import FetchLimits
+from webcrawl.net.dialer import Dialer
+from webcrawl.net.limits import FetchLimits
 
 # Maximum number of lines in all replies of a session; a greeting may be a page long.
 _MAX_LINES = 500

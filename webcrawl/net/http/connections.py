@@ -12,21 +12,19 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.utils.datatypes import LocalCache
 
 from webcrawl.clock import now
 from webcrawl.items import is_success
+from webcrawl.net.dialer import Dialer
 from webcrawl.net.guard import BOUND_ADDRESS
 from webcrawl.net.http.exchange import Exchange
 from webcrawl.net.http.request import Endpoint, Proxy, WireRequest, tunnel_request
+from webcrawl.net.http.tls import TlsContext
+from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import BadAnswerError, ForbiddenAddressError, is_stale
-
-if TYPE_CHECKING:
-    from webcrawl.net.dialer import Dialer
-    from webcrawl.net.http.tls import TlsContext
-    from webcrawl.net.limits import FetchLimits
 
 # Seconds between two checks for expired connections.
 _SWEEP_SECS = 0.1

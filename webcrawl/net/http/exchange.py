@@ -9,20 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.items import is_success
 from webcrawl.net.fence import FENCE, pass_fence
 from webcrawl.net.guard import plain_address
 from webcrawl.net.http.answer import HttpAnswer
+from webcrawl.net.http.request import WireRequest
 from webcrawl.net.http.tls import TlsTransport
+from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import ConnectionLostError, FirstByteTimeoutError, TooSlowError
 from webcrawl.net.rates import COUNT_RECEIVED
-
-if TYPE_CHECKING:
-    from webcrawl.net.http.request import WireRequest
-    from webcrawl.net.limits import FetchLimits
 
 # Reading from the socket pauses when this many bytes of an answer are buffered.
 _READ_BUFFER = 256 * 1024

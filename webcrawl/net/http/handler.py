@@ -48,31 +48,28 @@ the headers therefore describes the transfer, not the body. Flags:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadTimeoutError, ResponseDataLossError, StopDownload
+from scrapy.http import Headers, Response
 
 from webcrawl.clock import now
 from webcrawl.items import is_success
 from webcrawl.net import outcomes
 from webcrawl.net.dialer import Dialer
+from webcrawl.net.http.answer import HttpAnswer
 from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import codings_of, decode
+from webcrawl.net.http.exchange import Exchange
 from webcrawl.net.http.large_bodies import limit_with_permit, limit_without_permit
 from webcrawl.net.http.request import SIGNERS, Sign, wire_request
 from webcrawl.net.http.responses import headers_of, response_of
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import has_receivers
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.http import Headers, Response
-
-    from webcrawl.net.http.answer import HttpAnswer
-    from webcrawl.net.http.exchange import Exchange
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -11,10 +11,8 @@ Invariant: at most *at_once* permits are held at any time. Small bodies need non
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scrapy import Request
+from scrapy import Request
 
 #: The key in ``request.meta``.
 LARGE_BODY = "large_body"

@@ -11,18 +11,16 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from hashlib import blake2s
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 from weakref import WeakKeyDictionary
 
 import msgspec
+from scrapy import Request
+from scrapy.crawler import Crawler
 
 from webcrawl.configuration.secrets import is_secret
 from webcrawl.net.outcomes import UnverifiedError
-
-if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.crawler import Crawler
 
 # Scheme, credentials, host, port, path and query.
 _URL = re.compile(

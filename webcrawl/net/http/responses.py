@@ -10,13 +10,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
-if TYPE_CHECKING:
-    from webcrawl.net.http.exchange import Exchange
+from webcrawl.net.http.exchange import Exchange
 
 
 def response_of(

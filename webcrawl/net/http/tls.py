@@ -18,12 +18,13 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.x509 import load_der_x509_certificate
 from OpenSSL import SSL
 from OpenSSL import __version__ as version
+from scrapy.settings import BaseSettings
 from service_identity import CertificateError, VerificationError
 from service_identity.cryptography import (
     verify_certificate_hostname,
@@ -32,13 +33,9 @@ from service_identity.cryptography import (
 
 from webcrawl.errors import FatalError
 from webcrawl.net.fence import FENCE, pass_fence
+from webcrawl.net.http.request import Endpoint, Proxy
 from webcrawl.net.outcomes import UnverifiedError
 from webcrawl.net.rates import COUNT_RECEIVED
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from webcrawl.net.http.request import Endpoint, Proxy
 
 _LIB = Binding().lib
 _FFI = Binding().ffi

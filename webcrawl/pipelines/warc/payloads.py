@@ -32,7 +32,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from webcrawl.configuration.decoding import Seconds  # noqa: TC001  # msgspec reads it
+from webcrawl.configuration.decoding import Seconds  # msgspec reads it
 from webcrawl.storage.atomic import make_directory
 
 if TYPE_CHECKING:

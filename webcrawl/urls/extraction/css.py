@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction import charset as charsets
+from webcrawl.urls.extraction.document import MarkupDocument
 from webcrawl.urls.extraction.reference_resolver import in_encoding
 from webcrawl.urls.extraction.references import character
 from webcrawl.urls.link import Link
-
-if TYPE_CHECKING:
-    from webcrawl.urls.extraction.document import MarkupDocument
 
 _TOKENS_AT_ONCE = 1024
 

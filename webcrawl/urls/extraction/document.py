@@ -9,13 +9,11 @@ references into links that can be fetched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
+from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES
-
-if TYPE_CHECKING:
-    from webcrawl.urls.link import Link
 
 #: Longer references are skipped: they are inline data or junk. Filters refuse URLs over 2 kB.
 MAX_REFERENCE_CHARS = 8192

@@ -17,13 +17,10 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from webcrawl.urls.extraction import charset as charsets
+from webcrawl.urls.extraction.document import MarkupDocument
 from webcrawl.urls.extraction.references import character
-
-if TYPE_CHECKING:
-    from webcrawl.urls.extraction.document import MarkupDocument
 
 #: Number of bytes that are decompressed, decoded and searched at a time.
 CHUNK = 1 << 16

@@ -12,12 +12,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from webcrawl.urls.extraction.document import MarkupDocument
 from webcrawl.urls.link import Link
-
-if TYPE_CHECKING:
-    from webcrawl.urls.extraction.document import MarkupDocument
 
 # A string in parentheses, which may contain pairs of parentheses, or in hexadecimal digits.
 _URI = re.compile(

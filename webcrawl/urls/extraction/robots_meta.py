@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 
-if TYPE_CHECKING:
-    from webcrawl.urls.link import Link
+from webcrawl.urls.link import Link
 
 #: Name of the ``<meta>`` element for all crawlers.
 ALL_ROBOTS = "robots"

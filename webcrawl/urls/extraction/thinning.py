@@ -22,9 +22,9 @@ import itertools
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from webcrawl.urls.extraction.tokens import (
     ATTRIBUTE,
@@ -35,9 +35,6 @@ from webcrawl.urls.extraction.tokens import (
     comment_end,
     raw_text_end,
 )
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 #: Pages with at most this many ``<`` are not thinned; building their tree takes at most 30 ms.
 SAFE_TAGS = 1000

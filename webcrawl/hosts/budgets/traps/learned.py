@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
+from webcrawl.hosts.budgets.traps.exception_rules import ExceptionRules
+from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of
 from webcrawl.urls.filters.pattern import is_broad, is_root, patterns_of
 from webcrawl.urls.host import host_and_origin
-
-if TYPE_CHECKING:
-    from webcrawl.frontier import Entry, Supply
-    from webcrawl.hosts.budgets.traps.exception_rules import ExceptionRules
-    from webcrawl.storage.watched_rules import RulesFile
 
 logger = logging.getLogger(__name__)
 

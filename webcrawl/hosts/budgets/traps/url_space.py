@@ -28,20 +28,17 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from webcrawl.clock import TimeSource
+from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
+from webcrawl.hosts.budgets.traps.exception_rules import ExceptionRules
+from webcrawl.hosts.records import HostRecords
+from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls import host_of
 from webcrawl.urls.host import host_and_origin
-
-if TYPE_CHECKING:
-    from webcrawl.frontier import Entry, Supply
-    from webcrawl.hosts.budgets.traps.exception_rules import ExceptionRules
-    from webcrawl.hosts.records import HostRecords
-    from webcrawl.storage.watched_rules import RulesFile
 
 # Hosts whose counts are in memory, 0.3 kB each.
 _HOSTS = 1 << 14
