@@ -170,8 +170,6 @@ class Completion:
             # Without a contact there is nothing to abort: everything about the URL was done, except
             # that the log could not be written.
             if fetch is not None:
-                if fetch.abort is not None and not fetch.is_released:
-                    fetch.abort()
                 fetch.expire()
                 self._undo_page(fetch)
             self._stats.inc_value("scheduler/expired")
@@ -184,8 +182,6 @@ class Completion:
         """
         for fetch in [fetch for fetch in self.under_way.values() if fetch.lease.shard is shard]:
             del self.under_way[fetch.lease.id]
-            if fetch.abort is not None and not fetch.is_released:
-                fetch.abort()
             fetch.expire()
         self.host_release.forget_shard(shard)
 

@@ -70,7 +70,7 @@ class Leases:
             shards=services.shards, key_of=key_of, stats=crawler.stats, clock=now
         )
         self.items = ItemLimit(clock=now, crawler=crawler)
-        self.requests = LeaseRequests.from_crawler(crawler, codec=self.codec, items=self.items)
+        self.requests = LeaseRequests(crawler=crawler, codec=self.codec, items=self.items)
         self.reader = PageReader(
             pages=pages,
             page_links=page_links,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from webcrawl.storage.atomic import write_all
+from webcrawl.storage.atomic import OpenFile, write_all
 
 
-class AppendFile:
+class AppendFile(OpenFile):
     """Writer that appends to the file *path*, creating it if necessary. Not thread-safe."""
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +32,3 @@ class AppendFile:
         """Truncate the file to *size* bytes. Raises OSError."""
         os.ftruncate(self._fd, size)
         self.size = size
-
-    def close(self) -> None:
-        """Close without fsync."""
-        os.close(self._fd)

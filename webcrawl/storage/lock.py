@@ -6,6 +6,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from webcrawl.storage.atomic import OpenFile
+
 
 class LockedError(Exception):
     """Another process holds the lock; *holder* is the text in the lock file."""
@@ -15,7 +17,7 @@ class LockedError(Exception):
         self.holder = holder
 
 
-class DirectoryLock:
+class DirectoryLock(OpenFile):
     """A lock that uses ``flock`` on the file *path*.
 
     The kernel releases it when the process ends, however it ends.
@@ -23,7 +25,6 @@ class DirectoryLock:
 
     def __init__(self, *, path: Path) -> None:
         self._path = path
-        self._fd = -1  # descriptor of the file; -1 while the lock is not held
 
     def acquire(self) -> None:
         """Take the lock and write our process ID into the file.
@@ -45,8 +46,5 @@ class DirectoryLock:
             raise
         self._fd = fd
 
-    def release(self) -> None:
-        """Release the lock but keep the file. Does nothing if the lock is not held."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    # Keeps the file. Does nothing if the lock is not held.
+    release = OpenFile.close

@@ -133,7 +133,9 @@ class Fetch(msgspec.Struct, eq=False):
             self.on_wire = None
 
     def expire(self) -> None:
-        """Record that the frontier has taken back URL and host; later results are ignored."""
+        """Abort the download: the frontier has taken back URL and host. Ignore later results."""
+        if self.abort is not None and not self.is_released:
+            self.abort()
         self.page.raise_state(PageState.EXPIRED)
         self.is_released = True
 

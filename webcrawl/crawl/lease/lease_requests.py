@@ -9,7 +9,7 @@ see request_codec.py. The rules of a robots.txt are stored when its host is rele
 from __future__ import annotations
 
 import logging
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -49,17 +49,11 @@ _PATIENCE_SECS = 10.0
 class LeaseRequests:
     """Makes Requests for leases, and forgets them once they are finished."""
 
-    def __init__(
-        self,
-        *,
-        crawler: Crawler,
-        codec: RequestCodec,
-        items: ItemLimit,
-        page_bytes: int,
-    ) -> None:
-        """Create it; any page but a sitemap may have up to *page_bytes*.
+    def __init__(self, *, crawler: Crawler, codec: RequestCodec, items: ItemLimit) -> None:
+        """Create it; any page but a sitemap may have up to PAGE_MAX_BYTES.
 
-        The limit applies to the body as received, and again to the decoded body.
+        The limit applies to the body as received, and again to the decoded body. Raises FatalError
+        if the setting is invalid.
         """
         self._signals = crawler.signals
         self._stats = crawler.stats
@@ -69,23 +63,14 @@ class LeaseRequests:
             max_bytes=SITEMAP_MAX_BYTES, at_once=_SITEMAPS_AT_ONCE, patience=_PATIENCE_SECS
         )
         self._large_pages = LargeBodies(
-            max_bytes=page_bytes, at_once=_PAGES_AT_ONCE, patience=_PATIENCE_SECS
+            max_bytes=page_max_bytes(crawler.settings),
+            at_once=_PAGES_AT_ONCE,
+            patience=_PATIENCE_SECS,
         )
         # Whether an unexpected exception was logged.
         self._warned = False
         # The same object for all Requests, because Scrapy caches facts about each callback object.
         self._robots_callback = self._robots
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *, codec: RequestCodec, items: ItemLimit) -> Self:
-        """Build from the setting PAGE_MAX_BYTES. Raises FatalError if it is invalid."""
-        settings = crawler.settings
-        return cls(
-            crawler=crawler,
-            codec=codec,
-            items=items,
-            page_bytes=page_max_bytes(settings),
-        )
 
     def for_robots(self, url: str) -> Request:
         """Return the Request for the robots.txt *url*."""

@@ -133,13 +133,10 @@ class Shards:
 
     def requeue(self, entry: Entry, *, ahead: bool = False) -> None:
         """Requeue *entry* in its shard, held or not, see ``Frontier.requeue``."""
-        shard = self.find(entry.url)
-        if shard is not None:
-            shard.frontier.requeue(entry, ahead=ahead)
-        elif self.remote is not None:
+        if self.remote is not None and self.find(entry.url) is None:
             self.remote.enqueue(entry, None)
         else:
-            raise NotHeldError(f"the shard of {entry.url} is not held by this process")
+            self.of(entry.url).frontier.requeue(entry, ahead=ahead)
 
     # --- background work
 

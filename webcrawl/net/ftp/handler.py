@@ -77,35 +77,24 @@ class FtpTarget(NamedTuple):
     is_listing: bool
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class FtpDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol` for ftp. Raises the exceptions of `outcomes`."""
 
     lazy = True
 
-    crawler: Crawler
-    limits: FetchLimits
-    dialer: Dialer
-    user: str
-    password: str
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> FtpDownloadHandler:
+    def __init__(self, crawler: Crawler) -> None:
         """Create the handler from the settings of *crawler*.
 
         They are those of `FetchLimits` and `Dialer`, FTP_USER, FTP_PASSWORD and CRAWLER_CONTACT.
         Raises FatalError with one sentence for an invalid value.
         """
+        super().__init__(crawler)
         settings = crawler.settings
-        limits = FetchLimits.from_settings(settings)
-        return cls(
-            crawler=crawler,
-            limits=limits,
-            dialer=Dialer.from_crawler(crawler, limits),
-            user=settings.get("FTP_USER") or FTP_USER,
-            password=settings.get("FTP_PASSWORD")
-            or settings.get("CRAWLER_CONTACT")
-            or FTP_PASSWORD,
+        self.limits = FetchLimits.from_settings(settings)
+        self.dialer = Dialer.from_crawler(crawler, self.limits)
+        self.user = settings.get("FTP_USER") or FTP_USER
+        self.password = (
+            settings.get("FTP_PASSWORD") or settings.get("CRAWLER_CONTACT") or FTP_PASSWORD
         )
 
     async def download_request(self, request: Request) -> Response:

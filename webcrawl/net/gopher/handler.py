@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import re
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -61,31 +60,21 @@ class GopherTarget(NamedTuple):
     selector: bytes
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class GopherDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol` for gopher. Raises the exceptions of `outcomes`."""
 
     lazy = True
 
-    crawler: Crawler
-    limits: FetchLimits
-    dialer: Dialer
-    ports: frozenset[int]
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> GopherDownloadHandler:
+    def __init__(self, crawler: Crawler) -> None:
         """Create the handler from the settings of *crawler*.
 
         They are those of `FetchLimits` and `Dialer`, and GOPHER_PORTS. Raises FatalError with one
         sentence for an invalid value.
         """
-        limits = FetchLimits.from_settings(crawler.settings)
-        return cls(
-            crawler=crawler,
-            limits=limits,
-            dialer=Dialer.from_crawler(crawler, limits),
-            ports=port_numbers(crawler.settings, "GOPHER_PORTS"),
-        )
+        super().__init__(crawler)
+        self.limits = FetchLimits.from_settings(crawler.settings)
+        self.dialer = Dialer.from_crawler(crawler, self.limits)
+        self.ports = port_numbers(crawler.settings, "GOPHER_PORTS")
 
     async def download_request(self, request: Request) -> Response:
         """Fetch *request* once, and return the response that the module's docstring describes.

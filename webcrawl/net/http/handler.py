@@ -47,7 +47,6 @@ the headers therefore describes the transfer, not the body. Flags:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from scrapy import Request, signals
@@ -65,14 +64,13 @@ from webcrawl.net.http.connections import HttpConnections
 from webcrawl.net.http.decoding import codings_of, decode
 from webcrawl.net.http.exchange import Exchange
 from webcrawl.net.http.large_bodies import limit_with_permit, limit_without_permit
-from webcrawl.net.http.request import SIGNERS, Sign, wire_request
+from webcrawl.net.http.request import SIGNERS, wire_request
 from webcrawl.net.http.responses import headers_of, response_of
 from webcrawl.net.http.tls import TlsContext, UnclosedError
 from webcrawl.net.limits import FetchLimits, is_for_robots, is_last_of_host
 from webcrawl.signals import has_receivers
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class HttpDownloadHandler(BaseDownloadHandler):
     """Scrapy's `DownloadHandlerProtocol` for http and https. Raises the exceptions of `outcomes`.
 
@@ -82,25 +80,21 @@ class HttpDownloadHandler(BaseDownloadHandler):
 
     lazy = True
 
-    crawler: Crawler
-    limits: FetchLimits
-    connections: HttpConnections
-    sign: Sign | None = None
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> HttpDownloadHandler:
+    def __init__(self, crawler: Crawler) -> None:
         """Create the handler from the settings of *crawler*; needs a running event loop.
 
         They are those of `FetchLimits` and `Dialer`, and those for TLS, such as
         DOWNLOAD_VERIFY_CERTIFICATES. The latter is off by default: a crawler also reads sites that
         a browser would warn about. Raises FatalError with one sentence for an invalid value.
         """
-        tls = TlsContext.from_settings(crawler.settings)
-        limits = FetchLimits.from_settings(crawler.settings)
-        dialer = Dialer.from_crawler(crawler, limits)
-        connections = HttpConnections(limits=limits, dialer=dialer, tls=tls)
-        sign = SIGNERS.get(crawler)
-        return cls(crawler=crawler, limits=limits, connections=connections, sign=sign)
+        super().__init__(crawler)
+        self.limits = FetchLimits.from_settings(crawler.settings)
+        self.connections = HttpConnections(
+            limits=self.limits,
+            dialer=Dialer.from_crawler(crawler, self.limits),
+            tls=TlsContext.from_settings(crawler.settings),
+        )
+        self.sign = SIGNERS.get(crawler)
 
     async def download_request(self, request: Request) -> Response:
         """Fetch *request* once, and return the response that the module's docstring describes.
