@@ -28,7 +28,7 @@ from webcrawl.urls import host_of, origin_of
 _ROBOTS_WAIT_SECS = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Dispatcher:
     """Decides what to send for each lease.
 

@@ -24,7 +24,7 @@ from webcrawl.storage.watched_rules import RulesFile
 from webcrawl.urls.registered_domain import SuffixList
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class JobResources:
     """The job directory, and the executors and suffix list that one process uses with it.
 
@@ -43,7 +43,7 @@ class JobResources:
     suffixes: SuffixList
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class JobState:
     """The shards of one job, the files of rules, and the submitter of links.
 

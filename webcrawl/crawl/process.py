@@ -53,7 +53,7 @@ _CONTENT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProcessHooks:
     """Callbacks through which a hive takes part in decisions; the defaults suit a lone process.
 
@@ -79,7 +79,7 @@ class ProcessHooks:
     awaits: Callable[[], str] = lambda: "seeds"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProcessParts:
     """Parts of a process that the scheduler, control commands and a hive use."""
 

@@ -30,7 +30,7 @@ from webcrawl.urls import host_of as host_of_url
 _RECHECK_SECS = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FrontierSizes:
     """Limits on the memory that a frontier uses and on the work that it does in one call.
 

@@ -48,7 +48,7 @@ class DelayPolicy(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class LargestDelay:
     """Delay policy that takes the longest of all delays that apply.
 

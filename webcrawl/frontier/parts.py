@@ -38,7 +38,7 @@ _SOON_SECS = 10.0
 _SOON_RESTS = 1.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FrontierPolicies:
     """Replaceable policies: which URL is next, and how long a host rests.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.snapshot import FrontierCounts, FrontierSnapshot
 
 
-@dataclass(slots=True)
+@dataclass
 class Replay:
     """Summary of the events in the done log.
 

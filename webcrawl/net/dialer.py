@@ -40,7 +40,7 @@ _UNREACHABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dialer:
     """Opens connections to hosts. Its methods raise the exceptions of `outcomes`.
 

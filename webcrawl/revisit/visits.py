@@ -38,7 +38,7 @@ _FINAL_OUTCOMES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Visits:
     """Schedules the next visits of URLs.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.revisit.visits import Visits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ContactRules:
     """Rules for contacts with hosts, shared by all shards. *key* is POLITENESS_KEY."""
 
@@ -49,7 +49,7 @@ class ContactRules:
         return self.key == "address"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProcessServices:
     """Services shared by all contacts, in any shard.
 

@@ -102,7 +102,7 @@ class PageResult(msgspec.Struct, gc=False):
         return self.document if self.state < PageState.FAILED else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PageIntake:
     """Tests whether the content of pages is new, and submits their links to *links*.
 

@@ -40,7 +40,7 @@ MAX_SITEMAPS = 1000
 MAX_SITEMAP_NESTING = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LinkRules:
     """Rules for links that need no records of the target.
 

@@ -20,7 +20,7 @@ from webcrawl.hosts.politeness.delays import PolitenessLimits
 _DOMAIN_SHARE = 0.1
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class LiveSettings:
     """Settings that can change during a crawl; one object for all shards of the process.
 

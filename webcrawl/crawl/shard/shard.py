@@ -121,7 +121,7 @@ class ShardTables(NamedTuple):
     domains: HostRanks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Budgets:
     """Limits of hosts and domains. ``gates`` are the rules that can park a URL, in order."""
 
@@ -131,7 +131,7 @@ class Budgets:
     gates: Sequence[Gate]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class HostServices:
     """The per-host services of one shard: records, robots.txt, politeness, budgets, walls.
 
@@ -163,7 +163,7 @@ class HostServices:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ShardSettings:
     """Settings of one shard.
 

@@ -33,7 +33,7 @@ from webcrawl.revisit.visits import Visits
 _MAX_LOST_HOSTS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PageVisit(Task):
     """Visits a page, for the first time or again.
 

@@ -20,7 +20,7 @@ from webcrawl.frontier import NOTHING, Lease
 from webcrawl.hosts.host_rules import HostRules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RobotsFetch(Task):
     """Fetches a robots.txt in its host's turn.
 

@@ -31,7 +31,7 @@ from webcrawl.urls import host_of
 _NOT_MODIFIED = 304
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Subresource(Task):
     """Fetches what *renderer* needs for a page, the entry's ``via``; None: nothing is needed.
 

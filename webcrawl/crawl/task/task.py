@@ -111,7 +111,7 @@ class Task:
         """Log that *entry*, which was parked in *shard*, is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tasks:
     """The tasks by kind. An entry of any other kind is a *page*: its kind says how it was found."""
 

@@ -14,7 +14,7 @@ from webcrawl.hosts.retry_policy import RetryPolicy
 from webcrawl.net.outcomes import PERMANENT, REDIRECTS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tries:
     """Counts the tries of URLs, and decides whether there is another one."""
 

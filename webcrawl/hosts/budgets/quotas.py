@@ -73,7 +73,7 @@ class Ledger:
         self._records.domains.put(domain, counter)
 
 
-@dataclass(slots=True)
+@dataclass
 class Quota:
     """Maximum number of pages and bytes of a host or a domain; 0 means no limit.
 
@@ -95,7 +95,7 @@ class Quota:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BudgetGate(Gate):
     """Gate that holds URLs of hosts or domains that have used up their quota.
 

@@ -53,7 +53,7 @@ _PASS_SECS_PER_URL = 1e-4
 _MAX_ROUNDS = 40
 
 
-@dataclass(slots=True)
+@dataclass
 class ReputationBudget:
     """Pages that a domain gets for each domain that links to it, and how often they are doubled.
 

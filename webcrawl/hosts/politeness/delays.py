@@ -138,7 +138,7 @@ class RestTimes(msgspec.Struct, frozen=True, gc=False):
     for_all_parts: bool
 
 
-@dataclass(slots=True)
+@dataclass
 class PolitenessLimits:
     """Limits of the delays that a host may ask for, and the penalty of failing hosts, in seconds.
 

@@ -283,7 +283,7 @@ class CredentialGate(Gate):
         return before is not self._tables
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class HostDelays:
     """Delay policy for single hosts: *policy*, changed by a host's delay and pace in *rules*.
 

@@ -71,7 +71,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     statements: Sequence[Statement] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Preconditions:
     """Checks all preconditions, without I/O. *addresses* is None if a proxy looks up the hosts.
 

@@ -60,7 +60,7 @@ DnsResult: TypeAlias = dnswire.DnsAnswer | Unanswered
 Done: TypeAlias = "Callable[[DnsResult], None]"
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class NameServers:
     """Sends questions to the name servers.
 
