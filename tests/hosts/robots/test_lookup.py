@@ -245,8 +245,9 @@ def test_schemes_without_robots_txt_are_allowed(search, url):
     assert search.status(url) == "ALLOWED"
 
 
-def test_the_memory_of_reasons_is_bounded(search, monkeypatch):
+def test_the_memory_of_reasons_is_bounded(robots, clock, monkeypatch):
     monkeypatch.setattr("webcrawl.hosts.robots.lookup._REMEMBERED_ORIGINS", 2)
+    search = search_of(robots, clock)
     for name in ("a", "b", "c"):
         search.note_answer(f"http://{name}.test/", "timeout_never_heard_of", None)
     assert search.reason("http://a.test/") == "robots_unreachable"

@@ -11,7 +11,6 @@ import enum
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import msgspec
 from scrapy.http import Response
@@ -106,11 +105,11 @@ class RobotsSearch:
     _searches: dict[str, _Search] = field(default_factory=dict, init=False)
     # Outcomes of the last requests to origins that are unreachable.
     _reasons: LocalCache[str, str] = field(
-        default_factory=partial(LocalCache, _REMEMBERED_ORIGINS), init=False
+        default_factory=lambda: LocalCache(_REMEMBERED_ORIGINS), init=False
     )
     # When robots.txt was last requested from an origin, by *clock*.
     _asked: LocalCache[str, float] = field(
-        default_factory=partial(LocalCache, _REMEMBERED_ORIGINS), init=False
+        default_factory=lambda: LocalCache(_REMEMBERED_ORIGINS), init=False
     )
 
     def verdict_on(self, url: str) -> RobotsFinding:
