@@ -3,8 +3,6 @@
 Logs, commands and metrics all use these names.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import msgspec

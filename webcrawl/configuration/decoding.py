@@ -5,8 +5,6 @@ when a module is loaded: msgspec (0.22) crashes if two threads decode a Struct f
 simultaneously.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeAlias, TypeVar

@@ -1,7 +1,5 @@
 """Settings that decide which URLs are treated as the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from scrapy.settings import BaseSettings

@@ -1,7 +1,5 @@
 """Sentences about commands and options that do not exist, or no longer."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

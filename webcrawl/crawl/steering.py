@@ -1,7 +1,5 @@
 """Changes that commands make in a running crawl."""
 
-from __future__ import annotations
-
 import resource
 from collections import Counter
 from typing import Any

@@ -5,8 +5,6 @@ non-empty level has a positive probability, or all levels before it run empty ev
 starves.
 """
 
-from __future__ import annotations
-
 import bisect
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """How soon the frontier has a URL to fetch; merges, passes and budget rounds depend on it."""
 
-from __future__ import annotations
-
 import enum
 
 from webcrawl.frontier.back_queue import BackQueue

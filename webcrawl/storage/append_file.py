@@ -1,7 +1,5 @@
 """Append-only file from which incomplete writes are removed after an error."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A link of a page, as contained in the page's link batch."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import msgspec

@@ -15,8 +15,6 @@ schemes, those it would contact for http with the same authority. Normalizing a 
 same result as normalizing it once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container
 

@@ -43,8 +43,6 @@ Fields that have their default value are left out::
                previous visit
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable

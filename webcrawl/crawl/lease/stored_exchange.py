@@ -1,7 +1,5 @@
 """Exchange of a page that waits to be rendered: everything that ``page_of`` needs later."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

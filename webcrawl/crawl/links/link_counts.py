@@ -1,7 +1,5 @@
 """Statistics of the links of pages."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 

@@ -1,7 +1,5 @@
 """Parser of seed list lines: a rank and a domain, a domain, or a URL."""
 
-from __future__ import annotations
-
 import csv
 import re
 

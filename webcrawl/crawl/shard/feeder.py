@@ -3,8 +3,6 @@
 It also decides when parked URLs are reconsidered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

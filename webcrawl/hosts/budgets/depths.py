@@ -3,8 +3,6 @@
 A URL keeps the depth at which it was first found, so short paths to it must be found first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

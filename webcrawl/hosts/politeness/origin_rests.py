@@ -12,8 +12,6 @@ rest of their origin is over and it has its turn, or a little later, and the cra
 before that.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 
