@@ -33,6 +33,7 @@ from webcrawl.crawl.job.state_directory import shard_name, shard_path
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.crawl.job_state import JobResources, JobState
 from webcrawl.crawl.lease.downloader import MercatorDownloader
+from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLog
 from webcrawl.crawl.lease.services import ContactRules, ProcessServices
 from webcrawl.crawl.links import url_rules
@@ -49,6 +50,7 @@ from webcrawl.crawl.shard.live_settings import LiveSettings
 from webcrawl.crawl.shard.ranks_file import RankedPrioritizer, RanksFile
 from webcrawl.crawl.shard.shard import Budgets, HostServices, Shard, ShardSettings, ShardTables
 from webcrawl.crawl.shard.shards import Shards
+from webcrawl.crawl.task.page_reader import PageReader
 from webcrawl.crawl.task.renderer import Rendering, RenderSettings
 from webcrawl.dupefilter import MercatorDupeFilter
 from webcrawl.errors import FatalError
@@ -242,6 +244,21 @@ class ProcessBuilder:
             path=jobdir / INFO_LOG, max_bytes=log_bytes, max_secs=values.log_file_secs(settings)
         )
         state = self.state()
+        reading = ReadingWatch(jobdir=jobdir)
+        reader = PageReader(
+            pages=PageIntake(
+                links=state.links,
+                fail=self.stop.fail,
+                text_fingerprint_of=text_fingerprint_of(settings),
+            ),
+            page_links=PageLinks.from_settings(settings, count=self._count),
+            reading=reading,
+            items=ItemLimit(clock=now, crawler=crawler),
+            stop=self.stop,
+            choice=None if self._rendering is None else self._rendering.choice,
+            follows=self._follows,
+            is_full=lambda: process.intake.is_full,
+        )
         process = Process(
             state=state,
             services=ProcessServices(
@@ -251,24 +268,14 @@ class ProcessBuilder:
                 outcome_log=OutcomeLog(
                     crawler=crawler, log=info_log, comparison_form=self._comparison_form
                 ),
-                reading=ReadingWatch(jobdir=jobdir),
+                reading=reading,
                 stop=self.stop,
                 visits=self._visits,
                 live=self._live,
                 renderer=None if self._rendering is None else self._rendering.renderer,
             ),
             hooks=hooks,
-            pages=PageIntake(
-                links=state.links,
-                fail=self.stop.fail,
-                text_fingerprint_of=text_fingerprint_of(settings),
-            ),
-            choice=None if self._rendering is None else self._rendering.choice,
-            page_links=PageLinks.from_settings(
-                settings,
-                count=self._count,
-            ),
-            follows=self._follows,
+            reader=reader,
         )
         # The doctor examines the whole process, so it can be built only now.
         if path := settings["DOCTOR_CLASS"]:

@@ -10,16 +10,12 @@ from webcrawl.crawl.completion import Completion
 from webcrawl.crawl.dispatcher import Dispatcher
 from webcrawl.crawl.lease.fetch import Fetch
 from webcrawl.crawl.lease.host_release import HostRelease
-from webcrawl.crawl.lease.item_limit import ItemLimit
 from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.services import ProcessServices
-from webcrawl.crawl.links.link_extractor import PageLinks
-from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.links.submission import LinkSubmitter
 from webcrawl.crawl.task.page_reader import PageReader
 from webcrawl.crawl.task.page_visit import PageVisit
-from webcrawl.crawl.task.renderer import PageChoice
 from webcrawl.crawl.task.robots_fetch import RobotsFetch
 from webcrawl.crawl.task.side_downloads import SideDownloads
 from webcrawl.crawl.task.subresource import Subresource
@@ -30,7 +26,7 @@ from webcrawl.frontier import ASIDE, ROBOTS_REDIRECT, SUBRESOURCE
 class Leases:
     """Parts of one process that handle leases.
 
-    reader: makes Pages of responses, and submits their links. For the arguments see ``PageReader``.
+    reader: makes Pages of responses, and submits their links.
     codec: stores ordinary Requests as entries of the frontier.
     requests: makes Requests for leases.
     tasks: what leases are for.
@@ -46,11 +42,7 @@ class Leases:
         links: LinkSubmitter,
         wake: Callable[[], None],
         is_temporary: bool,
-        pages: PageIntake,
-        page_links: PageLinks,
-        choice: PageChoice | None,
-        follows: bool,
-        is_full: Callable[[], bool],
+        reader: PageReader,
     ) -> None:
         crawler = services.crawler
         key_of = services.rules.key_of
@@ -67,18 +59,9 @@ class Leases:
         self.side_downloads = SideDownloads(
             shards=services.shards, key_of=key_of, stats=crawler.stats, clock=now
         )
-        self.items = ItemLimit(clock=now, crawler=crawler)
+        self.items = reader.items
         self.requests = LeaseRequests(crawler=crawler, codec=self.codec, items=self.items)
-        self.reader = PageReader(
-            pages=pages,
-            page_links=page_links,
-            reading=services.reading,
-            items=self.items,
-            stop=services.stop,
-            choice=choice,
-            follows=follows,
-            is_full=is_full,
-        )
+        self.reader = reader
         host_release = HostRelease(services=services, wake=wake)
         robots = RobotsFetch(
             requests=self.requests,

@@ -27,12 +27,10 @@ from webcrawl.crawl.job.totals import PREFIX, Totals, sum_counts
 from webcrawl.crawl.job_state import JobState
 from webcrawl.crawl.lease.services import ProcessServices
 from webcrawl.crawl.leases import Leases
-from webcrawl.crawl.links.link_extractor import PageLinks
-from webcrawl.crawl.links.page_intake import PageIntake
 from webcrawl.crawl.seeds.seed_reader import SPOOL_NAME
 from webcrawl.crawl.shard.shard import Shard
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
-from webcrawl.crawl.task.renderer import PageChoice
+from webcrawl.crawl.task.page_reader import PageReader
 from webcrawl.frontier import Supply
 from webcrawl.net.fence import Fence
 from webcrawl.rights.purposes import purpose_of
@@ -91,8 +89,8 @@ class ProcessParts:
 class Process:
     """One process of a crawl. Everything runs in the reactor thread, except merges and fsync.
 
-    *hooks* let other processes of the crawl take part in decisions. *pages*, *page_links*,
-    *choice* and *follows* as in ``PageReader``. Without *follows* only seeds are fetched.
+    *hooks* let other processes of the crawl take part in decisions. *reader* makes Pages of
+    responses.
     """
 
     def __init__(
@@ -101,10 +99,7 @@ class Process:
         state: JobState,
         services: ProcessServices,
         hooks: ProcessHooks,
-        pages: PageIntake,
-        page_links: PageLinks,
-        follows: bool,
-        choice: PageChoice | None = None,
+        reader: PageReader,
     ) -> None:
         crawler = services.crawler
         self._hooks = hooks
@@ -128,11 +123,7 @@ class Process:
             links=state.links,
             wake=self._wake,
             is_temporary=self._temporary is not None,
-            pages=pages,
-            page_links=page_links,
-            choice=choice,
-            follows=follows,
-            is_full=lambda: self.intake.is_full,
+            reader=reader,
         )
         lifecycle = ShardLifecycle(state=state, on_adopt=self._wake, on_abandon=self._forget_shard)
         self.parts = ProcessParts(
@@ -157,7 +148,7 @@ class Process:
             completion=leases.completion,
             may_end=hooks.may_end,
             awaits=hooks.awaits,
-            reported=[shards, self.pauses, leases.reader.link_counts, *hooks.reported],
+            reported=[shards, self.pauses, reader.link_counts, *hooks.reported],
             totals=self._totals,
         )
         self.checkpoints = Checkpointer(
