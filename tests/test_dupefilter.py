@@ -19,7 +19,7 @@ from seen_rig import InlineExecutor
 from text_tables import cases, each
 
 from webcrawl import dupefilter as module
-from webcrawl.dupefilter import MercatorDupeFilter
+from webcrawl.dupefilter import MercatorDupeFilter, eliminator_factory
 from webcrawl.errors import FatalError
 from webcrawl.seen import BloomEliminator
 from webcrawl.seen.eliminator import DiskEliminator
@@ -146,14 +146,14 @@ class TestAlone:
 
 
 class TestSettings:
-    def test_build_eliminator_is_the_one_the_settings_ask_for(self, tmp_path):
+    def test_the_eliminator_is_the_one_the_settings_ask_for(self, tmp_path):
         executor = InlineExecutor()
         for settings, kind in (
             (Settings(), DiskEliminator),
             (Settings({"SEEN_ELIMINATOR": BLOOM, "SEEN_BLOOM_CAPACITY": "1000"}), BloomEliminator),
         ):
             path = tmp_path / kind.__name__
-            built = MercatorDupeFilter.build_eliminator(settings, path=path, executor=executor)
+            built = eliminator_factory(settings)(path, executor)
             assert type(built) is kind
             assert not path.exists()
             built.open(None)
@@ -164,7 +164,7 @@ class TestSettings:
         settings = Settings({"SEEN_ELIMINATOR": "collections.Counter.fromkeys"})
         settings.set("SEEN_ELIMINATOR", dict.fromkeys)
         with pytest.raises(FatalError, match="is not a duplicate URL eliminator"):
-            MercatorDupeFilter.build_eliminator(settings, path=tmp_path, executor=InlineExecutor())
+            eliminator_factory(settings)(tmp_path, InlineExecutor())
 
 
 PAGES = 150

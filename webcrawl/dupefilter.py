@@ -5,7 +5,7 @@ immediately. The invariant: once ``request_seen`` has returned False for a reque
 counts as seen from then on, also when the crawl is killed and resumed with the same JOBDIR.
 
 With the Mercator scheduler, this module only reads the settings: the scheduler submits whole pages
-of links to the eliminator that ``build_eliminator`` makes for its shard.
+of links to the eliminator that `eliminator_factory` makes for its shard.
 """
 
 import logging
@@ -86,24 +86,13 @@ class MercatorDupeFilter(BaseDupeFilter):
         assert crawler.request_fingerprinter is not None
         assert crawler.stats is not None
         return cls(
-            build=_eliminator_factory(settings),
+            build=eliminator_factory(settings),
             directory=Path(jobdir) / "seen" if jobdir else None,
             snapshot_every=size_of(settings, "SEEN_BUFFER_SIZE"),
             fingerprinter=crawler.request_fingerprinter,
             stats=crawler.stats,
             debug=settings.getbool("DUPEFILTER_DEBUG"),
         )
-
-    @staticmethod
-    def build_eliminator(
-        settings: BaseSettings, *, path: Path, executor: Executor, shards: int = 1
-    ) -> Eliminator:
-        """Build, but do not open, the eliminator that *settings* choose, in the directory *path*.
-
-        The crawl has *shards* shards, which share its capacity. Raises FatalError with one sentence
-        for an invalid setting.
-        """
-        return _eliminator_factory(settings, shards=shards)(path, executor)
 
     @property
     def eliminator(self) -> Eliminator:
@@ -211,13 +200,14 @@ def _write_snapshot(file: Path, data: bytes, paths: list[Path]) -> None:
     write_atomic(file, data)
 
 
-def _eliminator_factory(
+def eliminator_factory(
     settings: BaseSettings, *, shards: int = 1
 ) -> Callable[[Path, Executor], Eliminator]:
-    """Return a function that builds the eliminator chosen by *settings* in a directory.
+    """Return a function that builds, but does not open, the eliminator chosen by *settings*.
 
-    Each of the crawl's *shards* gets an equal part of a Bloom filter's capacity. The function
-    raises FatalError if the class does not accept these arguments.
+    It is called with a directory and an executor. Each of the crawl's *shards* gets an equal part
+    of a Bloom filter's capacity. Raises FatalError for an invalid setting; the function raises it
+    if the class does not accept these arguments.
     """
     eliminator_class = component("SEEN_ELIMINATOR", settings.get("SEEN_ELIMINATOR") or _ELIMINATOR)
     values: dict[str, object]

@@ -52,7 +52,7 @@ from webcrawl.crawl.shard.shard import Budgets, HostServices, Shard, ShardSettin
 from webcrawl.crawl.shard.shards import Shards
 from webcrawl.crawl.task.page_reader import PageReader
 from webcrawl.crawl.task.renderer import Rendering, RenderSettings
-from webcrawl.dupefilter import MercatorDupeFilter
+from webcrawl.dupefilter import eliminator_factory
 from webcrawl.errors import FatalError
 from webcrawl.frontier import (
     DelayPolicy,
@@ -376,9 +376,8 @@ class ProcessBuilder:
         )
         clock = Clock()
         frontier = self._build_frontier(path / "frontier", records, clock)
-        seen = MercatorDupeFilter.build_eliminator(
-            settings, path=path / "seen", executor=merging, shards=self.shards.number
-        )
+        build_eliminator = eliminator_factory(settings, shards=self.shards.number)
+        seen = build_eliminator(path / "seen", merging)
         shard = Shard(
             # All shards of the process share the live settings, the visits and the turns.
             settings=ShardSettings(

@@ -65,4 +65,4 @@ class ProcessServices:
     stop: CrawlStop
     visits: Visits | None
     live: LiveSettings
-    renderer: Renderer | None = None
+    renderer: Renderer | None

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -147,7 +147,7 @@ class HostServices:
     preconditions: Preconditions
     budgets: Budgets
     walls: Walls
-    data_mining: RobotsSearch | None = None
+    data_mining: RobotsSearch | None
 
     def search_for(self, url: str, requested: str) -> RobotsSearch:
         """Return the search for *requested*: the robots.txt of *url*, or its tdmrep.json.
@@ -183,10 +183,10 @@ class ShardSettings:
     key: str
     is_limited: bool
     live: LiveSettings
-    visits: Visits | None = None
-    turns: MergeTurns = field(default_factory=MergeTurns)
-    needs_all_seeds: bool = False
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    visits: Visits | None
+    turns: MergeTurns
+    needs_all_seeds: bool
+    sizes: Mapping[str, int]
 
 
 class Shard:

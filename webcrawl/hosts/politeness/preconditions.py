@@ -82,8 +82,8 @@ class Preconditions:
     addresses: HostAddresses | None
     robots: RobotsSearch
     outage: Outage
-    data_mining: RobotsSearch | None = None
-    is_strict: bool = False
+    data_mining: RobotsSearch | None
+    is_strict: bool
 
     def decide(
         self,
