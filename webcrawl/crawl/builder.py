@@ -251,7 +251,7 @@ class ProcessBuilder:
                 fail=self.stop.fail,
                 text_fingerprint_of=text_fingerprint_of(settings),
             ),
-            page_links=PageLinks.from_settings(settings, count=self._count),
+            page_links=PageLinks(settings, count=self._count),
             reading=reading,
             items=ItemLimit(clock=now, crawler=crawler),
             stop=self.stop,

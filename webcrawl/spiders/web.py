@@ -246,7 +246,7 @@ class WebSpider(Spider):
             return await self._intake.accept_response(response)
 
         # One of Scrapy's tools, without a crawl. The Fetch has only what ``page_of`` reads.
-        links = PageLinks.from_settings(self.crawler.settings)
+        links = PageLinks(self.crawler.settings)
         entry = Entry(url=response.url, host=host_of(response.url), kind="seed")
         fetch: Fetch = Fetch(
             lease=Lease(entry, 0, wall_time(), cast("Any", None)),

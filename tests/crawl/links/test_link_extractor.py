@@ -35,7 +35,7 @@ def reader(settings=(), **more):
     values = Settings()
     values.setmodule(webcrawl.settings)
     values.setdict(dict(settings))
-    return PageLinks.from_settings(values, **more)
+    return PageLinks(values, **more)
 
 
 def found(body, content_type="text/html", *, settings=None, **more):

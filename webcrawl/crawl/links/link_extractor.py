@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self
 
 from scrapy.settings import BaseSettings
 
@@ -73,65 +72,35 @@ class PageLinks:
     """Finds the links of pages. Remembers nothing about a page."""
 
     def __init__(
-        self,
-        *,
-        kinds: frozenset[str],
-        tokens: tuple[str, ...],
-        max_links: int,
-        max_bytes: int,
-        schemes: frozenset[str],
-        extractors: dict[str, Extractor | None],
-        reads_repeats: bool,
-        rights: RightsPolicy,
-        count: Callable[[str], object],
+        self, settings: BaseSettings, *, count: Callable[[str], object] = lambda _: None
     ) -> None:
-        """Create a finder of links; see ``from_settings`` for the usual way.
+        """Find the links that LINK_KINDS and LINK_EXTRACTORS name, within the limits of PAGE_MAX_*.
 
-        kinds, schemes: only links of these kinds and schemes are found.
-        tokens: product tokens; robots directives are read if they address them or every crawler.
-        max_links, max_bytes: limits of a page; a sitemap has limits of its own.
-        extractors: keyed by content type, or by "sitemap" or "feed" for these root elements.
-        reads_repeats: whether repeated links are also collected, see ``ProcessingModule``.
-        count: increments the stat with the given name.
+        *count* increments the stat with the given name. Raises FatalError for an invalid setting.
         """
+        kinds = link_kinds(settings)
         self._kinds = kinds
-        self._tokens = tuple(map(str.lower, tokens))
+        # Robots directives are read if they address these product tokens or every crawler.
+        self._tokens = tuple(map(str.lower, product_tokens(settings)))
         self._meta_names = frozenset({ALL_ROBOTS, *self._tokens})
-        self._max_links = max_links
-        self._max_bytes = max_bytes
+        # Limits of a page; a sitemap has limits of its own.
+        self._max_links = whole_number(settings, "PAGE_MAX_LINKS", at_least=0)
+        self._max_bytes = page_max_bytes(settings)
         #: The schemes of the links to find.
-        self.schemes = schemes
-        # None for an extractor that finds only kinds of links that are not wanted.
+        self.schemes = followed_schemes(settings)
+        # Keyed by content type, or by "sitemap" or "feed" for these root elements. None for an
+        # extractor that finds only kinds of links that are not wanted.
         self._extractors = {
             kind: extractor if extractor and kinds & _KINDS_OF.get(extractor, kinds) else None
-            for kind, extractor in extractors.items()
+            for kind, extractor in link_extractors(settings).items()
         }
-        self._reads_repeats = reads_repeats
+        # Whether repeated links are also collected, see ``ProcessingModule``.
+        self._reads_repeats = _should_read_repeats(settings)
         #: What becomes of pages whose owner refuses the purpose of the crawl.
-        self.rights = rights
+        self.rights = RightsPolicy.from_settings(settings)
         self._count = count
         # Extractors that have raised an exception; only the first one of each is logged.
         self._failed: set[Extractor] = set()
-
-    @classmethod
-    def from_settings(
-        cls, settings: BaseSettings, *, count: Callable[[str], object] = lambda _: None
-    ) -> Self:
-        """Build from LINK_KINDS, LINK_EXTRACTORS, PAGE_MAX_LINKS, PAGE_MAX_BYTES and USER_AGENT.
-
-        *count* increments the stat with the given name. Raises FatalError for an invalid value.
-        """
-        return cls(
-            kinds=link_kinds(settings),
-            tokens=product_tokens(settings),
-            max_links=whole_number(settings, "PAGE_MAX_LINKS", at_least=0),
-            max_bytes=page_max_bytes(settings),
-            schemes=followed_schemes(settings),
-            extractors=link_extractors(settings),
-            reads_repeats=_should_read_repeats(settings),
-            rights=RightsPolicy.from_settings(settings),
-            count=count,
-        )
 
     def fill_in_links(self, page: Page) -> Iterator[Link | None] | None:
         """Find the links of *page*; set its ``links``, ``links_found``, ``repeats`` and ``robots``.

@@ -101,9 +101,9 @@ class StoredPages:
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> Self:
-        """Create a reader. Raises the same exceptions as ``PageLinks.from_settings``."""
+        """Create a reader. Raises the same exceptions as ``PageLinks``."""
         return cls(
-            links=PageLinks.from_settings(settings),
+            links=PageLinks(settings),
             schemes=followed_schemes(settings),
             max_bytes=max(page_max_bytes(settings), SITEMAP_MAX_BYTES),
         )
