@@ -42,7 +42,7 @@ class Table:
 async def fetch_all(urls: list[str], names: dict[str, str], settings: Settings) -> dict[str, float]:
     """Fetch *urls*, and return what was measured."""
     limits = FetchLimits.from_settings(settings)
-    tls = TlsContext.from_settings(settings)
+    tls = TlsContext(settings)
     headers = {name: str(value) for name, value in settings["DEFAULT_REQUEST_HEADERS"].items()}
     headers |= {"User-Agent": settings["USER_AGENT"], "Accept-Encoding": "gzip, deflate"}
     waiting = iter(urls)

@@ -10,6 +10,7 @@ import re
 import stat
 import traceback
 from importlib.util import find_spec
+from os import stat_result
 from pathlib import Path
 from typing import TypeGuard
 

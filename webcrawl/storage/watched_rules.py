@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from webcrawl.clock import TimeSource
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 
 logger = logging.getLogger(__name__)
 

@@ -95,7 +95,7 @@ async def test_another_pyopenssl_is_one_sentence(monkeypatch):
     made = partial(_Wrapped, SSL.Context(SSL.TLS_CLIENT_METHOD))
     monkeypatch.setattr(tls_module.SSL, "Context", made)
     with pytest.raises(FatalError, match=r"^pyOpenSSL [\d.]+ is not supported: [^\n]+\.$"):
-        TlsContext.from_settings(Settings())
+        TlsContext(Settings())
 
 
 class _Wrapped:

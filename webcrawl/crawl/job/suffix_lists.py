@@ -14,7 +14,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.job.state_directory import SavedState
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, require_file
 from webcrawl.urls.registered_domain import SuffixList, bundled_list, site_of, use_list
 
 logger = logging.getLogger(__name__)

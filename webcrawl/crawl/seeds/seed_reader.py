@@ -4,7 +4,6 @@ import copy
 import logging
 import os
 import shutil
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO

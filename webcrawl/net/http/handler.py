@@ -90,7 +90,7 @@ class HttpDownloadHandler(BaseDownloadHandler):
         self.connections = HttpConnections(
             limits=self.limits,
             dialer=Dialer.from_crawler(crawler, self.limits),
-            tls=TlsContext.from_settings(crawler.settings),
+            tls=TlsContext(crawler.settings),
         )
         self.sign = SIGNERS.get(crawler)
 

@@ -15,10 +15,8 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.x509 import load_der_x509_certificate
@@ -57,19 +55,10 @@ class UnclosedError(ssl.SSLError):
     """The server closed the connection without TLS's close_notify."""
 
 
-@dataclass(eq=False)
 class TlsContext:
-    """The TLS settings of all connections; *is_verified* tells whether certificates are checked.
+    """The TLS settings of all connections."""
 
-    *with_check* returns the same settings with that check.
-    """
-
-    context: SSL.Context
-    is_verified: bool
-    with_check: Callable[[], TlsContext]
-
-    @classmethod
-    def from_settings(cls, settings: BaseSettings, *, is_forced: bool = False) -> Self:
+    def __init__(self, settings: BaseSettings, *, is_forced: bool = False) -> None:
         """Create a context from Scrapy's TLS settings.
 
         With *is_forced* certificates are checked even if DOWNLOAD_VERIFY_CERTIFICATES is not set.
@@ -77,8 +66,9 @@ class TlsContext:
         """
         context = SSL.Context(SSL.TLS_CLIENT_METHOD)
         _set_versions_and_ciphers(context, settings)
-        is_verified = is_forced or settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")
-        if is_verified:
+        #: Whether certificates are checked.
+        self.is_verified = is_forced or settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES")
+        if self.is_verified:
             context.set_default_verify_paths()
             context.set_verify(SSL.VERIFY_PEER)
             # In another handshake the server could present a certificate for a different name.
@@ -99,16 +89,17 @@ class TlsContext:
             raise FatalError(
                 f"pyOpenSSL {version} is not supported: install the version in requirements.txt."
             ) from None
-        # Made when it is first needed, because it takes long to read all authorities.
-        with_check = cache(partial(cls.from_settings, settings, is_forced=True))
-        return cls(context, is_verified=is_verified, with_check=with_check)
+        self.context = context
+        # The same settings with that check. Made when they are first needed, because it takes long
+        # to read all authorities.
+        self._with_check = cache(partial(TlsContext, settings, is_forced=True))
 
     def new_layer(self, protocol: asyncio.Protocol, to: Endpoint | Proxy) -> TlsTransport:
         """Return a TLS layer between *protocol* and a connection to *to*.
 
         It is the transport of *protocol*, and is to be the protocol of the connection.
         """
-        return TlsTransport(self.with_check() if to.is_verified else self, to, protocol)
+        return TlsTransport(self._with_check() if to.is_verified else self, to, protocol)
 
 
 def _set_versions_and_ciphers(context: SSL.Context, settings: BaseSettings) -> None:
