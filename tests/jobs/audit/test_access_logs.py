@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(log, tmp_path):
     good = log(simweb_line(0, 1), name="good.log")
     with pytest.raises(FatalError, match=r"cannot read .*no.log: No such file"):
         audit(good, tmp_path / "no.log")
-    with pytest.raises(FatalError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(FatalError, match=r"cannot read .*: Not a regular file"):
         audit(good, tmp_path)
     with pytest.raises(FatalError, match=r"good.log is given twice"):
         audit(good, tmp_path / "." / "good.log")
