@@ -22,12 +22,6 @@ from webcrawl.net.outcomes import UnwantedTypeError
 #: Number of idle http connections per idle https connection. An http connection takes a thirtieth
 #: of the memory, but just as well an open file.
 HTTP_PER_HTTPS = 4
-#: Bytes of an answer's header, as in Chromium: some sites send security policies of 10 kB.
-MAX_HEADER_BYTES = 256 * 1024
-#: Seconds for which an idle connection is kept for another request to its host.
-KEEPALIVE_SECS = 10.0
-# Maximum number of fields in one answer's header, as in curl.
-MAX_HEADER_FIELDS = 5_000
 # The default limit of a page, as in Common Crawl, and the limits of politeness profiles: "a
 # truncation threshold of 200 kilobytes" (Nielsen).
 _PAGE_BYTES = 5 << 20
@@ -48,10 +42,8 @@ class FetchLimits:
     first_byte_timeout: limit from sending the request to the end of the answer's header.
     min_rate: the minimum bytes per second of a body, averaged over each window; 0 for no minimum.
     rate_window: length of a window; the first one begins when the header has been received.
-    keepalive: how long an idle connection is kept for another request to its host.
     idle_connections: maximum number of idle https connections; ``HTTP_PER_HTTPS`` times as many for
         http.
-    header_bytes: limit of a whole header, including those of interim answers.
     wanted, refused: the content types to receive (empty: all), and those not to receive. They are
         media types, or the part of a media type up to its slash, in lower case.
     fail_on_dataloss: whether a fetch fails if its body ended early, unless the request has a value
@@ -64,9 +56,7 @@ class FetchLimits:
     first_byte_timeout: float
     min_rate: float
     rate_window: float
-    keepalive: float
     idle_connections: int
-    header_bytes: int
     wanted: frozenset[str]
     refused: frozenset[str]
     fail_on_dataloss: bool
@@ -106,9 +96,7 @@ class FetchLimits:
             first_byte_timeout=positive_number(settings, "NET_FIRST_BYTE_TIMEOUT_SECS"),
             min_rate=number(settings, "NET_MIN_BYTES_PER_SEC", at_least=0),
             rate_window=positive_number(settings, "NET_MIN_RATE_SECS"),
-            keepalive=KEEPALIVE_SECS,
             idle_connections=size_of(settings, "NET_KEEPALIVE_CONNECTIONS"),
-            header_bytes=MAX_HEADER_BYTES,
             wanted=_types(settings, "PAGE_CONTENT_TYPES"),
             refused=_types(settings, "PAGE_REFUSED_CONTENT_TYPES"),
             fail_on_dataloss=flag(settings, "DOWNLOAD_FAIL_ON_DATALOSS"),

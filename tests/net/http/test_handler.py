@@ -31,9 +31,8 @@ from scrapy.responsetypes import responsetypes
 from scrapy.utils.test import get_crawler
 from text_tables import cases, each
 
-from webcrawl.net import limits
 from webcrawl.net.dns.resolver import resolver_of
-from webcrawl.net.http import exchange
+from webcrawl.net.http import answer, exchange
 from webcrawl.net.http.request import wire_request
 from webcrawl.net.outcomes import HeaderTooLargeError
 
@@ -203,7 +202,7 @@ MUCH_IN_ALL = b"".join(b"X-%d: %b\r\n" % (n, b"x" * 250) for n in range(8))
 
 @pytest.fixture
 def small_heads(monkeypatch):
-    monkeypatch.setattr(limits, "MAX_HEADER_BYTES", 2000)
+    monkeypatch.setattr(answer, "MAX_HEADER_BYTES", 2000)
 
 
 @each("fields", LONG_VALUE, LONG_NAME, ENDLESS, MUCH_IN_ALL)

@@ -44,7 +44,6 @@ from text_tables import cases, each
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
-from webcrawl.net import limits
 from webcrawl.net.http import connections, exchange
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import UnwantedTypeError, is_stale, outcome_of
@@ -654,7 +653,7 @@ async def test_what_cannot_be_repeated_has_a_connection_of_its_own():
 
 
 async def test_idle_connections_are_closed_after_their_time(monkeypatch):
-    monkeypatch.setattr(limits, "KEEPALIVE_SECS", 0.05)
+    monkeypatch.setattr(connections, "KEEPALIVE_SECS", 0.05)
     async with served(OK) as (server, get):
         await get()
         await server.left(0)
@@ -666,7 +665,7 @@ _ESTABLISHED = b"\x01"
 
 async def test_an_idle_connection_whose_time_is_over_waits_for_no_goodbye(monkeypatch):
     """The host's next page may be due, and would be a second connection to the server."""
-    monkeypatch.setattr(limits, "KEEPALIVE_SECS", 0.05)
+    monkeypatch.setattr(connections, "KEEPALIVE_SECS", 0.05)
 
     async def wait_for_the_end(raw, reader, writer):
         with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as sock:

@@ -11,12 +11,16 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from webcrawl.net.http.chunks import ChunkedBody
 from webcrawl.net.http.head import HEAD_END, end_of_head, may_be_head, mended_head
 from webcrawl.net.http.tls import UnclosedError
-from webcrawl.net.limits import MAX_HEADER_FIELDS, FetchLimits
 from webcrawl.net.outcomes import BadAnswerError, HeaderTooLargeError
 
 # Maximum number of interim answers (1xx) plus the final one. Real servers send at most one; a
 # stream of them would keep the event loop busy until the timeout.
 _MAX_ANSWERS = 20
+#: Bytes of a whole header, including those of interim answers, as in Chromium: some sites send
+#: security policies of 10 kB.
+MAX_HEADER_BYTES = 256 * 1024
+# Maximum number of fields in one answer's header, as in curl.
+_MAX_HEADER_FIELDS = 5_000
 # Maximum number of bytes in line ends that are skipped before an answer.
 _MAX_BLANK = 64
 _SWITCHING_PROTOCOLS = 101
@@ -34,6 +38,8 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 class HttpAnswer:
     """The answer of a server to a request. It *has_body* unless the method was HEAD.
+
+    *max_bytes* is the limit of a body.
 
     An answer fails before its body with ``error``, one of the exceptions of `outcomes`, or with
     TimeoutError. After its header it never fails: ``damage`` tells why the body ended early, and
@@ -67,11 +73,11 @@ class HttpAnswer:
     _framing = 0
     _framing_run = 0  # bytes of framing since the last byte of the body
 
-    def __init__(self, *, has_body: bool, limits: FetchLimits) -> None:
+    def __init__(self, *, has_body: bool, max_bytes: int) -> None:
         #: The fields as received; if the head was repaired, the fields of the repaired head.
         self.headers: list[tuple[bytes, bytes]] = []
         self._has_body = has_body
-        self._limits = limits
+        self._max_bytes = max_bytes
         self._parser: HttpResponseParser | None = self._new_parser()
         # The parts of the body that were not read yet.
         self._pieces: list[bytes] = []
@@ -103,10 +109,7 @@ class HttpAnswer:
         self._feed(data)
 
         if not self.has_header:
-            if (
-                self.received_bytes > self._limits.header_bytes
-                or len(self.headers) > MAX_HEADER_FIELDS
-            ):
+            if self.received_bytes > MAX_HEADER_BYTES or len(self.headers) > _MAX_HEADER_FIELDS:
                 self._fail(self._too_large_error())
         elif had_header and not self.is_complete:  # data with a part of the header is not counted
             self._count_framing(len(data), self._body_size - body_size)
@@ -211,7 +214,7 @@ class HttpAnswer:
             self._head_pieces.clear()
             if b"\0" in self.head:
                 self._reject(BadAnswerError("a zero byte in the header"))
-        if size > self._limits.header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
+        if size > MAX_HEADER_BYTES or len(self.headers) > _MAX_HEADER_FIELDS:
             self._reject(self._too_large_error())
         return size
 
@@ -314,7 +317,7 @@ class HttpAnswer:
             end = end_of_head(received, start)
             if end < 0:
                 return  # more data is needed
-            if end > self._limits.header_bytes:
+            if end > MAX_HEADER_BYTES:
                 self._fail(self._too_large_error())
                 return
 
@@ -375,8 +378,7 @@ class HttpAnswer:
         """Count *size* bytes, of which *body_bytes* are not framing; end a body of mere framing."""
         self._framing += size - body_bytes
         self._framing_run = 0 if body_bytes else self._framing_run + size
-        limits = self._limits
-        if self._framing > _FRAMING * limits.max_bytes or self._framing_run > limits.header_bytes:
+        if self._framing > _FRAMING * self._max_bytes or self._framing_run > MAX_HEADER_BYTES:
             self._end_body(BadAnswerError("the chunked body is mostly framing"))
 
     def _has_no_length(self) -> bool:
@@ -408,9 +410,8 @@ class HttpAnswer:
 
     def _too_large_error(self) -> HeaderTooLargeError:
         """Return the error for a header over the limits."""
-        limits = self._limits
         return HeaderTooLargeError(
-            f"more than {limits.header_bytes} bytes or {MAX_HEADER_FIELDS} fields"
+            f"more than {MAX_HEADER_BYTES} bytes or {_MAX_HEADER_FIELDS} fields"
         )
 
 

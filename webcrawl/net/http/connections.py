@@ -24,6 +24,8 @@ from webcrawl.net.http.tls import TlsContext
 from webcrawl.net.limits import FetchLimits
 from webcrawl.net.outcomes import BadAnswerError, ForbiddenAddressError, is_stale
 
+#: Seconds for which an idle connection is kept for another request to its host.
+KEEPALIVE_SECS = 10.0
 # Seconds between two checks for expired connections.
 _SWEEP_SECS = 0.1
 # If a server has twice closed an idle connection just as a request was sent, it gets a new
@@ -36,12 +38,11 @@ _MAX_CLOSING_ORIGINS = 4096
 class IdleConnections:
     """The pool of idle connections of one scheme, with room for *capacity* connections.
 
-    There is at most one connection per endpoint. After *keepalive* idle seconds it is closed.
+    There is at most one connection per endpoint.
     """
 
-    def __init__(self, *, capacity: int, keepalive: float, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, *, capacity: int, loop: asyncio.AbstractEventLoop) -> None:
         self._capacity = capacity
-        self._keepalive = keepalive
         self._loop = loop
         # Each connection with the time at which it became idle; the longest idle first.
         self._pool: OrderedDict[Endpoint, tuple[Exchange, float]] = OrderedDict()
@@ -59,7 +60,7 @@ class IdleConnections:
             return None
 
         exchange, since = self._take(endpoint)
-        is_fresh = now() - since < self._keepalive
+        is_fresh = now() - since < KEEPALIVE_SECS
         if is_fresh and exchange.is_connected() and (not address or exchange.is_to(address)):
             return exchange
         exchange.abort()
@@ -84,7 +85,7 @@ class IdleConnections:
         if not is_wanted:
             self._spare[endpoint] = None
         if self._sweep is None:
-            self._sweep = self._loop.call_later(self._keepalive, self._close_expired)
+            self._sweep = self._loop.call_later(KEEPALIVE_SECS, self._close_expired)
         return True
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class IdleConnections:
     def _close_expired(self) -> None:
         """Close expired connections, and set a timer for the next ones."""
         self._sweep = None
-        expired_since = now() - self._keepalive
+        expired_since = now() - KEEPALIVE_SECS
         while self._pool:
             endpoint, (exchange, since) = next(iter(self._pool.items()))
             if since > expired_since:
@@ -125,7 +126,7 @@ class HttpConnections:
         self._loop = asyncio.get_running_loop()
         self._new_exchange = partial(Exchange, loop=self._loop, limits=limits)
         self._idle = {
-            scheme: IdleConnections(capacity=capacity, keepalive=limits.keepalive, loop=self._loop)
+            scheme: IdleConnections(capacity=capacity, loop=self._loop)
             for scheme, capacity in limits.idle_by_scheme.items()
         }
         # Connections that send or receive; see ``give_back``.

@@ -63,7 +63,7 @@ class Exchange(asyncio.Protocol):
         ``pass_fence`` raises.
         """
         self.request = request
-        self.answer = HttpAnswer(has_body=request.has_body, limits=self._limits)
+        self.answer = HttpAnswer(has_body=request.has_body, max_bytes=self._limits.max_bytes)
         if self.transport is None:
             raise ConnectionLostError("the connection was closed before the request was sent")
 
