@@ -165,7 +165,7 @@ class ProcessBuilder:
             backoff=finite(settings, "POLITENESS_BACKOFF_SECS", at_least=0),
             backoff_max=finite(settings, "POLITENESS_BACKOFF_MAX_SECS", at_least=0),
         )
-        self._live = LiveSettings.from_settings(settings, delay=delay)
+        self._live = LiveSettings(settings, delay=delay)
 
         temporary = None
         if not settings["JOBDIR"]:

@@ -71,7 +71,7 @@ class Steering:
         settings.set(name, initial[name] if value is None else value, priority=_PRIORITY)
         level = log_level(settings)
         rates = Rates.from_settings(settings)
-        new = LiveSettings.from_settings(settings, delay=live.delay)
+        new = LiveSettings(settings, delay=live.delay)
 
         if bool(new.reputation.base) != bool(initial.getint("REPUTATION_BASE_PAGES")):
             raise FatalError(

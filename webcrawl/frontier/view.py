@@ -92,6 +92,8 @@ class FrontierView:
         self._since.add_to(self._state.counts, trust_done=trust_done)
         self._trust_done = trust_done
         self.counts = self._state.counts
+        #: Time until which all hosts rest, including unknown ones, epoch seconds.
+        self.quiet = self._state.quiet
         #: If set, it is called for damage in a queue, and reading continues at the next segment.
         self.on_damage: Callable[[CorruptRecordError], object] | None = None
         # Number of entries in the further parts of each host's queue.
@@ -104,11 +106,6 @@ class FrontierView:
     def finished_since(self) -> int:
         """Number of entries that were finished since the snapshot."""
         return len(self._since.finished)
-
-    @property
-    def quiet(self) -> float:
-        """Time until which all hosts rest, including unknown ones, epoch seconds."""
-        return self._state.quiet
 
     # --- queues
 

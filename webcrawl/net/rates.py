@@ -52,8 +52,9 @@ class Rates:
         # When each rate will have allowed everything that was used so far.
         self._contacts_due = 0.0
         self._bytes_due = 0.0
-        # Average bytes per contact, and the bytes received since it was updated last.
-        self._average = _FIRST_BYTES
+        #: Number of bytes that the next contact should receive: the average of earlier ones.
+        self.expected_bytes = _FIRST_BYTES
+        # Bytes received since the average was updated last.
         self._received_since = 0
 
     @classmethod
@@ -85,11 +86,6 @@ class Rates:
             return ""
         return "CONTACTS_MAX" if self._contacts_due > self._bytes_due else "BANDWIDTH_MAX"
 
-    @property
-    def expected_bytes(self) -> float:
-        """Number of bytes that the next contact should receive: the average of earlier ones."""
-        return self._average
-
     def note_start(self) -> None:
         """Count a new contact and its ``expected_bytes``, which ``note_end`` needs later."""
         self._contacts_due = self._due_after(self._contacts_due, 1.0, self._contacts)
@@ -103,7 +99,7 @@ class Rates:
         self._spend_bytes(-expected_bytes)
         # This is what all contacts together received since one of them ended last. The average of
         # these numbers is that of the bytes per contact.
-        self._average += (self._received_since - self._average) / _AVERAGED
+        self.expected_bytes += (self._received_since - self.expected_bytes) / _AVERAGED
         self._received_since = 0
 
     def count_received(self, size: int) -> None:

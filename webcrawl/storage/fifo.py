@@ -262,7 +262,9 @@ class DiskFifo:
             return
         while True:
             path = self._file(self._head_segment)
-            end = self._end(self._head_segment)
+            # A full segment is read up to its last record.
+            is_tail = self._head_segment == self._tail_segment
+            end = self._tail_offset if is_tail else TO_SEGMENT_END
             offset, payload = read_record(path, self._head_offset, end)
             if payload != SEGMENT_END:
                 break
@@ -278,10 +280,6 @@ class DiskFifo:
         self._head_offset = offset
         self._head.extend(items)
         self._overflow -= len(items)
-
-    def _end(self, segment: int) -> int:
-        """Return the offset at which *segment* ends, TO_SEGMENT_END for a full one."""
-        return self._tail_offset if segment == self._tail_segment else TO_SEGMENT_END
 
     def _file(self, segment: int) -> Path:
         return segment_file(self.path, segment)

@@ -151,8 +151,11 @@ class LinkIntake:
         entry_makers = [*map(self._entry_maker, batches, source_hosts)]
         # Before the links are submitted, because a hint matters only for a URL that is known.
         for batch, make_entry in zip(batches, entry_makers, strict=True):
-            if self.on_hint is not None and any(link.modified for link in batch.links):
-                self._follow_hints(batch, make_entry, self.on_hint)
+            if self.on_hint is None:
+                break
+            for i, link in enumerate(batch.links):
+                if link.modified:
+                    self.on_hint(decode(make_entry(i)), batch.fingerprints[i])
 
         # The eliminator numbers the links of all batches from 0, and asks for the entries of those
         # that may be new.
@@ -178,17 +181,6 @@ class LinkIntake:
             # A page with a negative score may be an error page, which gives no reputation.
             if linked_domains and batch.source.score >= 0:
                 self.on_linked(source_domain, linked_domains)
-
-    def _follow_hints(
-        self,
-        batch: LinkBatch,
-        make_entry: Callable[[int], bytes],
-        on_hint: Callable[[Entry, int], object],
-    ) -> None:
-        """Call *on_hint* for each link of *batch* that has a modification time."""
-        for i, link in enumerate(batch.links):
-            if link.modified:
-                on_hint(decode(make_entry(i)), batch.fingerprints[i])
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import fields
+from typing import Any
 
 from scrapy.settings import BaseSettings
 
@@ -20,7 +19,6 @@ from webcrawl.hosts.politeness.delays import PolitenessLimits
 _DOMAIN_SHARE = 0.1
 
 
-@dataclass(kw_only=True)
 class LiveSettings:
     """Settings that can change during a crawl; one object for all shards of the process.
 
@@ -35,32 +33,19 @@ class LiveSettings:
     reputation: the page budget of domains; not used if ``base`` is 0 at the start.
     """
 
-    settings: BaseSettings
-    workers: int
-    lease_secs: float
-    grace_secs: float
-    item_secs: float
-    delay: DelayPolicy
-    politeness: PolitenessLimits
-    quotas: Mapping[str, Quota]
-    reputation: ReputationBudget
-
-    @classmethod
-    def from_settings(cls, settings: BaseSettings, *, delay: DelayPolicy) -> Self:
-        """Build from *settings*. Raises FatalError with one sentence for an invalid value."""
-        return cls(
-            settings=settings,
-            workers=whole_number(settings, "CONCURRENT_REQUESTS", at_least=1),
-            lease_secs=_lease_secs(settings),
-            grace_secs=number(settings, "SHUTDOWN_GRACE_SECS", at_least=0),
-            item_secs=positive_number(settings, "ITEM_TIMEOUT_SECS"),
-            delay=delay,
-            politeness=PolitenessLimits.from_settings(settings),
-            quotas={
-                name: Quota.from_settings(settings, name.upper()) for name in ("host", "domain")
-            },
-            reputation=ReputationBudget.from_settings(settings),
-        )
+    def __init__(self, settings: BaseSettings, *, delay: DelayPolicy) -> None:
+        """Read *settings*. Raises FatalError with one sentence for an invalid value."""
+        self.settings = settings
+        self.workers = whole_number(settings, "CONCURRENT_REQUESTS", at_least=1)
+        self.lease_secs = _lease_secs(settings)
+        self.grace_secs = number(settings, "SHUTDOWN_GRACE_SECS", at_least=0)
+        self.item_secs = positive_number(settings, "ITEM_TIMEOUT_SECS")
+        self.delay = delay
+        self.politeness = PolitenessLimits.from_settings(settings)
+        self.quotas = {
+            name: Quota.from_settings(settings, name.upper()) for name in ("host", "domain")
+        }
+        self.reputation = ReputationBudget.from_settings(settings)
 
     @property
     def hosts_of_domain(self) -> int:

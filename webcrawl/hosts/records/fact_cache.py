@@ -52,8 +52,8 @@ class FactCache(Generic[T]):
         self._cached: OrderedDict[str, T] = OrderedDict()
         #: Return the value of a key if it is in ``_cached``, else None; faster than ``get``.
         self.cached = self._cached.get
-        # Total size of the facts in ``_cached`` that are bytes.
-        self._bytes = 0
+        #: Total size of the facts in ``_cached`` that are bytes, without keys and overhead.
+        self.size_bytes = 0
         # The module's docstring explains these.
         self._changed: dict[str, T] = {}
         self._dirty: dict[str, bytes] = {}
@@ -68,11 +68,6 @@ class FactCache(Generic[T]):
     def __len__(self) -> int:
         """Return the number of facts in memory, whether they are on disk or not."""
         return len(self._cached)
-
-    @property
-    def size_bytes(self) -> int:
-        """Return the total size of facts in memory that are bytes, without keys and overhead."""
-        return self._bytes
 
     @property
     def unsaved_count(self) -> int:
@@ -133,10 +128,10 @@ class FactCache(Generic[T]):
         The key need not have a value on disk. The value is written only if ``put`` is called.
         """
         cached = self._cached
-        self._bytes += _bytes_of(value) - _bytes_of(cached.pop(key, None))
+        self.size_bytes += _bytes_of(value) - _bytes_of(cached.pop(key, None))
         cached[key] = value
-        while len(cached) > self._size or self._bytes > self._max_bytes:
-            self._bytes -= _bytes_of(cached.popitem(last=False)[1])
+        while len(cached) > self._size or self.size_bytes > self._max_bytes:
+            self.size_bytes -= _bytes_of(cached.popitem(last=False)[1])
 
     def restore(self, key: str, data: bytes) -> None:
         """Restore *data*, the encoded value of *key* that was read from the log."""
