@@ -13,10 +13,9 @@ time in no other way.
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 #: Type of the clocks that components are given; each returns seconds.
-TimeSource: TypeAlias = Callable[[], float]
+TimeSource = Callable[[], float]
 
 
 class _Source:

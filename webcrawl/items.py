@@ -9,7 +9,7 @@ import base64
 import html
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from parsel import Selector, SelectorList
@@ -23,10 +23,10 @@ from webcrawl.urls.link import Link
 __all__ = ["Headers", "Link", "Page", "RobotsDirectives", "Truncation"]
 
 #: Header fields as (name, value), in the order and spelling of the wire, with repetitions.
-Headers: TypeAlias = list[tuple[bytes, bytes]]
+Headers = list[tuple[bytes, bytes]]
 
 #: Why the body is incomplete, in the words of WARC-Truncated; empty when it is complete.
-Truncation: TypeAlias = Literal["", "length", "time", "disconnect"]
+Truncation = Literal["", "length", "time", "disconnect"]
 
 
 class StoredRecord(NamedTuple):

@@ -7,21 +7,21 @@ simultaneously.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
-_Bytes: TypeAlias = "bytes | memoryview"
-_Text: TypeAlias = "bytes | str"
+_Bytes = bytes | memoryview
+_Text = bytes | str
 
 #: The largest number accepted; a float represents it exactly.
 MOST = 1 << 53
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 #: Finite seconds, negative if a clock was set back.
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=-MOST, le=MOST)]
+Seconds = Annotated[float, msgspec.Meta(ge=-MOST, le=MOST)]
 #: Epoch seconds that ``datetime`` can represent: up to the year 9892.
-Epoch: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=2.5e11)]
+Epoch = Annotated[float, msgspec.Meta(ge=0, le=2.5e11)]
 
 
 class UndecodableError(msgspec.DecodeError):

@@ -8,7 +8,7 @@ the log of finished URLs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ _DAY = 86_400
 # Maximum length of both validators together; longer ones are ignored.
 _MAX_VALIDATORS = 128
 # At most 64 bits, the limit of msgpack.
-_Fingerprint: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Fingerprint = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class History(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -18,7 +18,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from webcrawl.storage.atomic import OpenFile, write_all
 from webcrawl.storage.record_log import CorruptRecordError, header_fields
 
-Fingerprints: TypeAlias = NDArray[np.uint64]
+Fingerprints = NDArray[np.uint64]
 
 # run    := header block* index                                                little-endian
 # header := magic "WCRN" | version u16 | flags u16 (0) | count u64 | index_crc u32 | header_crc u32

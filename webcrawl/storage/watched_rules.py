@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from webcrawl.clock import TimeSource
 from webcrawl.errors import FatalError, require_file
@@ -48,7 +48,7 @@ class Rules(Protocol):
 
 R = TypeVar("R", bound=Rules)
 # The time of the last change in nanoseconds, the size in bytes, and the inode number.
-FileVersion: TypeAlias = tuple[int, int, int]
+FileVersion = tuple[int, int, int]
 
 
 class Reading(Protocol):

@@ -1,7 +1,5 @@
 """A link of a page, as contained in the page's link batch."""
 
-from typing import TypeAlias
-
 import msgspec
 
 #: How a link was written: the name of the element, ``refresh`` (meta refresh, ``Refresh`` header),
@@ -9,7 +7,7 @@ import msgspec
 #: ``css`` (``url()``); see ``kinds.KINDS``. In a sitemap the kind is ``loc`` for a page and
 #: ``sitemap`` for another sitemap; in a feed it is ``item``. A sitemap that robots.txt lists is a
 #: ``sitemap``, too. URLs that were not found in a document have ``seed`` or ``redirect``.
-Kind: TypeAlias = str
+Kind = str
 
 
 class Link(msgspec.Struct, gc=False):

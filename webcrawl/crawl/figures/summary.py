@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from webcrawl.crawl.figures.counts import (
     Counts,
@@ -49,7 +49,7 @@ BUDGETS = {
     "reputation": "REPUTATION_ROUNDS",
 }
 # The name of a row, and its text; rows without a text are left out.
-_Rows: TypeAlias = list[tuple[str, str]]
+_Rows = list[tuple[str, str]]
 
 
 class _CrawlStats(NamedTuple):

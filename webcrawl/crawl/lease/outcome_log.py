@@ -47,7 +47,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import msgspec
 from scrapy.crawler import Crawler
@@ -124,7 +124,7 @@ def is_given_up(outcome: str) -> bool:
     return outcome in GIVEN_UP or bool(_WITH_ENDING.fullmatch(outcome))
 
 
-_Fingerprint: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{0,16}$")]
+_Fingerprint = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{0,16}$")]
 
 
 class OutcomeLine(msgspec.Struct, omit_defaults=True, gc=False):

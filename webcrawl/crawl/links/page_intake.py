@@ -12,12 +12,9 @@ Used by crawls, and to build queues from stored pages. The result of a page is i
     EXPIRED            do nothing, because the URL now has another lease
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import msgspec
 import xxhash
@@ -35,9 +32,9 @@ from webcrawl.urls import Link
 
 _NO_LINKS = ((), None)
 _NOT_MODIFIED = 304
-SlowLinks: TypeAlias = "Iterator[Link | None]"
+SlowLinks = Iterator[Link | None]
 #: A function like ``PageLinks.fill_in_links``.
-FillInLinks: TypeAlias = "Callable[[Page], SlowLinks | None]"
+FillInLinks = Callable[[Page], SlowLinks | None]
 
 
 class PageState(enum.IntEnum):

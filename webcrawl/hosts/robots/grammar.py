@@ -23,7 +23,7 @@ Invariant: nothing raises, and everything takes time linear in the file, of whic
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from webcrawl.rights.vocabulary import CRAWLER, LICENSE, SIGNAL, USAGE, WORDS
 
@@ -74,7 +74,7 @@ _DELAY_CHARS = 40
 _USAGE_VALUE = re.compile(r"(?:([/*][^ \t]*)[ \t]+)?(.*)", re.DOTALL)
 
 # A rule: whether it allows, its pattern, and its line. Both texts have one character per octet.
-RuleLine: TypeAlias = tuple[bool, str, str]
+RuleLine = tuple[bool, str, str]
 
 
 class ParsedRobots(NamedTuple):

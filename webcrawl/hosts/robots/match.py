@@ -12,7 +12,7 @@ limit.
 
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from webcrawl.hosts.robots.grammar import MAX_BYTES, RuleLine
 from webcrawl.hosts.robots.spelling import canonical_spelling, loose_spelling
@@ -37,7 +37,7 @@ _RULE_BYTES = 250
 
 # Rank and line of a rule. The rank is twice the number of octets in the pattern, plus one if it is
 # an Allow rule. So the matching rule with the highest rank decides, and between equals Allow wins.
-_RankedRule: TypeAlias = tuple[int, str]
+_RankedRule = tuple[int, str]
 _NO_RULE: _RankedRule = (0, "")
 # Its rank is higher than that of any rule, and even, so the path is disallowed.
 _UNDECIDED: _RankedRule = (
@@ -46,9 +46,9 @@ _UNDECIDED: _RankedRule = (
 )
 # The part of a wildcard pattern after its first wildcard: the pieces that the path must contain, in
 # this order, and the text with which the path must end.
-_Remainder: TypeAlias = tuple[tuple[str, ...], str]
+_Remainder = tuple[tuple[str, ...], str]
 # Lengths of rules, longest first, each with the highest rank of rules of at most that length.
-_Lengths: TypeAlias = tuple[tuple[int, int], ...]
+_Lengths = tuple[tuple[int, int], ...]
 # Few files have rules of all kinds, and thousands of rule sets are in memory. Sharing one empty
 # dict saves 64 bytes for each.
 _EMPTY: dict[str, Any] = {}

@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from webcrawl.clock import now
 from webcrawl.net.dns import wire as dnswire
@@ -56,8 +56,8 @@ class Unanswered(NamedTuple):
     timed_out: bool
 
 
-DnsResult: TypeAlias = dnswire.DnsAnswer | Unanswered
-Done: TypeAlias = "Callable[[DnsResult], None]"
+DnsResult = dnswire.DnsAnswer | Unanswered
+Done = Callable[[DnsResult], None]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

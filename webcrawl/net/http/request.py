@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from hashlib import blake2s
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 from weakref import WeakKeyDictionary
 
@@ -103,7 +103,7 @@ NOTHING_ADDED = Additions({})
 ADDED = ContextVar("ADDED", default=NOTHING_ADDED)
 
 #: Returns the fields that sign a request to an authority: host in lower case, port if unusual.
-Sign: TypeAlias = "Callable[[bytes], Iterable[tuple[bytes, bytes]]]"
+Sign = Callable[[bytes], Iterable[tuple[bytes, bytes]]]
 #: The functions that sign the requests of crawlers; set before their handlers are created.
 SIGNERS: WeakKeyDictionary[Crawler, Sign] = WeakKeyDictionary()
 

@@ -7,7 +7,7 @@ references into links that can be fetched.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from webcrawl.urls.extraction.reference_resolver import ReferenceResolver
 from webcrawl.urls.link import Link
@@ -39,7 +39,7 @@ class MarkupDocument(NamedTuple):
 
 
 #: Function that finds the links of a document, as written. Called in the event loop.
-Extractor: TypeAlias = "Callable[[MarkupDocument], Iterable[Link | None]]"
+Extractor = Callable[[MarkupDocument], Iterable[Link | None]]
 
 
 def resolve_links(

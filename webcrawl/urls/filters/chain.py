@@ -13,7 +13,7 @@ So for most links even thousands of rules take no time.
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from webcrawl.urls.host import host_of
 
@@ -96,9 +96,9 @@ class LinkFilter(NamedTuple):
     refuses: Callable[[str, str], bool]
 
 
-Filter: TypeAlias = UrlFilter | ServerFilter | LinkFilter
+Filter = UrlFilter | ServerFilter | LinkFilter
 #: The host of a URL, and the name of the filter that refuses it, or None if it passes all filters.
-Answer: TypeAlias = tuple[str, str | None]
+Answer = tuple[str, str | None]
 
 
 def scheme_filter(schemes: frozenset[str]) -> ServerFilter:

@@ -9,7 +9,7 @@ user's filter is called for each link.
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from webcrawl.urls.filters.chain import Answer, FilterChain
 from webcrawl.urls.host import host_of
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 #: Function that is called with the name of a filter, the number of URLs that it has refused, the
 #: last refused URL, its ``via``, and the reason.
-Sampled: TypeAlias = "Callable[[str, int, str, str, str], object]"
+Sampled = Callable[[str, int, str, str, str], object]
 
 # The sample contains this many first refusals of each filter, then those whose number is a power of
 # two.
