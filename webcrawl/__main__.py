@@ -5,6 +5,8 @@ above, and with SCRAPY_SETTINGS_MODULE, it uses those settings instead, and refu
 lack the scheduler of this project. Processes that it starts inherit its choice.
 """
 
+from __future__ import annotations
+
 import contextlib
 import io
 import os

@@ -10,6 +10,8 @@ comparisons. A rehearsal has its own time (``take_from``). A test ensures that t
 time in no other way.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from functools import partial

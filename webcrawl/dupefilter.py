@@ -8,6 +8,8 @@ With the Mercator scheduler, this module only reads the settings: the scheduler 
 of links to the eliminator that `eliminator_factory` makes for its shard.
 """
 
+from __future__ import annotations
+
 import logging
 import tempfile
 from collections.abc import Callable

@@ -5,6 +5,8 @@ or is repaired. The exit code is 3. A directory that cannot be used for another 
 input: exit code 2.
 """
 
+from __future__ import annotations
+
 import errno
 import re
 import stat

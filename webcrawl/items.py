@@ -5,6 +5,8 @@ the wire, the decoded document, and its links. Processing modules (item pipeline
 it. They must not change it, because all of them get the same object.
 """
 
+from __future__ import annotations
+
 import base64
 import html
 import re

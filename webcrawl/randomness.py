@@ -4,6 +4,8 @@ A rehearsal seeds them instead, separately for each part, so that one part does 
 another one draws. A test ensures that the package gets random numbers in no other way.
 """
 
+from __future__ import annotations
+
 import random
 from collections import Counter
 

@@ -10,6 +10,8 @@ What survives: ``kill -9`` loses nothing, as every part logs before it answers. 
 or a reboot, pages since the last checkpoint are fetched again.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from functools import cached_property

@@ -8,6 +8,8 @@ Handlers, middlewares and extensions are in the settings that end in ``_BASE``. 
 this suffix belong to users and spiders: they add components, and cannot remove the crawl's own.
 """
 
+from __future__ import annotations
+
 import sys
 from importlib.util import find_spec
 from typing import Any

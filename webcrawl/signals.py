@@ -1,5 +1,7 @@
 """Signals that the crawl sends through Scrapy."""
 
+from __future__ import annotations
+
 from pydispatch import dispatcher
 from scrapy.signalmanager import SignalManager
 

@@ -3,6 +3,8 @@
 Logs, commands and metrics all use these names.
 """
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 import msgspec

@@ -3,6 +3,8 @@
 Puts nouns after counts, formats times, and makes text from other people safe to print.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from datetime import UTC, datetime

@@ -5,6 +5,8 @@ the Université Toulouse Capitole (UT1, dsi.ut-capitole.fr/blacklists), which is
 files ``domains``, ``urls`` and ``expressions``. Other files, such as ``usage``, are not read.
 """
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -5,6 +5,8 @@ when a module is loaded: msgspec (0.22) crashes if two threads decode a Struct f
 simultaneously.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar

@@ -1,5 +1,7 @@
 """Settings that decide which URLs are treated as the same."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from scrapy.settings import BaseSettings

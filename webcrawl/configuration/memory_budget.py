@@ -18,6 +18,8 @@ of hosts, 6 for host counters, 8 for log buffers, 13 for decoded host records, 2
 filter of its keys.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from scrapy.settings import BaseSettings

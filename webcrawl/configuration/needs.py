@@ -3,6 +3,8 @@
 Without the part of the crawl that it needs, a setting would be ignored silently.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

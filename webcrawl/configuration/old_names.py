@@ -1,5 +1,7 @@
 """Sentences about commands and options that do not exist, or no longer."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable
 

@@ -1,5 +1,7 @@
 """Settings of Scrapy and scrapy-redis with their defaults, and those that have no effect here."""
 
+from __future__ import annotations
+
 from itertools import chain
 from typing import Any
 

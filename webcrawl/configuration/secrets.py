@@ -11,6 +11,8 @@ requests that are stored with pages. It hides
 Empty values are not hidden, so that users can see which are set.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping

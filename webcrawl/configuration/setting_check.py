@@ -6,6 +6,8 @@ setting is an error, too, as it would be ignored silently. That concerns names t
 webcrawl's and, on the command line, like Scrapy's.
 """
 
+from __future__ import annotations
+
 import codecs
 import contextlib
 import difflib

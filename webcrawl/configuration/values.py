@@ -4,6 +4,8 @@ Every ``from_crawler`` and ``from_settings`` uses them. If a setting does not ex
 project uses only one part of webcrawl, its default in webcrawl/settings.py is used.
 """
 
+from __future__ import annotations
+
 import inspect
 import math
 import re

@@ -5,6 +5,8 @@ setting. If its class has ``from_crawler``, that builds the part; otherwise the 
 the keyword arguments of the default class.
 """
 
+from __future__ import annotations
+
 import time
 import urllib.request
 from collections.abc import Callable, Sequence

@@ -8,6 +8,8 @@ The invariant: a URL is finished only when all its results (links, requests, ret
 Once a log could not be written, that is uncertain, so no more URLs are finished.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 from itertools import chain

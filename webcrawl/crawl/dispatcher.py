@@ -5,6 +5,8 @@ nothing when the host must be looked up, must wait, or must be left alone. fetch
 lease from then on, completion.py its end.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,6 +4,8 @@ The doctor, the monitor, the metrics, the display and a hive's reports use it. T
 no disk access.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping

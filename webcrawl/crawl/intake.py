@@ -4,6 +4,8 @@ Everything submitted is on disk when a call returns, unless the crawl is ending:
 submitted again in the next run. Runs in the reactor thread.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence

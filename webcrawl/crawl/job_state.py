@@ -4,6 +4,8 @@ Used by a crawl and by an import into a stopped job. The order of opening matter
 list comes first, because all shards depend on it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass

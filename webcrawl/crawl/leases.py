@@ -1,5 +1,7 @@
 """The parts of a process that take URLs from the frontier, fetch them and complete them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import cast
 

@@ -7,6 +7,8 @@ scheduler connects it to Scrapy's engine. Spiders and extensions use three of it
 accepts what they submit, `health` says how the crawl is doing, and `stop` ends it.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Shards that a process adopts, hands over and abandons during its crawl."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Changes that commands make in a running crawl."""
 
+from __future__ import annotations
+
 import resource
 from collections import Counter
 from typing import Any

@@ -20,6 +20,8 @@ more are checked.
 The invariant: a crawl does not end while a gate can release more, or will decide soon.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 

@@ -5,6 +5,8 @@ is next. The invariant: the host table T contains exactly the hosts with waiting
 hosts in process.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ The invariant: a contact, and the rest that is promised for it, are on disk befo
 is on disk before it begins, too, unless a restart would infer one that is at least as long.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

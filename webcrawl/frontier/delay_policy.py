@@ -8,6 +8,8 @@ crash:
 - the rest after several downloads is no longer than after the longest of them alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

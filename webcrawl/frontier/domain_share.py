@@ -7,6 +7,8 @@ there must be more idle workers than hosts that wait within their own domains' s
 count as waiting, since they come back. All operations are O(1) unless stated otherwise.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable
 

@@ -24,6 +24,8 @@ published. Recovery reads from that segment through all consecutive ones, becaus
 after a snapshot was made and before it was published.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

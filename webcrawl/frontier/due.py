@@ -9,6 +9,8 @@ slices, as earlier visits move on to the back end (Parked.release). The invarian
 or elsewhere in the frontier, never both.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,6 +5,8 @@ every queue as bytes. The invariant: any later version can ``decode`` what ``enc
 fields are only ever added at the end, with a default.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import msgspec

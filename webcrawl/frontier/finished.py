@@ -5,6 +5,8 @@ its discoveries again, so entries that were finished in between appear once more
 finished key hides exactly one entry, which is why this is a multiset.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable
 

@@ -6,6 +6,8 @@ politeness. The invariant: the list of non-empty levels is exact, so the chosen 
 entry.
 """
 
+from __future__ import annotations
+
 import bisect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

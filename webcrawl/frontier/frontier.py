@@ -6,6 +6,8 @@ and the order in which events are journaled. contacts.py does so for the contact
 parts.py saves and restores the parts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

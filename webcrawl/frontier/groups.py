@@ -4,6 +4,8 @@ The gates judge a group at a time (admission.py). Groups are found in the encode
 equal before the path of the URL and after the URL.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -5,6 +5,8 @@ the number of parts. Entries name only the host. The key is computed when an ent
 end, and again when it is handed out, as the number of parts may have changed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from zlib import crc32
 

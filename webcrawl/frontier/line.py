@@ -11,6 +11,8 @@ queues whose time has come join a ready line. The order is that of the heap (by 
 host costs no heap operation, and the numbers of ready and snoozed hosts are always known.
 """
 
+from __future__ import annotations
+
 import heapq
 import itertools
 from collections import deque

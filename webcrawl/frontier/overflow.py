@@ -9,6 +9,8 @@ because making, syncing and linking a directory per host cost 0.13 ms. The segme
 more than these million segments of 1 MiB.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path

@@ -10,6 +10,8 @@ Parked entries are durable with the next snapshot. After a crash, entries admitt
 snapshot are parked again, to be skipped or checked once more. Passes are not saved.
 """
 
+from __future__ import annotations
+
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -6,6 +6,8 @@ the done log, and lists the files to sync and to delete. The invariant: data tha
 by a published snapshot nor written to the done log since can be deleted.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,6 +4,8 @@ Called by the front end once for each pushed entry. The invariant: a level is an
 most urgent, to ``levels``, and depends only on the entry.
 """
 
+from __future__ import annotations
+
 import bisect
 from typing import Protocol
 

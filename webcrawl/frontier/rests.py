@@ -11,6 +11,8 @@ afterwards it has no effect. So the store may be newer than the frontier's snaps
 the rests in memory and those that are not in the store's files yet.
 """
 
+from __future__ import annotations
+
 import itertools
 import struct
 from collections.abc import Container, Iterable

@@ -5,6 +5,8 @@ non-empty level has a positive probability, or all levels before it run empty ev
 starves.
 """
 
+from __future__ import annotations
+
 import bisect
 import random
 from collections.abc import Sequence

@@ -10,6 +10,8 @@ the same time, only one would succeed. So each is told a different time, one usu
 time that the previous host was told.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field

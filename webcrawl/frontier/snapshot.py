@@ -6,6 +6,8 @@ the state at a single time, although long parts are encoded in pieces while the 
 working.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 

@@ -12,6 +12,8 @@ The queues are in no snapshot. After a restart the renderer asks again for what 
 Up to 32 entries of each queue are in memory, the others on disk (overflow.py).
 """
 
+from __future__ import annotations
+
 from webcrawl.frontier.entry import Entry, encode
 from webcrawl.frontier.overflow import Overflows
 from webcrawl.storage.fifo import DiskFifo

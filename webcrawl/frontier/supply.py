@@ -1,5 +1,7 @@
 """How soon the frontier has a URL to fetch; merges, passes and budget rounds depend on it."""
 
+from __future__ import annotations
+
 import enum
 
 from webcrawl.frontier.back_queue import BackQueue

@@ -4,6 +4,8 @@ As there may be 100,000 queues, they are searched in slices: each call checks th
 and those that were the longest so far once more. This takes 1.3 us per queue.
 """
 
+from __future__ import annotations
+
 import heapq
 from collections.abc import Mapping
 

@@ -9,6 +9,8 @@ All methods read the disk. They raise CorruptRecordError for damage, and also wh
 was published in the meantime, so that files are gone: the caller then starts over with that one.
 """
 
+from __future__ import annotations
+
 import enum
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -8,6 +8,8 @@ the pauses that follow from the files. What ``scrapy purge`` has removed is excl
 is in JOBDIR/purged.txt.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self

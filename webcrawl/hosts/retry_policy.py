@@ -7,6 +7,8 @@ retried often. An outcome without a rule is final and does not count for its hos
 docs/reference/stats.md has the same table; a test compares them.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple, Self
 

@@ -4,6 +4,8 @@ The file is PEM (PKCS #8) and readable only by its owner. Nothing but this modul
 text that this module makes contains any part of the private key.
 """
 
+from __future__ import annotations
+
 import hashlib
 from base64 import urlsafe_b64encode
 from pathlib import Path

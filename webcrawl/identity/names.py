@@ -3,6 +3,8 @@
 They follow from CRAWL_PURPOSE, CRAWLER_NAME, CRAWLER_CONTACT and USER_AGENT.
 """
 
+from __future__ import annotations
+
 import re
 from urllib.parse import urlsplit
 

@@ -12,6 +12,8 @@ Requests are signed as in draft-ietf-webbotauth-httpsig-protocol-01, in one of t
 `signed_fields` alone makes the fields, so another draft changes only that function.
 """
 
+from __future__ import annotations
+
 import re
 from base64 import b64encode
 from collections.abc import Mapping

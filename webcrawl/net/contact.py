@@ -4,6 +4,8 @@ Invariant: no read from a `Connection` takes more memory than its caller allowed
 the limits allow.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import math

@@ -7,6 +7,8 @@ guessed from its bytes. The value of ``charset`` may have spaces around it or st
 quotes, as some servers write it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from functools import lru_cache

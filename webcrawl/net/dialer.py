@@ -6,6 +6,8 @@ Invariant: if a server was reached but hung up or does not speak TLS, the host h
 and no other address of it is tried.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import math

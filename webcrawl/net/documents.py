@@ -5,6 +5,8 @@ is in ``request.meta["wire_body"]``. Names and titles become text in the page, n
 page is never longer than its limit.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import mimetypes
 from collections.abc import Iterable

@@ -12,6 +12,8 @@ lease, except for connections that are not established yet.
 The downloader sets `FENCE` for each download. DNS lookups are not fenced.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import socket

@@ -1,5 +1,7 @@
 """How long, and for which pages, stored answers may be used (RFC 9111, and RFC 9110, 15.1)."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from webcrawl.net.outcomes import http_date

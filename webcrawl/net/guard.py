@@ -10,6 +10,8 @@ settings or the environment are not checked: they are not targets of the crawl, 
 private address. A proxy that is named only in a Request is checked.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import logging
 import urllib.request

@@ -1,5 +1,7 @@
 """Histograms of durations in powers of two, and the latencies of a process."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 

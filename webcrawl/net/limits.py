@@ -7,6 +7,8 @@ invalid value ends the crawl with a message.
 Invariant: a `FetchLimits` that exists is valid.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Self
 

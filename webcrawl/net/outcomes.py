@@ -7,6 +7,8 @@ Invariant: `outcome_of` always returns a name in OUTCOMES, or ``http_`` and thre
 outcome of an unknown failure is "other".
 """
 
+from __future__ import annotations
+
 import datetime as dt
 import ssl
 from email.utils import parsedate_to_datetime

@@ -7,6 +7,8 @@ Invariants: everything takes linear time for every input. A body of more than MA
 bytes is not examined.
 """
 
+from __future__ import annotations
+
 import re
 from typing import NamedTuple
 from urllib.parse import unquote, unquote_to_bytes

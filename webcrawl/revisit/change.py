@@ -6,6 +6,8 @@ text is the main text if a processing module also needs that; otherwise it is al
 without digits.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from scrapy.settings import BaseSettings

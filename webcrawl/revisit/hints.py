@@ -11,6 +11,8 @@ followed within REVISIT_MIN_SECS.
 A crash can lose a hint, or cause an unnecessary visit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

@@ -9,6 +9,8 @@ Sources:
   that it has to reach.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Protocol, Self
 

@@ -4,6 +4,8 @@ It is used by the log of finished URLs, the frontier and the hints. It is decide
 about the response are known: after the page was parsed, or when nothing was sent.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 

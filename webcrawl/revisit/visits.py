@@ -6,6 +6,8 @@ each time. URLs that have moved or are gone are visited less and less: their int
 each visit. So does that of URLs that robots.txt has denied for a day.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self

@@ -1,5 +1,7 @@
 """Treatment of pages whose owner refuses the purpose of the crawl: RIGHTS_POLICY."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Self
 

@@ -1,5 +1,7 @@
 """The purpose of a crawl: CRAWL_PURPOSE."""
 
+from __future__ import annotations
+
 import re
 
 from scrapy.settings import BaseSettings

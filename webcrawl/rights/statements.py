@@ -8,6 +8,8 @@ No input makes these functions raise; time is linear in the first 64 KiB of a pa
 only the head is read.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator
 

@@ -11,6 +11,8 @@ that is a refusal for the same purpose. That it allows a URL says nothing about 
 Sources and dates of the vocabularies are in docs/reference/rights.md.
 """
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache
 

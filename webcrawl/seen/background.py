@@ -5,6 +5,8 @@ everything it needs. The owner calls ``settle`` at the start of its own methods 
 result.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future

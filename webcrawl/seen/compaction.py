@@ -4,6 +4,8 @@ Used by the eliminator and the content-seen test, in addition to their merges. T
 old runs stay in use until the new one is finished, and their files until no snapshot names them.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -11,6 +11,8 @@ finished document, and replaying that log commits them again. The snapshot itsel
 fingerprints that are not in a run yet: at most about 100,000, however large the crawl is.
 """
 
+from __future__ import annotations
+
 import logging
 from array import array
 from collections.abc import Sequence

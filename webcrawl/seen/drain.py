@@ -7,6 +7,8 @@ The log is read in the crawl's own thread. The section was written only seconds 
 from the page cache, 100,000 URLs in about 50 ms, and ``take`` limits how much it reads.
 """
 
+from __future__ import annotations
+
 from collections.abc import Generator
 from itertools import compress
 from pathlib import Path

@@ -6,6 +6,8 @@ hides one URL. As each job has a seed (urls/hash_seed.py), nobody can choose URL
 value 0 marks an empty slot in the buffer T, so no URL gets it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from xxhash import xxh3_64_intdigest

@@ -10,6 +10,8 @@ number of times that a fingerprint is written grows with the logarithm of the nu
 fingerprints: with a T of 2^21 entries, five times on the way to a billion.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

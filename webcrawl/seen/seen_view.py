@@ -9,6 +9,8 @@ All methods read the disk. They raise CorruptRecordError if a file is damaged. T
 a newer snapshot was published meanwhile and files were deleted; then start over with the newer one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple

@@ -3,6 +3,8 @@
 A snapshot is a msgpack array: the tag of the component, the version, and the component's fields.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 

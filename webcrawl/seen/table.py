@@ -13,6 +13,8 @@ of memory takes as long as two insertions. So the table begins with 128 kB. When
 entries, it is enlarged to its full size, which takes 5 ms.
 """
 
+from __future__ import annotations
+
 from array import array
 from collections.abc import Sequence
 

@@ -13,6 +13,8 @@ It takes 8.13 bytes per link, limited only by the disk. A process that dies lose
 last second. Links of pages that are fetched again are recorded twice.
 """
 
+from __future__ import annotations
+
 import struct
 from array import array
 from collections.abc import Iterable, Sequence

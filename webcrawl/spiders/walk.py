@@ -17,6 +17,8 @@ and in each checkpoint: 200 bytes per URL and 8 per link. After kill -9 it conti
 checkpoint.
 """
 
+from __future__ import annotations
+
 import logging
 from array import array
 from collections import Counter

@@ -7,6 +7,8 @@ fetched a document, the crawl's intake tests it, submits its links, and returns 
 processing modules (item pipelines).
 """
 
+from __future__ import annotations
+
 import asyncio
 import concurrent.futures
 import contextlib

@@ -5,6 +5,8 @@ The memory is private, and in huge pages if the system provides them. The first 
 The first access to a huge page of 2 MB takes 0.2 ms.
 """
 
+from __future__ import annotations
+
 import contextlib
 import mmap
 

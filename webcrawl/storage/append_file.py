@@ -1,5 +1,7 @@
 """Append-only file from which incomplete writes are removed after an error."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -3,6 +3,8 @@
 All functions block on the disk: call them in a thread if the file is large.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Iterable, Iterator

@@ -9,6 +9,8 @@ which the next ``open`` cuts off.
                              be compressed (``.jsonl.gz``). Only ``remove_before`` deletes them.
 """
 
+from __future__ import annotations
+
 import gzip
 import math
 import os

@@ -1,5 +1,7 @@
 """Advisory locks on directories; the kernel releases them with the process."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 from pathlib import Path

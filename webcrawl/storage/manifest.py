@@ -13,6 +13,8 @@ is replaced by a rename. After a crash at any point, either the old state or the
 Files that the live manifest does not name are disposable.
 """
 
+from __future__ import annotations
+
 import re
 import zlib
 from pathlib import Path

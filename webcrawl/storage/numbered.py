@@ -4,6 +4,8 @@ Their names are ``<number>-<hash of the key>``, with a suffix or without. Number
 in microseconds, and are higher than all that are there. So writers need no lock.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

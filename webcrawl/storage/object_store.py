@@ -22,6 +22,8 @@ All calls block, so make them in threads. They raise ObjectStoreError and, if do
 FileNotFoundError.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import re

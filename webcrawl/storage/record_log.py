@@ -17,6 +17,8 @@ magic, so that eight zero bytes are not a valid empty record. A header that ends
 was never synced.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import struct

@@ -9,6 +9,8 @@ Invariant: ``rules`` always comes from one complete version of the file, the new
 read. If the file disappears or cannot be read, its rules stay in force. Nothing survives a restart.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import time

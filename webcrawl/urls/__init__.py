@@ -14,6 +14,8 @@ here is pure computation: no disk, no network, no Scrapy. No content of a page o
 it raise an exception.
 """
 
+from __future__ import annotations
+
 from webcrawl.urls.host import host_of, origin_of
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import HTTP_SCHEMES, SCHEMES, normalize, normalize_seed

@@ -79,6 +79,8 @@ of other servers where the order matters.
 'http://a.test/?a=2&b=1&b=0'
 """
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache, partial
 

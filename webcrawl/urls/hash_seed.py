@@ -5,6 +5,8 @@ A process uses a single seed, which is set when a job is opened. Before that, an
 before 2026-11-24, it is 0. Anyone who can read the job's files knows its seed.
 """
 
+from __future__ import annotations
+
 from functools import cache
 
 from webcrawl.randomness import secret_generator

@@ -4,6 +4,8 @@ These functions are called for every link, so they do not parse the URL again. O
 expression handles usual normalized URLs (0.25 µs), another handles all others (0.6 µs).
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Container
 from functools import lru_cache

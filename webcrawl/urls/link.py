@@ -1,5 +1,7 @@
 """A link of a page, as contained in the page's link batch."""
 
+from __future__ import annotations
+
 import msgspec
 
 #: How a link was written: the name of the element, ``refresh`` (meta refresh, ``Refresh`` header),

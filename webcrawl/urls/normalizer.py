@@ -15,6 +15,8 @@ schemes, those it would contact for http with the same authority. Normalizing a 
 same result as normalizing it once.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Container
 

@@ -13,6 +13,8 @@ data stored per domain is useless with another list. Before that, it is the list
 ``tldextract``. Nothing is downloaded.
 """
 
+from __future__ import annotations
+
 import io
 import re
 from collections.abc import Callable

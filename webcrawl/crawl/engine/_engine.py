@@ -22,6 +22,8 @@ from then on.
   every start if the costly RefererMiddleware is switched off.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

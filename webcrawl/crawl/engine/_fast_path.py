@@ -18,6 +18,8 @@ own path. A test checks that the source of the replaced functions has not change
 Each was measured on its own and saves at least 2 % of the time of a page: docs/why/decisions.md.
 """
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 import logging

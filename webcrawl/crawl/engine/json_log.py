@@ -4,6 +4,8 @@ The keys are time (ISO 8601, with the offset of the local time), level, logger, 
 there are any, spider and traceback.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 from datetime import datetime

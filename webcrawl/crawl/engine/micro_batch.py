@@ -4,6 +4,8 @@ Otherwise pages would be processed in the order of their packets, each in a diff
 the same code for one page after another keeps it in the processor's caches.
 """
 
+from __future__ import annotations
+
 import asyncio
 
 #: Seconds to wait for more pages. One turn of a broad crawl's event loop takes 20 to 50 ms, and the

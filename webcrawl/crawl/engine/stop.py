@@ -6,6 +6,8 @@ So the last checkpoint and the logs after it contain everything that is left to 
 command continues from there.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from pathlib import Path

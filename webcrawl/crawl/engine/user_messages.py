@@ -3,6 +3,8 @@
 They are also written to the log, if that is a file or JSON lines.
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import os

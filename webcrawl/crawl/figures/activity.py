@@ -1,5 +1,7 @@
 """Activity of a crawl at one moment: the numbers on which a diagnosis is based."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -6,6 +6,8 @@ were *given up*. A *contact* is one request to a host with any result: pages, re
 failures, retries and robots.txt files all count.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self

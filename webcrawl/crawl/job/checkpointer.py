@@ -4,6 +4,8 @@ It runs the three steps of a checkpoint in jobdir.py, notifies modules and other
 errors. The Checkpoints extension starts one at intervals, and the process makes one at the end.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping

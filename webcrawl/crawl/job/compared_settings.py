@@ -4,6 +4,8 @@ Those in ``FIXED`` must be equal in all processes, and so must the format of HIV
 hive adds. The others may differ for some time, while the processes are restarted one by one.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

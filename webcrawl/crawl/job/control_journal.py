@@ -9,6 +9,8 @@ first command. The last field of a line, ``sum``, is the XXH3 of the rest of the
 earlier versions lack it.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from collections.abc import Iterable, Iterator

@@ -24,6 +24,8 @@ from a page that one shard has finished is in the log of another. The job's own 
 than its shards': seeds may be submitted again, and are then already known.
 """
 
+from __future__ import annotations
+
 import contextlib
 import shutil
 import threading

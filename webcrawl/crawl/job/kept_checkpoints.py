@@ -14,6 +14,8 @@ still shares files. Bytes that were appended later are treated as after ``kill -
 frontier's done log starts empty, because it would report finished pages whose links are not here.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

@@ -1,5 +1,7 @@
 """Records the ports of a running crawl's metrics and monitor in ``JOBDIR/ports.json``."""
 
+from __future__ import annotations
+
 from contextlib import suppress
 from pathlib import Path
 

@@ -5,6 +5,8 @@ settings of their own command line: which URLs are equivalent, which are refused
 Only settings that decide such things are saved, and no password.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from contextlib import suppress

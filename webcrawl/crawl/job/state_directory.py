@@ -10,6 +10,8 @@ The files of the parts are in directories next to them. A crash at any moment le
 published state, and the parts' own logs, which are replayed from it.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

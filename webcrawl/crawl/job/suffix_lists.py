@@ -6,6 +6,8 @@ belong to another domain than the one it was counted for. With POLITENESS_KEY "d
 have two queues, and get two requests at the same time.
 """
 
+from __future__ import annotations
+
 import logging
 import zlib
 from pathlib import Path

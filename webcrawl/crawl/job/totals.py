@@ -7,6 +7,8 @@ the last one. In the stats, a count of the whole crawl has the prefix ``crawl/``
 usual name.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

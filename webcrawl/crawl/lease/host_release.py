@@ -7,6 +7,8 @@ was lost on a kept connection, or when its credentials were withheld: neither as
 host nor as a try of its URL.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
 

@@ -9,6 +9,8 @@ which processes them in order. So only the first one can be overdue, and its tim
 items before it have left.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine

@@ -6,6 +6,8 @@ see request_codec.py. The rules of a robots.txt are stored when its host is rele
 (host_release.py); its callback only passes its Page on.
 """
 
+from __future__ import annotations
+
 import logging
 from typing import Any
 

@@ -43,6 +43,8 @@ Fields that have their default value are left out::
                previous visit
 """
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Builds a Page from a Scrapy response and the facts of its fetch."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import fields
 from types import MappingProxyType

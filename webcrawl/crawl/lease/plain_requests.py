@@ -11,6 +11,8 @@ The invariant: decoding runs no code except that of Scrapy's Request classes, ev
 wrote the bytes.
 """
 
+from __future__ import annotations
+
 from inspect import ismethod
 from typing import Any
 

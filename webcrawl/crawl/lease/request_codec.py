@@ -10,6 +10,8 @@ kept in memory under a name, until the process ends. A restart loses only these 
 them.
 """
 
+from __future__ import annotations
+
 import itertools
 import logging
 import pickle

@@ -1,5 +1,7 @@
 """Exchange of a page that waits to be rendered: everything that ``page_of`` needs later."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import msgspec

@@ -7,6 +7,8 @@ directory and document; otherwise mirrors and endless directories would be crawl
 targets are tested like any document, so only these few pages of a mirror are fetched.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from webcrawl.items import Page

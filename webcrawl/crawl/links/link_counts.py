@@ -1,5 +1,7 @@
 """Statistics of the links of pages."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 

@@ -20,6 +20,8 @@ Both files are written only by the process that owns JOBDIR::
     poison.json  {"suspect": URL being read at the last death, "poison": [URLs to be set aside]}
 """
 
+from __future__ import annotations
+
 import logging
 import mmap
 import os

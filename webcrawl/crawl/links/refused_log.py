@@ -12,6 +12,8 @@ It has one JSON object per line::
     reason  the reason given by a custom filter, or the expression of URL_REFUSE; otherwise empty
 """
 
+from __future__ import annotations
+
 from contextlib import suppress
 from pathlib import Path
 

@@ -3,6 +3,8 @@
 The splitter of a hive implements it; a process that holds all shards of its crawl does not need it.
 """
 
+from __future__ import annotations
+
 from typing import Protocol
 
 from webcrawl.crawl.links.link_intake import LinkBatch

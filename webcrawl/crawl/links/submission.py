@@ -5,6 +5,8 @@ target's shard: see link_intake.py. No Scrapy Request is made for a link, becaus
 links are what makes a crawl with Scrapy's own scheduler slow.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass

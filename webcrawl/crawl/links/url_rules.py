@@ -4,6 +4,8 @@ Called once, when the scheduler is built. settings.py describes the settings, ``
 filters, and ``webcrawl.configuration`` how URLs are compared.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Container, Mapping

@@ -10,5 +10,7 @@ Each line has one seed: ``rank,domain`` (quoted or not, with or without a header
 a URL. A ``#`` at the start of a line or after white space starts a comment.
 """
 
+from __future__ import annotations
+
 from webcrawl.crawl.seeds.seed_line import BadLine, parse_line
 from webcrawl.crawl.seeds.seed_reader import Seed, SeedReader, SeedsError, split_sources

@@ -6,6 +6,8 @@ bytes. They are on disk before the seeds are submitted, so a resumed crawl also 
 seeds that it does not read again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from webcrawl.crawl.seeds.ranks import HostRanks

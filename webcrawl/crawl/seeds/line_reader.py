@@ -3,6 +3,8 @@
 Invariant: the cursor always points to the first line that ``take`` has not returned.
 """
 
+from __future__ import annotations
+
 import gzip
 import io
 import zlib

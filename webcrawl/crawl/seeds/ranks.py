@@ -17,6 +17,8 @@ The log is append-only, so a snapshot is just its size. Recovery reads all recor
 the valid ones after it, because a process killed by ``kill -9`` loses no records.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Parser of seed list lines: a rank and a domain, a domain, or a URL."""
 
+from __future__ import annotations
+
 import csv
 import re
 

@@ -1,5 +1,7 @@
 """Reads a crawl's seeds from its sources, and keeps track of progress and bad lines."""
 
+from __future__ import annotations
+
 import copy
 import logging
 import os

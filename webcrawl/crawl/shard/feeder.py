@@ -3,6 +3,8 @@
 It also decides when parked URLs are reconsidered.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

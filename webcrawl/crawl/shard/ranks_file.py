@@ -7,6 +7,8 @@ force at that time, and keeps it. A new version applies to new URLs and to retri
 Memory: 12 bytes per line, sorted in place; twice as much while the file is read again.
 """
 
+from __future__ import annotations
+
 import math
 import re
 import struct

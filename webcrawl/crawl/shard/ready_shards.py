@@ -4,6 +4,8 @@ The time at which each shard has a URL ready is stored, and only shards that hav
 again. If the process has a single shard, that is always asked.
 """
 
+from __future__ import annotations
+
 import math
 from collections import deque
 from collections.abc import Mapping

@@ -4,6 +4,8 @@ They are visited again (revisit/), use budgets and learn traps, may be rendered,
 are logged.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """What the crawl needs of a renderer, the add-on that RENDER_BUILDER names (render/builder.py)."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

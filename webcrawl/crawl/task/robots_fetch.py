@@ -4,6 +4,8 @@ The rules in a robots.txt are stored when its host is released (lease/host_relea
 only passes its Page on.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from scrapy import Request

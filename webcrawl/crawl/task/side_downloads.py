@@ -9,6 +9,8 @@ If the process dies, waiting requests are lost, and so are the callbacks that wa
 pages were not finished and are fetched again, and the entries are dropped.
 """
 
+from __future__ import annotations
+
 import asyncio
 import itertools
 import math

@@ -1,5 +1,7 @@
 """Leases for what pages need to be rendered: scripts, styles and their data."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -14,6 +14,8 @@ on disk; `Tasks` is the only place that looks a task up by it. A new kind of lea
 here, and its registration in leases.py.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass

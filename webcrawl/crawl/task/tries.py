@@ -1,5 +1,7 @@
 """What pages and their parts have in common: their answers are counted, and they are retried."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from msgspec.structs import replace

@@ -3,6 +3,8 @@
 A URL keeps the depth at which it was first found, so short paths to it must be found first.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 

@@ -9,6 +9,8 @@ its domain. A quota of pages is never exceeded, and a quota of bytes only by dow
 progress when it was reached.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self

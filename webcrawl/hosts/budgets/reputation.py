@@ -27,6 +27,8 @@ same size. No round starts for them while other URLs can be fetched.
 Requests that a spider made itself (they have an ``extra``) are always admitted.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

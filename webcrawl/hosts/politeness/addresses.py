@@ -5,6 +5,8 @@ worker. Invariants: addresses that the guard forbids are never returned; an answ
 servers is kept in the host's record for its time to live, and survives a restart.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

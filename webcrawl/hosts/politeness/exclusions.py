@@ -4,6 +4,8 @@ A line added to a file also applies to waiting URLs. storage/watched_rules.py re
 ``scrapy purge`` writes such lines to JOBDIR/purged.txt, which is read when the crawl starts.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import re
 from array import array

@@ -12,6 +12,8 @@ rest of their origin is over and it has its turn, or a little later, and the cra
 before that.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 

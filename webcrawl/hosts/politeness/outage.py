@@ -27,6 +27,8 @@ answered in any run, the crawl ends after a while: someone must look at such a m
 must be started again.
 """
 
+from __future__ import annotations
+
 import logging
 import math
 from collections import Counter, OrderedDict

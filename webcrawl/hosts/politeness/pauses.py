@@ -4,6 +4,8 @@ During a pause, downloads in progress are not aborted, checkpoints continue, and
 stopped. Pauses do not survive a restart.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from webcrawl.clock import TimeSource

@@ -9,6 +9,8 @@ They are made in this order, the cheapest first:
 Unknown facts are looked up while the URL waits, without holding a worker.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass

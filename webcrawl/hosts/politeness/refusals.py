@@ -4,6 +4,8 @@ They failed, for example with 429, 503 or a dropped connection, or showed a wall
 uses this. It is kept in memory only, with a bounded size: the oldest entry is forgotten first.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sized
 

@@ -16,6 +16,8 @@ The host's record contains the last eight outlines with their samples, eight sha
 of answers. They survive a restart like the record.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from scrapy.http import Response

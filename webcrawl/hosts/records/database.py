@@ -23,6 +23,8 @@ only by their structure. The file uses WAL with ``synchronous=NORMAL``: after ``
 committed data is there, after a power failure a valid state from shortly before.
 """
 
+from __future__ import annotations
+
 import errno
 import functools
 import itertools

@@ -12,6 +12,8 @@ yet is in one of the last three, from which nothing is evicted. A fact that may 
 in ``_changed`` or ``_unlogged``.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

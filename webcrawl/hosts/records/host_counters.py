@@ -18,6 +18,8 @@ fetches from, so a link neither reads nor writes a counter. Links are merged int
 memory when it is decoded, and on disk when a batch is stored.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path

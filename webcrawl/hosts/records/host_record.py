@@ -4,6 +4,8 @@ Invariant: fields are only added at the end, with a default. Fields of a later v
 when a record is decoded.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import msgspec

@@ -5,6 +5,8 @@ second, passes new facts to the executor, which logs them. When the log is full,
 all logged facts. The package's docstring has the invariants.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import logging

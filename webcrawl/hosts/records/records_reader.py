@@ -9,6 +9,8 @@ SQLite needs the shared-memory file (``-shm``) to find the valid part of the wri
 only a log, as in a copy of a job, database and log are copied elsewhere and read there.
 """
 
+from __future__ import annotations
+
 import shutil
 import sqlite3
 import tempfile

@@ -20,6 +20,8 @@ line also end a line here; and of UTF-16 and UTF-32 the ASCII characters are rea
 Invariant: nothing raises, and everything takes time linear in the file, of which 500 KiB are read.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -5,6 +5,8 @@ that host wait in their back-end queue without holding a worker. A redirect to a
 an entry in that host's queue. After a restart, a search that was under way starts over.
 """
 
+from __future__ import annotations
+
 import enum
 import math
 from collections.abc import Callable, Sequence

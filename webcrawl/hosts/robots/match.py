@@ -10,6 +10,8 @@ enough is disallowed, as one of the remaining rules may disallow it. No honest f
 limit.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar

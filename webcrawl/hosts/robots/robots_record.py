@@ -4,6 +4,8 @@ Times are epoch seconds. Bytes that are damaged or of another version count as u
 robots.txt is fetched again.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
 from functools import lru_cache

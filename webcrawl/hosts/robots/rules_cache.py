@@ -17,6 +17,8 @@ recently used are evicted first, and read from the store again when needed. No c
 longer than the store does, plus the time to parse one file.
 """
 
+from __future__ import annotations
+
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass

@@ -14,6 +14,8 @@ servers.
 Invariant: nothing raises, and everything takes time linear in the text.
 """
 
+from __future__ import annotations
+
 import re
 from functools import cache
 from urllib.parse import quote, unquote

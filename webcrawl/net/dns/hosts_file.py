@@ -3,6 +3,8 @@
 The resolver reads them once, at the start. The guard checks these addresses like all others.
 """
 
+from __future__ import annotations
+
 import ipaddress
 from pathlib import Path
 

@@ -6,6 +6,8 @@ a VPN), so their file is read again regularly.
 Invariant: there is always at least one name server.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ipaddress
 from pathlib import Path

@@ -6,6 +6,8 @@ Invariant: for any bytes, `read_answer` raises only MalformedAnswerError, and it
 linear in their number.
 """
 
+from __future__ import annotations
+
 import socket
 import struct
 from typing import NamedTuple

@@ -22,6 +22,8 @@ Invariant: one call opens one control connection and at most one data connection
 address (see session.py). Both are closed when it returns or raises.
 """
 
+from __future__ import annotations
+
 import re
 from contextlib import aclosing
 from dataclasses import dataclass

@@ -10,6 +10,8 @@ requested (line breaks, NUL), and lines that cannot be parsed. Time is linear in
 listing.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 from collections.abc import Iterator

@@ -8,6 +8,8 @@ reverse of the bounce attack of RFC 2577). A command is one line: no argument ca
 can send at most `_MAX_LINES` lines.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import re

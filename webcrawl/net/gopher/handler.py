@@ -17,6 +17,8 @@ its author's choice to a mail server or a database. Browsers that supported Goph
 Invariant: one call opens one connection, sends one line, and closes the connection.
 """
 
+from __future__ import annotations
+
 import re
 from contextlib import aclosing
 from typing import NamedTuple

@@ -7,6 +7,8 @@ are valid, and its selector can be restored from the URL. All other lines become
 out.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 from collections.abc import Iterator

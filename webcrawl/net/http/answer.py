@@ -4,6 +4,8 @@ Used by exchange.py, which receives the bytes. The invariants: a header has a li
 has a limit on its framing, and received parts of a body are never lost.
 """
 
+from __future__ import annotations
+
 from typing import Any, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser

@@ -5,6 +5,8 @@ Chromium's decoder (net/http/http_chunked_decoder.cc). A line of the framing end
 space before that is ignored, as are extensions and trailers.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 

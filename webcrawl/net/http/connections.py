@@ -6,6 +6,8 @@ closed or put in the pool. A connection that was closed, or that received data w
 reused. One request is sent once, to one address that accepted the connection.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable

@@ -16,6 +16,8 @@ applied: the body is then as received, or as decoded up to that coding. As in br
 stream is complete if its data ends, even if its checksum is wrong or other bytes follow.
 """
 
+from __future__ import annotations
+
 import asyncio
 import sys
 import zlib

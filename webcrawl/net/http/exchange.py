@@ -4,6 +4,8 @@ Invariants: a header has a limit in bytes and in seconds, a body has a minimum r
 its framing (answer.py). Data received before a request was sent is not taken for an answer.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from functools import partial

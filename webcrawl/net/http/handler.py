@@ -45,6 +45,8 @@ the headers therefore describes the transfer, not the body. Flags:
     The body ended early or its framing is broken, and DOWNLOAD_FAIL_ON_DATALOSS is off.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from scrapy import Request, signals

@@ -10,6 +10,8 @@ Invariant: everything takes time linear in the length of the head, and a repaire
 well-formed.
 """
 
+from __future__ import annotations
+
 import re
 from typing import NamedTuple
 

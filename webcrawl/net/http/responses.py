@@ -5,6 +5,8 @@ response once the body is decoded. Scrapy's constructors would parse the content
 headers each time; here neither is done twice.
 """
 
+from __future__ import annotations
+
 import ipaddress
 from collections.abc import Iterable
 from functools import lru_cache

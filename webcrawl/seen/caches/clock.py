@@ -1,5 +1,7 @@
 """CLOCK replacement policy, which approximates LRU with one bit per entry."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 

@@ -1,5 +1,7 @@
 """Cache policies that need only standard containers: LRU, RANDOM, STATIC, INFINITE."""
 
+from __future__ import annotations
+
 import random
 from collections import OrderedDict
 from collections.abc import Iterable, MutableMapping, MutableSet, Sequence

@@ -18,6 +18,8 @@ Python's codec registry, which would accept ``utf-7``, ``unicode_escape`` or ``i
 page.
 """
 
+from __future__ import annotations
+
 import codecs
 import re
 from collections.abc import Iterator

@@ -6,6 +6,8 @@ skipped, escapes are decoded, a string ends at an unescaped line end. Never rais
 linear in the length of the text.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 

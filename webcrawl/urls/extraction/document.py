@@ -6,6 +6,8 @@ milliseconds, it yields None, for callers that must not block. ``resolve_links``
 references into links that can be fetched.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 

@@ -5,6 +5,8 @@ the items, with their titles as text, and those between the pages of a feed (RFC
 the site that a feed belongs to is left out. No input makes these functions raise an exception.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, MarkupDocument

@@ -7,6 +7,8 @@ belongs to another document. It is ignored, because for a crawl that makes no di
 ``Location`` is a redirect, not a link, and is followed as such.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator
 

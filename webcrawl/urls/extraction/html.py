@@ -7,6 +7,8 @@ at most ``limit`` links, each URL once, in document order, and at most ``MAX_REF
 links to these URLs.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,7 @@
 """Kinds of links that a crawl may follow, and how to search a page for them."""
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache
 

@@ -8,6 +8,8 @@ parameter after it, which changes the URL. Time is linear, memory is limited by 
 ``MAX_PIECE``, and no exception is raised.
 """
 
+from __future__ import annotations
+
 import codecs
 import gzip
 import io

@@ -7,6 +7,8 @@ not decompressed. Time is linear in the length of the file. The size limit of th
 to decompressed data. No links are found in encrypted files. No input makes it raise an exception.
 """
 
+from __future__ import annotations
+
 import re
 import zlib
 from collections.abc import Iterator

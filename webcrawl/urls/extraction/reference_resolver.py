@@ -7,6 +7,8 @@ as they are. Two regular expressions recognize these two kinds; all other refere
 ``normalize(reference, base)``.
 """
 
+from __future__ import annotations
+
 import codecs
 import re
 from collections.abc import Container

@@ -5,6 +5,8 @@ and CSS. These are
 pure functions of strings. They never raise, and take time linear in the length of their argument.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 from collections.abc import Collection, Iterator

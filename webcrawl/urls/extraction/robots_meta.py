@@ -9,6 +9,8 @@ value, such as ``max-image-preview:none``; the value is not read as a directive.
 raised.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator
 

@@ -6,6 +6,8 @@ can pause while they read it: a full one of 50,000 URLs takes 0.4 s. Callers dec
 sitemap may list a URL. No input makes it raise an exception.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -4,6 +4,8 @@ Used by ``thinning``, which searches a page without building a tree. All functio
 in the text they skip.
 """
 
+from __future__ import annotations
+
 import html
 import re
 

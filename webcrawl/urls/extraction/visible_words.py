@@ -3,6 +3,8 @@
 Everything takes linear time for every input.
 """
 
+from __future__ import annotations
+
 import re
 
 _WORD = re.compile(rb"[a-z0-9_%\x80-\xff]+")

@@ -10,6 +10,8 @@ five links lead to one of the last 50,000 URLs (Broder, Najork and Wiener, "Effi
 So for most links even thousands of rules take no time.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache

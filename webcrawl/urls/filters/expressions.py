@@ -6,6 +6,8 @@ expressions, the time is linear in the length of the URL. For measurements see
 docs/why/performance.md.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

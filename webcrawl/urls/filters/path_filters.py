@@ -5,6 +5,8 @@ so that these are not lost. Traps that look like ordinary pages are found elsewh
 checks a single URL and takes 0.1 to 0.5 µs.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 

@@ -21,6 +21,8 @@ Invariant: a pattern has at most 300 characters, all of them ASCII and none a sp
 only on the URL.
 """
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache
 from typing import NamedTuple

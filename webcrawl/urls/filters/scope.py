@@ -5,6 +5,8 @@ services that are not web servers, and from following endless host names that a 
 up.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Container, Sequence
 

@@ -6,6 +6,8 @@ again, so that it stays in scope. URLs that pass the built-in filters are cached
 user's filter is called for each link.
 """
 
+from __future__ import annotations
+
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence

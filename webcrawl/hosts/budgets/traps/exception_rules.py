@@ -8,6 +8,8 @@ Lines of the file::
     www.b.test                     every pattern of the host, and of all hosts below it
 """
 
+from __future__ import annotations
+
 import re
 
 from webcrawl.urls import host_of, normalize

@@ -6,6 +6,8 @@ for recent hosts. So the next run admits held URLs, and learns its traps again a
 many pages. A site that temporarily answered "back soon" to every request is thus crawled later.
 """
 
+from __future__ import annotations
+
 import logging
 from collections import OrderedDict
 

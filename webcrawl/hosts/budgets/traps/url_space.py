@@ -24,6 +24,8 @@ Invariant: a host whose account has room is never held for good; ``can_release_m
 when nothing else is left.
 """
 
+from __future__ import annotations
+
 import math
 from collections import OrderedDict
 
