@@ -237,7 +237,7 @@ def _said_here(given):
         ProcessBuilder(Crawler(WebSpider, given)).process()
     except FatalError as error:
         return str(error)
-    except AttributeError:
+    except (AttributeError, RuntimeError):  # the crawler of a crawl that has not begun lacks parts
         return ""
 
 
