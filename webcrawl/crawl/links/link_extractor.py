@@ -10,6 +10,8 @@ that aborts parsing after its time limit. The number of links is limited (PAGE_M
 a sitemap), and so is the time during which nothing else can run.
 """
 
+from __future__ import annotations
+
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence

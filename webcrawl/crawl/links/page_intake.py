@@ -12,6 +12,8 @@ Used by crawls, and to build queues from stored pages. The result of a page is i
     EXPIRED            do nothing, because the URL now has another lease
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

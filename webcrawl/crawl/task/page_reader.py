@@ -4,6 +4,8 @@ Everything submitted is on disk when a call returns, unless the crawl is ending:
 submitted again in the next run.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
