@@ -25,8 +25,10 @@ def main() -> None:
     from scrapy.cmdline import execute  # noqa: PLC0415  # after the variable
     from scrapy.utils.conf import closest_scrapy_cfg  # noqa: PLC0415  # after the variable
 
-    if not (os.environ.get(_SETTINGS) or closest_scrapy_cfg()):
-        os.environ[_SETTINGS] = "webcrawl.settings"
+    if not closest_scrapy_cfg():
+        os.environ[_SETTINGS] = os.environ.get(_SETTINGS) or "webcrawl.settings"
+        # The user's modules, which Scrapy finds beside the scrapy.cfg of a project.
+        sys.path.append(os.getcwd())  # noqa: PTH109  # an entry is text
     if (problem := _problem_with(sys.argv[1:])) is not None:
         sys.stderr.write(f"{name}: {problem}\n")
         sys.exit(2)

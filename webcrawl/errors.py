@@ -79,11 +79,11 @@ def require_file(path: Path) -> stat_result:
 def require_package(package: str, *, feature: str) -> None:
     """Raise FatalError unless *package* is installed.
 
-    *package* is listed in requirements-modules.txt; the error says that *feature* needs it.
+    *package* is one of the extra "modules"; the error says that *feature* needs it.
     """
     if find_spec(package) is None:
         raise FatalError(
-            f"{feature} needs {package}: make modules (or pip install -r requirements-modules.txt)."
+            f"{feature} needs {package}: make modules (or pip install 'webcrawl[modules]')."
         )
 
 

@@ -95,6 +95,21 @@ def crawling(tmp_path):
 
 
 @pytest.mark.long
+def test_modules_in_the_directory_of_the_command_are_found(crawling, monkeypatch):
+    for name in ("PYTHONPATH", "SCRAPY_SETTINGS_MODULE"):
+        monkeypatch.delenv(name, raising=False)
+    (crawling / "mine.py").write_text(PIPELINE)
+    webcrawl = crawling / ".venv/bin/webcrawl"
+    with clean_web(crawling, hosts=2, max_pages=3) as (web, seeds):
+        pipelines = {"ITEM_PIPELINES": '{"mine.Mine": 1}'}
+        command = crawl_command(web, seeds, crawling / "job", **pipelines)
+        words = [webcrawl, *command[command.index("crawl") :]]
+        done = subprocess.run(words, cwd=crawling, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (crawling / "titles.txt").read_text().strip()
+
+
+@pytest.mark.long
 def test_a_project_with_the_wheel_is_deployed_to_scrapyd(crawling, tmp_path, monkeypatch):
     for name in ("PYTHONPATH", "SCRAPY_SETTINGS_MODULE"):
         monkeypatch.delenv(name, raising=False)

@@ -146,8 +146,8 @@ class WebSpider(Spider):
         sources = split_sources(seeds)
         if not sources and not flag(settings, "LIVE_SEEDS"):
             raise FatalError(
-                "No seeds: name a seed list with -a seeds=FILE, for example "
-                "-a seeds=seeds/top1m.csv, or set LIVE_SEEDS=1."
+                "No seeds: name a seed list with -a seeds=FILE, or domains, for example "
+                "-a seeds=example.org, or set LIVE_SEEDS=1."
             )
 
         queue = None

@@ -292,8 +292,7 @@ def test_a_missing_library_is_named_with_the_command_to_install_it():
     with pytest.raises(FatalError) as error:
         require_package("no_such_library", feature="The report")
     assert str(error.value) == (
-        "The report needs no_such_library: make modules (or pip install -r "
-        "requirements-modules.txt)."
+        "The report needs no_such_library: make modules (or pip install 'webcrawl[modules]')."
     )
 
 
