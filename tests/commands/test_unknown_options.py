@@ -1,7 +1,9 @@
 """Options that a command does not have, or no longer: one sentence, and exit code 2."""
 
 import warm
-from text_tables import cases
+from text_tables import cases, each
+
+from webcrawl.configuration.old_names import _REMOVED
 
 
 @cases(
@@ -14,6 +16,7 @@ from text_tables import cases
     hive --drnes 2 web         | no option --drnes; the most similar is --drones
     fetch --no-redirects x     | no option --no-redirects; the most similar is --no-redirect
     why crawls/none -- --x     | There is no crawl in
+    control psause             | there is no command psause; the most similar is pause
     """,
 )
 def test_an_unknown_option_is_named(tmp_path, line, sentence):
@@ -21,3 +24,10 @@ def test_an_unknown_option_is_named(tmp_path, line, sentence):
     assert sentence in done.stderr
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@each("name", *(name for name in _REMOVED if " " in name))
+def test_a_removed_option_says_what_to_use_instead(name):
+    done = warm.scrapy(*name.split(), env={"SCRAPY_SETTINGS_MODULE": "webcrawl.settings"})
+    assert done.returncode == 2
+    assert f"there is no option {name.split()[1]} any more: {_REMOVED[name]}" in done.stderr

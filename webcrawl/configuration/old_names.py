@@ -12,6 +12,8 @@ _REMOVED = {
     "suffixlist": "download the public suffix list to SUFFIX_LIST_FILE",
     "frontier --check-hosts": "a crawl checks HOSTS_POLICY_FILE when it starts",
     "frontier --import": "add the list to the seeds of the crawl and start it again",
+    "hive --hours": "docs/why/scale.md has the costs",
+    "hive --pages": "docs/why/scale.md has the costs",
     "job --convert": "use job restore",
     "job --repair": "use job restore",
     "politeness-audit --agent": "it reads the logs of jobs and of simweb",

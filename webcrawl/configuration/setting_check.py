@@ -40,7 +40,12 @@ from webcrawl.wording import COMMAND
 
 logger = logging.getLogger(__name__)
 
-_OWN_NAMES = frozenset(name for name in dir(own_settings) if name.isupper()) - SCRAPYS.keys()
+_OWN = {
+    name: default
+    for name, default in vars(own_settings).items()
+    if name.isupper() and name not in SCRAPYS
+}
+_OWN_NAMES = _OWN.keys()
 # Removed settings of earlier versions, with what to use instead.
 _REMOVED = {
     name: instead
@@ -149,40 +154,31 @@ def check_crawl(settings: BaseSettings) -> None:
     """Check all other settings, after the spider and add-ons have set theirs. Raises FatalError."""
     for name in DICTIONARIES:
         dictionary(settings, name)
-    for name, default in SCRAPYS.items():
+    for name, default in (SCRAPYS | _OWN).items():
         if isinstance(default, dict) and name.endswith("_BASE"):
             _check_components(settings, name.removesuffix("_BASE"), default)
-        elif not settings.getpriority(name) or (value := settings.get(name)) is None:
+        elif not settings.getpriority(name) or (value := settings.get(name)) in (None, default):
             continue  # reading a deprecated setting would warn
         elif isinstance(default, bool) or name.endswith("_ENABLED"):
             flag(settings, name)
+        elif name in _OWN and isinstance(default, (int, float)):
+            number(settings, name, at_least=0)
         elif isinstance(default, (int, float)):
             converted = convert_units(name, value)
             _check_number(name, converted, "a whole number" if type(default) is int else "a number")
             if converted is not value:  # Scrapy also reads the setting, and does not know units
                 settings.set(name, converted, priority=settings.getpriority(name) or 0)
-        elif isinstance(default, str) and _PATH.fullmatch(default) and name not in _MAY_BE_WORD:
+        elif (
+            (value or name in SCRAPYS)  # an empty one switches off a part of webcrawl
+            and isinstance(default, str)
+            and _PATH.fullmatch(default)
+            and name not in _MAY_BE_WORD
+        ):
             _check_class(name, value)
 
-    _check_own_types(settings)
     whole_number(settings, "REACTOR_THREADPOOL_MAXSIZE", at_least=1)
     _check_feeds(settings)
     _check_names(settings)
-
-
-def _check_own_types(settings: BaseSettings) -> None:
-    """Raise FatalError for a setting of webcrawl with a value of another type than its default."""
-    for name in _OWN_NAMES:
-        default = getattr(own_settings, name)
-        value = settings.get(name)
-        if value is None or value == default:
-            continue
-        if isinstance(default, bool):
-            flag(settings, name)
-        elif isinstance(default, (int, float)):
-            number(settings, name, at_least=0)
-        elif value and isinstance(default, str) and _PATH.fullmatch(default):
-            _check_class(name, value)
 
 
 def _check_number(name: str, value: Any, kind: str = "a number") -> None:

@@ -337,6 +337,10 @@ def test_bad_input_is_one_sentence(crawled, tmp_path):
             "why: 'http://' is not a URL that this crawler can fetch, such as https://example.com/.",
         ),
         (
+            ["not-a-url", "-s", f"JOBDIR={crawled.job}"],
+            "why: 'not-a-url' is not a URL, and not a host of this crawl.",
+        ),
+        (
             ["http://a.test", "-s", f"JOBDIR={tmp_path}"],
             f"why: There is no crawl in JOBDIR {tmp_path}: name another directory.",
         ),
