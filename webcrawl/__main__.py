@@ -49,7 +49,7 @@ def _problem_with(words: list[str]) -> str | None:
     from scrapy.utils.misc import load_object  # noqa: PLC0415  # as above
     from scrapy.utils.project import get_project_settings  # noqa: PLC0415  # as above
 
-    from webcrawl.configuration.old_names import unknown_command  # noqa: PLC0415  # as above
+    from webcrawl.configuration.old_names import unknown  # noqa: PLC0415  # as above
     from webcrawl.scheduler import is_mercator  # noqa: PLC0415  # as above
 
     try:
@@ -69,7 +69,7 @@ def _problem_with(words: list[str]) -> str | None:
     command = next((word for word in words if not word.startswith("-")), None)
     if command is None or command in known:
         return None
-    return f"{unknown_command(command, known)}."
+    return f"{unknown('command', command, known)}."
 
 
 if __name__ == "__main__":

@@ -76,6 +76,15 @@ def require_file(path: Path) -> stat_result:
         return status
 
 
+def read_file(path: Path, setting: str) -> bytes:
+    """Return the content of *path*, the file of a *setting*. Raises FatalError."""
+    try:
+        require_file(path)
+        return path.read_bytes()
+    except OSError as error:
+        raise FatalError(f"{setting} {path} cannot be read: {error.strerror}.") from error
+
+
 def require_package(package: str, *, feature: str) -> None:
     """Raise FatalError unless *package* is installed.
 

@@ -168,12 +168,12 @@ def _shorten_failure(record: logging.LogRecord) -> bool:
 
 def check_words(command: ScrapyCommand, args: Sequence[str], name: str) -> None:
     """Raise UsageError if one of *args* is an option that the *command* called *name* lacks."""
-    from webcrawl.configuration.old_names import unknown_option
+    from webcrawl.configuration.old_names import unknown
 
     words = itertools.takewhile(lambda word: word != "--", args)
     if (option := next(filter(_OPTION.match, words), None)) is not None:
         known = command.options  # type: ignore[attr-defined]  # as above
-        raise UsageError(unknown_option(option.partition("=")[0], known, command=name))
+        raise UsageError(unknown("option", option.partition("=")[0], known, command=name))
 
 
 def refuse_options(opts: Options, use: str, names: Iterable[str]) -> None:

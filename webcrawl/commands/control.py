@@ -89,13 +89,13 @@ def _request(words: Sequence[str], reason: str) -> Request:
 
     If the last argument is a list, it takes all remaining words. Raises UsageError.
     """
-    from webcrawl.configuration.old_names import unknown_command
+    from webcrawl.configuration.old_names import unknown
     from webcrawl.control.table import COMMANDS, usage
     from webcrawl.crawl.job.control_journal import Request
 
     name, *values = words
     if name not in COMMANDS:
-        raise UsageError(unknown_command(name, COMMANDS))
+        raise UsageError(unknown("command", name, COMMANDS))
     fields = COMMANDS[name].__struct_fields__  # the names of its arguments, in their order
     arguments: dict[str, Any] = dict(zip(fields, values, strict=False))
     if "..." in usage(name):

@@ -73,8 +73,6 @@ NEEDS = {
     ),
     "REVISIT": "REVISIT_POLICY REVISIT_FIRST_SECS REVISIT_MIN_SECS REVISIT_MAX_SECS",
 }
-# Of these, settings without which a crawl sends or stores what it should not.
-_MUST_HAVE_EFFECT = ("CRAWLER_SIGNATURE_AGENT", "RIGHTS_POLICY=strict")
 # Values of settings that switch something off.
 _OFF = frozenset({"", "0", "0.0", "False", "false", "None", "{}", "[]"})
 
@@ -91,11 +89,6 @@ def without_needs(settings: BaseSettings, *, web: bool) -> Iterator[tuple[str, s
     for path in dictionary(settings, "MODULE_CONTENT_TYPES"):
         if not _has_value(settings, _MODULES, path):
             yield f"MODULE_CONTENT_TYPES of {path}", f"the module in {_MODULES}"
-
-
-def must_have_effect(settings: BaseSettings, name: str) -> bool:
-    """Return whether a crawl must not run while *name*, a setting, lacks what it needs."""
-    return any(each.startswith(name) and _is_changed(settings, each) for each in _MUST_HAVE_EFFECT)
 
 
 def is_set(settings: BaseSettings, name: str) -> bool:

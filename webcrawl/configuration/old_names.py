@@ -24,19 +24,13 @@ _REMOVED = {
 }
 
 
-def unknown_command(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that says that the command *name* is not one of those *known*."""
-    return _sentence(f"there is no command {name}", name, name, known)
+def unknown(kind: str, name: str, known: Iterable[str], *, command: str = "") -> str:
+    """Return a sentence that says that there is no *kind* called *name*, and what to use instead.
 
-
-def unknown_option(name: str, known: Iterable[str], *, command: str) -> str:
-    """Return a sentence that says that *name* is not one of the *known* options of *command*."""
-    return _sentence(f"there is no option {name}", f"{command} {name}", name, known)
-
-
-def _sentence(start: str, removed: str, name: str, known: Iterable[str]) -> str:
-    """Return a sentence that begins with *start*: what to use instead of *removed* or *name*."""
-    if removed in _REMOVED:
-        return f"{start} any more: {_REMOVED[removed]}"
+    The *known* ones include the most similar one. An option is that of a *command*.
+    """
+    instead = _REMOVED.get(f"{command} {name}".strip())
+    if instead is not None:
+        return f"there is no {kind} {name} any more: {instead}"
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    return f"{start}; the most similar is {nearest[0]}"
+    return f"there is no {kind} {name}; the most similar is {nearest[0]}"

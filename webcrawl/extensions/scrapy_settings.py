@@ -17,7 +17,7 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
-from webcrawl.configuration.needs import is_set, must_have_effect, without_needs
+from webcrawl.configuration.needs import is_set, without_needs
 from webcrawl.configuration.scrapys import SCRAPYS, WITHOUT_EFFECT
 from webcrawl.configuration.setting_check import is_read_by_user_code
 from webcrawl.crawl.lease.downloader import MercatorDownloader
@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 _ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
-
+# Settings and values without whose effect a crawl sends or stores what it should not.
+_MUST_HAVE_EFFECT = {"CRAWLER_SIGNATURE_AGENT": "any", "RIGHTS_POLICY": "strict"}
 # Scrapy's own middlewares change the priority of Requests that have one of these in their meta.
 _PRIORITY_KEYS = frozenset({"retry_times", "redirect_times"})
 # Keys of Request.meta without effect, and what to use instead.
@@ -124,7 +125,8 @@ def without_effect(settings: BaseSettings, *, web: bool) -> Iterator[str]:
             by_need.setdefault(need, []).append(name)
     for need, lacking in by_need.items():
         sentence = f"{_have_no_effect(lacking)} in this crawl without {need}"
-        if any(must_have_effect(settings, name) for name in lacking):
+        values = {name: settings[name] for name in _MUST_HAVE_EFFECT.keys() & set(lacking)}
+        if any(_MUST_HAVE_EFFECT[name] in ("any", value) for name, value in values.items()):
             raise FatalError(f"{sentence}.")
         yield sentence
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from scrapy.settings import BaseSettings
 
-from webcrawl.errors import FatalError, require_file
+from webcrawl.errors import FatalError, read_file
 from webcrawl.wording import COMMAND
 
 # Permissions of the group and of others.
@@ -63,12 +63,8 @@ def read_key(path: Path) -> SigningKey:
 
     Raises FatalError if it cannot be read, is not an Ed25519 key, or if others may read it.
     """
-    try:
-        mode = require_file(path).st_mode
-        data = path.read_bytes()
-    except OSError as error:
-        raise FatalError(f"CRAWLER_KEY_FILE {path} cannot be read: {error.strerror}.") from error
-    if mode & _OTHERS:
+    data = read_file(path, "CRAWLER_KEY_FILE")
+    if path.stat().st_mode & _OTHERS:
         raise FatalError(f"CRAWLER_KEY_FILE {path} must be private: run chmod 600 {path}.")
 
     try:

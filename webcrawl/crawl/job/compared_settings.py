@@ -16,7 +16,7 @@ from xxhash import xxh3_64_hexdigest
 
 from webcrawl import __version__
 from webcrawl.configuration.secrets import mask
-from webcrawl.errors import FatalError
+from webcrawl.errors import read_file
 from webcrawl.identity.keys import key_of
 from webcrawl.identity.names import product_tokens, user_agent_of
 
@@ -53,10 +53,7 @@ def _as_text(name: str, value: Any) -> str:
         return "not set"
     # The value of CRAWLER_KEY_FILE is the ID of the key here.
     if name.endswith("_FILE") and name != "CRAWLER_KEY_FILE":
-        try:
-            return f"content {xxh3_64_hexdigest(Path(value).read_bytes())}"
-        except OSError as error:
-            raise FatalError(f"{name} {value} cannot be read: {error.strerror}.") from error
+        return f"content {xxh3_64_hexdigest(read_file(Path(value), name))}"
     try:
         return f"{float(value):.15g}"  # so that 1, "1" and 1.0 are equal
     except (TypeError, ValueError):

@@ -16,7 +16,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.job.state_directory import SavedState
-from webcrawl.errors import FatalError, require_file
+from webcrawl.errors import FatalError, read_file
 from webcrawl.urls.registered_domain import SuffixList, bundled_list, site_of, use_list
 
 logger = logging.getLogger(__name__)
@@ -38,11 +38,9 @@ def suffix_list_of(settings: BaseSettings) -> SuffixList:
     if not settings.get(name) or not (is_users_choice or path.exists()):
         return bundled_list()
 
+    data = read_file(path, name)
     try:
-        require_file(path)
-        return SuffixList(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FatalError(f"{name} {path} cannot be read: {error.strerror}.") from error
+        return SuffixList(data.decode())
     except ValueError as error:
         reason = "is not UTF-8" if isinstance(error, UnicodeError) else error
         raise FatalError(f"{name} {path} {reason}: download it from {_SOURCE}.") from error
