@@ -19,7 +19,7 @@ from parsel import Selector, SelectorList
 from webcrawl.rights.statements import NO_RIGHTS, Rights
 from webcrawl.urls.extraction import charset
 from webcrawl.urls.extraction.robots_meta import NO_DIRECTIVES, RobotsDirectives
-from webcrawl.urls.extraction.visible_words import words_of
+from webcrawl.urls.extraction.visible_words import count_words
 from webcrawl.urls.link import Link
 
 __all__ = ["Headers", "Link", "Page", "RobotsDirectives", "Truncation"]
@@ -219,7 +219,7 @@ class Page:
         if self.rendered:
             documents.insert(0, (self.rendered.encode("utf-8", "replace"), "utf-8"))
             if self._words_lost is None:
-                self._words_lost = len(words_of(self.body)) - len(words_of(documents[0][0]))
+                self._words_lost = count_words(self.body) - count_words(documents[0][0])
             if self._words_lost > 0:
                 documents.reverse()
         return documents

@@ -53,11 +53,15 @@ class Sites:
         self.asked.append(host + path)
         return head, host, path
 
+    def answer_to(self, name, head):
+        """The answer to the request for *name* with *head*."""
+        return self.pages.get(name, Answer(b"not found", status=404))
+
     async def talk(self, reader, writer):
         while True:
             head, *place = await self.asked_next(reader)
             name = "".join(place)
-            answer = self.pages.get(name, Answer(b"not found", status=404))
+            answer = self.answer_to(name, head)
             if any(f"\r\n{line}\r\n" in head for line in map(_condition, answer.headers) if line):
                 answer = answer._replace(body=b"", status=304)
             self.statuses.append((name, answer.status))

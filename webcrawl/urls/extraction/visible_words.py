@@ -11,6 +11,8 @@ _WORD = re.compile(rb"[a-z0-9_%\x80-\xff]+")
 #: A word with a digit. The pattern is tried once per word, so that it takes linear time.
 VARYING = re.compile(rb"(?<![a-z0-9_%\x80-\xff])[a-z_%\x80-\xff]*+[0-9][a-z0-9_%\x80-\xff]*+")
 TAG = re.compile(rb"<[^<>]*>")
+# Documents in attributes, whose tags would end the attribute's own.
+_SRCDOC = re.compile(rb"""\bsrcdoc\s*+=\s*+(?:"[^"]*+"|'[^']*+')""")
 
 
 def words_of(body: bytes) -> list[bytes]:
@@ -19,6 +21,12 @@ def words_of(body: bytes) -> list[bytes]:
     Takes 1 ms for 64 kB.
     """
     return words_in(TAG.sub(b" ", split_visible(body)[0]))
+
+
+def count_words(body: bytes) -> int:
+    """Return the number of visible words of the page *body*, whatever they have in them."""
+    page, _ = split_visible(body)
+    return len(TAG.sub(b" ", _SRCDOC.sub(b"", page)).split())
 
 
 def split_visible(body: bytes) -> tuple[bytes, bytes]:

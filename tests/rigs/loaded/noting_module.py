@@ -1,0 +1,36 @@
+"""A processing module that notes what each page links to, also without its scripts, and shows."""
+
+import json
+import re
+
+from lxml import html
+
+from webcrawl.pipelines.module import ProcessingModule
+from webcrawl.urls.extraction.html import extract
+
+_UNSHOWN = "//script | //style | //noscript"
+
+
+class Notes(ProcessingModule):
+    """Writes a line of JSON for each page to JOBDIR/noted.jsonl."""
+
+    content_types = ("text/html",)
+
+    def open(self):
+        assert self.jobdir is not None
+        self._file = (self.jobdir / "noted.jsonl").open("a")
+
+    def process(self, page):
+        tree = html.document_fromstring(page.text or "<p>")
+        for element in tree.xpath(_UNSHOWN):
+            element.drop_tree()
+        text = " ".join(tree.xpath("//text()"))
+        words = sorted({*re.findall(r"\bw\d+q\d+\b", text)})
+        links = sorted({link.url for link in page.links})
+        fetched = extract(page.body, url=page.url, charset=page.charset, limit=10_000).links
+        noted = {"url": page.url, "links": links, "words": words}
+        noted["without_scripts"] = sorted({link.url for link in fetched})
+        print(json.dumps(noted), file=self._file)
+
+    def close(self):
+        self._file.close()
