@@ -102,7 +102,7 @@ def test_a_bundle_has_counts_and_no_word_of_the_crawl(tmp_path, monkeypatch):
             *PLANTED.split(),
             *directory.parts[1:],
             *words_of(web.job),
-            f"{site.server_port}",
+            f":{site.server_port}",
         }
 
     data = bundle.read_bytes()
