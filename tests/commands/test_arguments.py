@@ -83,7 +83,7 @@ WRONG = {
     "url": ["a.test", "/a://b/", "http://", "not-a-url", ""],
     "mail": ["nomail", "<a@a.test>", "a@b", "a@a.test, b@a.test", ""],
     "network": ["here", "1.2.3", "10.0.0.1/8", "10.0.0.0/99", ""],
-    "outcome": ["dns_faild", "http_200", "http_4xx", "dns_failed,,", ""],
+    "outcome": ["dns_faild", "http_200", "http_999", "http_4xx", "dns_failed,,", ""],
     "duration": ["-1", "soon", "nan", "inf", "1e308", "7 dogs", ""],
     "since": ["yesterday", "7 dogs", "1e308", "2026-13-01", "@", ""],
     "pages": ["yesterday", "www.a.test/*", ""],

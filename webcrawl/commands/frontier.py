@@ -12,7 +12,6 @@ Examples:
 
 Exit codes:
   0  done
-  1  no URL was given up with an outcome of --retry
   2  unusable input or job. From a damaged job, everything readable is exported
 """
 
@@ -88,7 +87,6 @@ def _options(add: AddOption) -> None:
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Show or export what waits in a job, or queue finished URLs again; return the exit code."""
     from webcrawl.hive.launch.job_directories import is_of_hive
-    from webcrawl.jobs.inspect.requeueing import PutBack
 
     # --refetch takes one word, or "older-than" and an age. It also gets the JOBDIR that follows.
     refetch = opts.refetch or []
@@ -112,7 +110,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     damaged = getattr(result, "damaged", ())
     for clause in damaged:
         sys.stderr.write(f"frontier: {escape_controls(clause)}.\n")
-    return 2 if damaged else int(opts.retried is not None and result == PutBack())
+    return 2 if damaged else 0
 
 
 def _show(opts: Options, jobdir: Path) -> tuple[msgspec.Struct, str]:

@@ -64,6 +64,8 @@ _MAX_SHOWN = 20
 _PROGRESS_EVERY = 10_000
 _PUSH_SIZE = 1_000
 _OLDER = "older-than"
+# HTTP has no such statuses, though some servers send them.
+_NO_STATUS = re.compile("http_[6-9]")
 # A URL, or a pattern of URLs, begins like this.
 _PATTERN = re.compile(r"[\w+.-]*[:*?\[]")
 
@@ -100,13 +102,14 @@ def given_up_filter(text: str) -> LineFilter:
     Raises FatalError if one of them is not an outcome of URLs that are given up.
     """
     names = {name.strip() for name in text.split(",")}
-    unknown = next((name for name in sorted(names) if not is_given_up(name)), None)
+    wrong_names = (name for name in names if not is_given_up(name) or _NO_STATUS.match(name))
+    unknown = min(wrong_names, default=None)
     if unknown is not None:
         known = ", ".join(sorted(GIVEN_UP))
         raise wrong(
             unknown,
             f"an outcome of URLs that are given up; choose from {known}, and http_ with a status "
-            "of at least 400",
+            "from 400 to 599",
         )
     return lambda line: line.outcome in names
 
