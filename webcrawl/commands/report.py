@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy report``."""
+    from webcrawl.jobs.arguments import output_file
+
     add(
         "--price-per-hour",
         type=float,
@@ -58,7 +60,12 @@ def _options(add: AddOption) -> None:
         help="cost of all machines of the crawl per hour; prints what a million pages cost",
     )
     add("--csv", type=Path, metavar="DIR", help="write all tables and crawl.log to DIR")
-    add("--bundle", type=Path, metavar="FILE", help="write and print what to attach to an issue")
+    add(
+        "--bundle",
+        type=output_file,
+        metavar="FILE",
+        help="write and print what to attach to an issue",
+    )
     add("--figures", metavar="DIR", help="writes nothing any more; the charts are in the report")
 
 

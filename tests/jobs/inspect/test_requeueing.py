@@ -85,7 +85,7 @@ def test_urls_whose_last_outcome_was_given_up_go_back_once(stored, monkeypatch):
         on_progress=lambda count, what: told.append(what),
     )
     assert done == PutBack(urls=5, waiting=1, left_out=2)
-    assert retry_here(stored.path, "http_999").in_words == (
+    assert retry_here(stored.path, "http_599").in_words == (
         "0 URLs put back in line: the log has no such finished URLs"
     )
     expected = [
