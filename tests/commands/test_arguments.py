@@ -188,7 +188,8 @@ ALWAYS = """
     job: --json; pagerank: --output --pages; politeness-audit: --delay --json --key --top;
     purge: --dry-run --host --list --url; queue-build: --json --queue --seeds;
     rehearse: --contacts --directory --seed; replay: --from --output --submit;
-    report: --bundle --csv --figures --json --output; search: --host --jsonl --language --limit --offset;
+    report: --bundle --csv --figures --json --output;
+    search: --host --jsonl --language --limit --offset;
     simweb: --access-log --dns-port --hosts --http-port --https-port --profile --seconds --seed
     --seeds-file --world; urltrace: --json --popular; wacz: --output; why: --json
 """
