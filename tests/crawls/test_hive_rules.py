@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 
+import pytest
 import warm
 from crawling import RIGS, USER_AGENT, access_log, simulated, wait_until
 from hive_crawl import NAME, STATE, HiveCrawl
@@ -56,6 +57,9 @@ def agents(web, since):
 SLOW = {"hosts": 20, "mean_pages": 60.0, "max_pages": 80, "seed_share": 1.0}
 
 
+@pytest.mark.cures(
+    "The hive {} runs with {}: keep the old value, or stop all drones to change it.",
+)
 def test_a_drone_with_another_purpose_name_or_lease_is_refused_until_all_drones_are_stopped(
     tmp_path,
 ):

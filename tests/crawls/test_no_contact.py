@@ -97,6 +97,10 @@ async def place(directory, answer):
         denies_all | dns_not_found | 2000
     """,
 )
+@pytest.mark.cures(
+    " No host name was ever found: check the network and DNS_SERVERS.",
+    "stopped: no host has ever answered; check the network and DNS_SERVERS",
+)
 async def test_an_outage_at_the_start_uses_no_seed(tmp_path, answer, outcome, seeds):
     async with place(tmp_path, answer) as where:
         line = where.command(seeds)
@@ -104,6 +108,7 @@ async def test_an_outage_at_the_start_uses_no_seed(tmp_path, answer, outcome, se
             said = await asyncio.to_thread(finish, line, code=5)
             assert re.search(rf"The crawl pauses: \d+ hosts?.* failed \({outcome} \d+\): ", said)
             assert "No host name was ever found: check the network and DNS_SERVERS." in said
+            assert "stopped: no host has ever answered; check" in said
             assert re.search(r"pages \(0/s\), [^\n]*; outage: name servers\n", said)
             assert "paused between requests" not in said
             assert "add hosts" not in said

@@ -138,6 +138,48 @@ def test_each_cause_has_its_signs_and_advice(  # noqa: PLR0917  # columns of the
     assert advice_of(found, activity, use) == advice
 
 
+@pytest.mark.cures(
+    "use more cores with scrapy hive",
+    "stop other programs on this machine",
+    "set faster name servers in DNS_SERVERS",
+    "put JOBDIR on a faster disk",
+    "raise RENDER_PROCESSES",
+    "make that module faster, or run it later with scrapy replay",
+    "run that module in a thread: set off_loop, or use asyncio.to_thread",
+    "add hosts, and ask their owners to let the crawler in",
+)
+@cases(
+    "like changes use advice cured cured_use",
+    """
+        # The other process gets half of the hosts.
+        BUSY | {} | {"loop": 0.9, "idle": 0.9} | use more cores with scrapy hive
+        | {"ready": 20} | {"loop": 0.5, "idle": 0.1}
+        RESTING | {"ready": 3} | {"loop": 0.1, "process": 0.1, "waited": 0.9} | STOP_OTHERS
+        | {} | {"loop": 0.1, "process": 0.1}
+        RESTING | {"looking_up": 700} | {} | set faster name servers in DNS_SERVERS
+        | {"looking_up": 7} | {}
+        BACKED_UP | {"module": "warc", "module_waits": 0.9} | {"disk": 0.4} | FASTER_DISK
+        | {"is_backed_up": False} | {"disk": 0.1}
+        IDLE | {"parked": {"rendering": 12}} | {"idle": 1.0} | raise RENDER_PROCESSES
+        | {"parked": {}} | {"idle": 0.1}
+        BACKED_UP | {"module": "mine"} | {}
+        | make that module faster, or run it later with scrapy replay | {"is_backed_up": False} | {}
+        BACKED_UP | {"blocked_by": ("mine.M", 0.9)} | {"lag": 2.0} | OFF_LOOP
+        | {"blocked_by": ("", 0.0), "is_backed_up": False} | {"lag": 0.01}
+        RESTING | {"refusing": {"challenged": 11}} | {}
+        | add hosts, and ask their owners to let the crawler in | {"refusing": {}} | {}
+    """,
+    globals(),
+)
+def test_figures_of_a_crawl_that_followed_the_advice_name_another_cause(  # noqa: PLR0917  # a table
+    like, changes, use, advice, cured, cured_use
+):
+    activity, use = like._replace(**changes), ProcessUse(**use)
+    cause = cause_of(activity, use)
+    assert advice_of(cause, activity, use) == advice
+    assert cause_of(activity._replace(**cured), ProcessUse(**cured_use)) != cause
+
+
 @pytest.fixture
 def doctor(clock):
     return Doctor(clock=clock)

@@ -60,6 +60,7 @@ def test_on_a_full_disk_no_host_is_contacted_and_the_summary_says_why(web, tmp_p
     assert stats_of(tmp_path / "job")["pauses/disk_secs"] > 0.5
 
 
+@pytest.mark.cures("free some space, and the crawl resumes by itself.")
 def test_when_there_is_room_again_the_crawl_goes_on_and_misses_nothing(web, tmp_path):
     ballast = tmp_path / "ballast"
     with ballast.open("wb") as file:

@@ -169,6 +169,7 @@ def test_the_agent_of_an_old_spider_is_the_one_that_counts(caplog):
 @pytest.mark.parametrize(
     ("handler", "warnings"), [(None, 0), (HttpDownloadHandler, 0), (Spider, 1)]
 )
+@pytest.mark.cures("Remove it from DOWNLOAD_HANDLERS to sign all requests.")
 def test_a_handler_that_does_not_sign_is_named(tmp_path, caplog, handler, warnings):
     write_new_key(tmp_path / "key.pem")
     signed = {"KEY_FILE": tmp_path / "key.pem", "SIGNATURE_AGENT": "https://bot.test"}

@@ -106,6 +106,7 @@ def test_nothing_is_there_twice_or_missing_after_kill_9(tmp_path):
         ("other columns", "has other columns than "),
     ],
 )
+@pytest.mark.cures("another version of TextDataset wrote it. Move one of them away, and the part")
 def test_files_that_cannot_be_used_are_one_sentence(tmp_path, trouble, sentence):
     job = tmp_path / "web"
     job_in(job, "a")
@@ -118,3 +119,7 @@ def test_files_that_cannot_be_used_are_one_sentence(tmp_path, trouble, sentence)
         table = pq.read_table(file).drop_columns(["rights"])
         pq.write_table(table, file.with_name("part-2.parquet"))
     assert sentence in refusal("dataset", job, "-o", tmp_path / "made")
+    if trouble == "other columns":
+        file.with_name("part-2.parquet").unlink()
+        (tmp_path / "made/data/train-web-2.parquet").unlink()
+        printed("dataset", job, "-o", tmp_path / "made")

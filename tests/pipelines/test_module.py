@@ -302,12 +302,19 @@ async def test_a_batch_that_cannot_be_done_fails_as_one(jobdir):
     assert [str(one) for one in made] == ["no commit"] * 2
 
 
+@pytest.mark.cures(
+    "Two processing modules are called {}: give {} another name in its attribute name.",
+)
 def test_two_modules_of_one_name_are_refused(jobdir):
     run = Run(Kept, jobdir)
     with pytest.raises(FatalError, match=r"called kept: give .*Kept another name"):
         Kept.from_crawler(run.crawler)
+    type("Kept", (Kept,), {"name": "other"}).from_crawler(run.crawler)
 
 
+@pytest.mark.cures(
+    "cannot read its saved state ({}): use the version that saved it, give this one another",
+)
 async def test_a_state_that_cannot_be_taken_up_ends_the_crawl_and_is_kept(jobdir):
     class Changed(Kept):
         def state(self):
@@ -320,6 +327,9 @@ async def test_a_state_that_cannot_be_taken_up_ends_the_crawl_and_is_kept(jobdir
     with pytest.raises(FatalError, match="module changed cannot read its saved state"):
         await run.module.open_spider()
     assert run.states.snapshot() == {"module:changed": b"old"}
+    renamed = type("Renamed", (Changed,), {"name": "renamed"})
+    async with Run(renamed, jobdir, saved={"module:changed": b"old"}):
+        pass
 
 
 async def test_a_module_is_not_closed_while_it_is_synced(jobdir):

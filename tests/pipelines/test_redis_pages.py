@@ -41,6 +41,7 @@ def consumer(directory):
     return path
 
 
+@pytest.mark.cures("start more consumers; the crawl then continues by itself.")
 def test_a_crawl_is_as_fast_as_its_consumers_and_loses_no_page(tmp_path, server):
     redis, client = server
     modules = {"webcrawl.pipelines.warc.WarcPipeline": 100, MODULE: 200}

@@ -55,7 +55,7 @@ def check_hive_settings(settings: BaseSettings) -> HiveSettings:
         raise FatalError(
             "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl: end a hive with "
             f"{COMMAND} hive stop, and write the URLs that are left with {COMMAND} frontier "
-            "--export."
+            "JOBDIR --export FILE."
         )
     return HiveSettings(name, shards, number(settings, "HIVE_LEASE_SECS", at_least=1))
 

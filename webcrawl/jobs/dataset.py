@@ -126,7 +126,8 @@ def _write_card(db: duckdb.DuckDBPyConnection, files: str, output: Path) -> int:
     if others:
         raise FatalError(
             f"{others[0][0]} has other columns than {first[0]}: another version of TextDataset "
-            f'wrote it. Move one of them away, or write all rows again with "{COMMAND} replay".'
+            "wrote it. Move one of them away, and the part-*.parquet of the crawl that it copies, "
+            f'or write all rows again with "{COMMAND} replay".'
         )
     columns = db.execute("SELECT * FROM read_parquet(?) LIMIT 0", [files]).description or []
     present = {column[0] for column in columns}

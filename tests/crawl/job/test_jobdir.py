@@ -148,6 +148,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.cures("JOBDIR {} is in use by {}: wait for it to end, or choose another JOBDIR.")
 def test_a_job_in_use_is_refused_to_a_second_process_until_the_first_is_killed(jobdir):
     process = warm.Popen(
         [sys.executable, "-c", HOLDER, jobdir],
@@ -177,6 +178,7 @@ def test_a_path_that_is_no_directory_is_refused_in_a_sentence(tmp_path):
         Job(path=path / "below").open()
 
 
+@pytest.mark.cures("The disk of {} {} is full: free some space")
 def test_a_full_disk_at_the_start_is_a_sentence(jobdir):
     with file_size_limit(0), pytest.raises(DiskError, match="is full: free some space"):
         Job(path=jobdir).open()

@@ -142,6 +142,7 @@ def kept(jobdir):
     return jobdir / "checkpoints" / "000001"
 
 
+@pytest.mark.cures("copy it with cp -r {} DIR, and continue in the copy with -s JOBDIR=DIR.")
 def test_a_kept_checkpoint_is_refused_and_left_as_it_is(kept, jobdir, tmp_path):
     linked, copied = tmp_path / "linked", jobdir / "checkpoints" / "copied"
     subprocess.run(["cp", "-al", kept, linked], check=True)
@@ -155,6 +156,9 @@ def test_a_kept_checkpoint_is_refused_and_left_as_it_is(kept, jobdir, tmp_path):
             f"cp -r {path} DIR, and continue in the copy with -s JOBDIR=DIR."
         )
         assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    subprocess.run(["cp", "-r", kept, tmp_path / "copy"], check=True)
+    job, _ = opened(tmp_path / "copy")
+    job.close()
 
 
 def test_a_kept_checkpoint_that_was_moved_away_is_refused_while_it_shares_files(jobdir, tmp_path):

@@ -270,6 +270,9 @@ async def test_a_hive_that_has_fetched_something_stays_whatever_it_ends_with(hiv
     assert (local.jobdir / "drones").exists()
 
 
+@pytest.mark.cures(
+    "A drone of an earlier hive is still running ({}): stop it with scrapy hive stop",
+)
 def test_drones_that_a_killed_supervisor_has_left_go_first(tmp_path):
     hive = LocalHive("t", tmp_path, 2, "web")
     (tmp_path / "drones" / "1").mkdir(parents=True)

@@ -140,6 +140,7 @@ async def checked_for_leases(url, lease_secs):
         await close(client)
 
 
+@pytest.mark.cures("when its memory is full: set maxmemory-policy noeviction.")
 async def test_a_redis_that_drops_keys_when_it_is_full_is_one_sentence(server):
     with server.client() as client:
         client.config_set("maxmemory-policy", "allkeys-lru")

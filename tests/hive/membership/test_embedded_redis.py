@@ -52,10 +52,12 @@ async def test_data_of_an_older_server_is_read(tmp_path):
         assert await answer(server, "GET", "one") == "1"
 
 
+@pytest.mark.cures("is too long for a socket (at most {} bytes): choose another JOBDIR")
 def test_a_directory_whose_path_is_too_long_for_a_socket_is_refused(tmp_path):
     server = EmbeddedRedis(directory=tmp_path / ("long" * 30))
     with pytest.raises(FatalError, match=r"is too long for a socket .* another JOBDIR"):
         server.prepare()
+    EmbeddedRedis(directory=tmp_path / "short").prepare()
 
 
 async def test_a_redis_left_behind_is_ended_before_another_takes_its_files(tmp_path):
@@ -75,6 +77,7 @@ async def test_a_server_that_dies_is_not_waited_for(tmp_path):
     assert not await EmbeddedRedis(directory=tmp_path).wait(secs=600, is_starting=lambda: False)
 
 
+@pytest.mark.cures("No Redis server found: name one with -s REDIS_URL=redis://HOST, or install")
 def test_without_the_wheel_it_is_the_one_in_the_path(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))

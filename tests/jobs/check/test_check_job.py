@@ -134,6 +134,7 @@ def test_a_damaged_queue_of_a_host_is_reported_with_its_cost(job):
     assert report["damage"][0]["file"] == str(path.relative_to(job))
 
 
+@pytest.mark.cures("JOBDIR {} is in use by process {}: wait until it ends, or check a copy.")
 def test_a_job_that_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path):
     nothing = scrapy_job("check", tmp_path / "none")
     assert nothing.returncode == 2
@@ -141,6 +142,7 @@ def test_a_job_that_cannot_be_checked_is_refused_with_one_sentence(job, tmp_path
     refused = pytest.raises(FatalError, match=r"is in use by process \d+: wait until it ends")
     with in_use(job), refused:
         looked_at(job)
+    assert looked_at(job).damage == []
     (manifest,) = job.glob("manifest-*.json")
     forge(manifest, has_checksum=True, format=3)
     (wrong,) = looked_at(job).damage  # its checksum is that of the present format

@@ -47,8 +47,8 @@ class VirtualCrawl:
         self._log.touch()
         self._boot = directory / "boot_id"
         self._boot.write_text("boot\n")
-        self._seeds = directory / "seeds.txt"
-        self._seeds.write_text("\n".join(self.world.seeds()) + "\n")
+        self.seeds = directory / "seeds.txt"
+        self.seeds.write_text("\n".join(self.world.seeds()) + "\n")
         self._began = 0.0
         self._lives = 0
 
@@ -56,7 +56,7 @@ class VirtualCrawl:
         """Go on for *days*, or until the crawl ends. Servers fail by *script*, ``Episode`` each."""
         given = _SETTINGS | {"CLOSESPIDER_TIMEOUT": days * _DAY} | settings
         options = [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
-        command = ["crawl", "web", "-a", f"seeds={self._seeds}", "-s", f"JOBDIR={self.job}"]
+        command = ["crawl", "web", "-a", f"seeds={self.seeds}", "-s", f"JOBDIR={self.job}"]
         orders = Orders(
             root=self._disk,
             jobdir=self.job,

@@ -53,8 +53,8 @@ OF_HIVE = (
     "and start the hive again"
 )
 NO_CHECKPOINT = (
-    "no kept checkpoint is sound: restore JOBDIR from your own backup, or start a new crawl with "
-    f"the URLs that can be read: {COMMAND} frontier JOBDIR --export FILE"
+    "no kept checkpoint is sound: restore JOBDIR from your own backup, or start a new crawl, with "
+    f"the waiting URLs if they can still be read by {COMMAND} frontier JOBDIR --export FILE"
 )
 
 
