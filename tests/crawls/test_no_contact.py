@@ -52,7 +52,8 @@ class Place:
         path = self._directory / "seeds.txt"
         path.write_text("".join(self.urls(seeds)))
         options = {
-            "OUTAGE_END_SECS": 600 if self.answer is works else 1,
+            # The doctor looks at least once while an outage lasts.
+            "OUTAGE_END_SECS": 600 if self.answer is works else 2,
             "DNS_QUERY_TIMEOUT_SECS": 0.1 if self.answer is silence else 10,
             "STATISTICS_INTERVAL_SECS": 0.2,
             **settings,
