@@ -166,7 +166,9 @@ def carry_out(line):
 
 def pattern_of(name):
     """The words of the advice *name*, with anything where {} stands, and any line ends."""
-    words = (re.escape(word).replace(r"\{\}", r".*?") for word in name.split())
+    # A search for anything at the beginning would take long.
+    fixed = re.sub(r"^(?:\{\}\W*)+", "", name)
+    words = (re.escape(word).replace(r"\{\}", r".*?") for word in fixed.split())
     return re.compile(r"\s+".join(words), re.DOTALL)
 
 
