@@ -128,6 +128,7 @@ def test_text_is_decoded_as_a_browser_would():
     b"<p>caf\\xe9 two"                      | "<p>one"           | "<p>café two"
     b"<script>one two</script>"            | "<p>one"           | "<p>one"
     b"<noscript>one two three</noscript>x" | "<p>one two"       | "<p>one two"
+    b"<i srcdoc='<p>one two three'></i>"   | "<p>one"           | "<p>one"
     b"<p>one"                              | ""                 | "<p>one"
     b"<p>one"                              | "<head></head>"    | "<p>one"
     """,
