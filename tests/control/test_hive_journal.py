@@ -375,7 +375,7 @@ async def test_a_purge_that_cannot_be_read_is_named_and_holds_up_no_command(hive
         assert caplog.text.count(name) == 1
         hive.store.commands.objects.delete([f"commands/{name}"])
         hive.server.kill()  # so the store is read soon
-        await asyncio.sleep(0.1)
+        await until(lambda: name not in hive.said_of("a"))
         hive.server.start()
         await until(lambda: "hive_commands" not in hive.pauses("a"))
 
