@@ -410,7 +410,8 @@ async def test_a_drone_that_has_just_joined_answers_that_it_carries_out_no_earli
     async with hive_at as hive:
         await hive.enter("a")  # it has a lease, and has not looked at Redis
         sending = asyncio.ensure_future(hive.send("checkpoint"))
-        await asyncio.sleep(0.2)
+        while not await hive.entries():  # noqa: ASYNC110  # in Redis
+            await asyncio.sleep(0.01)
         await hive.join("a")
         assert await sending == ["Not carried out, because this drone has just joined the hive."]
 
