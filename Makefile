@@ -96,7 +96,7 @@ test-covered: .venv/.test .venv-pywb/.run
 	done
 
 # ARGS="--part 1/3" runs a third of their files.
-test-slow: .venv/.test .venv-pywb/.run .venv-datasets/.run .npm-replay/.run .release/.run
+test-slow: .venv/.test .venv-pywb/.run .venv-datasets/.run .npm-replay/.run .vite/.run .release/.run
 	@unshare --net true 2>/dev/null || echo 'Some of the long tests make network namespaces and root directories, which only root may: they are going to fail' >&2
 	$(BIN)/pytest -m long $(ARGS)
 
@@ -143,7 +143,7 @@ tags: docs/releases.txt ## tag the commits of all releases
 	@grep -v '^#' $< | while read version commit; do git tag --force "v$$version" "$$commit"; done
 
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .npm-replay .release .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
+	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .npm-replay .vite .release .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
@@ -175,6 +175,15 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 	@rm -rf .npm-replay && mkdir .npm-replay
 	cd .npm-replay && npm pack --silent "$$(sed 's/.*  //; s/-\([0-9.]*\)\.tgz/@\1/' ../$<)" && \
 	  sha512sum --check --quiet ../$< && tar -xzf *.tgz
+	@touch $@
+
+# Two applications, as their makers' tools build them.
+STARTERS := tests/rigs/starters
+.vite/.run: $(shell find $(STARTERS) -type f)
+	@command -v npm >/dev/null || { echo 'The long tests need npm: apt-get install npm' >&2; exit 1; }
+	@rm -rf .vite && cp -r $(STARTERS) .vite
+	cd .vite && npm ci --no-audit --no-fund --loglevel=error --ignore-scripts && \
+	  for name in react vue; do STARTER=$$name npx vite build --logLevel error || exit 1; done
 	@touch $@
 
 # datatrove wants older versions of packages, and its words are spaCy's.

@@ -1,17 +1,21 @@
-"""Small applications, as the crawler and as Debian's Chromium find them on loopback."""
+"""Applications, as the crawler and as Debian's Chromium find them on loopback."""
 
 import asyncio
 import json
-import re
 from collections import defaultdict
-from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
+import unrendered
 from applications import WAYS, ApplicationSites, applications
-from browsing import chromium
-from linked_site import crawl, open_sites
-from playwright.sync_api import TimeoutError  # noqa: A004  # its own
+from crawling import RIGS, ROOT, USER_AGENT, simulated
+from linked_site import Sites, crawl, open_sites
+from shown import Shown, shown_in_browser
+from starters import PATHS, starter
+from unrendered import ROWS, UnrenderedSites
+from web_truth import browser_truth
+
+from webcrawl.simweb.host_spec import CLIENT_RENDERED
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
@@ -22,107 +26,123 @@ SETTINGS = {
     "POLITENESS_MIN_DELAY": 0.02,
     "ITEM_PIPELINES": json.dumps({"noting_module.Notes": 1}),
 }
-_WORD = re.compile(r"\bw\d+q\d+\b")
-_UNSHOWN = {"SCRIPT", "STYLE", "NOSCRIPT"}
+_HOWTO = ROOT / "docs/howto/pages-that-need-javascript.md"
+_ALL_HERE = "--host-resolver-rules=MAP *.test 127.0.0.1"
 
 
-def seen_by_browser(apps, port):
-    """Links and words of each application, by its host, after scrolling to its end."""
-    seen = {}
-    with chromium("--host-resolver-rules=MAP *.test 127.0.0.1") as browser:
-        for app in apps:
-            context = browser.new_context(viewport={"width": 1280, "height": 900})
-            page = context.new_page()
-            visited = []
-            page.on("request", lambda asked, visited=visited: note_visit(asked, visited))
-            start = f"http://{app.host}:{port}/"
-            page.goto(start, wait_until="commit")
-            settle(page)
-            links, words = shown_in(context.new_cdp_session(page))
-            # Another document has taken the place of this one: what it had is not there any more.
-            left = {url for url in visited if url.partition("#")[0] != start}
-            seen[app.host] = (left or links, set() if left else words)
-            context.close()
-    return seen
+def noted(jobdir):
+    """What the crawler noted of each page, by URL."""
+    lines = (jobdir / "noted.jsonl").read_text().splitlines()
+    return {one["url"]: one for one in map(json.loads, lines)}
 
 
-def note_visit(asked, visited):
-    if asked.is_navigation_request() and asked.frame.parent_frame is None:
-        visited.append(asked.url)
+def shown_to_crawler(jobdir):
+    return {url: Shown({*one["links"]}, {*one["words"]}) for url, one in noted(jobdir).items()}
 
 
-def settle(page):
-    """Scroll until nothing more comes."""
-    height = -1
-    for _ in range(20):
-        with suppress(TimeoutError):  # a document that is opened and never closed
-            page.wait_for_load_state("networkidle", timeout=5000)
-        page.wait_for_timeout(200)
-        now = page.evaluate(
-            "[scrollTo(0, scrollY + 800), document.documentElement?.scrollHeight, scrollY].join()"
-        )
-        if now == height:
-            break
-        height = now
-    page.wait_for_timeout(1500)
-
-
-def shown_in(session):
-    """URLs of links and words, frames and shadow roots of all kinds included."""
-    links, words = set(), set()
-    root = session.send("DOM.getDocument", {"depth": -1, "pierce": True})["root"]
-    pending = [(root, root.get("baseURL", ""))]
-    while pending:
-        node, base = pending.pop()
-        base = node.get("baseURL", base)
-        if node["nodeName"] in _UNSHOWN:
-            continue
-        if node["nodeName"] == "A":
-            found = session.send("DOM.resolveNode", {"nodeId": node["nodeId"]})["object"]
-            asked = {
-                "objectId": found["objectId"],
-                "functionDeclaration": "function () { return this.href }",
-            }
-            url = session.send("Runtime.callFunctionOn", asked)["result"]["value"]
-            links.add(url.partition("#")[0])
-        words.update(_WORD.findall(node["nodeValue"]))
-        inner = [*node.get("children", ()), *node.get("shadowRoots", ())]
-        inner += [node["contentDocument"]] if "contentDocument" in node else []
-        pending += [(one, base) for one in inner]
-    return links, words
-
-
-def crawled(apps, jobdir, judge):
-    """What the crawler noted of each host, and what *judge* says of the same sites."""
+def crawled(sites, names, hosts, jobdir, judge=lambda _port: None, **settings):
+    """Crawl *sites* from *hosts*, and return what *judge* returns for their port."""
 
     async def main():
-        sites = ApplicationSites(apps)
-        async with open_sites(sites, sites.pages):
-            await crawl(sites, jobdir, *(app.host for app in apps), **SETTINGS)
-            return await asyncio.to_thread(judge, apps, sites.port)
+        async with open_sites(sites, names):
+            await crawl(sites, jobdir, *hosts, **SETTINGS | settings)
+            return await asyncio.to_thread(judge, sites.port)
 
-    judged = asyncio.run(main())
-    lines = map(json.loads, (jobdir / "noted.jsonl").read_text().splitlines())
-    return {urlsplit(one["url"]).hostname: one for one in lines}, judged
+    return asyncio.run(main())
+
+
+def crawled_applications(apps, jobdir, judge=lambda _port: None):
+    sites = ApplicationSites(apps)
+    return crawled(sites, sites.pages, [app.host for app in apps], jobdir, judge)
 
 
 def test_links_and_words_are_those_of_a_browser(jobdir):
     apps = applications(300)
-    found, seen = crawled(apps, jobdir, seen_by_browser)
+    seen = crawled_applications(
+        apps,
+        jobdir,
+        lambda port: shown_in_browser([f"http://{app.host}:{port}/" for app in apps], _ALL_HERE),
+    )
+    found = shown_to_crawler(jobdir)
+    kinds = {app.host: app.kind for app in apps}
     lost = defaultdict(dict)
-    for app in apps:
-        links, words = seen[app.host]
-        links -= {*found[app.host]["links"]}
-        words -= {*found[app.host]["words"]}
-        if links or words:
-            lost[app.kind][app.host] = links | words
+    for url, shown in seen.items():
+        if lacking := shown.without(found[url]):
+            lost[kinds[urlsplit(url).hostname]][url] = lacking
     share = 1 - sum(map(len, lost.values())) / len(apps)
     assert share >= 0.95, lost
     print(f"{share:.1%} of {len(apps)} applications of {len(WAYS)} kinds: {dict(lost)}")
 
 
+@pytest.mark.parametrize("name", ["react", "vue"])
+def test_starters_show_what_they_show_in_a_browser(jobdir, name):
+    pages, host = starter(name), f"{name}.test"
+    seen = crawled(
+        Sites(pages),
+        pages,
+        [host],
+        jobdir,
+        lambda port: shown_in_browser([f"http://{host}:{port}{path}" for path in PATHS], _ALL_HERE),
+        RENDER="auto",
+    )
+    found = shown_to_crawler(jobdir)
+    assert {url: found[url] for url in seen} == seen
+    # None of it is there without scripts.
+    assert all(len(shown.links) > len(PATHS) for shown in seen.values())
+    assert not any(one["without_scripts"] for one in noted(jobdir).values())
+
+
+def test_client_rendered_sites_show_what_they_show_in_a_browser(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", RIGS)
+    with simulated(tmp_path, "rendered", hosts=24, max_pages=4) as web:
+        web.crawl(**SETTINGS)
+        hosts = [web.world.host(index) for index in range(web.world.hosts)]
+        rules = ",".join(f"MAP {host.name} {host.address}" for host in hosts)
+        truth = browser_truth(web.world, USER_AGENT)
+        urls = [url for url, one in truth.items() if one.gains and one.links]
+        flags = f"--host-resolver-rules={rules}", "--ignore-certificate-errors"
+        seen = shown_in_browser(urls, *flags, scrolls=False)
+    found = shown_to_crawler(web.job)
+    assert {truth[url].page.host.rendering for url in urls} == CLIENT_RENDERED
+    lost = {url: shown.without(found[url]) for url, shown in seen.items()}
+    assert not any(lost.values()), lost
+    assert all(shown.links for shown in seen.values())
+
+
+def test_the_rows_of_what_only_a_browser_shows_are_true(jobdir):
+    sites = UnrenderedSites()
+    hosts = [unrendered.host_of(row) for row in ROWS]
+    seen = crawled(sites, hosts, hosts, jobdir, lambda port: [shown_of(row, port) for row in ROWS])
+    found = shown_to_crawler(jobdir)
+    # A row that is no longer true should go, and its line in the document be mended.
+    untrue = []
+    for row, (url, shown) in zip(ROWS, seen, strict=True):
+        links, words = shown.without(found[url])
+        if words != {"missing"} and links != {f"{url}l/x"}:
+            untrue.append(row["kind"])
+    assert untrue == []
+
+
+def shown_of(row, port):
+    """The URL of the page of *row*, and what a browser shows there."""
+    url = f"http://{unrendered.host_of(row)}:{port}/"
+    options = {name: row[name] for name in ("clicks", "waits") if name in row}
+    # Service workers need a secure origin.
+    flags = _ALL_HERE, f"--unsafely-treat-insecure-origin-as-secure={url.rstrip('/')}"
+    (shown,) = shown_in_browser([url + row.get("at", "")], *flags, **options).values()
+    return url, shown
+
+
+def test_the_document_says_what_only_a_browser_shows_and_why():
+    _, _, table = _HOWTO.read_text().partition("| a page's links and text come from")
+    lines = table.partition("\n\n")[0].splitlines()
+    for row in ROWS:
+        assert any(row["kind"] in line and row["why"] in line for line in lines), row["kind"]
+
+
 def test_rendering_takes_no_link_away(jobdir):
     apps = applications(1000)
-    found, _ = crawled(apps, jobdir, lambda *_: None)
-    assert found.keys() >= {app.host for app in apps}
-    assert not [one for one in found.values() if {*one["without_scripts"]} - {*one["links"]}]
+    crawled_applications(apps, jobdir)
+    found = noted(jobdir).values()
+    assert {urlsplit(one["url"]).hostname for one in found} >= {app.host for app in apps}
+    assert not [one for one in found if {*one["without_scripts"]} - {*one["links"]}]

@@ -11,6 +11,11 @@ from webcrawl.urls.extraction.html import extract
 _UNSHOWN = "//script | //style | //noscript"
 
 
+def words_of(text):
+    """The words of *text*."""
+    return set(re.findall(r"\w+", text))
+
+
 class Notes(ProcessingModule):
     """Writes a line of JSON for each page to JOBDIR/noted.jsonl."""
 
@@ -24,12 +29,13 @@ class Notes(ProcessingModule):
         tree = html.document_fromstring(page.text or "<p>")
         for element in tree.xpath(_UNSHOWN):
             element.drop_tree()
-        text = " ".join(tree.xpath("//text()"))
-        words = sorted({*re.findall(r"\bw\d+q\d+\b", text)})
-        links = sorted({link.url for link in page.links})
         fetched = extract(page.body, url=page.url, charset=page.charset, limit=10_000).links
-        noted = {"url": page.url, "links": links, "words": words}
-        noted["without_scripts"] = sorted({link.url for link in fetched})
+        noted = {
+            "url": page.url,
+            "links": sorted({link.url for link in page.links}),
+            "words": sorted(words_of(" ".join(tree.xpath("//text()")))),
+            "without_scripts": sorted({link.url for link in fetched}),
+        }
         print(json.dumps(noted), file=self._file)
 
     def close(self):
