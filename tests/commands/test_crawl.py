@@ -28,6 +28,7 @@ from patience import LIMIT_SECS
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
+from text_tables import cases
 
 from webcrawl.crawl.builder import ProcessBuilder
 from webcrawl.crawl.job.state_directory import PreparedState, StateDirectory, read_state
@@ -165,6 +166,40 @@ def test_0_when_a_signal_stopped_it_even_while_it_began(command, secs):
     running.send_signal(signal.SIGINT)
     output = output_of(running)
     assert "stopped by a signal" in output
+
+
+# The part that reads the setting is in the crawl, where one is needed.
+TEXT = '{"webcrawl.pipelines.text.TextDataset":1}'
+LARM = '{"webcrawl.pipelines.larm.LarmPipeline":1}'
+
+
+@cases(
+    "given sentence",
+    """
+    RENDER=some | RENDER must be 0, auto or all, not 'some'
+    RENDER=auto RENDER_ENGINE=no.module:Engine | RENDER_ENGINE names 'no.module.Engine', which
+    |cannot be loaded: No module named 'no'
+    RENDER=auto RENDER_ENGINE=/bin/false | /bin/false does not start (it has ended): name another
+    |program with RENDER_ENGINE
+    POLITENESS_LONG_CRAWL_DELAY=soon | must be skip, cap or obey, not 'soon'
+    PAGE_CONTENT_TYPES=html | PAGE_CONTENT_TYPES must contain media types
+    PAGE_REFUSED_CONTENT_TYPES=a/b/c | PAGE_REFUSED_CONTENT_TYPES must contain media types
+    URL_EQUIVALENCES=case | URL_EQUIVALENCES: Unknown URL rule: case
+    URL_REFUSED_EXTENSIONS=jpg,tar.gz | must be extensions such as jpg, not 'tar.gz'
+    URL_TRACE=/proc/none/trace | The URL trace cannot be written
+    WARC_DEDUP_FROM=/proc/none | WARC_DEDUP_FROM: /proc/none is not a CDXJ file
+    ITEM_PIPELINES=TEXT TEXT_FORMAT=xml | TEXT_FORMAT must be parquet or jsonl, not 'xml'
+    ITEM_PIPELINES=TEXT TEXT_EXTRACTOR=mine | must be resiliparse or trafilatura, not 'mine'
+    ITEM_PIPELINES=TEXT TEXT_DIR=/proc/none/text | TEXT_DIR /proc/none/text cannot be used
+    ITEM_PIPELINES=LARM LARM_DIR=/proc/none/larm | LARM_DIR /proc/none/larm cannot be used
+    """,
+)
+def test_2_for_a_value_of_another_kind_which_one_sentence_names(given, sentence, jobdir):
+    settings = dict(one.split("=") for one in given.split())
+    if "ITEM_PIPELINES" in settings:
+        settings["ITEM_PIPELINES"] = globals()[settings["ITEM_PIPELINES"]]
+    said = crawl("web", "-a", "seeds=example.org", jobdir=jobdir, **settings)
+    assert is_one_sentence(said, " ".join(sentence.replace("|", " ").split()))
 
 
 def test_1_with_a_traceback_when_the_program_has_a_bug(spiders, jobdir):

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import wall_time
-from webcrawl.configuration.values import flag
+from webcrawl.configuration.values import component, flag
 from webcrawl.crawl.task.renderer import Rendering, RenderSettings
 from webcrawl.frontier import SUBRESOURCE, Entry
 from webcrawl.render.answers import stored_answer
@@ -198,6 +198,8 @@ def _passes_of(
     def count(name: str) -> None:  # before the crawl begins, there are no stats
         crawler.stats.inc_value(name)
 
+    if ":" in options.engine:  # another engine, which the worker processes load
+        component("RENDER_ENGINE", options.engine.replace(":", "."))
     # The function that looks up answers, named for the worker processes, and its argument.
     answers = "webcrawl.render.store:stored_answers", str(path / FILE)
     return Passes(

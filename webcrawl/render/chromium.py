@@ -177,7 +177,8 @@ class Chromium:
                 self.stop()
                 log.seek(0)
                 lines = log.read().decode(errors="replace").splitlines()
-                reason = [line for line in lines if "FATAL" in line] or lines[-1:]
+                fatal = [line for line in lines if "FATAL" in line]
+                reason = fatal or lines[-1:] or ["name another program with RENDER_ENGINE."]
                 raise EngineError(
                     f"{executable} does not start ({error}): {' '.join(reason)}"
                 ) from error

@@ -57,7 +57,7 @@ async def test_pages_given_at_once_are_all_stored_in_order(jobdir):
     settings = {
         "USER_AGENT": "tests/1.0",
         "ROBOTSTXT_OBEY": True,
-        "WARC_OPERATOR": "A library",
+        "WARC_OPERATOR": "A\nlibrary",
         "WARC_DESCRIPTION": "pages\r\nof tests",
         "CRAWLER_CONTACT": "bot@a.test",
         "DEFAULT_REQUEST_HEADERS": {"from": "bot@a.test"},

@@ -50,6 +50,8 @@ from webcrawl.urls.filters.scope import (
 from webcrawl.urls.filters.table import FilterTable, OwnFilter, Sampled, UrlProcessor
 from webcrawl.urls.normalizer import normalize
 
+_EXTENSIONS = "URL_REFUSED_EXTENSIONS"
+_EXTENSION = re.compile(r"[^\s./:?#]+")
 OPEN = "open"
 SEEDS = "seeds"
 DOMAIN = "domain"
@@ -174,11 +176,11 @@ def _built_in_filters(
         action_filter(),
     ]
 
-    endings = words(settings, "URL_REFUSED_EXTENSIONS")
-    if endings:
-        filters.append(
-            extension_filter(frozenset(ending.removeprefix(".").lower() for ending in endings))
-        )
+    extensions = [word.removeprefix(".").lower() for word in words(settings, _EXTENSIONS)]
+    if wrong := [one for one in extensions if not _EXTENSION.fullmatch(one)]:
+        raise FatalError(f"{_EXTENSIONS} must be extensions such as jpg, not {wrong[0]!r}.")
+    if extensions:
+        filters.append(extension_filter(frozenset(extensions)))
 
     filters += _pattern_filters(settings)
     if scope != OPEN and domains is not None:

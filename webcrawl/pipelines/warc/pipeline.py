@@ -231,5 +231,5 @@ def _warcinfo(settings: BaseSettings, sources: list[Path]) -> list[tuple[str, st
 
 
 def _nonempty_values(settings: BaseSettings, *names: str) -> list[str]:
-    """Return the values of those settings in *names* that are not empty."""
-    return [str(settings[name]) for name in names if settings[name]]
+    """Return the values of those settings in *names* that are not empty, each in one line."""
+    return [" ".join(str(settings[name]).split()) for name in names if settings[name]]
