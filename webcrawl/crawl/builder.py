@@ -196,7 +196,7 @@ class ProcessBuilder:
             suffixes=suffix_list_of(settings),
         )
 
-        self._comparison_form = equivalence_of(settings).comparison_form
+        self._equivalence = equivalence_of(settings)
         self._guard = AddressGuard.from_settings(settings)
         self._is_proxied = _is_proxied(settings)
         self._rules = self._build_contact_rules(profile.key)
@@ -268,7 +268,7 @@ class ProcessBuilder:
                 shards=self.shards,
                 rules=self._rules,
                 outcome_log=OutcomeLog(
-                    crawler=crawler, log=info_log, comparison_form=self._comparison_form
+                    crawler=crawler, log=info_log, comparison_form=self._equivalence.comparison_form
                 ),
                 reading=reading,
                 stop=self.stop,
@@ -352,7 +352,7 @@ class ProcessBuilder:
             rules=LinkRules(
                 filters=build_filters(),
                 seed_filters=build_filters(for_seeds=True),
-                comparison_form=self._comparison_form,
+                equivalence=self._equivalence,
                 max_redirects=whole_number(settings, "REDIRECT_MAX_TIMES", at_least=0),
                 obeys_nofollow=flag(settings, "NOFOLLOW_OBEY"),
                 takes_robots_sitemaps=SITEMAP in link_kinds(settings),

@@ -82,6 +82,7 @@ of other servers where the order matters.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from webcrawl.urls.filters.host_rules import UrlHostRules
@@ -198,24 +199,44 @@ class Equivalence:
         port. For schemes other than http and https only host rules apply: the parts
         of a Gopher selector, for example, have no general meaning.
         """
-        # Only few URLs have a part that a rule for paths or escapes may change; position 8 is after
-        # the slashes of "https://".
-        if (
-            ("%" in url and _LOOSE_ESCAPE.search(url) is not None)
-            or ";" in url
-            or url.find("//", 8) >= 0
-            or "/(" in url
+        return self.comparison_forms((url,))[0]
+
+    def comparison_forms(self, urls: Sequence[str]) -> list[str]:
+        """Return the ``comparison_form`` of each of *urls*.
+
+        Only few URLs have a part that a rule for paths or escapes may change. So the links of a
+        page are examined together; only if there is such a part, each is examined alone.
+        """
+        if not self._may_rewrite("\n".join(urls), len(urls)):
+            forms = [self._with_query_form(url) if "?" in url else url for url in urls]
+        elif len(urls) > 1:
+            return [*map(self.comparison_form, urls)]
+        else:
+            forms = [*map(self._rewrite, urls)]
+        return forms if self._canonical is None else [*map(self._with_canonical_host, forms)]
+
+    def _may_rewrite(self, text: str, url_count: int) -> bool:
+        """Return whether a rule for paths or escapes may change one of the URLs in *text*."""
+        return (
+            ("%" in text and _LOOSE_ESCAPE.search(text) is not None)
+            or ";" in text
+            or text.count("//") > url_count  # each scheme ends with one
+            or "/(" in text
             or self._lowers_paths
-            or (self._drops_index_names and _may_be_index(url))
-        ):
-            url = self._rewrite(url)
-        elif "?" in url and url.startswith("http"):
-            before_query, _, query = url.partition("?")
-            kept_query = self._query_form(query, before_query)
-            if kept_query is not query:
-                url = before_query if kept_query is None else f"{before_query}?{kept_query}"
-        if self._canonical is None:
+            or (self._drops_index_names and _may_be_index(text))
+        )
+
+    def _with_query_form(self, url: str) -> str:
+        """Apply the rules for queries to *url*, which has one."""
+        before_query, _, query = url.partition("?")
+        kept_query = self._query_form(query, before_query) if url.startswith("http") else query
+        if kept_query is query:
             return url
+        return before_query if kept_query is None else f"{before_query}?{kept_query}"
+
+    def _with_canonical_host(self, url: str) -> str:
+        """Apply the host rules to *url*."""
+        assert self._canonical is not None
         origin_end = url.find("/", url.find(":") + 3)
         return self._canonical(url[:origin_end]) + url[origin_end:]
 

@@ -11,6 +11,7 @@ from webcrawl.crawl.links.submission import LinkRules, LinkSubmitter
 from webcrawl.revisit.history import History
 from webcrawl.seen.content import ContentSeen
 from webcrawl.urls import HTTP_SCHEMES, Link
+from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.filters.chain import FilterChain, scheme_filter
 from webcrawl.urls.filters.table import FilterTable
 
@@ -26,7 +27,7 @@ class Desk:
         rules = LinkRules(
             filters=FilterTable([FilterChain([scheme_filter(HTTP_SCHEMES)])]),
             seed_filters=FilterTable([]),
-            comparison_form=str,
+            equivalence=Equivalence(frozenset()),
             max_redirects=3,
             obeys_nofollow=True,
             takes_robots_sitemaps=True,

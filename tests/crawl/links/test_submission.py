@@ -68,7 +68,7 @@ class Submitter(LinkSubmitter):
         rules = {
             "filters": FilterTable([FilterChain(given, max_depth=max_depth)]),
             "seed_filters": FilterTable([FilterChain(given)]),
-            "comparison_form": Equivalence().comparison_form,
+            "equivalence": Equivalence(),
             "max_redirects": 3,
             "obeys_nofollow": True,
             "takes_robots_sitemaps": True,

@@ -21,6 +21,7 @@ from webcrawl.crawl.seeds import Seed
 from webcrawl.items import Page
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, normalize
+from webcrawl.urls.equivalence import Equivalence
 from webcrawl.urls.extraction.robots_meta import without_nofollow
 from webcrawl.urls.filters.table import FilterTable
 
@@ -45,7 +46,7 @@ class LinkRules:
     """Rules for links that need no records of the target.
 
     filters, seed_filters: refuse links, and seeds.
-    comparison_form: returns the form in which URLs are compared.
+    equivalence: knows the form in which URLs are compared.
     max_redirects: maximum number of redirects in a row.
     keeps_cookies: whether cookies are kept, so that a redirect that sets one may lead back to its
         own source.
@@ -57,7 +58,7 @@ class LinkRules:
 
     filters: FilterTable
     seed_filters: FilterTable
-    comparison_form: Callable[[str], str]
+    equivalence: Equivalence
     max_redirects: int
     obeys_nofollow: bool
     takes_robots_sitemaps: bool
@@ -82,7 +83,8 @@ class LinkSubmitter:
         self.sink = sink
         self._filters = rules.filters
         self._rules = rules
-        self.comparison_form = rules.comparison_form
+        self.comparison_form = rules.equivalence.comparison_form
+        self._comparison_forms = rules.equivalence.comparison_forms
         self._clock = clock
         #: Number of sitemaps named by robots.txt files, including refused and known ones.
         self.sitemaps = 0
@@ -213,7 +215,7 @@ class LinkSubmitter:
         if not accepted:
             return
 
-        url_fps = fingerprints(map(self.comparison_form, [link.url for link in accepted]))
+        url_fps = fingerprints(self._comparison_forms([link.url for link in accepted]))
         # The target of a redirect or refresh may need another fingerprint, see the function.
         for i, link in enumerate(accepted):
             if redirect_chain:
@@ -257,7 +259,7 @@ class LinkSubmitter:
             LinkBatch(
                 [Link(url) for url in kept],
                 [*compress(hosts, passed)],
-                fingerprints(map(self.comparison_form, kept)),
+                fingerprints(self._comparison_forms(kept)),
                 LinkSource("", 0, 0, b"", self._clock()),
                 SeedFacts([seed.rank for seed in compress(seeds, passed)], hosts),
             )
