@@ -140,6 +140,10 @@ class Admission:
         self._gates = gates
         self._may_pass = may_pass
         self._gates_of_visits = [gate for gate in gates if not gate.spares_visits]
+        # Those that may tell the URLs of a group apart.
+        self._distinguishing_gates = [
+            gate for gate in gates if type(gate).tells_apart is not Gate.tells_apart
+        ]
 
     def open(self) -> None:
         """Start a pass over all URLs that an earlier process parked. The frontier must be open."""
@@ -168,7 +172,7 @@ class Admission:
             # Visits and subresources skip the gates that spare them.
             passes_all = not group.first.history and group.first.kind != SUBRESOURCE
             judges = self._gates if passes_all else self._gates_of_visits
-            if any(gate.tells_apart(group.first) for gate in judges):
+            if any(gate.tells_apart(group.first) for gate in self._distinguishing_gates):
                 for index in group.indexes:
                     self._judge(Group(decode(batch[index]), [index]), judges, reasons)
             else:
@@ -189,8 +193,10 @@ class Admission:
             count = left
             for gate in gates:
                 room = gate.room(entry)
+                if room >= count:
+                    continue
                 if room >= 1:
-                    count = int(min(room, count))
+                    count = int(room)
                 elif not self._may_pass(gate.name, entry):
                     gate.note_held(entry, left)
                     for index in group.indexes[-left:]:
