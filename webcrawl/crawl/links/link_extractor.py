@@ -80,6 +80,7 @@ class PageLinks:
         """
         kinds = link_kinds(settings)
         self._kinds = kinds
+        self._html_kinds = kinds & KINDS
         # Robots directives are read if they address these product tokens or every crawler.
         self._tokens = tuple(map(str.lower, product_tokens(settings)))
         self._meta_names = frozenset({ALL_ROBOTS, *self._tokens})
@@ -208,7 +209,7 @@ class PageLinks:
             charset=declared,
             limit=self._max_links,
             schemes=self.schemes,
-            kinds=self._kinds & KINDS,
+            kinds=self._html_kinds,
             meta_names=self._meta_names,
             header_links=page.links,
             keeps_repeats=keeps_repeats,

@@ -159,19 +159,22 @@ class LinkIntake:
 
         # The eliminator numbers the links of all batches from 0, and asks for the entries of those
         # that may be new.
-        calls = [
-            (make_entry, index)
-            for make_entry, batch in zip(entry_makers, batches, strict=True)
-            for index in range(len(batch.links))
-        ]
+        if len(batches) == 1:
+            self.eliminator.submit(batches[0].fingerprints, entry_makers[0])
+        else:
+            calls = [
+                (make_entry, index)
+                for make_entry, batch in zip(entry_makers, batches, strict=True)
+                for index in range(len(batch.links))
+            ]
 
-        def encode_at(number: int) -> bytes:
-            """Return the encoded entry of the link with that number."""
-            make_entry, index = calls[number]
-            return make_entry(index)
+            def encode_at(number: int) -> bytes:
+                """Return the encoded entry of the link with that number."""
+                make_entry, index = calls[number]
+                return make_entry(index)
 
-        fps = [fp for batch in batches for fp in batch.fingerprints]
-        self.eliminator.submit(fps, entry_makers[0] if len(batches) == 1 else encode_at)
+            fps = [fp for batch in batches for fp in batch.fingerprints]
+            self.eliminator.submit(fps, encode_at)
 
         for batch, source_host in zip(batches, source_hosts, strict=True):
             self.submitted += len(batch.links)
