@@ -412,7 +412,7 @@ def _call_receiver(receiver: Any, arguments: dict[str, Any]) -> Any:
 @lru_cache(256)
 def _parameters_of(function: object) -> tuple[str, ...] | None:
     """Return the parameters of *function*; None if it takes any, or is another callable object."""
-    code = getattr(function, "__code__", None)
+    code: Any = getattr(function, "__code__", None)
     takes_any = code is None or code.co_flags & inspect.CO_VARKEYWORDS
     return None if takes_any else code.co_varnames[: code.co_argcount]
 

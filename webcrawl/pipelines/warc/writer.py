@@ -52,8 +52,8 @@ _SUFFIXES = (".warc.gz.open", ".warc.gz")
 # Compression level of ISA-L. It compresses real pages of 20 kB to 23.9 % in 32 µs. Level 3 takes
 # twice as long, for 23.2 %, and zlib's level 6 six times as long, for 21.5 %.
 _LEVEL = 2
-# The level for records of at most _SHORT_BYTES, such as requests. This saves 7 µs and costs 150 bytes
-# for each.
+# The level for records of at most _SHORT_BYTES, such as requests. This saves 7 µs for each of them,
+# and costs 150 bytes.
 _SHORT_LEVEL = 0
 _SHORT_BYTES = 2048
 # Reasons why a page is not processed that mean that its document may already be stored.
