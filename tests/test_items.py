@@ -127,6 +127,7 @@ def test_text_is_decoded_as_a_browser_would():
     b"<p>one two"                          | "<p>one two"       | "<p>one two"
     b"<p>caf\\xe9 two"                      | "<p>one"           | "<p>café two"
     b"<script>one two</script>"            | "<p>one"           | "<p>one"
+    b"<script>one</script><p>one"          | "<p>two"           | "<p>two"
     b"<noscript>one two three</noscript>x" | "<p>one two"       | "<p>one two"
     b"<i srcdoc='<p>one two three'></i>"   | "<p>one"           | "<p>one"
     b"<p>one"                              | ""                 | "<p>one"

@@ -5,9 +5,11 @@ import json
 from collections import defaultdict
 from urllib.parse import urlsplit
 
+import applications
+import more_applications
 import pytest
 import unrendered
-from applications import WAYS, ApplicationSites, applications
+from applications import ApplicationSites
 from crawling import RIGS, ROOT, USER_AGENT, simulated
 from linked_site import Sites, crawl, open_sites
 from shown import Shown, shown_in_browser
@@ -26,6 +28,7 @@ SETTINGS = {
     "POLITENESS_MIN_DELAY": 0.02,
     "ITEM_PIPELINES": json.dumps({"noting_module.Notes": 1}),
 }
+WAYS = applications.WAYS + more_applications.WAYS
 _HOWTO = ROOT / "docs/howto/pages-that-need-javascript.md"
 _ALL_HERE = "--host-resolver-rules=MAP *.test 127.0.0.1"
 
@@ -57,7 +60,7 @@ def crawled_applications(apps, jobdir, judge=lambda _port: None):
 
 
 def test_links_and_words_are_those_of_a_browser(jobdir):
-    apps = applications(300)
+    apps = applications.applications(300, WAYS)
     seen = crawled_applications(
         apps,
         jobdir,
@@ -141,7 +144,7 @@ def test_the_document_says_what_only_a_browser_shows_and_why():
 
 
 def test_rendering_takes_no_link_away(jobdir):
-    apps = applications(1000)
+    apps = applications.applications(1000, WAYS)
     crawled_applications(apps, jobdir)
     found = noted(jobdir).values()
     assert {urlsplit(one["url"]).hostname for one in found} >= {app.host for app in apps}

@@ -517,10 +517,11 @@ class _Run:
         kind = params["resourceType"]
         url = request["url"]
         headers = request["headers"]
-        if headers.get("Accept") == "text/event-stream":
+        accept = headers.get("Accept", "")
+        if accept == "text/event-stream":
             kind = "EventSource"
-        elif kind == "Other" and "User-Agent" not in headers:
-            kind = "Script"  # of a worker; hints and icons have that header
+        elif kind == "Other" and not accept.startswith("image/"):
+            kind = "Script"  # of a worker, a module of JSON, or a hint; the others are icons
         answer = self._find(url, kind, request, params.get("frameId"))
         if isinstance(answer, Answer):
             respond(
@@ -536,7 +537,7 @@ class _Run:
             return
         # Otherwise *answer* is the reason of a refusal, or None. Chromium itself asks for the icon,
         # so that is not recorded.
-        if answer is not None and (kind != "Other" or not url.endswith("/favicon.ico")):
+        if answer is not None and kind != "Other":
             self._refuse(url, answer)
         # With "Aborted" the page stays when it tries to go elsewhere.
         respond("Fetch.failRequest", errorReason="Aborted" if kind == "Document" else "Failed")

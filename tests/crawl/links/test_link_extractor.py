@@ -224,6 +224,8 @@ def test_what_the_page_asks_of_crawlers_is_on_it(body, headers, said):
     b"<a href=/1>x</a>"               | "<html></html>"                  | a /1
     b"<a href=1>x</a>"                | "<base href=/b/><a href=1>x</a>" | a /b/1, a /dir/1
     b"<p>x" | "<p>x<meta http-equiv=refresh content='0; url=/to'>" | refresh /to
+    b"<meta charset=koi8-r><a href='?q=\\xd0'>x</a>" | "<meta charset=koi8-r><a href='?q=п'>x</a>"
+        | a /dir/page?q=%D0
     """,
 )
 def test_rendering_adds_links_and_takes_none_away(body, rendered, links):

@@ -69,7 +69,8 @@ def _shown_at(url, browser, *, scrolls=True, clicks="", waits=1.5):
 
 
 def _note_visit(asked, visited):
-    if asked.is_navigation_request() and asked.frame.parent_frame is None:
+    is_of_page = asked.is_navigation_request() and asked.frame.parent_frame is None
+    if is_of_page and asked.url.startswith("http"):
         visited.append(asked.url)
 
 
@@ -103,9 +104,13 @@ def _shown_in(session):
             found = session.send("DOM.resolveNode", {"nodeId": node["nodeId"]})["object"]
             asked = {"objectId": found["objectId"], "functionDeclaration": _HREF}
             url = session.send("Runtime.callFunctionOn", asked)["result"]["value"]
-            shown.links.add(url.partition("#")[0])
+            if url.startswith("http"):
+                shown.links.add(url.partition("#")[0])
         if name == "#text":
             shown.words.update(words_of(node["nodeValue"]))
-        pending += [*node.get("children", ()), *node.get("shadowRoots", ())]
+        pending += node.get("children", ())
+        # Fields of forms have one of the browser's own.
+        roots = node.get("shadowRoots", ())
+        pending += [root for root in roots if root["shadowRootType"] != "user-agent"]
         pending += [node["contentDocument"]] if "contentDocument" in node else []
     return shown

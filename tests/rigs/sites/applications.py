@@ -83,7 +83,7 @@ class Application:
         return self.random.choice(values)
 
 
-def _boot(app: Application, script: str) -> str:
+def boot(app: Application, script: str) -> str:
     return f"<div id=out></div>{app.anchor()}<script>{_SHOW}{script}</script>"
 
 
@@ -104,7 +104,7 @@ def reload(app: Application) -> str:
     )
     seen = "document.cookie.includes('seen') || sessionStorage.seen || localStorage.seen"
     again = app.pick("location.reload()", "location = location.href", "location.replace('/')")
-    return _boot(app, f"if ({seen}) show(out, {app.items()}); else {{ {keep}; {again} }}")
+    return boot(app, f"if ({seen}) show(out, {app.items()}); else {{ {keep}; {again} }}")
 
 
 def stopped(app: Application) -> str:
@@ -122,7 +122,7 @@ def history(app: Application) -> str:
     to = app.pick("/deep/er/page", "/other", "?view=1", "#part", "below/")
     call = app.pick("pushState", "replaceState")
     relative = app.pick("rel-", "./rel-", "../rel-")
-    return _boot(
+    return boot(
         app, f"history.{call}({{}}, '', '{to}'); show(out, [['{relative}x', '{app.word()}']])"
     )
 
@@ -134,7 +134,7 @@ def own_fields(app: Application) -> str:
     ).split(": ")  # fmt: skip
     data = app.file("/data.json", app.items(), needs=f"{name}: {value}")
     ask = f"fetch('{data}', {{headers: {{'{name}': '{value}'}}}}).then(r => r.ok ? r.json() : [])"
-    return _boot(app, f"{ask}.then(list => show(out, list))")
+    return boot(app, f"{ask}.then(list => show(out, list))")
 
 
 def referers(app: Application) -> str:
@@ -145,9 +145,9 @@ def referers(app: Application) -> str:
     needs = f"Referer: http://{app.host}"
     if kind == "js":
         app.file("/guarded.js", f"show(out, {app.items()})", needs=needs)
-        return policy + _boot(app, "") + "<script src=/guarded.js></script>"
+        return policy + boot(app, "") + "<script src=/guarded.js></script>"
     app.file("/guarded.json", app.items(), needs=needs)
-    return policy + _boot(app, "fetch('/guarded.json').then(r => r.json()).then(d => show(out, d))")
+    return policy + boot(app, "fetch('/guarded.json').then(r => r.json()).then(d => show(out, d))")
 
 
 def accepts(app: Application) -> str:
@@ -157,7 +157,7 @@ def accepts(app: Application) -> str:
         needs="Accept: text/css,*/*;q=0.1",
     )
     show = f"getComputedStyle(out).getPropertyValue('--list') && show(out, {app.items()})"
-    return "<link rel=stylesheet href=/style.css>" + _boot(
+    return "<link rel=stylesheet href=/style.css>" + boot(
         app, f"addEventListener('load', () => {show})"
     )
 
@@ -180,7 +180,7 @@ def chain(app: Application) -> str:
         else:
             app.file(f"/{number}.js", last)
             last = f"{{ const x = new XMLHttpRequest(); x.open('GET', '/{number}.js'); x.onload = () => eval(x.responseText); x.send() }}"
-    return _boot(app, last)
+    return boot(app, last)
 
 
 def viewport(app: Application) -> str:
@@ -189,7 +189,7 @@ def viewport(app: Application) -> str:
     above = app.random.randint(100, 12000)
     load = "fetch('/more.json').then(r => r.json()).then(d => show(out, d))"
     see = f"new IntersectionObserver((all, one) => {{ if (all[0].isIntersecting) {{ one.disconnect(); {load} }} }}).observe(end)"
-    return f"<div style='height: {above}px'></div><p id=end>{app.word()}</p>" + _boot(app, see)
+    return f"<div style='height: {above}px'></div><p id=end>{app.word()}</p>" + boot(app, see)
 
 
 def lazy_images(app: Application) -> str:
@@ -198,18 +198,18 @@ def lazy_images(app: Application) -> str:
         for n in range(app.random.randint(2, 9))
     )
     fill = f"const all = {json.dumps([app.item() for _ in range(9)])}; const o = new IntersectionObserver(seen => seen.forEach(one => {{ if (one.isIntersecting) {{ o.unobserve(one.target); show(one.target, [all[one.target.dataset.n]]) }} }})); document.querySelectorAll('section').forEach(s => o.observe(s))"
-    return rows + _boot(app, fill)
+    return rows + boot(app, fill)
 
 
 def frames(app: Application) -> str:
     inner = f"<p>{app.word()}</p>{app.anchor(app.pick('/l/', 'rel/'))}"
     return app.pick(
         f'<iframe srcdoc="{inner}"></iframe>' + app.anchor(),
-        _boot(
+        boot(
             app,
             f"const f = document.createElement('iframe'); document.body.append(f); f.contentDocument.body.innerHTML = `{inner}`",
         ),
-        _boot(
+        boot(
             app,
             f"const f = document.createElement('iframe'); document.body.append(f); f.contentDocument.write(`{inner}`); f.contentDocument.close()",
         ),
@@ -230,16 +230,14 @@ def roots(app: Application) -> str:
 def random_names(app: Application) -> str:
     app.file("/data.json", app.items())
     salt = app.pick("Math.random()", "Date.now()", "performance.now()", "crypto.randomUUID()")
-    return _boot(
-        app, f"fetch('/data.json?_=' + {salt}).then(r => r.json()).then(d => show(out, d))"
-    )
+    return boot(app, f"fetch('/data.json?_=' + {salt}).then(r => r.json()).then(d => show(out, d))")
 
 
 def storage(app: Application) -> str:
     app.file("/data.json", app.items())
     keep = app.pick("localStorage", "sessionStorage")
     ask = f"fetch('/data.json').then(r => r.json()).then(d => {keep}.list = JSON.stringify(d))"
-    return _boot(
+    return boot(
         app,
         f"({keep}.list ? Promise.resolve() : {ask}).then(() => show(out, JSON.parse({keep}.list)))",
     )
@@ -248,7 +246,7 @@ def storage(app: Application) -> str:
 def database(app: Application) -> str:
     put = f"d.transaction('s', 'readwrite').objectStore('s').put({app.items()}, 1)"
     get = "d.transaction('s').objectStore('s').get(1)"
-    return _boot(
+    return boot(
         app,
         f"const o = indexedDB.open('x', 1); o.onupgradeneeded = () => o.result.createObjectStore('s'); o.onsuccess = () => {{ const d = o.result; {put}.onsuccess = () => {{ const g = {get}; g.onsuccess = () => show(out, g.result) }} }}",
     )
@@ -260,7 +258,7 @@ def form_fields(app: Application) -> str:
         f"<input name={name}>"
         for name in ("children", "childNodes", "nodeType", "outerHTML", "querySelectorAll")
     )
-    return f"<form id=f>{hidden}</form>" + _boot(app, f"show(f, {app.items()})")
+    return f"<form id=f>{hidden}</form>" + boot(app, f"show(f, {app.items()})")
 
 
 def hydration(app: Application) -> str:
@@ -268,7 +266,7 @@ def hydration(app: Application) -> str:
     first = app.anchor()
     html = app.pick("''", f"'<p>{app.word()}</p>'", f"`{app.anchor()}`")
     state = f"<script type=application/json id=state>{app.items()}</script>"
-    return f"<main id=m><p>{app.word()} {first}</p></main>{state}" + _boot(
+    return f"<main id=m><p>{app.word()} {first}</p></main>{state}" + boot(
         app, f"m.innerHTML = {html}; show(m, JSON.parse(state.textContent))"
     )
 
@@ -289,7 +287,7 @@ def server_errors(app: Application) -> str:
     status = app.random.choice((404, 500, 403, 410))
     app.file("/data.json", app.items(), status=status)
     app.file("/spare.json", app.items())
-    return _boot(
+    return boot(
         app,
         app.pick(
             "fetch('/data.json').then(r => r.json()).then(d => show(out, d))",
@@ -305,12 +303,12 @@ def foreign_modules(app: Application) -> str:
         f"/{app.host}/main.js", "import {list} from './part.js'; show(out, list)", host=CDN
     )
     return app.pick(
-        _boot(app, "") + f"<script type=module src='{main}'></script>",
-        _boot(app, f"import('{part}').then(m => show(out, m.list))"),
+        boot(app, "") + f"<script type=module src='{main}'></script>",
+        boot(app, f"import('{part}').then(m => show(out, m.list))"),
         f'<script type=importmap>{{"imports": {{"part": "{part}"}}}}</script>'
-        + _boot(app, "import('part').then(m => show(out, m.list))"),
-        _boot(app, f"fetch('{part}').then(r => r.text()).then(t => show(out, eval(t.slice(20))))"),
-        _boot(app, "")
+        + boot(app, "import('part').then(m => show(out, m.list))"),
+        boot(app, f"fetch('{part}').then(r => r.text()).then(t => show(out, eval(t.slice(20))))"),
+        boot(app, "")
         + f"<script src='{app.file(f'/{app.host}/plain.js', f'show(out, {app.items()})', host=CDN)}'></script>",
     )
 
@@ -319,7 +317,7 @@ def workers(app: Application) -> str:
     app.file("/data.json", app.items())
     app.file("/worker.js", "fetch('/data.json').then(r => r.json()).then(postMessage)")
     kind = app.pick("", ", {type: 'module'}")
-    return _boot(app, f"new Worker('/worker.js'{kind}).onmessage = e => show(out, e.data)")
+    return boot(app, f"new Worker('/worker.js'{kind}).onmessage = e => show(out, e.data)")
 
 
 def timers(app: Application) -> str:
@@ -331,12 +329,12 @@ def timers(app: Application) -> str:
         f"requestIdleCallback(() => show(out, {app.items()}))",
         f"new MutationObserver(() => show(out, {app.items()})).observe(document.body, {{attributes: true}}); document.body.id = 'x'",
     )
-    return _boot(app, later)
+    return boot(app, later)
 
 
 def routes(app: Application) -> str:
     """A router: what it shows goes by the path."""
-    return _boot(
+    return boot(
         app, f"const pages = {{'/': {app.items()}}}; show(out, pages[location.pathname] ?? [])"
     )
 
@@ -348,10 +346,10 @@ WAYS = (
 )  # fmt: skip
 
 
-def applications(count: int) -> list[Application]:
-    """The first *count* applications, of all kinds in turn."""
-    ways = (WAYS[number % len(WAYS)] for number in range(count))
-    return [Application(number, way.__name__, way) for number, way in enumerate(ways)]
+def applications(count: int, ways: tuple[Callable[[Application], str], ...]) -> list[Application]:
+    """The first *count* applications, which show things in all *ways* in turn."""
+    turns = (ways[number % len(ways)] for number in range(count))
+    return [Application(number, way.__name__, way) for number, way in enumerate(turns)]
 
 
 class ApplicationSites(Sites):

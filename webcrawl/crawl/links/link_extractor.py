@@ -213,6 +213,8 @@ class PageLinks:
             meta_names=self._meta_names,
             header_links=page.links,
             keeps_repeats=keeps_repeats,
+            # Queries are encoded like the document that was received.
+            query_codec=page.codec if page.rendered else "",
         )
 
     def _document(self, page: Page, max_bytes: int) -> MarkupDocument:

@@ -47,7 +47,7 @@ def _split_element(page: bytes, element: bytes) -> tuple[bytes, bytes]:
     """Return *page* without the elements called *element*, and the contents of these elements."""
     first, *others = page.split(b"<" + element)
     parts = [other.partition(b"</" + element) for other in others]
-    outside = [first, *[after for _, _, after in parts]]
+    outside = [first, *[after.removeprefix(b">") for _, _, after in parts]]
     return b" ".join(outside), b" ".join([inside for inside, _, _ in parts])
 
 
