@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from urllib.parse import urlsplit
 
 import applications
@@ -11,12 +12,13 @@ import pytest
 import unrendered
 from applications import ApplicationSites
 from crawling import RIGS, ROOT, USER_AGENT, simulated
-from linked_site import Sites, crawl, open_sites
+from linked_site import Answer, Sites, crawl, open_sites, served
 from shown import Shown, shown_in_browser
 from starters import PATHS, starter
 from unrendered import ROWS, UnrenderedSites
 from web_truth import browser_truth
 
+from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.simweb.host_spec import CLIENT_RENDERED
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
@@ -30,6 +32,9 @@ SETTINGS = {
 }
 WAYS = applications.WAYS + more_applications.WAYS
 _HOWTO = ROOT / "docs/howto/pages-that-need-javascript.md"
+# Pages of a host, and how many of them are rendered, in the document's words.
+_PAGES = 4
+_RENDERED = {"none": 0, "one": 1, "two": 2, "all": _PAGES}
 _ALL_HERE = "--host-resolver-rules=MAP *.test 127.0.0.1"
 
 
@@ -91,7 +96,8 @@ def test_starters_show_what_they_show_in_a_browser(jobdir, name):
     found = shown_to_crawler(jobdir)
     assert {url: found[url] for url in seen} == seen
     # None of it is there without scripts.
-    assert all(len(shown.links) > len(PATHS) for shown in seen.values())
+    assert all(len(shown.links) >= len(PATHS) for shown in seen.values())
+    assert [shown.words >= {"Not", "found"} for shown in seen.values()].count(True) == 1
     assert not any(one["without_scripts"] for one in noted(jobdir).values())
 
 
@@ -141,6 +147,35 @@ def test_the_document_says_what_only_a_browser_shows_and_why():
     lines = table.partition("\n\n")[0].splitlines()
     for row in ROWS:
         assert any(row["kind"] in line and row["why"] in line for line in lines), row["kind"]
+
+
+def test_auto_renders_as_many_pages_as_the_document_says(jobdir):
+    rows = examples_of_auto()
+    pages, links = {}, ""
+    for number, (page, script, _) in enumerate(rows):
+        host = f"auto{number}.test"
+        pages[f"{host}/app.js"] = Answer(script.encode(), "text/javascript")
+        pages |= {f"{host}/{path}": Answer(page.encode()) for path in range(_PAGES)}
+        rules = "/l/" if script else "/app.js"
+        pages[f"{host}/robots.txt"] = Answer(f"User-agent: *\nDisallow: {rules}".encode())
+        links += "".join(f"<a href='http://{host}:{{port}}/{path}'>x</a>" for path in range(_PAGES))
+
+    async def main():
+        async with served(pages | {"hub.test/": Answer(links.encode())}) as sites:
+            await crawl(sites, jobdir, "hub.test", **SETTINGS | {"RENDER": "auto"})
+
+    asyncio.run(main())
+    rendered = Counter(urlsplit(line.url).hostname for line in outcome_lines(jobdir) if line.passes)
+    assert [rendered[f"auto{number}.test"] for number in range(len(rows))] == [
+        _RENDERED[said] for _, _, said in rows
+    ]
+
+
+def examples_of_auto():
+    """A page, its script, and how many pages like it are rendered, of each row of the document."""
+    cell = r"(?:`([^`]*)`)?[^|`]*"
+    row = re.compile(rf"^\| {cell} \| {cell}\| (none|one|two|all): ", re.MULTILINE)
+    return row.findall(_HOWTO.read_text())
 
 
 def test_rendering_takes_no_link_away(jobdir):

@@ -4,7 +4,8 @@ from crawling import ROOT
 from linked_site import Answer
 
 BUILT = ROOT / ".vite"
-PATHS = ("/", "/list/", "/about/")
+# At the last of them, the applications say "Not found".
+PATHS = ("/", "/list/", "/about/", "/none/")
 _TYPES = {
     ".js": "text/javascript",
     ".css": "text/css",

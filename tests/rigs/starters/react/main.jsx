@@ -10,7 +10,8 @@ createRoot(document.getElementById("app")).render(
   <StrictMode>
     <BrowserRouter>
       <nav>
-        <Link to="/">Home</Link> <Link to="/list/">List</Link> <Link to="/about/">About</Link>
+        <Link to="/">Home</Link> <Link to="/list/">List</Link> <Link to="/about/">About</Link>{" "}
+        <Link to="/none/">None</Link>
       </nav>
       <Suspense fallback={<p>Loading</p>}>
         <Routes>
