@@ -1,9 +1,11 @@
 """The command ``webcrawl`` in directories without this project, and in other projects."""
 
 import os
+import re
 import subprocess
 import sys
 
+import pytest
 from crawling import ROOT
 from text_tables import cases
 
@@ -51,17 +53,26 @@ def test_in_a_project_with_this_one_s_settings_it_uses_those(tmp_path):
 
 
 @cases(
-    "schedulers settings command sentence",
+    "settings command sentence",
     """
-    Scrapy's | mine.settings | list | settings mine.settings) does not use webcrawl's scheduler.
-    webcrawl's | mine.settings | suffixlist | no command suffixlist any more: download the public
-    webcrawl's | mine.settings | crwl | there is no command crwl; the most similar is crawl.
-    webcrawl's | no.such | list | the settings no.such cannot be loaded: No module named 'no'.
+    mine.settings | suffixlist | no command suffixlist any more: download the public
+    mine.settings | crwl | there is no command crwl; the most similar is crawl.
+    no.such | list | the settings no.such cannot be loaded: No module named 'no'.
     """,
 )
-def test_what_it_cannot_run_gets_a_sentence(tmp_path, schedulers, settings, command, sentence):
-    files = IMPORTED if schedulers == "webcrawl's" else PROJECT | {"mine/settings.py": ""}
-    said = run(make(tmp_path, files), command, **{_SETTINGS: settings})
+def test_what_it_cannot_run_gets_a_sentence(tmp_path, settings, command, sentence):
+    said = run(make(tmp_path, IMPORTED), command, **{_SETTINGS: settings})
     assert said.stderr.startswith("python -m webcrawl: ")
     assert sentence in said.stderr
     assert said.returncode == 2
+
+
+@pytest.mark.cures("Put this line at the top of its settings.py: from webcrawl.settings import *.")
+def test_a_project_with_scrapy_s_scheduler_is_told_what_to_add(tmp_path):
+    settings = make(tmp_path, PROJECT | {"mine/settings.py": ""}) / "mine/settings.py"
+    refused = run(tmp_path, "settings", "--get", "BOT_NAME")
+    assert "settings mine.settings) does not use webcrawl's scheduler." in refused.stderr
+    assert refused.returncode == 2
+    settings.write_text(re.search(r"settings.py: (.*?)\. Or", refused.stderr)[1])
+    done = run(tmp_path, "settings", "--get", "BOT_NAME")
+    assert (done.stdout, done.returncode) == ("webcrawl\n", 0)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import example_parts
+import pytest
 import warm
 from crawling import stats_of
 from linked_site import command_for, pages_of, served
@@ -88,6 +89,7 @@ def test_the_examples_are_imported_by_themselves(tmp_path):
     assert run([sys.executable, "-c", "import mine"], tmp_path) == ""
 
 
+@pytest.mark.cures("use {} replay --submit to collect them")
 async def test_links_of_modules_go_from_replay_to_a_job(tmp_path):
     job = tmp_path / "job"
     scrapy = [sys.executable, "-m", "scrapy"]
@@ -124,6 +126,7 @@ async def test_a_site_that_redirects_back_is_neither_lost_nor_asked_twice(
     assert stats_of(tmp_path / "job")["urls/refused/redirect_loop"] == 1
 
 
+@pytest.mark.cures("Two processing modules define a score method: remove one of them.")
 async def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
     (tmp_path / "two.py").write_text("import mine\n\nclass Other(mine.Topic):\n    pass\n")
     both = json.dumps({"mine.Topic": 1, "two.Other": 2})
@@ -131,6 +134,9 @@ async def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
     assert "Two processing modules define a score method: remove one of them." in said
     assert "Traceback" not in said
     assert sites.asked == []
+    sites, said = await crawled(PAGES, tmp_path, ITEM_PIPELINES=json.dumps({"mine.Topic": 1}))
+    assert "define a score method" not in said
+    assert sites.asked != []
 
 
 async def test_links_of_modules_go_through_a_hive(tmp_path):

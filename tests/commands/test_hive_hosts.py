@@ -113,11 +113,23 @@ def names(daemons):
     return [daemon.name for daemon in daemons]
 
 
+@pytest.mark.cures(
+    "REDIS_URL is not set. Name a Redis that all machines can reach",
+    "scrapyd's drones have no monitor: leave out MONITOR_PORT.",
+    "scrapyd reserves {}: choose other names.",
+)
 def test_drones_are_started_shown_and_stopped(daemons, hosts, names, dead_machine, start):
     hive_name = ("-s", "HIVE=news")
     more = ("-s", "LOG_JSON=1", "-s", f"METRICS_PORT={free_port()}")
     wider = hosts.with_name("wider.txt")
     wider.write_text(f"{dead_machine}\n{hosts.read_text()}")
+    words = start("news", wider)
+    for wrong, sentence in (
+        ([*words, "-s", "REDIS_URL="], "REDIS_URL is not set. Name a Redis that all machines"),
+        ([*words, "-s", "MONITOR_PORT=8000"], "have no monitor: leave out MONITOR_PORT."),
+        ([*words, "-a", "jobid=1"], "scrapyd reserves jobid: choose other names."),
+    ):
+        assert sentence in refusal("hive", *wrong)
     code, told = hive(*start("news", wider), *more)
     assert code == 1
     assert told.pop(dead_machine) == "does not answer: Connection refused"
@@ -224,14 +236,6 @@ def test_an_invalid_hosts_file_is_reported_in_a_sentence(tmp_path, lines, senten
         ("status --hosts no.txt -s HIVE=n", "'no.txt' cannot be read: No such"),
         ("up --hosts one.txt web -s HIVE=../x", "HIVE must be a name of at most 64 letters"),
         ("up --hosts one.txt web", "HIVE must be a name of at most 64 letters"),
-        (
-            "up --hosts one.txt web -s HIVE=n",
-            "REDIS_URL is not set. Name a Redis that all machines",
-        ),
-        (
-            "up --hosts one.txt web -s HIVE=n -s MONITOR_PORT=8000",
-            "scrapyd's drones have no monitor",
-        ),
         (
             "up --hosts one.txt web -s HIVE=n -s REDIS_URL=redis://one -s HIVE_STORE=store",
             "HIVE_STORE must be a URL or an absolute path, the same on all machines, not 'store'",

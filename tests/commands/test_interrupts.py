@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import warm
 from crawling import ROOT
 from text_tables import cases
 
@@ -43,6 +44,7 @@ def started(*words):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.cures("Stopped by Ctrl-C. Run the same command again to continue.")
 @pytest.mark.parametrize(
     "imports", [60, *(pytest.param(number, marks=pytest.mark.long) for number in (5, 200))]
 )
@@ -61,6 +63,9 @@ def test_ctrl_c_while_a_command_imports_is_a_sentence(tmp_path, words, imports):
     assert run.stderr.splitlines(keepends=True)[-1] == SENTENCE
     assert "Traceback" not in run.stderr
     assert not (tmp_path / "job").exists()
+    again = warm.scrapy(*words.format(dir=tmp_path).split()).stderr
+    assert again
+    assert SENTENCE not in again
 
 
 def test_ctrl_c_is_a_sentence_as_a_cause_too_and_other_errors_keep_their_traceback():

@@ -201,6 +201,7 @@ def test_progress_is_logged_as_of_a_crawl(crawled, tmp_path):
     assert float(told[0][1]) <= float(told[-1][1]) <= float(told[0][2])
 
 
+@pytest.mark.cures("to continue, give --from {} {} and the files after it")
 def test_a_replay_that_is_stopped_says_how_to_resume_it(crawled, tmp_path):
     files = sorted((crawled / "job/warc").glob("*.warc.gz"))
     process = warm.Popen(

@@ -142,6 +142,10 @@ def test_a_pause_holds_over_a_kill_until_it_is_ended(web, begin):
     assert "Traceback" not in log
 
 
+@pytest.mark.cures(
+    "(ulimit -Hn): choose fewer workers.",
+    "stop it, and start it again with the new value.",
+)
 def test_settings_change_at_once_and_back(web, begin):
     def workers():
         return str(control(web, "state")["settings"]["CONCURRENT_REQUESTS"])
@@ -159,7 +163,7 @@ def test_settings_change_at_once_and_back(web, begin):
     wait_until(lambda: len(contacts(web, at)) > 30)
     control(web, "set BUDGET_HOST_PAGES 300")
     kill(crawl)
-    begin(CONCURRENT_REQUESTS=2)
+    crawl = begin(CONCURRENT_REQUESTS=2)
     assert workers() == "50"
     control(web, "unset CONCURRENT_REQUESTS")
     assert workers() == "2"
@@ -168,10 +172,15 @@ def test_settings_change_at_once_and_back(web, begin):
         set JOBDIR x                       | JOBDIR cannot be changed
         set CONCURRENT_REQUESTS 1000000000 | ulimit
         set LOG_LEVEL LOUD                 | LOG_LEVEL must be
-        set REPUTATION_BASE_PAGES 5        | cannot be switched on or off
+        set REPUTATION_BASE_PAGES 5        | cannot be switched on or off while the crawl is running
     """):
         assert why in control(web, words, code=2)
     assert len(journal(web)) == 5
+    control(web, "set CONCURRENT_REQUESTS 100")
+    control(web, "stop")
+    crawl.communicate()
+    begin(REPUTATION_BASE_PAGES=5)
+    assert str(control(web, "state")["settings"]["REPUTATION_BASE_PAGES"]) == "5"
 
 
 def test_what_is_no_command_changes_nothing(web, begin):
@@ -219,6 +228,7 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     wait_until(lambda: contacts(web, at, host=host))
 
 
+@pytest.mark.cures("; to fetch those given up this way, stop the crawl and run {}")
 def test_what_an_exclusion_ended_comes_back_by_the_command_that_allow_names(web, begin):
     crawl = begin(ROBOTSTXT_OBEY=0)
     wait_until(lambda: len(fetched(web)) > 10)

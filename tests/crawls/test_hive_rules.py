@@ -109,6 +109,9 @@ def test_a_drone_with_another_purpose_name_or_lease_is_refused_until_all_drones_
         assert all("train" in agent for agent in agents(web, stopped_at))
 
 
+@pytest.mark.cures(
+    "but this webcrawl reads only up to {}: use the newer webcrawl that wrote it",
+)
 def test_a_drone_whose_version_has_another_format_of_the_store_is_refused(tmp_path, monkeypatch):
     """One of a later version, while others run; and then one of the earlier version."""
     monkeypatch.setenv("PYTHONPATH", RIGS)
@@ -118,9 +121,12 @@ def test_a_drone_whose_version_has_another_format_of_the_store_is_refused(tmp_pa
         told = refusal_of(hive, **later)
         assert f"webcrawl: The hive {NAME} runs with HIVE_STORE format 4, not 5: keep the" in told
         hive.leave(first)
-        hive.wait_for_entry(hive.add(**later))
+        second = hive.add(**later)
+        hive.wait_for_entry(second)
+        hive.leave(second)
         told = refusal_of(hive, code=3)
         assert "hive.json has format 5, but this webcrawl reads only up to 4: use the newer" in told
+        hive.wait_for_entry(hive.add(**later))
 
 
 def is_refused(drone):

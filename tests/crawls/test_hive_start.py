@@ -29,6 +29,7 @@ def status_of(*words):
     return {drone["name"]: drone["note"] for drone in found["drones"]}, found["note"]
 
 
+@pytest.mark.cures("Redis at REDIS_URL does not answer ({}): start it, or correct the URL.")
 def test_a_killed_drone_waits_until_redis_is_back_and_ends_the_crawl(tmp_path):
     with (
         simulated(tmp_path, **WEB) as web,
@@ -122,10 +123,16 @@ def test_at_its_first_start_a_crawl_ends_with_a_code_for_what_is_wrong(tmp_path,
 
 
 @each("url", "redis+sentinel://127.0.0.1:1/hive/0", "redis+cluster://127.0.0.1:1")
+@pytest.mark.cures("change HIVE_STORE, or set REDIS_URL to a single server.")
 def test_where_redis_can_fail_over_the_store_must_create_objects_only_once(tmp_path, url):
-    given = {"HIVE": NAME, "REDIS_URL": url, "HIVE_STORE": "memory://store"}
-    output = finish(crawl_of_urls(tmp_path, "http://a.test/", **given), code=2)
+    def said(url, store, code):
+        given = {"HIVE": NAME, "REDIS_URL": url, "HIVE_STORE": store}
+        return finish(crawl_of_urls(tmp_path, "http://a.test/", **given), code=code)
+
+    output = said(url, "memory://store", 2)
     assert "webcrawl: With Redis Sentinel or Redis Cluster, HIVE_STORE must be a direct" in output
+    for cure in ((url, tmp_path / "store"), ("redis://127.0.0.1:1", "memory://store")):
+        assert "webcrawl: Redis at REDIS_URL does not answer" in said(*cure, 6)
 
 
 @pytest.mark.parametrize("wrong", ["password", "sentinels", "policy", "type"])
@@ -155,6 +162,7 @@ def test_what_waiting_does_not_mend_ends_with_2_however_often_a_drone_has_starte
             (tmp_path / "job/DRONE").write_text("of another boot a-1")
 
 
+@pytest.mark.cures("A Redis key of the hive has a value of another type ({}): delete the one")
 def test_a_key_of_another_type_is_named_and_the_crawl_continues_without_it(tmp_path):
     with simulated(tmp_path, **WEB) as web, HiveCrawl(web, tmp_path) as hive:
         (drone,) = hive.join()

@@ -188,6 +188,7 @@ async def test_names_that_do_not_exist_are_mistyped_seeds(tmp_path, seeds):
     """,
 )
 @pytest.mark.parametrize("is_piped", [False, pytest.param(True, marks=LONG)])
+@pytest.mark.cures(": check the network and DNS_SERVERS")
 async def test_seeds_refused_by_a_setting_wait_for_another_one(tmp_path, settings, says, is_piped):
     excluded = tmp_path / "excluded.txt"
     excluded.write_text("n1.test\n")

@@ -240,6 +240,7 @@ def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated
         bugs.Callback   | EXTENSIONS             | callback | RuntimeError
     """,
 )
+@pytest.mark.cures("{} (details: {}). Fix the cause{} and run the same command again.")
 def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(
     simulated, bug, setting, where, error
 ):

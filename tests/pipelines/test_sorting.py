@@ -23,9 +23,14 @@ def test_lines_of_all_files_are_sorted_by_bytes_beyond_memory(tmp_path):
     assert list(beside.iterdir()) == []
 
 
+@pytest.mark.cures("{} needs the command sort: install coreutils.")
 def test_sort_that_fails_or_is_not_there_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(FatalError, match=r"^A test could not be sorted: sort: .*nothing: No such"):
         list(sorted_lines([tmp_path / "nothing"], directory=tmp_path, feature="A test"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FatalError, match=r"^A test needs the command sort: install coreutils\.$"):
         list(sorted_lines([tmp_path], directory=tmp_path, feature="A test"))
+    monkeypatch.undo()
+    (tmp_path / "one").write_text("b\na\n")
+    lines = sorted_lines([tmp_path / "one"], directory=tmp_path, feature="A test")
+    assert list(lines) == [b"a\n", b"b\n"]

@@ -77,8 +77,8 @@ class Steering:
 
         if bool(new.reputation.base) != bool(initial.getint("REPUTATION_BASE_PAGES")):
             raise FatalError(
-                "REPUTATION_BASE_PAGES cannot be switched on or off while the crawl is running; to "
-                "release all URLs, use the command 'free all reputation'."
+                "REPUTATION_BASE_PAGES cannot be switched on or off while the crawl is running: "
+                "stop it, and start it again with the new value."
             )
         if name == "CONCURRENT_REQUESTS":
             _raise_file_limit(most_open_files(settings))

@@ -106,6 +106,7 @@ def test_disks_that_are_full_at_different_moments_cost_no_url(web):
     assert stats_of(job)["frontier/leased"] == 0
 
 
+@pytest.mark.cures("or start over in another one.")
 def test_damage_met_by_the_background_work_ends_the_crawl(web):
     command = web.command(POLITENESS_MIN_DELAY=0.4, SEEN_BUFFER_SIZE=64, SEEN_CACHE_SIZE=1)
     crawl = start_crawl(command)
@@ -122,6 +123,8 @@ def test_damage_met_by_the_background_work_ends_the_crawl(web):
     wait_until(is_over)
     output = output_of(crawl, code=3)
     assert is_last_sentence(output, f"JOBDIR {web.job} is damaged", "discovered-", "start over")
+    web.job = web.job.with_name("another")
+    assert is_complete_after(web, web.command(POLITENESS_MAX_DELAY=0.2))
 
 
 @each("fails", True, pytest.param(False, marks=pytest.mark.long))
@@ -148,6 +151,7 @@ def test_trouble_while_a_processing_module_is_being_opened_is_one_sentence(
     ("Contacts", "release"),
     pytest.param("Frontier", "acquire", marks=pytest.mark.long),
 )
+@pytest.mark.cures("the log has the traceback. Run the same command again to continue")
 def test_a_bug_of_ours_ends_the_crawl_and_does_not_make_it_hang(user_module, web, owner, method):
     user_module("bug", BUG.replace("{owner}", owner).replace("{method}", method))
     command = web.command(POLITENESS_MAX_DELAY=0.2)

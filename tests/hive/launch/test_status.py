@@ -159,6 +159,10 @@ async def test_of_a_hive_that_there_is_not_it_is_said(server):
                 await ask
 
 
+@pytest.mark.cures(
+    "Name the hive with -s HIVE=NAME, because others may use the same Redis.",
+    "No hive runs in JOBDIR {}. Name its directory with -s JOBDIR=DIR, or its Redis",
+)
 def test_the_commands_ask_by_url_and_name(server):
     async def one_drone():
         async with connected(server) as client:
@@ -167,6 +171,8 @@ def test_the_commands_ask_by_url_and_name(server):
 
     asyncio.run(one_drone())
     hive = ("-s", f"REDIS_URL={server.url}", "-s", "HIVE=web")
+    assert "or its Redis with -s REDIS_URL=URL -s HIVE=NAME." in refusal("hive", "status")
+    assert "Name the hive with -s HIVE=NAME, because" in refusal("hive", "status", *hive[:2])
     assert "\none-1-a      64        5" in printed("hive", "status", *hive)
     found = json.loads(printed("hive", "status", "--json", *hive))
     assert (found["shards"], found["drones"][0]["figures"]["pages"]) == (64, 5)
@@ -261,6 +267,7 @@ DEMANDS = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3")
     """,
     {"DEMANDS": DEMANDS},
 )
+@pytest.mark.cures("set min-replicas-to-write 1 and min-replicas-max-lag {} on each server.")
 def test_status_names_a_master_that_writes_without_replicas_by_the_lease_of_the_hive(
     redis_of, demanded, lease_secs, warning
 ):
@@ -281,5 +288,9 @@ def test_status_names_a_master_that_writes_without_replicas_by_the_lease_of_the_
     if warning:
         assert warning in found
         assert f"\n{found}\n" in said
+        with master.client() as client:
+            for demand in re.search("set (.*) on each server", found)[1].split(" and "):
+                client.config_set(*demand.split())
+        assert json.loads(printed("hive", "status", "--json", *hive))["warning"] == ""
     else:
         assert (found, "min-replicas" in said) == ("", False)

@@ -164,12 +164,17 @@ async def test_a_cluster_of_which_one_master_drops_keys_when_it_is_full_is_one_s
         await checked_for_leases(cluster.url, 60)
 
 
+@pytest.mark.cures("set REDIS_URL to redis+cluster://HOST:PORT.")
 async def test_a_url_of_one_server_that_names_a_node_of_a_cluster_is_one_sentence(redis_of):
     """Even if that has all keys: another node may take its place."""
     node = redis_of(cluster=True)
     url = f"redis://127.0.0.1:{node.port}/0"
     with pytest.raises(FatalError, match=r"of a Redis Cluster: set REDIS_URL to redis\+cluster://"):
         await talked(REDIS_URL=url)
+    assert (
+        await talked(REDIS_URL=url.replace("redis:", "redis+cluster:").removesuffix("/0"))
+        == b"\xff"
+    )
 
 
 async def test_a_lease_too_short_for_the_network_is_one_sentence(server):
@@ -221,15 +226,19 @@ def test_without_a_url_it_is_the_local_server():
     assert isinstance(client_of(Settings()), Redis)
 
 
+@pytest.mark.cures("The Redis at REDIS_URL refuses writes without its replicas: start them.")
 async def test_a_master_that_refuses_to_write_without_replicas_is_named(redis_of):
     server = redis_of("one", port=True, more=("--min-replicas-to-write", "1"))
     client = client_of(Settings({"REDIS_URL": server.url}))
     with pytest.raises(UNREACHABLE) as caught:
         await client.set("a", 1)
-    await close(client)
     error = fatal_error_of(caught.value)
     assert isinstance(error, UnreachableError)
     assert str(error) == "The Redis at REDIS_URL refuses writes without its replicas: start them."
+    replica = redis_of("two", replica_of=server)
+    replica.wait_for(lambda other: other.info()["master_link_status"] == "up")
+    assert await client.set("a", 1)
+    await close(client)
 
 
 async def test_a_drone_refused_for_lack_of_replicas_asks_the_sentinels_again(redis_of):

@@ -586,11 +586,13 @@ def test_a_store_of_before_checksums_is_read_with_a_warning_and_gets_them(whole,
     shutil.rmtree(target)
 
 
+@pytest.mark.cures("and with it links that are stored nowhere else: restore it, or give up")
 def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path, shard):
     for n in range(3):
         shard.crawl(30 * n)
         shard.save(store)
     shard.end()
+    newest = store._objects.read("shards/00/1-3.json")
     store._objects.delete(["shards/00/1-3.json"])
     older, target = newest_of(store), tmp_path / "d1/shards/00"
     assert older.key == (1, 2)
@@ -602,6 +604,12 @@ def test_an_older_checkpoint_than_an_acknowledged_one_is_refused(store, tmp_path
     assert fetch(shard.directory, acknowledged=(1, 3)) is None
     # What was not acknowledged is in outboxes.
     assert fetch(target, acknowledged=(1, 2)) is not None
+    store._objects.write("shards/00/1-3.json", newest)
+    shutil.rmtree(target)
+    assert store.fetch(newest_of(store), target, token=2, before=1, acknowledged=(1, 3)).key == (
+        1,
+        3,
+    )
 
 
 @each("rest", 0, 1, 30, 50)

@@ -1,6 +1,7 @@
 """``scrapy job restore``: a damaged job goes back to a kept checkpoint, and nothing is deleted."""
 
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -9,7 +10,8 @@ from functools import partial
 import pytest
 import warm
 from crash import die_between_lines
-from crawling import USER_AGENT, access_log, impolite, pages_asked_for, run_crawl
+from crawling import USER_AGENT, access_log, impolite, pages_asked_for, printed, run_crawl
+from disk import full_disk
 from killed_job import SHARD, STATE, WORLD, command, forge, in_a_queue, kill_in_the_middle, meaning
 from looking import contents
 from stored_job import in_use
@@ -128,6 +130,7 @@ def test_damage_in_an_older_checkpoint_does_not_touch_the_crawl(job, pattern):
 # Going back
 
 
+@pytest.mark.cures("use job restore")
 def test_the_job_is_what_was_kept_and_nothing_is_deleted(job):
     (kept,) = find_kept(job)
     before = contents(kept)
@@ -135,6 +138,7 @@ def test_the_job_is_what_was_kept_and_nothing_is_deleted(job):
     spoil(only(job / SHARD, "snapshot-*.log"))
     live = {path: path.read_bytes() for path in job.rglob("*") if path.is_file()}
     number = read_state(job).sequence
+    assert scrapy_job("check", "--repair", job)[1].endswith(": use job restore\n")
     code, said = scrapy_job("restore", job)
     assert (code, f"{job} is back at checkpoint {int(kept.name)} of " in said) == (0, True), said
     aside = job / f"damaged/{number + 1:06d}"
@@ -196,15 +200,11 @@ def test_a_failed_restore_says_why(job, tmp_path):
     assert contents(job) == before
 
 
-def test_a_full_disk_leaves_a_job_that_can_be_restored_later(job, monkeypatch):
-    def full(*_arguments, **_options):
-        raise OSError(28, "No space left on device")
-
+@pytest.mark.cures("JOBDIR {} was not restored ({}). Fix that and run the same command again.")
+def test_a_full_disk_leaves_a_job_that_can_be_restored_later(job):
     before = meaning(job)
-    with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copyfile", full)
-        with pytest.raises(FatalError, match="No space left on device"):
-            restore_job(job, find_kept(job))
+    with full_disk(100, FatalError):
+        restore_job(job, find_kept(job))
     assert not (job / "shards.tmp").exists()
     assert meaning(job) == before
     restored(job)
@@ -229,6 +229,10 @@ def test_dying_between_any_two_lines_leaves_a_job_that_can_be_restored(job, tmp_
         shutil.rmtree(path)
 
 
+@pytest.mark.cures(
+    "; run scrapy job check {} to see what can be done",
+    "{} is back at checkpoint {} of {}",
+)
 def test_the_crawl_continues_completely_and_politely(tmp_path):
     job = tmp_path / "job"
     line = partial(command, tmp_path=tmp_path, CHECKPOINT_INTERVAL_SECS=0.5)
@@ -237,8 +241,10 @@ def test_the_crawl_continues_completely_and_politely(tmp_path):
         spoil(only(job, f"{SHARD}/snapshot-*.log"))
         refused = run_crawl(line(web))
         assert refused.returncode == 2
-        assert f"; run scrapy job check {job} to see what can be done.\n" in refused.stdout
-        restored(job)
+        check = re.search(r"; run scrapy (job check .*) to see what can be", refused.stdout)[1]
+        restore = re.search("scrapy (job restore .*)", warm.scrapy(*check.split()).stdout)[1]
+        assert f"{job} is back at checkpoint " in printed(*restore.split())
+        assert check_job(job, warc=False).damage == []
         restored_at = time.time()
         rest = {"POLITENESS_MIN_DELAY": MIN_DELAY, "POLITENESS_MAX_DELAY": MAX_DELAY}
         done = run_crawl(line(web, **rest))

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
     from webcrawl.jobs.check.findings import Findings
 
-_MESSAGES_LOST = (
-    "links to other drones are lost; delete this directory, and the drone fetches its shards "
-    "from HIVE_STORE, which has them"
-)
+_MESSAGES_LOST = "links to other drones are lost here, but HIVE_STORE has them"
 _RANKS_LOST = "links to some hosts of the seed list are fetched later than their rank requires"
 _RECORDS_LOST = "records of some hosts are lost: their speed, robots.txt, pauses, budgets and traps"
 _READ_TO_TORN_PAGE = "SQLite reads this log of host records up to the first torn or damaged page"

@@ -195,7 +195,7 @@ def _check_own_state(jobdir: Path, findings: Findings) -> SavedState | None:
         # A job whose first state was never published has no CURRENT, which is not damage.
         manifests = {path.name for path in jobdir.glob("manifest-*.json")}
         if manifests <= {"manifest-000001.json"}:
-            raise FatalError(f"There is no crawl in JOBDIR {jobdir}: choose another one.")
+            raise FatalError(f"There is no crawl in JOBDIR {jobdir}: name another directory.")
         findings.add(jobdir / "CURRENT", 0, "the file is gone", _JOB_LOST)
         return None
     saved_names = set(own_state.facts.get("shards", ()))
