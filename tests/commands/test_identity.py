@@ -112,6 +112,7 @@ def test_init_writes_a_private_key_and_what_is_published(bot):
     assert sum(key.read_text().splitlines()[1] in text for text in texts) == 1
 
 
+@pytest.mark.cures("the signature of {} {}: run scrapy identity sign-directory DIR")
 def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch):
     def check(*words, **more):
         run = bot.run("check", *words, **more)
@@ -134,7 +135,9 @@ def test_check_passes_what_is_published_and_names_what_is_wrong(bot, monkeypatch
     run = bot.run("check", f"https://{'a' * 80}/")
     assert run.stdout.count(f"https://{'a' * 80}/ gave no answer") == 2
     sign_directory(bot.path, Settings(bot.settings), clock=lambda: 1_700_000_000)
-    assert "has expired" in check()
+    assert "has expired: run scrapy identity sign-directory DIR" in check()
+    assert bot.run("sign-directory", bot.path).returncode == 0
+    assert f"has the key {key.id} and is signed with it" in check()
     (bot.path / "nginx-signature.conf").write_text("")
     assert "is missing or wrong" in check()
     (bot.path / f"public{DIRECTORY_PATH}").write_text('{"keys":[]}')

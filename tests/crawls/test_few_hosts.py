@@ -1,6 +1,6 @@
 """A crawl whose last hosts are slow hands back what is left, and can be resumed."""
 
-from crawling import finish, pages_asked_for, printed, refusal, simulated
+from crawling import finish, pages_asked_for, printed, simulated
 from web_truth import allowed_urls
 
 
@@ -26,9 +26,3 @@ def test_with_few_hosts_left_a_crawl_hands_back_the_rest_and_can_go_on(tmp_path)
         assert stats["links/found"] >= stats["links/found_unique"] > stats["links/pages"] > 0
         assert stats["pages/links_mean"] >= stats["pages/links_unique_mean"] > 0
         assert stats["fetch/decoded_bytes"] > stats["fetch/sent_bytes"] > 100
-
-
-def test_a_hive_refuses_it_with_one_sentence(tmp_path):
-    words = ("-s", "HIVE=x", "-s", "CLOSESPIDER_FEW_HOSTS=5", "-s", f"JOBDIR={tmp_path}")
-    said = refusal("crawl", "web", "-a", "seeds=a.test", *words)
-    assert "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl" in said

@@ -181,7 +181,10 @@ def answers_of_all_drones(job, path, *, pages):
     assert built["pages"] >= pages
 
 
+@pytest.mark.cures("end a hive with scrapy hive stop, and write the URLs that are left with")
 def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, tmp_path):
+    with Hive(web, tmp_path / "refused", CLOSESPIDER_FEW_HOSTS=5) as hive:
+        assert "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl: end" in hive.ends(code=2)
     for stopped, how in enumerate(["hive stop", "killed, hive stop", "killed, signals"]):
         with Hive(web, tmp_path / how, POLITENESS_MIN_DELAY=1, POLITENESS_MAX_DELAY=1) as hive:
             wait_until(lambda hive=hive: hive.has_pages(5), every=0.5)
@@ -189,6 +192,8 @@ def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, 
             if not stopped:
                 hive.stop()
                 hive.ends()
+                printed("frontier", web.job, "--export", tmp_path / "left.csv")
+                assert (tmp_path / "left.csv").read_text().count(",") > 0
                 continue
             hive.ends(signal.SIGKILL, code=-signal.SIGKILL)
             if how.endswith("stop"):

@@ -88,6 +88,7 @@ def answer_about(monitor, name, question):
     return answer.text
 
 
+@pytest.mark.cures("Give the words to search for: /api/search?q=WORDS")
 def test_pages_are_searched_and_found_pages_are_paged(monitor):
     def ask(**query):
         return json.loads(monitor.ask("GET", f"/api/search?{urlencode(query)}")[2])
@@ -108,6 +109,9 @@ def test_pages_are_searched_and_found_pages_are_paged(monitor):
     assert hit["url"] in found.xpath("//li//a/@href")
     assert found.xpath("//li//mark")
     assert monitor.page("/").xpath("//form[@action='search']")
+    assert monitor.ask("GET", "/api/search")[2] == (
+        "Give the words to search for: /api/search?q=WORDS\n"
+    )
     for path in ("/api/search", "/api/search?q=x&limit=101", "/search?q=x&offset=-1"):
         assert monitor.status("GET", path) == 400, path
     assert monitor.status("GET", f"/api/search?q={'x' * 2001}") == 409

@@ -30,7 +30,7 @@ from webcrawl.render import chromium, hostile_check, isolation
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import EngineError, Pass
 from webcrawl.render.isolation import Isolation
-from webcrawl.render.worker import RenderOrder, RenderWorker
+from webcrawl.render.worker import RenderOrder, RenderWorker, _start
 
 pytestmark = pytest.mark.long
 
@@ -175,11 +175,19 @@ def test_the_program_has_no_network_no_files_no_keys_and_is_not_root(monkeypatch
     assert seen.endswith("ok\n")
 
 
-def as_nobody(code, *arguments):
-    """Run *code* as an ordinary user; what it prints."""
+# Runs a command of a user as on a machine that allows no namespaces.
+WITHOUT = words("unshare --user --map-current-user --keep-caps sh -c SCRIPT sh")
+WITHOUT[-2] = """
+    echo 0 > /proc/sys/user/max_user_namespaces
+    exec setpriv --ambient-caps=-all --inh-caps=-all "$@"
+"""
+
+
+def as_nobody(code, *within):
+    """Run *code* as an ordinary user, by the words *within*; what it prints."""
     user = words("setpriv --reuid 65534 --regid 65534 --clear-groups") * (os.geteuid() == 0)
     run = subprocess.run(
-        [*user, sys.executable, "-c", code, *arguments],
+        [*user, *within, sys.executable, "-c", code],
         env={
             "PYTHONPATH": f"{ROOT}:{RIGS}",
             "PATH": os.environ["PATH"],
@@ -195,27 +203,27 @@ def as_nobody(code, *arguments):
 RENDERED = """
 from rendered_pages import page, stored
 from webcrawl.clock import now
-from webcrawl.render import chromium, hostile_check, isolation
-if "without namespaces" in __import__("sys").argv:
-    isolation._NAMESPACES = ["false"]
+from webcrawl.render import chromium, hostile_check
 engine = chromium.Chromium(clock=now)
 engine.start()
 html = "<p>x<script>document.body.append('a' + 'b')</script>"
-print(engine.warning == "", "ab</body>" in engine.render(page(html), stored).html)
+print(engine.warning, "ab</body>" in engine.render(page(html), stored).html)
 print(hostile_check.reached_by(engine))
 engine.stop()
 """
 
 
-@pytest.mark.parametrize(("how", "isolated"), [("namespaces", True), ("without namespaces", False)])
-def test_an_ordinary_user_needs_no_rights(how, isolated):
-    assert as_nobody(RENDERED, how) == f"{isolated} True\n[]\n"
+@pytest.mark.cures("allow user namespaces, or render on another machine.")
+@pytest.mark.parametrize(("within", "warning"), [(WITHOUT, isolation._WARNING), ([], "")])
+def test_an_ordinary_user_needs_no_rights(within, warning):
+    assert as_nobody(RENDERED, *within) == f"{warning} True\n[]\n"
 
 
 def test_no_page_gets_out_of_the_namespaces(engine):
     assert hostile_check.reached_by(engine) == []
 
 
+@pytest.mark.cures("allow namespaces on this machine, or set RENDER=0.")
 def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch):
     flags = [flag for flag in words(chromium._FLAGS) if not re.search("nowhere|NOTFOUND", flag)]
     monkeypatch.setattr(chromium, "_FLAGS", " ".join(flags))
@@ -227,6 +235,11 @@ def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch
         assert "namespaces" in engine.warning
         reached = {*hostile_check.reached_by(engine)}
         assert reached >= {"frame", "webrtc", "websocket", "worker"}
+        engine.stop()
+        assert "allow namespaces on this machine, or set RENDER=0." in _start(engine, check=True)
+        engine.stop()
+        monkeypatch.undo()
+        assert _start(engine, check=True) == ""
     finally:
         engine.stop()
 
@@ -252,10 +265,18 @@ def test_the_debugger_listens_nowhere(engine):
     ] == []
 
 
-def test_a_program_that_is_no_browser_is_a_sentence():
-    engine = Chromium("/bin/false", clock=now)
-    with pytest.raises(EngineError, match=r"/bin/false does not start \(it has ended\)"):
-        engine.start()
+@pytest.mark.cures("name another program with RENDER_ENGINE.", "RENDER needs Chromium, and {} is")
+def test_a_program_that_is_no_browser_is_a_sentence(engine):
+    for program, sentence in (
+        (
+            "/bin/false",
+            r"/bin/false does not start \(it has ended\): name another program with REND",
+        ),
+        ("chromuim", "chromuim is not a program: .* or name the program with RENDER_ENGINE"),
+    ):
+        with pytest.raises(EngineError, match=sentence):
+            Chromium(program, clock=now).start()
+    assert engine.render(page("<p>x"), stored).ended == "settled"
 
 
 def test_a_worker_replaces_what_crashed_and_leaves_nothing():

@@ -66,11 +66,16 @@ def test_another_scrapy_goes_its_own_ways_with_a_warning(opening_engine, monkeyp
     assert "Scrapy is 2.20.0, not 2.19" in caplog.text
 
 
+@pytest.mark.cures(
+    "Scrapy {} cannot be used ({}): install scrapy=={}.*, as requirements.txt says.",
+)
 def test_a_scrapy_that_lacks_what_is_used_is_refused(opening_engine, monkeypatch):
     monkeypatch.setattr(scrapy, "__version__", "2.20.0")
-    del opening_engine._slot
+    monkeypatch.delattr(opening_engine, "_slot")
     with pytest.raises(FatalError, match=r"Scrapy 2\.20\.0 cannot be used .*_slot.*2\.19"):
         check_engine(opening_engine)
+    monkeypatch.undo()
+    check_engine(opening_engine)
 
 
 @cases(

@@ -14,6 +14,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 from text_tables import cases
 
+from webcrawl.control.sending import _live_seeds
 from webcrawl.crawl.seeds import BadLine
 from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry
@@ -119,6 +120,25 @@ def left(server):
 
 def urls(*numbers):
     return [f"https://site{number}.test/" for number in numbers]
+
+
+@ONE_SERVER
+@pytest.mark.cures("{} live seeds are waiting: let the hive run, then push the rest.")
+async def test_commands_push_no_more_than_a_hive_reads_soon(server, reader, tmp_path, monkeypatch):
+    monkeypatch.setattr("webcrawl.control.sending._MAX_LIVE_SEEDS", 3)
+    given = {"REDIS_URL": server.url, "REDIS_START_URLS_KEY": KEY, "JOBDIR": str(tmp_path)}
+
+    def push_some(*items):
+        with _live_seeds(Settings(given)) as push_items:
+            push_items([item.encode() for item in items])
+
+    with pytest.raises(FatalError, match="4 live seeds are waiting: let the hive run"):
+        await asyncio.to_thread(push_some, *urls(*range(4)))
+    async with reader() as one:
+        await one.until(4)
+        await asyncio.to_thread(push_some, *urls(4, 5, 6))
+        await one.until(7)
+        assert sorted(one.urls) == urls(*range(7))
 
 
 async def test_what_is_pushed_is_submitted(server, reader):

@@ -25,14 +25,14 @@ SECRET = "s3cr3t-value"
 def opened(tmp_path, clock):
     """Return a function that opens a file with a text."""
 
-    def make(text, mode=0o600):
+    def make(text, mode=0o600, **more):
         path = tmp_path / "hosts.toml"
         path.write_text(text)
         path.chmod(mode)
         settings = Settings()
         settings.setmodule("webcrawl.settings")
         settings.setdict({"HOSTS_POLICY_FILE": path, "LINK_KINDS": ["a", "css"]})
-        settings.set("POLITENESS_MIN_DELAY", 3)
+        settings.setdict({"POLITENESS_MIN_DELAY": 3, **more})
         rules = HostRules(
             exclusions=exclusion_file(settings),
             blocklists={},
@@ -161,10 +161,14 @@ def test_no_pause_is_shorter_than_the_host_permits(opened, host, facts, pace, re
     assert HostDelays(policy=policy, rules=rules).rest(host, facts) == rest
 
 
+@pytest.mark.cures("{} {}: render has no effect, because RENDER is 0. Set RENDER=auto")
 @pytest.mark.parametrize(("render", "said"), [("all", 1), ("auto", 1), ("0", 0)])
 def test_rendering_of_a_host_in_a_crawl_without_is_a_warning(opened, caplog, render, said):
     opened(f'["a.test"]\nrender = "{render}"')
     assert caplog.text.count("render has no effect, because RENDER is 0. Set RENDER=auto") == said
+    caplog.clear()
+    opened(f'["a.test"]\nrender = "{render}"', RENDER="auto")
+    assert "has no effect" not in caplog.text
 
 
 def test_a_crawl_goes_by_the_tables_and_its_secrets_are_nowhere(tmp_path):

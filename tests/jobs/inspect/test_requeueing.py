@@ -7,6 +7,7 @@ import json
 
 import pytest
 import warm
+from disk import file_size_limit
 from frontier_rig import entry
 from linked_site import Answer, crawl, served
 from looking import contents
@@ -21,7 +22,13 @@ from webcrawl.crawl.lease.outcome_log import MAX_URL, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect import last_lines
 from webcrawl.jobs.inspect.job_view import ask
-from webcrawl.jobs.inspect.requeueing import PutBack, answered_filter, given_up_filter, put_back
+from webcrawl.jobs.inspect.requeueing import (
+    PutBack,
+    UrlList,
+    answered_filter,
+    given_up_filter,
+    put_back,
+)
 from webcrawl.jobs.inspect.stopped_job import open_stopped_job
 from webcrawl.spiders.web import WebSpider
 
@@ -127,6 +134,41 @@ def test_a_retry_that_dies_loses_nothing_and_is_run_again(stored, monkeypatch):
             retry_here(stored.path, "timeout")
     assert len(waiting(stored.path)) == 3
     assert retry_here(stored.path, "timeout") == PutBack(urls=0, waiting=3)
+
+
+@pytest.mark.cures("The crawl in JOBDIR {} makes checkpoints faster than it can be read")
+def test_a_crawl_with_checkpoint_after_checkpoint_is_read_when_it_has_stopped(stored):
+    stored.publish()
+    job = Job(path=stored.path)
+    job.open(spider="web")
+
+    def slowly(view):
+        job.publish(job.prepare(job.own.facts))
+        return len(view.shards)
+
+    with pytest.raises(FatalError, match=r"faster than it can be read: .* or stop the crawl first"):
+        ask(stored.path, slowly)
+    job.close()
+    assert ask(stored.path, lambda view: len(view.shards)) == 1
+
+
+@pytest.mark.cures("The disk of JOBDIR {} is full: free some space and run the same command again.")
+def test_a_retry_on_a_full_disk_is_run_again(stored):
+    stored.end(entry("lost.test"), "timeout")
+    stored.publish()
+    with file_size_limit(100), pytest.raises(FatalError, match="is full: free some space"):
+        retry_here(stored.path, "timeout")
+    assert retry_here(stored.path, "timeout").urls == 1
+
+
+@pytest.mark.cures("The list has more than {} URLs: split it.")
+def test_a_list_that_is_too_long_is_split(monkeypatch):
+    monkeypatch.setattr("webcrawl.jobs.inspect.requeueing._MAX_LISTED", 2)
+    urls = ["http://a.test/", "http://b.test/", "http://c.test/"]
+    with pytest.raises(FatalError, match="The list has more than 2 URLs: split it"):
+        UrlList(urls)
+    parts = UrlList(urls[:2]), UrlList(urls[2:])
+    assert [url for part in parts for url in part.find_unanswered()] == urls
 
 
 @pytest.mark.parametrize("name", ["dns_faild", "http_200", "http_301", "http_4xx", "", "replaced"])
