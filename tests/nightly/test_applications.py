@@ -21,7 +21,8 @@ from web_truth import browser_truth
 from webcrawl.jobs.inspect.info_log import outcome_lines
 from webcrawl.simweb.host_spec import CLIENT_RENDERED
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+_LIMIT_SECS = 3600
+pytestmark = [pytest.mark.long, pytest.mark.timeout(_LIMIT_SECS)]
 
 SETTINGS = {
     "RENDER": "all",
@@ -53,7 +54,7 @@ def crawled(sites, names, hosts, jobdir, judge=lambda _port: None, **settings):
 
     async def main():
         async with open_sites(sites, names):
-            await crawl(sites, jobdir, *hosts, **SETTINGS | settings)
+            await crawl(sites, jobdir, *hosts, limit_secs=_LIMIT_SECS, **SETTINGS | settings)
             return await asyncio.to_thread(judge, sites.port)
 
     return asyncio.run(main())

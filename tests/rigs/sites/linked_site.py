@@ -12,6 +12,7 @@ from typing import NamedTuple
 import warm
 from crawling import RIGS, crawl_command, stats_of
 from loopback import name_server, raw_server, zone
+from patience import LIMIT_SECS
 from wire_text import table, wire
 
 
@@ -118,10 +119,12 @@ def command_for(sites, jobdir, *hosts, **settings):
     return crawl_command(web, seeds, jobdir, **settings)
 
 
-async def crawl(sites, jobdir, *hosts, **settings):
-    """Crawl *sites* to the end; the stats."""
+async def crawl(sites, jobdir, *hosts, limit_secs=LIMIT_SECS, **settings):
+    """Crawl *sites* to the end, in *limit_secs*; the stats."""
     command = command_for(sites, jobdir, *hosts, **settings)
     environment = os.environ | {"PYTHONPATH": RIGS}  # for extensions of tests
-    done = await asyncio.to_thread(warm.run, command, env=environment, stderr=subprocess.STDOUT)
+    done = await asyncio.to_thread(
+        warm.run, command, env=environment, stderr=subprocess.STDOUT, timeout=limit_secs
+    )
     assert done.returncode == 0, done.stdout
     return stats_of(jobdir)
