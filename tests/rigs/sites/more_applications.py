@@ -330,8 +330,40 @@ def islands(app: Application) -> str:
     )
 
 
+def animations(app: Application) -> str:
+    """What is shown when an animation is over."""
+    more = f"show(out, {app.items()})"
+    wait = app.random.choice((200, 1000, 3000))
+    return "<style>@keyframes k { to { opacity: 0.5 } } .k { animation: k 300ms }</style>" + boot(
+        app,
+        app.pick(
+            f"let b; const f = t => t - (b ??= t) > {wait} ? {more} : requestAnimationFrame(f); requestAnimationFrame(f)",
+            f"const b = Date.now(); const f = () => Date.now() - b > {wait} ? {more} : requestAnimationFrame(f); f()",
+            f"let n = 0; const f = () => ++n === 30 ? {more} : requestAnimationFrame(f); f()",
+            f"out.animate([{{opacity: 0}}, {{opacity: 1}}], {wait}).finished.then(() => {more})",
+            f"out.addEventListener('animationend', () => {more}); out.textContent = 'x'; out.className = 'k'",
+        ),
+    )
+
+
+def busy_waits(app: Application) -> str:
+    """Loops that wait for the time."""
+    wait = app.random.choice((50, 500, 1500))
+    clock = app.pick("Date.now()", "performance.now()", "+new Date", "new Date().getTime()")
+    loop = f"const t = {clock}; while ({clock} - t < {wait});"
+    return boot(
+        app,
+        app.pick(
+            f"{loop} show(out, {app.items()})",
+            f"setTimeout(() => {{ {loop} show(out, {app.items()}) }}, 100)",
+            f"new Worker(URL.createObjectURL(new Blob(['{loop} postMessage(1)']))).onmessage = () => show(out, {app.items()})",
+        ),
+    )
+
+
 WAYS = (
     slots, went_back, inner_frames, waiting_requests, bare_names, templates, late_writes, observers,
     scrollers, module_workers, requests, streams, queries, get_forms, bases, made_refreshes,
     inner_roots, odd_urls, own_schemes, failures, awaited, navigators, json_modules, islands,
+    animations, busy_waits,
 )  # fmt: skip

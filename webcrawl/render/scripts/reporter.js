@@ -1,5 +1,3 @@
-// Runs in the page's own world, before its scripts, and reports attempts that `Fetch` does not see.
-// A page can evade this, but gains nothing by it, because it has no network.
 (report => {
   // The first *allowed* calls of what is wrapped work. They are reported, too, unless *silent*.
   const wrap = (name, allowed, silent) => {
@@ -31,9 +29,11 @@
   };
   Object.defineProperty(Element.prototype, "shadowRoot",
     {get() { return closed.has(this) ? null : get.call(this); }, configurable: true});
-  // Observers of scrolling are called in animation frames.
-  if (self === top) {
-    const frame = () => setTimeout(() => requestAnimationFrame(frame), 100);
-    frame();
-  }
+  // Few frames are drawn in virtual time. Observers of scrolling need some.
+  const draw = requestAnimationFrame;
+  self.cancelAnimationFrame = clearTimeout;
+  self.requestAnimationFrame = callback =>
+    setTimeout(() => { draw(() => 0); callback(performance.now()); }, 100);
+  const frame = () => requestAnimationFrame(frame);
+  if (self === top) frame();
 })(self.webcrawlReport); delete self.webcrawlReport;
