@@ -74,6 +74,8 @@ _CLOSE_POLL_SECS = 0.02
 _FRAMES = 4
 # In how many slices virtual time passes.
 _SLICES = 10
+# Tasks that a page may have one after another before virtual time passes nevertheless.
+_TASKS = 1000
 # Width of the window, and its height at first and at most, in pixels.
 _WIDTH = 1280
 _HEIGHT = 2000
@@ -380,6 +382,7 @@ class _Run:
         self._send(
             "Emulation.setVirtualTimePolicy",
             policy="pauseIfNetworkFetchesPending",
+            maxVirtualTimeTaskStarvationCount=_TASKS,
             budget=1000 * self._page.bounds.virtual_secs / _SLICES,
         )
 
