@@ -38,20 +38,13 @@ def host_of(url: str) -> str:
     return host.lower()
 
 
-@lru_cache(maxsize=1024)
 def origin_of(url: str) -> str:
     """Return ``scheme://host[:port]`` of *url*, the scope of a robots.txt, or "" if it has no host.
 
     The result is cached, because this function is called a dozen times in a row for a URL that is
     dispatched or released. It is never called for links.
     """
-    match = _USUAL.match(url)
-    if match is not None:
-        return match[0][:-1]
-    match = _AUTHORITY.match(url)
-    if match is None:
-        return ""
-    return (match[1] + match[2] + (match[3] or "")).lower()
+    return host_and_origin(url)[1]
 
 
 @lru_cache(maxsize=1024)
@@ -63,7 +56,9 @@ def host_and_origin(url: str) -> tuple[str, str]:
     match = _USUAL.match(url)
     if match is not None:
         return match[1], match[0][:-1]
-    return host_of(url), origin_of(url)
+    match = _AUTHORITY.match(url)
+    origin = "" if match is None else match[1] + match[2] + (match[3] or "")
+    return host_of(url), origin.lower()
 
 
 def domain_among(names: Container[str], host: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from webcrawl.crawl.seeds.domains import SeedDomains
@@ -162,19 +163,13 @@ class LinkIntake:
         if len(batches) == 1:
             self.eliminator.submit(batches[0].fingerprints, entry_makers[0])
         else:
-            calls = [
-                (make_entry, index)
+            encoders = [
+                partial(make_entry, index)
                 for make_entry, batch in zip(entry_makers, batches, strict=True)
                 for index in range(len(batch.links))
             ]
-
-            def encode_at(number: int) -> bytes:
-                """Return the encoded entry of the link with that number."""
-                make_entry, index = calls[number]
-                return make_entry(index)
-
             fps = [fp for batch in batches for fp in batch.fingerprints]
-            self.eliminator.submit(fps, encode_at)
+            self.eliminator.submit(fps, lambda number: encoders[number]())
 
         for batch, source_host in zip(batches, source_hosts, strict=True):
             self.submitted += len(batch.links)

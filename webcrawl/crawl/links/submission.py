@@ -84,7 +84,6 @@ class LinkSubmitter:
         self._filters = rules.filters
         self._rules = rules
         self.comparison_form = rules.equivalence.comparison_form
-        self._comparison_forms = rules.equivalence.comparison_forms
         self._clock = clock
         #: Number of sitemaps named by robots.txt files, including refused and known ones.
         self.sitemaps = 0
@@ -215,7 +214,9 @@ class LinkSubmitter:
         if not accepted:
             return
 
-        url_fps = fingerprints(self._comparison_forms([link.url for link in accepted]))
+        url_fps = fingerprints(
+            self._rules.equivalence.comparison_forms([link.url for link in accepted])
+        )
         # The target of a redirect or refresh may need another fingerprint, see the function.
         for i, link in enumerate(accepted):
             if redirect_chain:
@@ -259,7 +260,7 @@ class LinkSubmitter:
             LinkBatch(
                 [Link(url) for url in kept],
                 [*compress(hosts, passed)],
-                fingerprints(self._comparison_forms(kept)),
+                fingerprints(self._rules.equivalence.comparison_forms(kept)),
                 LinkSource("", 0, 0, b"", self._clock()),
                 SeedFacts([seed.rank for seed in compress(seeds, passed)], hosts),
             )

@@ -340,7 +340,7 @@ def _metas(
 ) -> list[tuple[str, str]]:
     """Return name and content of the requested ``<meta>`` elements among *nodes*."""
     metas: list[tuple[str, str]] = []
-    if search.meta_names:
+    if search.meta_names and "meta" in tags:
         for node, tag in zip(nodes, tags, strict=True):
             if tag == "meta" and len(metas) < MAX_METAS:
                 attributes = node.attributes

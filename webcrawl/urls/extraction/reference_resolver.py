@@ -67,17 +67,6 @@ class ReferenceResolver:
     names. So each directory is resolved once.
     """
 
-    __slots__ = (
-        "_base",
-        "_base_directory",
-        "_base_has_plain_paths",
-        "_base_origin",
-        "_codec",
-        "_resolved_directories",
-        "_schemes",
-        "_skipped_prefixes",
-    )
-
     def __init__(
         self, base: str, *, codec: str = "utf-8", schemes: Container[str] = HTTP_SCHEMES
     ) -> None:
