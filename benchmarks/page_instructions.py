@@ -23,8 +23,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import parts
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
 
 _HOSTS = {"broad": 700, "today": 100}
 _BEFORE, _PAGES = 200, 2_000
@@ -36,7 +40,6 @@ def crawl(web: str, last: int, https: str, *, by_part: bool) -> None:
     now on, and let callgrind count from the page with the number ``_BEFORE`` on. *https* is "" for
     http, "plain" or "signed" for https."""
     from crawl_once import OURS
-    from pydispatch import dispatcher
     from scrapy import signals
     from scrapy.cmdline import execute
     from scrapy.utils.project import get_project_settings
@@ -74,6 +77,15 @@ def crawl(web: str, last: int, https: str, *, by_part: bool) -> None:
         parts.tell_parts_apart(counter)
     pages = itertools.count(1)
 
+    class PageCounter:
+        """Extension that counts pages, and switches callgrind on and off."""
+
+        @classmethod
+        def from_crawler(cls, crawler: Crawler) -> Self:
+            # A handler for all senders would make each signal take longer.
+            crawler.signals.connect(count_page, signal=signals.item_scraped)
+            return cls()
+
     def count_page() -> None:
         page = next(pages)
         if page == _BEFORE:
@@ -81,7 +93,8 @@ def crawl(web: str, last: int, https: str, *, by_part: bool) -> None:
         elif page == last:
             counter.stop_counting()
 
-    dispatcher.connect(count_page, signal=signals.item_scraped)
+    extensions = {**settings.getdict("EXTENSIONS"), PageCounter: 2000}
+    settings.set("EXTENSIONS", extensions, priority="cmdline")
     execute(["scrapy", "crawl", "web", "-a", f"seeds={seeds}"], settings=settings)
 
 

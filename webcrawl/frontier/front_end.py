@@ -185,15 +185,17 @@ class MercatorFrontEnd:
         batches: dict[int, list[bytes]] = {}
         for data in entries:
             entry = decode(data)
-            # A URL from a page that may be a soft error goes to the last level; a visit comes after
-            # all levels.
-            level = level_of(entry) if entry.score >= 0 else self._visits - 1
-            level = self._visits if entry.history else level
-            # A custom prioritizer may return too large a level; ``LevelQueues`` notices others.
-            if level >= self._visits and not entry.history:
-                raise ValueError(
-                    f"an entry was given level {level}, not within 1 to {self._visits - 1}"
-                )
+            if entry.history:
+                level = self._visits
+            elif entry.score < 0:  # the page with the link may be a soft error
+                level = self._visits - 1
+            else:
+                level = level_of(entry)
+                # A custom prioritizer may return too large a level; ``LevelQueues`` notices others.
+                if level >= self._visits:
+                    raise ValueError(
+                        f"an entry was given level {level}, not within 1 to {self._visits - 1}"
+                    )
             batches.setdefault(level, []).append(data)
         self._queues.push(batches)
 

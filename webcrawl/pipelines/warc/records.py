@@ -117,7 +117,10 @@ def page_records(
     target = _safe_url(page.url)
     if len(target) > MAX_URL_BYTES:
         raise ValueError(f"a URL of {len(target)} bytes cannot be stored: {target[:200]}...")
-    common = _common_fields(page, target, warcinfo_id)
+    origin = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
+    if warcinfo_id:
+        origin += f"WARC-Warcinfo-ID: {warcinfo_id}\r\n"
+    common = origin + _connection_fields(page)
     document_id = document_id or new_record_id()
     if not is_http(page):
         return _resource_records(page, common, why, document_id)
@@ -157,11 +160,8 @@ def page_records(
     )
 
     conversions = []
-    fields = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
-    if warcinfo_id:
-        fields += f"WARC-Warcinfo-ID: {warcinfo_id}\r\n"
-    # Without this field, datatrove guesses the type, and takes text with code for a program.
-    fields += f"WARC-Refers-To: {document_id}\r\nWARC-Identified-Payload-Type: "
+    # Without the type, datatrove guesses it, and takes text with code for a program.
+    fields = f"{origin}WARC-Refers-To: {document_id}\r\nWARC-Identified-Payload-Type: "
     # A document that was not processed has no DOM of its own.
     if page.rendered and not (first is not None and why):
         body = page.rendered.encode("utf-8", "replace")
@@ -200,11 +200,9 @@ def _revisit_fields(first: FirstCopy, *, is_not_modified: bool) -> str:
     )
 
 
-def _common_fields(page: Page, target: str, warcinfo_id: str) -> str:
-    """Return the header lines that all records of *page* have in common."""
-    fields = f"WARC-Target-URI: {target}\r\nWARC-Date: {_date(page.fetched_at)}\r\n"
-    if warcinfo_id:
-        fields += f"WARC-Warcinfo-ID: {warcinfo_id}\r\n"
+def _connection_fields(page: Page) -> str:
+    """Return the header lines that describe the connection over which *page* was received."""
+    fields = ""
     if _ADDRESS.fullmatch(page.ip):
         fields += f"WARC-IP-Address: {page.ip}\r\n"
     protocol = page.protocol.lower()
