@@ -226,14 +226,6 @@ class Equivalence:
             or (self._drops_index_names and _may_be_index(text))
         )
 
-    def _with_query_form(self, url: str) -> str:
-        """Apply the rules for queries to *url*, which has one."""
-        before_query, _, query = url.partition("?")
-        kept_query = self._query_form(query, before_query) if url.startswith("http") else query
-        if kept_query is query:
-            return url
-        return before_query if kept_query is None else f"{before_query}?{kept_query}"
-
     def _with_canonical_host(self, url: str) -> str:
         """Apply the host rules to *url*."""
         assert self._canonical is not None
@@ -249,11 +241,8 @@ class Equivalence:
         if "%" in url:
             path = self._fix_escapes(path)
             query = query and self._fix_escapes(query)
-        path = self._path_form(path)
-        if query is None:
-            return f"{origin}{path}"
-        kept_query = self._query_form(query, path)
-        return f"{origin}{path}" if kept_query is None else f"{origin}{path}?{kept_query}"
+        before_query = f"{origin}{self._path_form(path)}"
+        return before_query if query is None else self._with_query_form(f"{before_query}?{query}")
 
     def _fix_escapes(self, text: str) -> str:
         """Apply percent_case and unreserved to *text*."""
@@ -282,14 +271,11 @@ class Equivalence:
                 path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
         return path
 
-    def _query_form(self, query: str, before_query: str) -> str | None:
-        """Return the form of *query* that is compared, or None if nothing is left.
-
-        *before_query* is the URL before the query, or only its path. If the query stays as it is,
-        the same object is returned.
-        """
-        if query.count("&") >= _MAX_PARAMETERS:
-            return query
+    def _with_query_form(self, url: str) -> str:
+        """Apply the rules for queries to *url*, which has one."""
+        before_query, _, query = url.partition("?")
+        if not url.startswith("http") or query.count("&") >= _MAX_PARAMETERS:
+            return url
         parameters = query.split("&")
         kept = parameters
         names = [parameter.partition("=")[0] for parameter in parameters]
@@ -301,23 +287,22 @@ class Equivalence:
         if self._drops_empty and "" in kept:
             kept = [parameter for parameter in kept if parameter]
         if not kept:
-            return None
+            return before_query
         if len(kept) < len(parameters):
             names = [parameter.partition("=")[0] for parameter in kept]
-            query = "&".join(kept)
         if (
             self._sorts_query
             and len(kept) > 1
             and names != sorted(names)
             and all("=" in parameter for parameter in kept)
         ):
-            query = "&".join(sorted(kept, key=lambda parameter: parameter.partition("=")[0]))
-        return query
+            kept = sorted(kept, key=lambda parameter: parameter.partition("=")[0])
+        return f"{before_query}?{'&'.join(kept)}"
 
     def _is_dropped(self, parameter: str, before: str) -> bool:
         """Return whether *parameter* is dropped, because of tracking or session_ids.
 
-        *before* is the URL before the query, or only its path.
+        *before* is the URL before the query.
         """
         name, _, value = parameter.partition("=")
         lower = name.lower()
