@@ -192,6 +192,27 @@ def as_nobody(code, *arguments):
     return run.stdout
 
 
+# From here on, the system allows this process no further namespaces of users.
+WITHOUT = """
+import ctypes
+from pathlib import Path
+assert ctypes.CDLL(None).unshare(0x10000000) == 0  # CLONE_NEWUSER
+Path("/proc/self/setgroups").write_text("deny")
+Path("/proc/self/uid_map").write_text("65534 65534 1")
+Path("/proc/self/gid_map").write_text("65534 65534 1")
+Path("/proc/sys/user/max_user_namespaces").write_text("0")
+"""
+STARTS = """
+from webcrawl.clock import now
+from webcrawl.render import chromium
+engine = chromium.Chromium(clock=now)
+try:
+    engine.start()
+    print("started")
+except chromium.EngineError as error:
+    print(error)
+engine.stop()
+"""
 RENDERED = """
 from rendered_pages import page, stored
 from webcrawl.clock import now
@@ -212,6 +233,13 @@ engine.stop()
 def test_an_ordinary_user_needs_no_rights(how):
     warning = isolation._WARNING * (how == "without namespaces")
     assert as_nobody(RENDERED, how) == f"{warning} True\n[]\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the user is that of the tests")
+@pytest.mark.cures("allow user namespaces, or install the package chromium-sandbox.")
+def test_a_system_without_namespaces_is_told_to_allow_them():
+    assert "allow user namespaces, or install the package" in as_nobody(WITHOUT + STARTS)
+    assert as_nobody(STARTS) == "started\n"
 
 
 def test_no_page_gets_out_of_the_namespaces(engine):

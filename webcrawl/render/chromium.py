@@ -181,6 +181,8 @@ class Chromium:
                 lines = log.read().decode(errors="replace").splitlines()
                 fatal = [line for line in lines if "FATAL" in line]
                 reason = fatal or lines[-1:] or ["name another program with RENDER_ENGINE."]
+                if "No usable sandbox" in reason[0]:  # Chromium would advise --no-sandbox
+                    reason = ["allow user namespaces, or install the package chromium-sandbox."]
                 raise EngineError(
                     f"{executable} does not start ({error}): {' '.join(reason)}"
                 ) from error
