@@ -91,9 +91,8 @@ def fetchable(href: str, schemes: Container[str]) -> str | None:
     scheme, _, after_scheme = href.partition(":")
     if scheme not in schemes:
         return None
-    fragment_start = href.find("#")
-    if fragment_start >= 0:
-        href = href[:fragment_start]
+    if "#" in href:
+        href = href.partition("#")[0]
     if scheme not in _STANDARD:
         return _other_scheme_url(scheme, href)
     if "@" in href and after_scheme.startswith("//"):  # drop the user name and password
