@@ -138,7 +138,7 @@ def places(tmp_path_factory):
             "host": urlsplit(url).hostname,
             "ports": f"{web.world.http_port},{web.world.https_port}",
             "identity": f"-s CRAWLER_CONTACT=me@example.org -s CRAWL_PURPOSE=search {SIGNATURE}",
-            "options": shlex.join(f"-s{value}" for value in values),
+            "options": shlex.join(f"-s{value}" for value in (*values, "HIVE_SHARDS=4")),
         }
 
 
