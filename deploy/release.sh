@@ -25,7 +25,8 @@ mkdir "$work/empty" && cd "$work/empty"
   -s POLITENESS_BACKOFF_SECS=0.5 -s POLITENESS_BACKOFF_MAX_SECS=1 -s DNS_QUERY_TIMEOUT_SECS=0.3 \
   -s DOWNLOAD_TIMEOUT=5 -s REPUTATION_ROUNDS=0 2>&1 | tee log
 grep -q '=== crawl summary ===' log
-"$work/environment/bin/webcrawl-seeds" --from <(echo 1,example.org) --count 1 | grep -q '^top1m.csv: '
+echo 1,example.org >list.csv
+"$work/environment/bin/webcrawl-seeds" --from list.csv --count 1 | grep -q '^top1m.csv: '
 "$work/environment/bin/python" -c 'from importlib.metadata import version; assert version("requests") == "2.33.1"'
 
 cd - >/dev/null
