@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 DAY = 86_400.0
-AGENT = "webcrawl/0.3"
+AGENT = "webcrawl/0.4"
 # REVISIT_FIRST_SECS, so that all make as many visits, however late each of them is.
 POLICIES = {"Adaptive": "72h", "Uniform": "71.5h", "Greedy": "67h"}
 TOLD = {"lastmod_recall": 0.7, "lastmod_precision": 0.9}

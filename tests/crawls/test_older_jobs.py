@@ -28,7 +28,7 @@ from web_truth import allowed_urls
 import webcrawl
 
 DATA = ROOT / "tests" / "data"
-VERSIONS = ("1404b57", "0.2", "0.3", "65b8699f")
+VERSIONS = ("1404b57", "0.2", "0.3", "0.4", "65b8699f")
 # Dotted paths that its settings, documents and jobs name.
 PATHS = """
 webcrawl.items.Page webcrawl.signals.checkpoint
@@ -92,6 +92,7 @@ def judge(web, directory, *, ignored=()):
     "0.3/web",
     pytest.param("1404b57/web", marks=pytest.mark.long),
     pytest.param("0.2/web", marks=pytest.mark.long),
+    pytest.param("0.4/web", marks=pytest.mark.long),
     pytest.param("65b8699f/web", marks=pytest.mark.long),
 )
 def test_a_killed_job_goes_on(old, name):

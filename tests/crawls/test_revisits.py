@@ -20,7 +20,7 @@ REVISIT = {
     "REVISIT_FIRST_SECS": "1d",
     "REVISIT_POLICY": "webcrawl.revisit.policies.Adaptive",
 }
-AGENT = "webcrawl/0.3"
+AGENT = "webcrawl/0.4"
 
 
 @pytest.fixture

@@ -33,19 +33,19 @@ EXTENSIONS = {"webcrawl.extensions.identification.Identification": 0}
 
 def crawler_with(spider=None, **settings):
     return get_crawler(
-        spider, settings_dict={"USER_AGENT": "webcrawl/0.3", "EXTENSIONS": EXTENSIONS, **settings}
+        spider, settings_dict={"USER_AGENT": "webcrawl/0.4", "EXTENSIONS": EXTENSIONS, **settings}
     )
 
 
 @cases(
     "agent contact sent",
     """
-        webcrawl/0.3 |      | webcrawl/0.3
-        webcrawl/0.3 | PAGE | webcrawl/0.3 (+https://example.org/crawler)
-        webcrawl/0.3 | MAIL | webcrawl/0.3 (+crawl-ops@example.org)
+        webcrawl/0.4 |      | webcrawl/0.4
+        webcrawl/0.4 | PAGE | webcrawl/0.4 (+https://example.org/crawler)
+        webcrawl/0.4 | MAIL | webcrawl/0.4 (+crawl-ops@example.org)
         Mozilla/5.0 (compatible; ours/2) | PAGE
         | Mozilla/5.0 (compatible; ours/2) (+https://example.org/crawler)
-        ""           | PAGE | webcrawl/0.3 (+https://example.org/crawler)
+        ""           | PAGE | webcrawl/0.4 (+https://example.org/crawler)
         ""           | ""   | ""
         # Who has said it already is left alone.
         ours/2 (see https://example.org/crawler) | PAGE
@@ -102,7 +102,7 @@ def test_a_contact_without_page_or_address_is_a_sentence(contact):
 @each("contact", "HTTP://example.org", "http://[::1]:80/?a=b&c#d", "a+b@c.d.e")
 def test_unusual_contacts_are_contacts(contact):
     settings = crawler_with(CRAWLER_CONTACT=contact).settings
-    assert settings["USER_AGENT"] == f"webcrawl/0.3 (+{contact})"
+    assert settings["USER_AGENT"] == f"webcrawl/0.4 (+{contact})"
 
 
 @each("agent", "a/1\r\nX: y", "a/1\x00", "bücher/1")
@@ -187,7 +187,7 @@ def test_every_request_names_the_contact_and_robots_txt_the_product(tmp_path):
     with clean_web(tmp_path, hosts=8, mean_pages=3.0, max_pages=6) as (web, seeds):
         said = finish(crawl_command(web, seeds, tmp_path / "job", CRAWLER_CONTACT=PAGE))
     hits = access_log(log)
-    assert {hit.agent for hit in hits} == {f"webcrawl/0.3 (+{PAGE})"}
+    assert {hit.agent for hit in hits} == {f"webcrawl/0.4 (+{PAGE})"}
     assert {is_robots(hit) for hit in hits} == {True, False}
     assert "NO CONTACT" not in said
 
@@ -217,5 +217,5 @@ async def test_a_mail_address_is_sent_as_from_and_pages_only_for_us_are_heeded(t
     assert {head.split()[1] for head in server.heads} == {b"/robots.txt", b"/", b"/public"}
     for head in server.heads:
         lines = head.lower().split(b"\r\n")
-        assert b"user-agent: webcrawl/0.3 (+crawl-ops@example.org)" in lines
+        assert b"user-agent: webcrawl/0.4 (+crawl-ops@example.org)" in lines
         assert b"from: crawl-ops@example.org" in lines
