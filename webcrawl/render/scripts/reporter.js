@@ -1,3 +1,5 @@
+// Runs in the page's own world, before its scripts, and reports attempts that `Fetch` does not see.
+// A page can evade this, but gains nothing by it, because it has no network.
 (report => {
   // The first *allowed* calls of what is wrapped work. They are reported, too, unless *silent*.
   const wrap = (name, allowed, silent) => {

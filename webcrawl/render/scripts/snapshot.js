@@ -1,3 +1,5 @@
+// Runs in the isolated world of guard.js. Names of elements hide properties of forms and documents,
+// but not those of prototypes. Nodes in frames are not instances of this window's classes.
 (url, maxNodes, maxLength) => {
   const get = (type, name, node) => Reflect.get(type.prototype, name, node);
   const call = (type, name, node, ...values) => get(type, name, node).call(node, ...values);

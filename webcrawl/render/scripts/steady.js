@@ -1,3 +1,6 @@
+// Runs in the page's own world and in workers, so that each pass asks for the same URLs. The clock
+// goes in steps, because passes differ by a few hundredths of a second. Reading it moves it on, too:
+// virtual time stands still in a loop that waits.
 (seed, start, reads = 0) => {
   Math.random = () => (seed = seed * 48271 % 2147483647) / 2147483647;
   const Real = Date, {now} = Date, begin = now();
