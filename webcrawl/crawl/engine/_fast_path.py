@@ -25,7 +25,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from functools import lru_cache
-from types import MethodType
+from types import CodeType, MethodType
 from typing import Any, cast
 
 from pydispatch.dispatcher import Any as Any_
@@ -399,22 +399,25 @@ class DirectSignals(SignalManager):
 
 def _call_receiver(receiver: Any, arguments: dict[str, Any]) -> Any:
     """Call *receiver* with those of *arguments* that it accepts; return its result or exception."""
-    parameters = _parameters_of(getattr(receiver, "__func__", receiver))
+    code = getattr(getattr(receiver, "__func__", receiver), "__code__", None)
     try:
         # The library can call any object, but takes longer than the direct call below.
-        if parameters is None:
+        if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
             return robustApply(receiver, **arguments)
-        return receiver(**{name: arguments[name] for name in parameters if name in arguments})
+        return receiver(
+            **{
+                parameter: arguments[parameter]
+                for parameter in _parameters_of(code)
+                if parameter in arguments
+            }
+        )
     except Exception as error:  # noqa: BLE001  # logged
         return _log_caught(receiver, arguments, error)
 
 
 @lru_cache(256)
-def _parameters_of(function: object) -> tuple[str, ...] | None:
-    """Return the parameters of *function*; None if it takes any, or is another callable object."""
-    code: Any = getattr(function, "__code__", None)
-    takes_any = code is None or code.co_flags & inspect.CO_VARKEYWORDS
-    return None if takes_any else code.co_varnames[: code.co_argcount]
+def _parameters_of(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount]
 
 
 def _log_caught(receiver: Any, arguments: dict[str, Any], error: Exception) -> Exception:
