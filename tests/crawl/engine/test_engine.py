@@ -236,3 +236,19 @@ def test_receivers_get_the_arguments_they_accept_and_errors_are_logged(manager, 
     kinds = [type(answer) for _, answer in answers]
     assert kinds == [NoneType, NoneType, ValueError, NoneType, KeyError]
     assert caplog.text.count("Error caught on signal handler") == 2
+
+
+@each("manager", SignalManager, DirectSignals)
+def test_a_receiver_ends_with_its_last_user(manager):
+    heard = []
+    signal = object()
+    signals = manager(object())
+
+    def receiver(item):
+        heard.append(item)
+
+    signals.connect(receiver, signal)
+    signals.send_catch_log(signal, item=1)
+    del receiver
+    signals.send_catch_log(signal, item=2)
+    assert heard == [1]
