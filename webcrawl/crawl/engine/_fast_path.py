@@ -24,8 +24,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from functools import lru_cache
-from types import CodeType, MethodType
+from types import MethodType
 from typing import Any, cast
 
 from pydispatch.dispatcher import Any as Any_
@@ -404,20 +403,10 @@ def _call_receiver(receiver: Any, arguments: dict[str, Any]) -> Any:
         # The library can call any object, but takes longer than the direct call below.
         if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
             return robustApply(receiver, **arguments)
-        return receiver(
-            **{
-                parameter: arguments[parameter]
-                for parameter in _parameters_of(code)
-                if parameter in arguments
-            }
-        )
+        parameters = code.co_varnames[: code.co_argcount]
+        return receiver(**{name: arguments[name] for name in parameters if name in arguments})
     except Exception as error:  # noqa: BLE001  # logged
         return _log_caught(receiver, arguments, error)
-
-
-@lru_cache(256)
-def _parameters_of(code: CodeType) -> tuple[str, ...]:
-    return code.co_varnames[: code.co_argcount]
 
 
 def _log_caught(receiver: Any, arguments: dict[str, Any], error: Exception) -> Exception:

@@ -1,8 +1,8 @@
 """Fast resolver of a page's references to absolute URLs.
 
 Most links are plain paths like ``/docs/page7.html?x=1``, which only have to be appended to the
-origin or the directory of the base. Others are absolute URLs that are already normalized, and stay
-as they are. Two regular expressions recognize these two kinds; all other references go through
+origin or the directory of the base. Others are absolute URLs with such a path, whose origin is
+normalized once. A regular expression recognizes plain paths; all other references go through
 ``normalize``. Invariant, checked by a differential test: the result is always that of
 ``normalize(reference, base)``.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Container
+from functools import lru_cache
 
 from webcrawl.urls.normalizer import HTTP_SCHEMES, normalize
 
@@ -24,18 +25,14 @@ MAX_BASE_CHARS = 2048
 # they cannot be a scheme. The characters are those that the standard keeps. Empty segments do not
 # match, so no reference that starts with two slashes does. The fragment is matched to be dropped.
 _SEGMENT = r"[A-Za-z0-9_~-][A-Za-z0-9._~%!$&'()*+,;=@-]*+"
-_PATH = (
-    rf"(?:{_SEGMENT}/?)*+"
-    r"(?:\?[A-Za-z0-9._~%!$&()*+,;=:@/-]*+)?+)(?:#[^\r\n\t]*+)?+"
-)
-_PLAIN_PATH = re.compile(rf"(/?{_PATH}", re.ASCII)
-# A host whose last label begins with a letter is not an address. Ports from 1000 to 64999 match,
-# because none of them is a default port.
-_PLAIN_URL = re.compile(
-    r"((https?)://(?:[a-z0-9][a-z0-9-]*+\.)*+[a-z][a-z0-9-]*+"
-    rf"(?::(?:[1-9]|[1-5][0-9]|6[0-4])[0-9]{{3}})?/{_PATH}",
+_PLAIN_PATH = re.compile(
+    rf"(/?(?:{_SEGMENT}/?)*+"
+    r"(?:\?[A-Za-z0-9._~%!$&()*+,;=:@/-]*+)?+)(?:#[^\r\n\t]*+)?+",
     re.ASCII,
 )
+# The part of a URL before its path.
+_ORIGIN = re.compile(r"https?://[^/?#\\]+")
+_MAX_ORIGIN_CHARS = 300
 # A name that the URL Standard keeps: no dot segment, no escape, no second directory. The fragment
 # is matched to be dropped.
 _NAME = re.compile(
@@ -73,6 +70,7 @@ class ReferenceResolver:
         self._base = base
         self._codec = codec
         self._schemes = schemes
+        self._follows_web = all(scheme in schemes for scheme in HTTP_SCHEMES)
         # Prefixes of references that are skipped, as the crawl does not follow their schemes.
         self._skipped_prefixes = tuple(
             [prefix for prefix in _UNFETCHABLE if prefix[:-1] not in schemes]
@@ -90,15 +88,18 @@ class ReferenceResolver:
     def resolve(self, reference: str) -> str | None:
         """Return the normalized absolute URL of *reference*, or None if it cannot be fetched.
 
-        Takes 0.6 µs for a plain path, 0.8 µs for a plain absolute URL or a name in a known
+        Takes 0.6 µs for a plain path, 0.8 µs for one in a known origin or a name in a known
         directory, and 2.5 µs for all others. Never raises.
         """
         first = reference[:1]
-        # A URL that is normalized already only loses its fragment.
-        if first == "h":
-            match = _PLAIN_URL.fullmatch(reference)
-            if match is not None and match[2] in self._schemes:
-                return match[1]
+        # The plain path of an absolute URL is appended to the normalized origin.
+        if first == "h" and self._follows_web:
+            path_start = reference.find("/", len("https://"), _MAX_ORIGIN_CHARS)
+            match = _PLAIN_PATH.fullmatch(reference, path_start) if path_start > 0 else None
+            if match is not None:
+                origin = _normalized_origin(reference[:path_start])
+                if origin:
+                    return origin + match[1]
         # A plain path, also without its fragment, is appended to a part of the base.
         if self._base_has_plain_paths:
             match = _PLAIN_PATH.fullmatch(reference)
@@ -141,6 +142,14 @@ class ReferenceResolver:
                     directory = ""
             cache[reference_directory] = directory
         return directory
+
+
+@lru_cache(1 << 12)
+def _normalized_origin(origin: str) -> str:
+    """Return the normalized *origin* of URLs, or "" if a path cannot be appended to it."""
+    if _ORIGIN.fullmatch(origin) is None:
+        return ""
+    return (normalize(origin + "/") or "").removesuffix("/")
 
 
 def in_encoding(reference: str, codec: str) -> str:
