@@ -13,23 +13,6 @@ REVISIT = {"REVISIT": 1, "REVISIT_FIRST_SECS": "48h"}
 SETTINGS = {"STATISTICS_INTERVAL_SECS": 10, "REPUTATION_BASE_PAGES": 0}
 
 
-@cases(
-    "web settings cause advice",
-    """
-        # The last host that waits answers to robots.txt with 503.
-        {}                   | {} | refusals | add hosts, and set a longer delay
-        {"restricting": 0.0} | {"BUDGET_HOST_PAGES": 2} | budgets | raise BUDGET_HOST_PAGES
-        {"restricting": 0.0} | {} | nothing_left | add seeds
-    """,
-)
-def test_what_holds_a_crawl_back_is_named(tmp_path, web, settings, cause, advice):
-    crawl = VirtualCrawl(tmp_path, **WEB, **web)
-    crawl.run(60 / DAY, **SETTINGS, **REVISIT, **settings)
-    said = diagnoses(crawl)
-    assert said[-1].cause == cause, said
-    assert said[-1].advice.startswith(advice)
-
-
 def diagnoses(crawl):
     lines = (crawl.job / "logs/stats.jsonl").read_bytes().splitlines()
     return [one.doctor.diagnosis for line in lines if (one := decode_line(line)).doctor]
@@ -74,25 +57,27 @@ ALL = '["*"]\nowner_allows = true\n'
     """
         LARGE | {"POLITENESS_MIN_DELAY": 4, "POLITENESS_MAX_DELAY": 9} | | politeness
         | add hosts, or if owners agree, set delay in HOSTS_POLICY_FILE | delay = 0.5 | {}
-        SLOW | NO_PAUSE | slow | one_request_a_host
-        | add hosts, or if owners agree, set parallel in HOSTS_POLICY_FILE
-        | parallel = 8, delay = 0 | {}
         SLOW | TWO_WORKERS | slow | workers | set CONCURRENT_REQUESTS=4
         | | {"CONCURRENT_REQUESTS": 4}
         LARGE | {"BANDWIDTH_MAX": 20_000} | | bandwidth | raise BANDWIDTH_MAX
         | | {"BANDWIDTH_MAX": 200_000}
-        LARGE | {"CONTACTS_MAX": 1} | | contact_rate | raise CONTACTS_MAX | | {"CONTACTS_MAX": 10}
         OPEN | {"BUDGET_HOST_PAGES": 2} | | budgets | raise BUDGET_HOST_PAGES or _BYTES
         | | {"BUDGET_HOST_PAGES": 400}
-        OPEN | {"BUDGET_DOMAIN_PAGES": 2} | | budgets | raise BUDGET_DOMAIN_PAGES or _BYTES
-        | | {"BUDGET_DOMAIN_PAGES": 400}
         THROTTLED | {} | throttle | refusals
         | add hosts, and set a longer delay in HOSTS_POLICY_FILE | delay = 40 | {}
+    """,
+    globals(),
+    long="""
+        SLOW | NO_PAUSE | slow | one_request_a_host
+        | add hosts, or if owners agree, set parallel in HOSTS_POLICY_FILE
+        | parallel = 8, delay = 0 | {}
+        LARGE | {"CONTACTS_MAX": 1} | | contact_rate | raise CONTACTS_MAX | | {"CONTACTS_MAX": 10}
+        OPEN | {"BUDGET_DOMAIN_PAGES": 2} | | budgets | raise BUDGET_DOMAIN_PAGES or _BYTES
+        | | {"BUDGET_DOMAIN_PAGES": 400}
         LARGE | {} | reset | refusals | add hosts, and check these hosts and your network | | {}
         LARGE | {} | server_error | refusals
         | add hosts, and set a longer delay in HOSTS_POLICY_FILE | | {}
     """,
-    globals(),
 )
 def test_advice_removes_the_cause_or_its_limit(  # noqa: PLR0917  # columns of the table
     tmp_path, web, settings, fault, cause, advice, policy, cure

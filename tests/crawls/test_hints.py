@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from types import SimpleNamespace
 
+import pytest
 from crawling import damage_in, printed
 from text_tables import cases
 from virtual_crawl import VirtualCrawl
@@ -79,6 +80,7 @@ def test_hints_are_judged_when_their_urls_are_due(tmp_path, verdict, rate, preci
     assert damage_in(crawl.job) == []
 
 
+@pytest.mark.long
 def test_hints_bring_a_host_at_most_as_many_visits_as_it_has(tmp_path):
     """Of a site whose pages all change twice a day, as its sitemap says."""
     web = {"hosts": 1, "mean_pages": 130, "max_pages": 150, "changes_per_day": 2.0}

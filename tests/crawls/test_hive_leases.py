@@ -11,7 +11,6 @@ from crawling import (
     access_log,
     is_robots,
     simulated,
-    stats_of,
     url_of_hit,
     wait_until,
 )
@@ -27,6 +26,7 @@ from webcrawl.simweb.accesslog import AnswerEnd
 from webcrawl.simweb.host_spec import Behaviour
 
 
+@pytest.mark.long
 def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process(tmp_path):
     given = {"lease_secs": 15, "CHECKPOINT_INTERVAL_SECS": 600}
     with (
@@ -49,6 +49,7 @@ def test_a_killed_drone_that_resumes_its_directory_repeats_only_pages_in_process
         assert len(again & fetchable_urls(web.world, USER_AGENT)) <= 15
 
 
+@pytest.mark.long
 def test_the_first_pages_of_a_hive_are_published_seconds_after_they_were_fetched(tmp_path):
     given = {"CHECKPOINT_INTERVAL_SECS": 600, "POLITENESS_MIN_DELAY": 0.6}
     with (
@@ -140,25 +141,3 @@ def test_contacts_under_way_are_broken_off_when_the_lease_lapses(tmp_path):
         wait_until(lambda: closed() == slow_ones)
         assert under_way() == []
         assert drone.is_running
-
-
-def test_drones_that_are_both_held_up_for_longer_than_their_leases_keep_their_shards(tmp_path):
-    """nightly/test_hive_chaos.py has it with 40,000 pages."""
-    with (
-        simulated(tmp_path, hosts=30, mean_pages=20, max_pages=40) as web,
-        HiveCrawl(web, tmp_path, lease_secs=5) as hive,
-    ):
-        drones = hive.join(2)
-        hive.wait_for(0.2)
-        wait_until(lambda: [len(hive.shards_of(drone)) for drone in drones] == [6, 6])
-        held = [hive.shards_of(drone) for drone in drones]
-        with hive.loss():  # a transfer may be cut off
-            hive.starve(leases=2.4)
-        assert [hive.shards_of(drone) for drone in drones] == held
-        hive.end()
-        asked = hive.judge(reads_warc=False)
-        fetched = asked.keys() & fetchable_urls(web.world, USER_AGENT)
-        # Transfers that were under way at a stop; shards that change hands repeat hundreds.
-        assert sum(asked[url] - 1 for url in fetched) <= 30
-        assert not any("hive/shards/abandoned" in stats_of(drone.job) for drone in drones)
-        assert any("has expired (the process did not run for" in drone.said for drone in drones)

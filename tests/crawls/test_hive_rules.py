@@ -16,6 +16,7 @@ from web_truth import fetchable_urls
 from webcrawl.hive.store.checkpoint_files import seal
 
 
+@pytest.mark.long
 def test_a_drone_that_joins_late_says_what_it_did_and_what_the_hive_did(tmp_path):
     with (
         simulated(tmp_path, hosts=20, mean_pages=10.0, max_pages=20) as web,
@@ -148,6 +149,7 @@ def test_a_drone_that_may_be_refused_gets_no_share_of_the_shards(tmp_path):
         assert shares == {"12"}
 
 
+@pytest.mark.long
 def test_a_drone_waits_for_the_reports_of_drones_with_a_longer_lease(tmp_path):
     with simulated(tmp_path, **SLOW) as web, HiveCrawl(web, tmp_path, lease_secs=6.0) as hive:
         (first,) = hive.join()
@@ -161,6 +163,7 @@ def test_a_drone_waits_for_the_reports_of_drones_with_a_longer_lease(tmp_path):
         assert is_refused(other)
 
 
+@pytest.mark.long
 def test_other_settings_are_changed_drone_by_drone_while_the_log_and_status_name_them(tmp_path):
     exclusions = tmp_path / "excluded.txt"
     exclusions.write_text("nobody.test\n")
@@ -207,6 +210,7 @@ def test_a_hive_of_a_version_without_settings_in_its_store_is_accepted(tmp_path)
         assert "CRAWLER_NAME other, not one; USER_AGENT other, not one: keep" in refusal_of(hive)
 
 
+@pytest.mark.long
 def test_a_drone_that_joins_elsewhere_contacts_no_host_that_was_purged_or_excluded(tmp_path):
     with (
         simulated(tmp_path, **SLOW) as web,

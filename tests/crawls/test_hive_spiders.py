@@ -71,6 +71,7 @@ def test_requests_with_callbacks_go_to_the_drone_of_their_host(tmp_path):
     assert {asked[1][url] for url in seeds} == {1}
 
 
+@pytest.mark.long
 @pytest.mark.cures("Put plain data into its meta and cb_kwargs")
 def test_a_request_with_an_object_in_meta_is_refused_with_a_sentence(tmp_path):
     spider = tmp_path / "odd_spider.py"

@@ -29,6 +29,7 @@ def status_of(*words):
     return {drone["name"]: drone["note"] for drone in found["drones"]}, found["note"]
 
 
+@pytest.mark.long
 @pytest.mark.cures("Redis at REDIS_URL does not answer ({}): start it, or correct the URL.")
 def test_a_killed_drone_waits_until_redis_is_back_and_ends_the_crawl(tmp_path):
     with (
@@ -68,6 +69,7 @@ def test_a_drone_that_waits_for_redis_is_stopped_by_a_signal(tmp_path):
         assert drone.process.wait(LIMIT_SECS) == 0
 
 
+@pytest.mark.long
 def test_a_drone_waits_for_the_store_without_shards_and_says_so(tmp_path):
     store, mounted, unmounted = (tmp_path / name for name in ("store", "mounted", "unmounted"))
     for directory in (mounted, unmounted):
@@ -162,6 +164,7 @@ def test_what_waiting_does_not_mend_ends_with_2_however_often_a_drone_has_starte
             (tmp_path / "job/DRONE").write_text("of another boot a-1")
 
 
+@pytest.mark.long
 @pytest.mark.cures("A Redis key of the hive has a value of another type ({}): delete the one")
 def test_a_key_of_another_type_is_named_and_the_crawl_continues_without_it(tmp_path):
     with simulated(tmp_path, **WEB) as web, HiveCrawl(web, tmp_path) as hive:
@@ -193,6 +196,7 @@ def test_redis_that_loads_its_data_is_temporary(tmp_path):
         slow.kill()
 
 
+@pytest.mark.long
 def test_the_drones_of_a_supervisor_wait_for_redis(tmp_path):
     said = [tmp_path / "first", tmp_path / "second"]
     server = RedisServer(tmp_path / "redis", appendonly=True, port=True)

@@ -74,6 +74,7 @@ def test_a_store_that_cannot_be_reached_for_a_while_costs_nothing(hive, store, n
     assert are_released(newest())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "hive", [{"hosts": 30, "mean_pages": 200, "max_pages": 400, "crawl_delays": 0.0}], indirect=True
 )

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from crawling import (
     access_log,
-    finish,
     pages_asked_for,
     simulated,
     start_crawl,
@@ -56,13 +55,4 @@ def test_at_most_three_redirects_are_followed_and_each_in_its_own_turn(web):
         assert refused[why] == stats.get(f"urls/refused/{why}", 0)
     assert stats["redirects/permanent"] + stats["redirects/temporary"] == sum(
         count for name, count in stats.items() if name.startswith("outcome/http_3")
-    )
-
-
-def test_a_crawl_is_resumed_with_its_own_politeness_key_only(web):
-    web.crawl(CLOSESPIDER_TIMEOUT=1)
-    said = finish(web.command(POLITENESS_KEY="domain"), code=2)
-    assert said.splitlines()[-1] == (
-        f"webcrawl: JOBDIR {web.job} holds a crawl with POLITENESS_KEY host, not domain: "
-        "continue with that, or choose another JOBDIR."
     )

@@ -110,9 +110,9 @@ CHALLENGE = 403, {"Cf-Mitigated": "challenge"}, b"<title>Just a moment...</title
 
 @cases(
     "refusal is_killed",
-    "BUSY | True\nCHALLENGE | False",
+    "BUSY | True",
     globals(),
-    long="BUSY | False\nCHALLENGE | True",
+    long="BUSY | False\nCHALLENGE | True\nCHALLENGE | False",
 )
 def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_killed):
     record = Record(refusal)
@@ -136,7 +136,7 @@ def test_what_one_part_is_refused_with_holds_for_all(tmp_path, refusal, is_kille
 ALL_IN_QUEUES = {"REPUTATION_BASE_PAGES": 0}
 
 
-@cases("before is_killed", "1 | True\n4 | False", long="1 | False\n4 | True")
+@cases("before is_killed", "4 | False", long="1 | False\n1 | True\n4 | True")
 def test_the_number_of_parts_may_change(tmp_path, before, is_killed):
     record = Record()
     after = 5 - before

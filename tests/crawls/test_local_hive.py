@@ -206,6 +206,7 @@ def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, 
             assert not any(map(psutil.pid_exists, [one.pid for one in (server, *drones)]))
 
 
+@pytest.mark.long
 def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, monkeypatch):
     record = tmp_path / "record"
     bug = tmp_path / "bug"

@@ -84,11 +84,11 @@ async def place(directory, answer):
 @cases(
     "answer outcome seeds",
     """
-        silence    | dns_failed    | 1
         denies_all | dns_not_found | 60
     """,
     globals(),
     long="""
+        silence    | dns_failed    | 1
         silence    | dns_failed    | 2000
         servfail   | dns_failed    | 60
         servfail   | dns_failed    | 1
@@ -128,10 +128,10 @@ async def test_an_outage_at_the_start_uses_no_seed(tmp_path, answer, outcome, se
     """
         silence    | ''
         denies_all | SIGTERM
-        silence    | SIGKILL
     """,
     globals(),
     long="""
+        silence    | SIGKILL
         denies_all | ''
         servfail   | ''
         servfail   | SIGTERM
@@ -262,6 +262,7 @@ def drones(command, *, settings):
     return warm.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("works_for", [(OTHER,), pytest.param((ONE, OTHER), marks=LONG)])
 async def test_a_drone_pauses_unless_another_one_has_pages(tmp_path, works_for):
     def answer(query):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from crawling import USER_AGENT, impolite, pages_asked_for, simulated
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from patience import SLOWNESS
@@ -69,6 +70,7 @@ def test_all_four_protocols_are_crawled_completely_politely_and_stored(tmp_path)
     assert "application/gopher-menu" in resources.values()
 
 
+@pytest.mark.long
 def test_hosts_that_fail_have_their_outcomes_and_the_crawl_goes_on(tmp_path):
     faults = Faults(
         **dict.fromkeys(("server_error", "refuse", "reset", "garbage", "stall", "nxdomain"), 0.07)

@@ -46,7 +46,7 @@ def crawled(pages, jobdir, *hosts, **settings):
     ("engine", "base_pages"),
     [
         (SETTINGS["RENDER_ENGINE"], 1000),
-        (SETTINGS["RENDER_ENGINE"], 10),
+        pytest.param(SETTINGS["RENDER_ENGINE"], 10, marks=pytest.mark.long),
         pytest.param("chromium", 10, marks=pytest.mark.long),
     ],
 )

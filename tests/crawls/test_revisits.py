@@ -140,7 +140,7 @@ def test_pages_that_robots_txt_denies_for_days_come_back(crawl):
 
 @pytest.mark.parametrize("lies", ["", "304", pytest.param("same", marks=pytest.mark.long)])
 def test_validators_that_lie_are_dropped_and_no_others(tmp_path, lies):
-    web = {"hosts": 3, "mean_pages": 12, "max_pages": 12, "restricting": 0.0}
+    web = {"hosts": 3, "mean_pages": 6, "max_pages": 6, "restricting": 0.0}
     crawl = VirtualCrawl(tmp_path, lies=lies, changes_per_day=0.3, **web)
     daily = REVISIT | {"REVISIT_POLICY": "webcrawl.revisit.policies.Uniform"}
     crawl.run(25, **daily)

@@ -85,7 +85,7 @@ async def test_robots_pages_and_redirects_are_signed_and_the_key_is_nowhere(tmp_
 
 async def test_what_pages_need_from_other_origins_is_signed(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", RIGS)
-    async with verifying(tmp_path, "string", "rendered", hosts=24) as web:
+    async with verifying(tmp_path, "string", "rendered", hosts=12) as web:
         web.settings |= {
             "RENDER": "all",
             "RENDER_ENGINE": "scripted_engine:ScriptedEngine",

@@ -140,12 +140,6 @@ def test_a_running_crawl_takes_parked_urls_up_within_seconds(command, site, tmp_
     assert not site.unfetched(site.sound)
 
 
-def test_without_learning_all_of_the_trap_is_fetched(command, site):
-    finish(command(TRAP_MIN_DUPLICATES=0))
-    assert not site.unfetched(site.trap)
-    assert not site.unfetched(site.sound)
-
-
 def test_a_host_that_names_more_than_it_has_is_fetched_in_proportion(command, site, tmp_path):
     site.dead_links = 11
     finish(command(URL_SPACE_BASE_URLS=30))
