@@ -5,8 +5,6 @@ import csv
 import json
 import marshal
 import pickle
-import re
-import signal
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -16,17 +14,12 @@ from crawling import (
     damage_in,
     finish,
     kill,
-    run_crawl,
     simulated,
     start_crawl,
     unstored_documents,
     wait_until,
     warc_urls,
 )
-from local_hive import Hive
-from text_tables import cases
-
-from webcrawl.jobs.inspect.info_log import outcome_lines
 
 FIELDS = ["url", "text"]
 BATCHES = "part-%(batch_id)d.csv"
@@ -125,91 +118,3 @@ def test_feeds_lose_nothing_when_a_job_is_stopped_killed_and_resumed(tmp_path, f
     assert len(linking) > 0
     assert linking <= stored
     assert {url for path in tmp_path.glob("part-*.csv") for url in urls_in(path, "csv")} == stored
-
-
-@cases(
-    "feed instead",
-    """
-        items.json             | items-%(time)s.json
-        ftp://me:secret@a.test/a.csv | ftp://***@a.test/a-%(time)s.csv
-    """,
-)
-def test_a_new_job_refuses_a_feed_that_it_could_not_continue(tmp_path, feed, instead):
-    with simulated(tmp_path, hosts=2, max_pages=2) as web:
-        feeds = {feed: {"format": feed.rpartition(".")[2]}}
-        done = run_crawl([*web.command(LOG_ENABLED=0), *set_options(feeds)])
-    assert done.returncode == 2
-    assert re.fullmatch(
-        rf"webcrawl: The feed \S+ cannot be continued .*, {re.escape(instead)}\.\n", done.stdout
-    )
-    assert not web.job.exists()
-
-
-@cases(
-    "form fields has",
-    """
-        links | ["url"]         | format csv, not links: choose csv
-        csv   | ["text", "url"] | columns .* not .*: choose its columns
-    """,
-)
-def test_a_resumed_job_does_not_mix_what_is_in_a_feed(tmp_path, form, fields, has):
-    path = tmp_path / "items"
-    with simulated(tmp_path, hosts=3, max_pages=4) as web:
-        first = set_options({str(path): {"format": "csv", "fields": ["url"]}})
-        finish([*web.command(), *first, "-s", "CLOSESPIDER_ITEMCOUNT=1"])
-        before = path.read_bytes()
-        other = set_options({str(path): {"format": form, "fields": fields}})
-        done = run_crawl([*web.command(LOG_ENABLED=0), *other])
-        assert done.returncode == 2
-        said = f"webcrawl: The feed {path} has the {has}, or name another file.\n"
-        assert re.fullmatch(said, done.stdout)
-        assert path.read_bytes() == before
-        finish([*web.command(), *first])
-        assert set(urls_in(path, "csv")) == set(warc_urls(web.job / "warc"))
-
-
-def test_a_job_without_a_feed_appends_to_the_file_of_another_tool(tmp_path):
-    """Its next run has no reason to remove anything."""
-    path = tmp_path / "items.jsonl"
-    with simulated(tmp_path, hosts=3, max_pages=4) as web:
-        finish([*web.command(), "-s", "CLOSESPIDER_ITEMCOUNT=1"])
-        path.write_bytes(b'{"url": "http://a.test/"}\n{"url": "http://b.test/"}')
-        before = path.read_bytes()
-        finish([*web.command(), "-o", str(path)])
-    assert path.read_bytes().startswith(before)
-    assert path.stat().st_size > len(before)
-
-
-def test_a_job_of_an_earlier_version_keeps_what_it_exported(tmp_path):
-    """It has no record of its feeds, and in a file the beginning of an item."""
-    with simulated(tmp_path, hosts=12, mean_pages=4.0, max_pages=8) as web:
-        lines, array = tmp_path / "items.jsonl", tmp_path / "items.json"
-        options = ["-O", str(lines), "-s", "CLOSESPIDER_ITEMCOUNT=9"]
-        finish([*web.command(), *options])
-        (web.job / "feeds.json").unlink()
-        array.write_text("[]")
-        lines.write_bytes(lines.read_bytes() + CUT["jsonl"])
-        # A page whose item was stored when the crawl stopped is fetched again if it is not there.
-        before = {line.url for line in outcome_lines(web.job)}
-        said = finish([*web.command(), "-O", str(lines), "-O", str(array)])
-    (new,) = tmp_path.glob("items-20*.json")
-    exported = set(urls_in(lines, "jsonl"))
-    assert exported == set(warc_urls(web.job / "warc"))
-    assert array.read_text() == "[]"
-    assert {page["url"] for page in json.loads(new.read_bytes())} == exported - before
-    assert f"The feed {array} cannot be continued" in said
-
-
-def test_each_drone_of_a_hive_has_feeds_of_its_own(tmp_path):
-    feeds = {str(tmp_path / "pages.csv"): {"format": "csv", "overwrite": True, "fields": FIELDS}}
-    with simulated(tmp_path, hosts=25, mean_pages=5.0, max_pages=12) as web:
-        settings = {"FEEDS": json.dumps(feeds)}
-        files = [tmp_path / f"pages-{number}.csv" for number in range(2)]
-        with Hive(web, tmp_path / "first", **settings) as hive:
-            wait_until(lambda: all(path.exists() for path in files))
-            hive.ends(signal.SIGINT)
-        with Hive(web, tmp_path / "second", **settings) as hive:
-            hive.ends()
-        stored = {url for job in web.job.glob("drones/*/warc") for url in warc_urls(job)}
-    assert sorted(tmp_path.glob("pages*")) == files
-    assert {url for path in files for url in urls_in(path, "csv")} == stored

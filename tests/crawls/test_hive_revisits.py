@@ -80,6 +80,7 @@ def hive_status(hive):
     return printed("hive", "status", "-s", f"REDIS_URL={hive.redis.url}", "-s", f"HIVE={NAME}")
 
 
+@pytest.mark.long
 def test_a_hive_visits_its_pages_again_until_it_is_stopped(tmp_path, web):
     with HiveCrawl(web.web, tmp_path, **REVISIT) as hive:
         hive.join(2)

@@ -185,25 +185,22 @@ def answers_of_all_drones(job, path, *, pages):
 def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, tmp_path):
     with Hive(web, tmp_path / "refused", CLOSESPIDER_FEW_HOSTS=5) as hive:
         assert "CLOSESPIDER_FEW_HOSTS is only for a single-process crawl: end" in hive.ends(code=2)
-    for stopped, how in enumerate(["hive stop", "killed, hive stop", "killed, signals"]):
-        with Hive(web, tmp_path / how, POLITENESS_MIN_DELAY=1, POLITENESS_MAX_DELAY=1) as hive:
-            wait_until(lambda hive=hive: hive.has_pages(5), every=0.5)
-            (server,), drones = hive.redis(), hive.drones()
-            if not stopped:
-                hive.stop()
-                hive.ends()
-                printed("frontier", web.job, "--export", tmp_path / "left.csv")
-                assert (tmp_path / "left.csv").read_text().count(",") > 0
-                continue
-            hive.ends(signal.SIGKILL, code=-signal.SIGKILL)
-            if how.endswith("stop"):
-                hive.stop()
-            else:
-                for drone in drones:
-                    assert server.is_running()
-                    drone.terminate()
-            psutil.wait_procs([server, *drones], timeout=LIMIT_SECS)
-            assert not any(map(psutil.pid_exists, [one.pid for one in (server, *drones)]))
+    slow = {"POLITENESS_MIN_DELAY": 1, "POLITENESS_MAX_DELAY": 1}
+    with Hive(web, tmp_path / "stopped", **slow) as hive:
+        wait_until(lambda: hive.has_pages(5), every=0.5)
+        hive.stop()
+        hive.ends()
+        printed("frontier", web.job, "--export", tmp_path / "left.csv")
+        assert (tmp_path / "left.csv").read_text().count(",") > 0
+    with Hive(web, tmp_path / "killed", **slow) as hive:
+        wait_until(lambda: hive.has_pages(5), every=0.5)
+        (server,), drones = hive.redis(), hive.drones()
+        hive.ends(signal.SIGKILL, code=-signal.SIGKILL)
+        for drone in drones:
+            assert server.is_running()
+            drone.terminate()
+        psutil.wait_procs([server, *drones], timeout=LIMIT_SECS)
+        assert not any(map(psutil.pid_exists, [one.pid for one in (server, *drones)]))
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from crawling import access_log, simulated, stats_of, url_of_hit
 from hive_crawl import HiveCrawl
 
@@ -31,6 +32,7 @@ class LosingScheduler(MercatorScheduler):
 """
 
 
+@pytest.mark.long
 def test_a_request_whose_shard_is_lost_before_it_is_sent_is_cancelled(
     user_module, tmp_path, monkeypatch
 ):

@@ -120,7 +120,8 @@ def test_a_log_is_not_cut_without_a_sentence(crawl):
     assert [first, *(one.url for one in lines)]
 
 
-def test_pages_that_robots_txt_denies_for_days_come_back(crawl):
+def test_pages_that_robots_txt_denies_for_days_come_back(tmp_path):
+    crawl = VirtualCrawl(tmp_path, hosts=2, mean_pages=4, max_pages=8, restricting=0.0)
     name = crawl.world.host(0).name
     script = [Episode(1.5 * DAY, 20 * DAY, name, "deny_all")]
     crawl.run(19, script=script, **REVISIT)

@@ -228,21 +228,3 @@ def test_the_command_writes_lines(tmp_path):
     assert (tmp_path / "none.jsonl").read_text() == ""
     done = command(tmp_path, "--since", 0, "-o", tmp_path / "out.parquet")
     assert (done.returncode, "DuckDB reads them" in done.stderr) == (2, True)
-
-
-def test_bad_input_is_one_sentence(tmp_path):
-    write(tmp_path, line("a", 1))
-    for words, sentence in (
-        (["nowhere", "--since", 0], "delta: There is no crawl in JOBDIR nowhere: name another"),
-        (
-            [tmp_path, "--since", "soon"],
-            "'soon' is not a date or time (2026-11-26T10:15Z)",
-        ),
-        (
-            [tmp_path, "--since", 0, "-o", tmp_path / "no/x"],
-            "no/x' cannot be written: name",
-        ),
-    ):
-        done = command(*words)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert sentence in done.stderr

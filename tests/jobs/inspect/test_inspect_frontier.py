@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import json
 import os
-import shutil
 import sys
 import time
 from collections import Counter
@@ -188,23 +187,6 @@ def test_a_job_in_use_retries_nothing_and_shows_its_hosts(web, tmp_path):
         crawl.communicate()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--export", "/proc/nowhere"], "There is no crawl in JOBDIR"),
-        (["--host", "a.test", "--export", "x"], "use only one of"),
-        (["more", "and more"], "name one job directory"),
-        ([], "There is no crawl in JOBDIR"),
-    ],
-)
-def test_bad_input_is_one_sentence(tmp_path, arguments, sentence):
-    run = command(*arguments, "-s", f"JOBDIR={tmp_path / 'job'}")
-    assert run.returncode == 2
-    assert sentence in run.stderr
-    assert run.stderr.count("\n") <= 4  # with the usage
-    assert "Traceback" not in run.stderr
-
-
 def test_each_place_is_exported_and_what_no_list_can_say_is_counted(stored, tmp_path):
     rig = stored.rig
     rig.push(entry("a.test", 1, rank=7), entry("a.test", 2, rank=0))
@@ -298,15 +280,6 @@ def test_readable_urls_of_a_damaged_job_are_exported(stored, tmp_path):
     assert 1000 < len(urls) < level
 
 
-@pytest.mark.parametrize("file", ["", ".", "/"])
-def test_an_export_to_no_file_is_refused_in_a_sentence(stored, file):
-    stored.publish()
-    run = command("--export", file, "-s", f"JOBDIR={stored.path}")
-    assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr.endswith(" cannot be written: name a file in a directory that exists.\n")
-    assert run.stderr.count("\n") == 4  # with the usage
-
-
 def test_a_host_may_be_named_in_any_spelling(stored):
     for host in ("xn--bcher-kva.example", "::1", "www.a.test"):
         stored.rig.push(entry(host))
@@ -385,10 +358,3 @@ def test_levels_and_states_are_shown_in_words():
     )
     text = overview_text(told, now=990.0)
     assert text == golden("frontier.txt", text)
-
-
-def test_a_copy_of_a_job_can_be_inspected(stored, tmp_path):
-    stored.rig.push(entry("a.test"))
-    stored.publish()
-    copy = shutil.copytree(stored.path, tmp_path / "copy")
-    assert looked_at(copy, top=0).waiting == 1

@@ -165,6 +165,7 @@ def _import_all():
     """Import what commands and crawls want, but for the reactor, which each process makes."""
     others = ("scrapy.core.downloader.handlers.http11", "uvloop", "pytest", "hypothesis", "psutil")
     validators = ("warcio.cli", "fastwarc.cli", "warcat.__main__", "cdxj_indexer.main")
+    gc.disable()
     with warnings.catch_warnings(action="ignore"):
         for name in ("scrapy.cmdline", *others, *validators):
             importlib.import_module(name)
@@ -182,6 +183,7 @@ def _import_all():
         clear()
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _adopt_orphans():
