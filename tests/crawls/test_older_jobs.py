@@ -89,7 +89,7 @@ def judge(web, directory, *, ignored=()):
 @each(
     "name",
     "1404b57/links",
-    "0.3/web",
+    pytest.param("0.3/web", marks=pytest.mark.long),
     pytest.param("1404b57/web", marks=pytest.mark.long),
     pytest.param("0.2/web", marks=pytest.mark.long),
     pytest.param("0.4/web", marks=pytest.mark.long),

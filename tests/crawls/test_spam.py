@@ -40,6 +40,7 @@ def test_farm_and_calendar_get_a_small_share_while_all_hosts_are_crawled(
     assert again.missing == set()
 
 
+@pytest.mark.long
 def test_domain_has_its_hard_budget_and_gets_more_when_that_is_raised(tmp_path):
     with spam_web(tmp_path, hosts=30, farm_links=0.2, endless=0.0) as web:
 

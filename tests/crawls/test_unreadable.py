@@ -5,6 +5,7 @@ from base64 import b64encode
 from itertools import product
 
 import msgspec
+import pytest
 import redis
 from crawling import USER_AGENT, damage_in, finish, simulated, stats_of, wait_until
 from hive_crawl import ACKS, DRONES, NAME, QUEEN, SHARDS, STATE, HiveCrawl
@@ -66,6 +67,7 @@ def odd_entries(url):
     yield Entry(url, host, depth=1 << 53, rank=1 << 53, attempts=1 << 53, discovered_at=2.5e11)
 
 
+@pytest.mark.long
 def test_a_hive_goes_on(tmp_path):
     with (
         simulated(tmp_path, hosts=12, mean_pages=30, max_pages=60, seed=2) as web,
