@@ -18,22 +18,16 @@ from webcrawl.jobs import arguments
 # The options of webcrawl's commands that take a value, with its kind.
 OPTIONS = """
     control --reason          | text
-    cachelab --csv            | text
-    cachelab --figures        | text
-    cachelab --policies       | text
-    cachelab --sizes          | text
     dataset --output          | directory
     delta --since             | since
     delta --output            | output
     frontier --hosts          | count
-    frontier --host           | host
     frontier --export         | output
     frontier --retry          | outcome
     frontier --refetch        | pages
     frontier --due            | urls
     hive --drones             | number
     hive -a                   | text
-    hive --hosts              | input
     hive --timeout            | duration
     identity --address        | network
     identity --mail           | mail
@@ -174,7 +168,7 @@ WITHOUT_EFFECT = """
     identity check https://a.test --address ::1 | --address has no effect with check URL
     job check --checkpoint 1                    | --checkpoint for restore
     job restore --warc                          | --warc is for check
-    frontier --hosts 3 --host a.test            | use only one of --hosts, --host
+    frontier --hosts 3 --export x               | use only one of --hosts, --export
     frontier --export x --retry dns_failed      | use only one of
     frontier --due - --refetch all              | use only one of
     search x --jsonl --json                     | --json has no effect with --jsonl
@@ -183,8 +177,7 @@ WITHOUT_EFFECT = """
 # Options that have an effect in each use of their command; old names and those that say what a
 # drop or a deletion does are among them.
 ALWAYS = """
-    cachelab: --csv --figures --policies --sizes; control: --json --reason --yes;
-    dataset: --output; delta: --output --since; doctor: --json; frontier: --json; hive: --hosts;
+    control: --json --reason --yes; dataset: --output; delta: --output --since; frontier: --json;
     job: --json; pagerank: --output --pages; politeness-audit: --delay --json --key --top;
     purge: --dry-run --host --list --url; queue-build: --json --queue --seeds;
     rehearse: --contacts --directory --seed; replay: --from --output --submit;
@@ -258,7 +251,6 @@ ARGUMENTS = """
     wacz -o x.wacz {file}                | {file}
     queue-build --queue q {file}         | {file}
     queue-build --queue q --seeds {file} | {file}
-    hive status --hosts {file} -s HIVE=x | {file}
     crawl web -a seeds={file}            | {file}
 """
 

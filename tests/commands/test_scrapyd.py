@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
@@ -19,8 +18,6 @@ from scrapyd_server import ScrapydServer
 from web_truth import allowed_urls
 
 import webcrawl
-from webcrawl.errors import FatalError
-from webcrawl.hive.launch.scrapyd_hosts import build_egg
 
 MODULE = """
 class Mine:
@@ -80,14 +77,8 @@ def data_files():
     }
 
 
-@pytest.mark.parametrize("builder", ["scrapyd-deploy", "scrapy hive up"])
-def test_the_egg_holds_the_package_and_the_user_s_modules(builder, scrapyd, project):
-    if builder == "scrapyd-deploy":
-        (egg,) = scrapyd.directory.glob("eggs/webcrawl/*.egg")
-    else:
-        before = sorted(project.rglob("*"))
-        egg = io.BytesIO(build_egg(project))
-        assert sorted(project.rglob("*")) == before
+def test_the_egg_holds_the_package_and_the_user_s_modules(scrapyd, project):
+    (egg,) = scrapyd.directory.glob("eggs/webcrawl/*.egg")
     packed = zipfile.ZipFile(egg)
     names = [name for name in packed.namelist() if not name.startswith("EGG-INFO/")]
     modules = {name for name in names if name.endswith(".py")}
@@ -144,11 +135,6 @@ def test_the_package_names_what_is_pinned_and_allows_those_versions():
             # Bounds above are for packages whose private names are used.
             assert bool(above) == (name in BOUNDED), name
             assert not above or numbers(pins[name][0]) < numbers(above)
-
-
-def test_no_egg_is_built_outside_a_clone(tmp_path):
-    with pytest.raises(FatalError, match=r"hive up works only in a clone of webcrawl; .* has no"):
-        build_egg(tmp_path)
 
 
 def test_missing_seeds_are_a_sentence_in_the_log_of_scrapyd_s_job(scrapyd, web):

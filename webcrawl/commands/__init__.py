@@ -225,6 +225,8 @@ def make_command(
         description += "JOBDIR defaults to the setting JOBDIR (crawls/web).\n"
 
     def add_options(self: ScrapyCommand, parser: argparse.ArgumentParser) -> None:
+        # An option that was removed must not be taken for another one that begins like it.
+        parser.allow_abbrev = False
         group = parser.add_argument_group(f"{name.capitalize()} options")
         ScrapyCommand.add_options(self, parser)
         # simweb replaces Scrapy's --profile, but Scrapy still reads the value of its own option.

@@ -40,7 +40,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 import re
 import sys
 from pathlib import Path
@@ -168,12 +167,8 @@ class Command(crawl.Command):
         if not self._prepare_revisits(crawler.settings.copy()):
             return
 
-        # The command scrapy hive up looks for the version of scrapyd's egg in the log.
-        egg = os.environ.get("SCRAPYD_EGG_VERSION")
-        version = f"{__version__}, egg {egg}" if egg else __version__
-        logger.info(
-            "webcrawl %s, spider %s%s", version, args[0], _describe_arguments(crawler, opts.spargs)
-        )
+        arguments = _describe_arguments(crawler, opts.spargs)
+        logger.info("webcrawl %s, spider %s%s", __version__, args[0], arguments)
 
         from webcrawl.signals import JOB_IS_VOID
 

@@ -34,7 +34,7 @@ from webcrawl.commands import (
     web_crawler,
 )
 from webcrawl.errors import FatalError
-from webcrawl.wording import COMMAND, counted, escape_controls
+from webcrawl.wording import counted, escape_controls
 
 if TYPE_CHECKING:
     import msgspec
@@ -45,7 +45,7 @@ _DEFAULT_TOP = 10
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy frontier``."""
-    from webcrawl.jobs.arguments import host, input_file, output_file, whole
+    from webcrawl.jobs.arguments import input_file, output_file, whole
     from webcrawl.jobs.inspect.requeueing import given_up_filter
 
     add(
@@ -54,7 +54,6 @@ def _options(add: AddOption) -> None:
         metavar="N",
         help=f"show the N hosts with the longest queues (default: {_DEFAULT_TOP})",
     )
-    add("--host", type=host, metavar="NAME", help=f"the old name of {COMMAND} why JOBDIR HOST")
     add(
         "--export",
         type=output_file,
@@ -93,9 +92,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     words = 2 if refetch[:1] == ["older-than"] else 1
     jobdir = choose_job([*args, *refetch[words:]], settings)
 
-    exclusive = (opts.hosts, opts.host, opts.export, opts.retried, opts.refetch, opts.due)
+    exclusive = (opts.hosts, opts.export, opts.retried, opts.refetch, opts.due)
     if sum(value is not None for value in exclusive) > 1:
-        raise UsageError("use only one of --hosts, --host, --export, --retry, --refetch and --due")
+        raise UsageError("use only one of --hosts, --export, --retry, --refetch and --due")
     if opts.retried is not None and is_of_hive(jobdir):
         raise FatalError(f"{jobdir} belongs to a hive; --retry needs the job of one process.")
 
@@ -114,19 +113,10 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 
 def _show(opts: Options, jobdir: Path) -> tuple[msgspec.Struct, str]:
-    """Return an overview of the frontier, or of the host in --host, as data and as text."""
+    """Return an overview of the frontier, as data and as text."""
     from webcrawl.jobs.inspect.job_view import ask
-    from webcrawl.jobs.inspect.overview import (
-        host_overview,
-        host_overview_text,
-        overview,
-        overview_text,
-    )
+    from webcrawl.jobs.inspect.overview import overview, overview_text
 
-    if opts.host is not None:
-        sys.stderr.write(f"{COMMAND} frontier --host is now {COMMAND} why JOBDIR HOST\n")
-        host = ask(jobdir, lambda view: host_overview(view, opts.host))
-        return host, host_overview_text(host, now=wall_time())
     top = _DEFAULT_TOP if opts.hosts is None else opts.hosts
     figures = ask(jobdir, lambda view: overview(view, top=top))
     return figures, overview_text(figures, now=wall_time())

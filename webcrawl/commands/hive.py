@@ -1,15 +1,13 @@
-"""Run one crawl in several processes, on one machine or many.
+"""Run one crawl in several processes of this machine.
 
-On one machine: "hive --drones N SPIDER" runs N drones. Each drone is a "scrapy crawl SPIDER" with
+"hive --drones N SPIDER" runs N drones. Each drone is a "scrapy crawl SPIDER" with
 the same -a and -s options. A Redis is started for them unless REDIS_URL names one. Ctrl-C stops all
 drones with checkpoints; a second Ctrl-C stops them immediately. Run the same command again to
 resume. "hive status" shows the hive and "hive stop" stops it with checkpoints, from another
 terminal (with JOBDIR) or machine (with -s REDIS_URL and -s HIVE).
 
-On many machines: --hosts FILE lists their scrapyds. "hive up" deploys this clone and runs one
-drone on each of them, or --drones N; it needs -s HIVE, -s REDIS_URL and -s HIVE_STORE. "hive
-status" asks all machines and "hive stop" stops all with checkpoints; both need -s HIVE=NAME. A
-machine that does not answer is reported and does not delay the others.
+On several machines, drones with the same -s HIVE, -s REDIS_URL and -s HIVE_STORE are one hive, all
+of which "hive status" shows and "hive stop" stops.
 
 Examples:
   scrapy hive --drones 4 web -a seeds=seeds.txt -s JOBDIR=crawls/hive
@@ -17,7 +15,7 @@ Examples:
 
 Exit codes:
   the same as "scrapy crawl", and also
-  1  a drone died too often or did not stop in time, or a machine has a problem
+  1  a drone died too often or did not stop in time
   2  there is no such hive
 """
 
@@ -40,7 +38,7 @@ from webcrawl.commands import (
     refuse_options,
 )
 from webcrawl.configuration.values import number, port_number
-from webcrawl.errors import FatalError, UnreachableError
+from webcrawl.errors import UnreachableError
 from webcrawl.wording import COMMAND, escape_controls
 
 _TIMEOUT_SECS = 120.0
@@ -48,13 +46,13 @@ _TIMEOUT_SECS = 120.0
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy hive``."""
-    from webcrawl.jobs.arguments import duration, input_file
+    from webcrawl.jobs.arguments import duration
 
     add(
         "--drones",
         type=int,
         metavar="N",
-        help="processes to run: on this machine, or with --hosts on each (then default: 1)",
+        help="processes to run on this machine",
     )
     add(
         "-a",
@@ -65,42 +63,36 @@ def _options(add: AddOption) -> None:
         help="set a spider argument (may be repeated)",
     )
     add(
-        "--hosts",
-        type=input_file,
-        metavar="FILE",
-        help="with up, status and stop: the machines' scrapyds, one per line, such as "
-        "http://user:password@machine:6800",
-    )
-    add(
         "--timeout",
         type=duration,
         metavar="SECS",
-        help="how long to wait for each machine, and with stop for the drones to end (default: "
-        "120)",
+        help="with stop: how long to wait for the drones to end (default: 120)",
     )
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run, show or stop a hive, on this machine or on those in --hosts; return the exit code."""
+    """Run, show or stop a hive; return the exit code."""
+    from webcrawl.configuration.old_names import unknown
+
+    if args[:1] == ["up"]:
+        raise UsageError(unknown("command", "up", ("status", "stop"), command="hive"))
     use = args[0] if args[:1] in (["status"], ["stop"]) else ""
     if use:
         refuse_options(opts, use, ("drones", "spargs"))
-    if use != "stop" and not opts.hosts:
+    if use != "stop":
         refuse_options(opts, use or "drones", ("timeout",))
-    if use != "status" or opts.hosts:
+    if use != "status":
         refuse_options(opts, use or "drones", ("json",))
     if opts.timeout is None:
         opts.timeout = _TIMEOUT_SECS
-    if opts.hosts:
-        return _run_elsewhere(args, opts, settings)
     if use:
         choose_job(args[1:], settings)  # sets JOBDIR, which both read
         return (_status if use == "status" else _stop)(opts, settings)
     if opts.drones is not None and len(args) == 1:
         return _run_here(args[0], opts, settings)
     raise UsageError(
-        f"usage: {COMMAND} hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, {COMMAND} hive "
-        f"status|stop, or {COMMAND} hive up|status|stop --hosts FILE"
+        f"usage: {COMMAND} hive --drones N SPIDER -a NAME=VALUE -s NAME=VALUE, or {COMMAND} hive "
+        "status|stop"
     )
 
 
@@ -197,63 +189,9 @@ def _stop(opts: Options, settings: Settings) -> int:
     return 0
 
 
-def _run_elsewhere(args: list[str], opts: Options, settings: Settings) -> int:
-    """Run up, status or stop on the machines in --hosts; return 1 if one has a problem."""
-    from scrapy.utils.conf import closest_scrapy_cfg
-
-    from webcrawl.hive.configuration import check_hive_settings
-    from webcrawl.hive.launch.scrapyd_hosts import Order, build_egg, read_hosts, status, stop, up
-
-    words = 2 if args[:1] == ["up"] else 1  # "up" is followed by the name of the spider
-    if args[:1] not in (["up"], ["status"], ["stop"]) or len(args) != words:
-        raise UsageError(
-            f"usage: {COMMAND} hive up --hosts FILE SPIDER -a NAME=VALUE -s NAME=VALUE, or "
-            f"{COMMAND} hive status|stop --hosts FILE -s HIVE=NAME"
-        )
-
-    hive = check_hive_settings(settings).name
-    machines = read_hosts(opts.hosts)
-    if args[0] == "up":
-        order = Order(
-            hive=hive,
-            spider=args[1],
-            arguments=opts.spargs,
-            settings=opts.set,
-            drones=opts.drones or 1,
-            metrics_port=port_number(settings, "METRICS_PORT"),
-        )
-        order.check()
-        if port_number(settings, "MONITOR_PORT"):
-            raise FatalError("scrapyd's drones have no monitor: leave out MONITOR_PORT.")
-        if not settings.get("REDIS_URL"):
-            raise FatalError(
-                "REDIS_URL is not set. Name a Redis that all machines can reach: -s REDIS_URL=URL."
-            )
-        store = str(settings.get("HIVE_STORE") or "")
-        if "://" not in store and not Path(store).is_absolute():
-            raise FatalError(
-                "HIVE_STORE must be a URL or an absolute path, the same on all machines, not "
-                f"{store!r}."
-            )
-        sys.stderr.write(
-            "hive up goes with webcrawl 0.5: deploy with scrapyd-deploy, and schedule the drones "
-            "with scrapyd-client, as docs/howto/several-machines.md shows\n"
-        )
-        egg = build_egg(Path(closest_scrapy_cfg()).parent)
-        outcomes = up(machines, order, egg=egg, secs=opts.timeout)
-    else:
-        outcomes = (status if args[0] == "status" else stop)(machines, hive, secs=opts.timeout)
-
-    is_good = True
-    for outcome in outcomes:  # printed as the machines answer
-        print(escape_controls(f"{outcome.machine}  {outcome.text}"), flush=True)
-        is_good &= outcome.is_good
-    return 0 if is_good else 1
-
-
 Command = make_command(
     _run,
     _options,
-    syntax="--drones N SPIDER | status|stop [JOBDIR] | up [options]",
+    syntax="--drones N SPIDER | status|stop [JOBDIR]",
     json=True,
 )

@@ -39,7 +39,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
     args = take_job(args, settings)
     if not args:
-        return explain_crawl(Path(settings["JOBDIR"]), as_json=opts.json)
+        return _explain_crawl(Path(settings["JOBDIR"]), as_json=opts.json)
     if len(args) != 1:
         raise UsageError(f"give one URL or host; there is no crawl in {args[0]}")
     # Bytes that are not UTF-8 are read as U+FFFD, as in pages.
@@ -49,7 +49,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     return 1 if answer.state in {"refused", "unknown"} else 0
 
 
-def explain_crawl(job: Path, *, as_json: bool) -> int:
+def _explain_crawl(job: Path, *, as_json: bool) -> int:
     """Print what limits the crawl in *job*; return the exit code."""
     from webcrawl.jobs.inspect.examination import examination_text, examinations
 

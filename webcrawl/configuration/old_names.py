@@ -5,15 +5,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_DEPLOY = "start the drones with scrapyd, as docs/howto/several-machines.md shows"
 # Commands and options that were removed since 0.2, with what to use instead.
 _REMOVED = {
+    "cachelab": "a clone has benchmarks/cachelab.py",
     "contact-page": "use identity contact-page FILE",
+    "doctor": "use why JOBDIR",
     "genpipeline": "copy the module in docs/howto/write-a-module.md",
     "suffixlist": "download the public suffix list to SUFFIX_LIST_FILE",
     "frontier --check-hosts": "a crawl checks HOSTS_POLICY_FILE when it starts",
+    "frontier --host": "use why JOBDIR HOST",
     "frontier --import": "add the list to the seeds of the crawl and start it again",
+    "hive --hosts": _DEPLOY,
     "hive --hours": "docs/why/scale.md has the costs",
     "hive --pages": "docs/why/scale.md has the costs",
+    "hive up": _DEPLOY,
     "job --convert": "use job restore",
     "job --repair": "use job restore",
     "politeness-audit --agent": "it reads the logs of jobs and of simweb",

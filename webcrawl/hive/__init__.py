@@ -18,7 +18,7 @@ not yet in a checkpoint are in the outboxes.
                       |-- bus/         links and Requests between shards
                       |-- store/       checkpoints of shards
                       +-- membership/  leases, the queen, reports
-    launch/           starts and ends drones, on one machine or by scrapyd on many
+    launch/           starts, shows and ends the drones of one machine
 
 Layers, from the lowest: membership, store; bus; launch; then the modules in this package.
 

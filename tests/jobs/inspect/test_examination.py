@@ -58,10 +58,6 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
     assert "       time  " in said
     assert "limited by" not in said
     assert "    waiting  " not in said
-    old = warm.run([sys.executable, "-m", "scrapy", "doctor", str(job)], cwd=ROOT)
-    # But for the age of the record, in seconds.
-    assert (old.returncode, old.stdout.partition("as of")[0]) == (0, said.partition("as of")[0])
-    assert old.stderr == "scrapy doctor is now scrapy why, without a URL\n"
     assert "no setting would change" not in said
     assert " of 200 were busy, so " in said
     (process,) = json.loads(asked(job, "--json"))["processes"]

@@ -172,16 +172,11 @@ def test_a_job_in_use_retries_nothing_and_shows_its_hosts(web, tmp_path):
         assert heading.split() == ["URLs", "waiting", "host"]
         lengths = [int(row.split()[0].replace(",", "")) for row in (first, second)]
         assert lengths == sorted(lengths, reverse=True)
+        told = warm.scrapy("why", job, first.split()[1])
+        assert f"host  {first.split()[1]}: " in told.stdout
         file = tmp_path / "running.txt"
         assert command("--export", file, "-s", f"JOBDIR={job}").returncode == 0
         assert len(seeds_in(file)) > 5
-        host = first.split()[1]
-        one = answer("--host", host, "-s", f"JOBDIR={job}")
-        assert one["host"]["name"] == host
-        told = command("--host", host.upper(), "-s", f"JOBDIR={job}")
-        assert f"host  {host}: " in told.stdout
-        told = command("--host", "nosuch.test", "-s", f"JOBDIR={job}")
-        assert "host  nosuch.test: unknown; 0 URLs in its queue" in told.stdout
     finally:
         crawl.kill()
         crawl.communicate()
@@ -294,23 +289,17 @@ def test_a_host_may_be_named_in_any_spelling(stored):
         assert name_of(named) == "xn--bcher-kva.example"
     assert [name_of(named) for named in ("::1", "[::1]")] == ["::1"] * 2
     assert name_of("WWW.A.test") == "www.a.test"
-    for named in (b"a\xff.test", "", "a b", "x" * 10_000 + " y"):
-        run = command("-s", f"JOBDIR={stored.path}", "--host", named)
-        assert (run.returncode, run.stdout) == (2, "")
-        assert run.stderr.endswith("is not a host or domain, such as www.example.com.\n")
-        assert len(run.stderr) < 500
 
 
-def test_scrapy_why_answers_about_a_host_and_frontier_names_it(stored):
+def test_scrapy_why_answers_about_a_host(stored):
     stored.rig.push(entry("a.test"))
     stored.publish()
     job = ["-s", f"JOBDIR={stored.path}"]
-    for options in ([], ["--json"]):
-        new = warm.scrapy("why", "a.test", *job, *options)
-        old = command("--host", "a.test", *job, *options)
-        assert (new.returncode, new.stderr) == (0, "")
-        assert (old.returncode, old.stdout) == (0, new.stdout)
-        assert old.stderr == "scrapy frontier --host is now scrapy why JOBDIR HOST\n"
+    known = warm.scrapy("why", "A.test", *job)
+    assert (known.returncode, known.stderr) == (0, "")
+    assert "host  a.test: " in known.stdout
+    known = warm.scrapy("why", "a.test", *job, "--json")
+    assert json.loads(known.stdout)["host"]["name"] == "a.test"
     unknown = warm.scrapy("why", "b.test", *job)
     assert (unknown.returncode, "b.test: unknown" in unknown.stdout) == (1, True)
 

@@ -26,10 +26,9 @@ class ScrapydServer:
         self._project = project
         port = free_port()
         self.url = f"http://localhost:{port}/"
-        #: As a hosts file has it.
+        #: As the file hosts.txt of docs/howto/several-machines.md has it.
         secret = f"{user}:{urllib.parse.quote(password, safe='')}@" if user else ""
         self.line = f"http://{secret}localhost:{port}"
-        self.name = f"localhost:{port}"
         login = base64.b64encode(f"{user}:{password}".encode()).decode()
         self._headers = {"Authorization": f"Basic {login}"} if user else {}
         (directory / "scrapyd.conf").write_text(
