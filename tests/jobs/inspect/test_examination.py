@@ -21,6 +21,7 @@ def asked(job, *options):
     return done.stdout
 
 
+@pytest.mark.cures("use why JOBDIR")
 def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
     job = tmp_path / "job"
     with clean_web(tmp_path, hosts=6, mean_pages=6.0, max_pages=20) as (web, seeds):
@@ -55,6 +56,8 @@ def test_a_running_a_killed_and_a_finished_crawl_are_judged(tmp_path):
         assert done.returncode == 0, done.stdout
     said = asked(job)
     assert "      state  finished: nothing is left to fetch\n" in said
+    old = warm.run([sys.executable, "-m", "webcrawl", "doctor", str(job)], cwd=ROOT)
+    assert (old.returncode, "any more: use why JOBDIR." in old.stderr) == (2, True)
     assert "       time  " in said
     assert "limited by" not in said
     assert "    waiting  " not in said
