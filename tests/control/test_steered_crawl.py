@@ -228,6 +228,7 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     wait_until(lambda: contacts(web, at, host=host))
 
 
+@pytest.mark.long
 @pytest.mark.cures("; to fetch those given up this way, stop the crawl and run {}")
 def test_what_an_exclusion_ended_comes_back_by_the_command_that_allow_names(web, begin):
     crawl = begin(ROBOTSTXT_OBEY=0)

@@ -4,6 +4,7 @@ import json
 import time
 from urllib.parse import urlsplit
 
+import pytest
 import warm
 from crawling import access_log, is_robots, simulated, wait_until
 from hive_crawl import NAME, HiveCrawl
@@ -83,6 +84,7 @@ def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was
         assert not third.process.poll()
 
 
+@pytest.mark.long
 def test_a_command_names_the_owner_of_shards_that_is_cut_off_from_redis(tmp_path):
     values = {"hosts": 30, "mean_pages": 40, "max_pages": 100, "seed_share": 1.0}
     with (

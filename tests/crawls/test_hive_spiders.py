@@ -47,7 +47,7 @@ class LinkSimulation(Simulation):
 
 
 def test_requests_with_callbacks_go_to_the_drone_of_their_host(tmp_path):
-    values = {"hosts": 25, "max_pages": 10, "mean_pages": 5.0, "seed": 3}
+    values = {"hosts": 15, "max_pages": 10, "mean_pages": 5.0, "seed": 3}
     asked = []
     for drones in (1, 2):
         directory = tmp_path / str(drones)
@@ -63,7 +63,7 @@ def test_requests_with_callbacks_go_to_the_drone_of_their_host(tmp_path):
             record = web.hits()
         assert impolite(record, min_delay=MIN_DELAY) == []
         asked.append(Counter(PORT.sub("", url) for url in pages_asked_for(record)))
-    assert len(asked[0]) > 50
+    assert len(asked[0]) > 30
     # Of two forms of a URL the one that is found first is asked for, and may lead elsewhere.
     assert len(asked[0].keys() ^ asked[1].keys()) <= 5
     # The start requests of both drones are the same, and each is sent once.

@@ -36,7 +36,7 @@ def by_scheme(urls):
 
 
 def test_all_four_protocols_are_crawled_completely_politely_and_stored(tmp_path):
-    size = {"hosts": 80, "mean_pages": 6.0, "max_pages": 30}
+    size = {"hosts": 50, "mean_pages": 6.0, "max_pages": 30}
     # FTP takes many turns, each of which a busy machine may hold up; nothing may be tried again.
     settings = {"DOWNLOAD_TIMEOUT": 30}
     web = crawled(tmp_path, settings=settings, **size, seed=5, ftp=0.2, gopher=0.2)

@@ -176,7 +176,7 @@ def test_a_port_that_is_taken_is_one_warning_and_another_port(ended):
 
 
 def test_a_host_that_cannot_be_is_one_warning_and_no_metrics(tmp_path):
-    with simulated(tmp_path, hosts=2) as web:
+    with simulated(tmp_path, hosts=2, max_pages=2) as web:
         said = web.crawl(METRICS_PORT=free_port(), METRICS_HOST="192.0.2.1")
     assert said.count("Metrics are not served, because METRICS_HOST cannot be used: ") == 1
 

@@ -63,6 +63,7 @@ def report(crawled, tmp_path):
     return path
 
 
+@pytest.mark.long
 def test_no_word_of_a_web_is_markup_on_the_page_or_in_the_report(crawled, report):
     crawled.give_token()
     texts = {path: crawled.ask("GET", path)[2] for path in pages(crawled)}

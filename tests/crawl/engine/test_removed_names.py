@@ -66,7 +66,13 @@ def borrowed():
     return {name for name in names if "._" in name}
 
 
-@pytest.mark.parametrize("names", [",".join(FORMER), *sorted(borrowed())])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ",".join(FORMER),
+        *(pytest.param(name, marks=pytest.mark.long) for name in sorted(borrowed())),
+    ],
+)
 def test_a_crawl_does_without_a_borrowed_name(names, seed, tmp_path):
     run = crawl_without(names, seed, tmp_path)
     assert run.returncode == 0, run.stderr

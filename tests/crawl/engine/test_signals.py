@@ -120,6 +120,7 @@ def test_a_crawl_that_is_told_to_end_once_and_twice_again_and_again_is_complete_
     check(web)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("web", [32], indirect=True)
 def test_a_clock_that_is_set_forward_and_back_neither_ends_anything_early_nor_draws_it_out(
     web, tmp_path
