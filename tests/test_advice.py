@@ -180,7 +180,12 @@ def hive(places):
     return jobdir
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name",
+    [  # each third in every run
+        pytest.param(name, marks=[pytest.mark.long] * (at % 3 > 0)) for at, name in enumerate(ROWS)
+    ],
+)
 def test_advice_cures_the_state_that_printed_it(name, places, tmp_path, request):
     row = ROWS[name]
 

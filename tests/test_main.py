@@ -55,8 +55,10 @@ def test_in_a_project_with_this_one_s_settings_it_uses_those(tmp_path):
 @cases(
     "settings command sentence",
     """
-    mine.settings | suffixlist | no command suffixlist any more: download the public
     mine.settings | crwl | there is no command crwl; the most similar is crawl.
+    """,
+    long="""
+    mine.settings | suffixlist | no command suffixlist any more: download the public
     no.such | list | the settings no.such cannot be loaded: No module named 'no'.
     """,
 )

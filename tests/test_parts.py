@@ -139,6 +139,7 @@ async def test_two_modules_that_score_end_the_crawl_with_one_sentence(tmp_path):
     assert sites.asked != []
 
 
+@pytest.mark.long
 async def test_links_of_modules_go_through_a_hive(tmp_path):
     modules = json.dumps({"mine.DataLinks": 1})
     by = ("hive", "--drones", "2")

@@ -52,9 +52,11 @@ def started(*words):
     "words",
     """
         crawl web -a seeds=http://127.0.0.1:9/ -s JOBDIR={dir}/job
+        why {dir} http://a.test/
+    """,
+    long="""
         control {dir} state
         purge {dir} --host a.test
-        why {dir} http://a.test/
     """,
 )
 def test_ctrl_c_while_a_command_imports_is_a_sentence(tmp_path, words, imports):
