@@ -46,9 +46,9 @@ def shortest_pause(contacts):
     "closed where good budget",
     """
      40 | first | a.test:8080 | 0
-    400 | mixed | a.test:80   | 4
     """,
     long="""
+    400 | mixed | a.test:80   | 4
      40 | last  | a.test:80   | 0
      40 | first | a.test:80   | 4
      40 | mixed | a.test:8080 | 4
@@ -91,11 +91,11 @@ def test_ports_that_hang_do_not_starve_the_port_that_answers(tmp_path, good):
 @cases(
     "hang ports pages obey contacts",
     """
-    0 |   1 | 150 | 1 |   3
     0 |  40 |   5 | 0 | 128
     1 |   1 | 150 | 0 |   8
     """,
     long="""
+    0 |   1 | 150 | 1 |   3
     0 |  40 |   1 | 1 | 120
     1 |  40 |   1 | 1 | 128
     0 | 400 |   1 | 1 | 128
@@ -116,7 +116,7 @@ def test_a_host_of_which_every_port_fails_is_given_up(
     assert sum(ended.get(f"outcome/{name}", 0) for name in outcomes) == len(urls)
 
 
-@each("killed_at", 5, 60, *(pytest.param(at, marks=pytest.mark.long) for at in (4, 9)))
+@each("killed_at", 60, *(pytest.param(at, marks=pytest.mark.long) for at in (4, 5, 9)))
 def test_a_kill_while_ports_are_tried_shortens_no_pause(tmp_path, killed_at):
     sites = sites_in(tmp_path, 40, "a.test:8080", "first")
     before = sites.crawl("http://p.test/", killed_at=killed_at)

@@ -40,10 +40,9 @@ def _through(directory, episode, lives=1, **settings):
 @cases(
     "name fault",
     """
-        network | refused
         name    | dns_timeout
     """,
-    long="network | mute",
+    long="network | mute\nnetwork | refused",
 )
 def test_an_outage_costs_no_url(tmp_path, name, fault):
     episode = Episode(1.0, 60.0, name, fault)
