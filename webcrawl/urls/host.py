@@ -24,26 +24,11 @@ def host_of(url: str) -> str:
     ``example.com.`` is the same server. All ports have the same key because they share the machine.
     The result is empty if *url* has no authority.
     """
-    match = _USUAL.match(url)
-    if match is not None:
-        return match[1]
-    match = _AUTHORITY.match(url)
-    if match is None:
-        return ""
-    host = match[2]
-    if host[:1] == "[":
-        host = host[1:-1]
-    elif host[-1:] == ".":
-        host = host[:-1]
-    return host.lower()
+    return host_and_origin(url)[0]
 
 
 def origin_of(url: str) -> str:
-    """Return ``scheme://host[:port]`` of *url*, the scope of a robots.txt, or "" if it has no host.
-
-    The result is cached, because this function is called a dozen times in a row for a URL that is
-    dispatched or released. It is never called for links.
-    """
+    """Return ``scheme://host[:port]`` of *url*, the scope of a robots.txt, or ""."""
     return host_and_origin(url)[1]
 
 
@@ -57,8 +42,15 @@ def host_and_origin(url: str) -> tuple[str, str]:
     if match is not None:
         return match[1], match[0][:-1]
     match = _AUTHORITY.match(url)
-    origin = "" if match is None else match[1] + match[2] + (match[3] or "")
-    return host_of(url), origin.lower()
+    if match is None:
+        return "", ""
+    host = match[2]
+    origin = match[1] + host + (match[3] or "")
+    if host[:1] == "[":
+        host = host[1:-1]
+    elif host[-1:] == ".":
+        host = host[:-1]
+    return host.lower(), origin.lower()
 
 
 def domain_among(names: Container[str], host: str) -> str | None:

@@ -187,9 +187,9 @@ class FilterChain:
         ``answers`` calls this only for URLs that are not cached.
         """
         path, _, query = url.partition("?")
-        parts = path.split("/")
+        segments = path.count("/") + 1 - _BEFORE_PATH
         # The beginning of all URLs of the server: http://a.test:81
-        server = "/".join(parts[:_BEFORE_PATH])
+        server = path.rsplit("/", segments)[0]
         server_answer = self._servers.get(server)
         if server_answer is None:
             server_answer = self._judge_server(url)
@@ -201,7 +201,6 @@ class FilterChain:
                 self._servers[server] = server_answer
 
         length = len(url)
-        segments = len(parts) - _BEFORE_PATH
         # The arguments are the fields of a UrlShape.
         filters = self._filters_for(
             segments if segments > 0 else 1, bool(query), length > _LONG, "20" in url
