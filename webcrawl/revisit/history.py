@@ -149,16 +149,14 @@ def validators(headers: Headers) -> dict[str, str]:
 
     Empty if they have more than 128 bytes together. A field that cannot be sent back is left out.
     """
-    # The methods of Headers would normalize the name again, so they are bypassed.
-    fields = [
-        (name, values[-1])
-        for name, field in (("etag", b"Etag"), ("modified", b"Last-Modified"))
-        if (values := dict.get(headers, field))
-    ]
-    if not fields or sum(len(value) for _, value in fields) > _MAX_VALIDATORS:
+    texts = {}
+    for name, field in (("etag", b"Etag"), ("modified", b"Last-Modified")):
+        # The methods of Headers would normalize the name again, so they are bypassed.
+        for value in dict.get(headers, field, ()):
+            texts[name] = value.decode("latin-1")
+    if sum(map(len, texts.values())) > _MAX_VALIDATORS:
         return {}
-    texts = [(name, value.decode("latin-1")) for name, value in fields]
-    return {name: text for name, text in texts if _is_plain(text)}
+    return {name: text for name, text in texts.items() if _is_plain(text)}
 
 
 def _is_plain(value: str) -> bool:
