@@ -48,12 +48,9 @@ def has_receivers(signals: SignalManager, signal: object) -> bool:
     Asking first saves the 20 us per page that sending a signal without handlers would cost.
     """
     connections = dispatcher.connections
-    own_signals = connections.get(id(signals.sender))
-    any_sender_signals = connections.get(_ANY)
-    return bool(
-        (own_signals and own_signals.get(signal))
-        or (any_sender_signals and any_sender_signals.get(signal))
-    )
+    own_signals = connections.get(id(signals.sender), {})
+    any_sender_signals = connections.get(_ANY, {})
+    return bool(own_signals.get(signal) or any_sender_signals.get(signal))
 
 
 _ANY = id(dispatcher.Any)

@@ -27,8 +27,7 @@ _LONG = 128
 # Number of parts of a URL before the first segment: the scheme, an empty part and the host.
 _BEFORE_PATH = 3
 
-# Scheme, host and port of a usual normalized URL, and the port of any other URL.
-_USUAL = re.compile(r"([a-z]+)://([a-z0-9.-]*[a-z0-9])(?::([0-9]{1,5}))?/")
+# The port of a normalized URL.
 _PORT = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[^\]/?#]*\]|[^:/?#]*):([0-9]{1,5})(?=[/?#]|\Z)")
 
 
@@ -239,12 +238,5 @@ class FilterChain:
 
 def _parse_server(url: str) -> tuple[str, str, int | None]:
     """Return the scheme, the host and the port of *url*; None stands for the default port."""
-    match = _USUAL.match(url)
-    if match:
-        scheme, host, digits = match.groups()
-    else:
-        scheme = url.partition(":")[0]
-        host = host_of(url)
-        port_match = _PORT.match(url)
-        digits = port_match[1] if port_match else None
-    return scheme, host, int(digits) if digits else None
+    port = _PORT.match(url)
+    return url.partition(":")[0], host_of(url), int(port[1]) if port else None
