@@ -35,6 +35,7 @@ def rehearse(directory, *command, contacts=200, **options):
     return warm.scrapy("rehearse", *words, **options)
 
 
+@pytest.mark.long
 def test_the_same_seed_is_the_same_crawl_whatever_the_order_of_sets(tmp_path):
     logs, said = [], []
     command = [sys.executable, "-m", "scrapy", "rehearse", "--directory", tmp_path / "rehearsal"]

@@ -77,6 +77,7 @@ def data_files():
     }
 
 
+@pytest.mark.long
 def test_the_egg_holds_the_package_and_the_user_s_modules(scrapyd, project):
     (egg,) = scrapyd.directory.glob("eggs/webcrawl/*.egg")
     packed = zipfile.ZipFile(egg)
@@ -135,13 +136,6 @@ def test_the_package_names_what_is_pinned_and_allows_those_versions():
             # Bounds above are for packages whose private names are used.
             assert bool(above) == (name in BOUNDED), name
             assert not above or numbers(pins[name][0]) < numbers(above)
-
-
-def test_missing_seeds_are_a_sentence_in_the_log_of_scrapyd_s_job(scrapyd, web):
-    scrapyd.schedule("lost", seeds="seeds/mine.txt", web=web[0])
-    scrapyd.wait_for_end("lost")
-    sentence = "Cannot read the seeds in seeds/mine.txt: No such file or directory (looked for in "
-    assert f"ERROR: {sentence}{scrapyd.directory})." in scrapyd.log("lost")
 
 
 @pytest.mark.long

@@ -181,6 +181,7 @@ def answers_of_all_drones(job, path, *, pages):
     assert built["pages"] >= pages
 
 
+@pytest.mark.long
 @pytest.mark.cures("end a hive with scrapy hive stop, and write the URLs that are left with")
 def test_hive_stop_and_the_last_drone_end_the_redis_of_a_killed_supervisor(web, tmp_path):
     with Hive(web, tmp_path / "refused", CLOSESPIDER_FEW_HOSTS=5) as hive:

@@ -108,6 +108,7 @@ def test_a_killed_job_goes_on(old, name):
     assert damage_in(web.job) == []
 
 
+@pytest.mark.long
 def test_a_hive_goes_on_from_its_store(old):
     directory = old / "1404b57" / "hive"
     with simulated(directory, **WORLD) as web:

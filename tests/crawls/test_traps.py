@@ -121,6 +121,7 @@ def test_a_trap_is_left_alone_and_comes_back_when_a_person_says_so(command, site
     assert set(Counter(site.fetched(site.trap | site.sound)).values()) == {1}
 
 
+@pytest.mark.long
 def test_a_running_crawl_takes_parked_urls_up_within_seconds(command, site, tmp_path):
     site.delay = 0.05
     exceptions = tmp_path / "exceptions.txt"

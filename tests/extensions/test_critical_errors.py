@@ -224,6 +224,7 @@ def test_a_crawl_whose_module_fails_on_all_its_pages_ends_with_4_and_they_come_a
     assert len(missing) < 0.1 * len(failed)
 
 
+@pytest.mark.long
 def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated):
     web, path = simulated
     extensions = json.dumps({"bugs.CallbackOnce": 50})
@@ -236,9 +237,9 @@ def test_a_page_that_a_callback_failed_on_gives_its_links_when_retried(simulated
 @cases(
     "bug setting where error",
     """
-        bugs.Middleware | DOWNLOADER_MIDDLEWARES | download | ZeroDivisionError
         bugs.Callback   | EXTENSIONS             | callback | RuntimeError
     """,
+    long="bugs.Middleware | DOWNLOADER_MIDDLEWARES | download | ZeroDivisionError",
 )
 @pytest.mark.cures("{} (details: {}). Fix the cause{} and run the same command again.")
 def test_too_many_errors_end_the_crawl_and_it_goes_on_once_mended(

@@ -269,6 +269,7 @@ def test_a_request_that_cannot_be_read_is_refused_in_one_short_line(tmp_path):
         assert len(FIELDS) - 2 <= lines <= len(FIELDS)
 
 
+@pytest.mark.long
 def test_the_log_of_the_monitor_is_bounded_by_its_size(tmp_path):
     log = tmp_path / "job/logs/monitor.log"
     log.parent.mkdir(parents=True)

@@ -71,6 +71,7 @@ def sample_of(rig):
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.long
 def test_shares_of_hosts_and_content_types_are_near_the_truth(rig):
     walk(rig, STEPS)
     sample, asked = sample_of(rig), asked_in(rig)
@@ -164,6 +165,7 @@ def test_arguments_that_cannot_be_are_told_in_a_sentence(rig, arguments):
     assert ended.stdout.splitlines()[-1].startswith("webcrawl: "), ended.stdout
 
 
+@pytest.mark.long
 def test_a_walk_that_has_ended_goes_on_with_more_steps(rig):
     for steps in (60, 150, 150):
         walk(rig, steps)
