@@ -179,6 +179,11 @@ def _import_all():
     cmdline = sys.modules["scrapy.cmdline"]
     cmdline.entry_points = functools.cache(cmdline.entry_points)  # no package is installed by tests
     cmdline._get_commands_from_entry_points(inproject=True)
+    for room in ("scrapy.commands", "webcrawl.commands"):  # what is a command, and what is none
+        cmdline._get_commands_from_module(room, inproject=True)
+    versions = sys.modules["scrapy.utils.versions"]
+    versions._version = functools.cache(versions._version)  # they are logged by each crawl
+    versions.get_versions()
     for clear in typing._cleanups:  # so does nanobind at the end of each process: 1,700 page faults
         clear()
     gc.collect()
