@@ -19,6 +19,7 @@ import pytest_timeout
 import uvloop
 import warm
 from hypothesis import HealthCheck, settings
+from obstore.store import MemoryStore
 from patience import LIMIT_SECS, SLOWNESS
 
 from webcrawl.urls.hash_seed import use_seed
@@ -238,6 +239,8 @@ def everything_is_given_back(tmp_path_factory):
     """
     # libuv makes one pipe for signals with the first loop of a process, and keeps it.
     uvloop.new_event_loop().close()
+    # So does obstore with the queue of its events.
+    MemoryStore().put("x", b"")
     directory = str(tmp_path_factory.mktemp("TMPDIR"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", directory)

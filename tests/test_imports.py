@@ -373,7 +373,7 @@ def test_a_crawl_loads_nothing_large_that_it_does_not_need(tmp_path):
     job = f"JOBDIR={tmp_path}"
     loaded, exit_code = printed(code, *words("crawl web -a seeds=none -s"), job)
     assert exit_code == 2  # the crawl was opened, there are no seeds
-    large = {"aiohttp", "redis", "fsspec", "pyarrow", "prometheus_client"}
+    large = {"aiohttp", "redis", "obstore", "pyarrow", "prometheus_client"}
     large |= {"scrapy.core.downloader.contextfactory", "twisted.web.server"}
     assert large & loaded == set()
 

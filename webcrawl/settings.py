@@ -352,8 +352,8 @@ SEARCH_DIR = ""
 # Directory of the log storage of LarmPipeline; empty: JOBDIR/larm.
 LARM_DIR = ""
 
-# Directory or fsspec URL to which finished WARC and Parquet files are moved, and more options for
-# fsspec.
+# Directory or bucket to which finished WARC and Parquet files are moved, and options for obstore's
+# client of the bucket.
 OUTPUT_STORE = ""
 OUTPUT_STORE_OPTIONS: dict[str, Any] = {}
 
@@ -471,7 +471,7 @@ HIVE_LEASE_SECS = 10.0
 # Like SEEN_CACHE, for the links to other shards that a drone remembers having sent.
 HIVE_CACHE = "clock"
 # Where the drones of a hive publish their checkpoints: a directory that all of them can reach, or
-# an fsspec URL. Empty: the directory HIVE.store next to JOBDIR, for drones on one machine.
+# the URL of a bucket. Empty: the directory HIVE.store next to JOBDIR, for drones on one machine.
 HIVE_STORE = ""
 # As in scrapy-redis, and redis+cluster://, redis+sentinel:// (hive/membership/connection.py).
 # Empty: REDIS_HOST, REDIS_PORT, REDIS_DB, or localhost. REDIS_PARAMS are further arguments for the

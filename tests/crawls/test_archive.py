@@ -66,11 +66,9 @@ def crawled(tmp_path_factory):
             "WARC_MAX_FILE_BYTES": 8000,
             "OUTPUT_STORE": "s3://bucket/crawl",
             "OUTPUT_STORE_OPTIONS": json.dumps(s3_options(s3.server_port)),
-            "EXTENSIONS": json.dumps({"s3_server.KnownS3": -1}),
         }
         command = crawl_of_urls(directory, f"{site.url}/", **settings)
-        path = os.pathsep.join(map(str, sys.path))
-        done = warm.run(command, env={**os.environ, "PYTHONPATH": path})
+        done = warm.run(command)
         assert done.returncode == 0, done.stderr
     assert set(site.asked) == set(SENT)
     made = wacz(directory / STORED, directory / "crawl.wacz")

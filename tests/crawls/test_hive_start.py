@@ -12,7 +12,7 @@ from local_hive import Hive
 from patience import LIMIT_SECS
 from redis_proxy import Cut
 from redis_server import RedisServer
-from text_tables import cases, each
+from text_tables import cases
 
 from webcrawl.hive.launch.crawl_stats import stats_of
 
@@ -122,19 +122,6 @@ def test_at_its_first_start_a_crawl_ends_with_a_code_for_what_is_wrong(tmp_path,
     command = crawl_of_urls(tmp_path, "http://a.test/", REDIS_URL=url)
     output = finish([*command, "-s", given], code=code)
     assert "webcrawl: Redis at REDIS_URL does not a" in output  # answer, or accept pages
-
-
-@each("url", "redis+sentinel://127.0.0.1:1/hive/0", "redis+cluster://127.0.0.1:1")
-@pytest.mark.cures("change HIVE_STORE, or set REDIS_URL to a single server.")
-def test_where_redis_can_fail_over_the_store_must_create_objects_only_once(tmp_path, url):
-    def said(url, store, code):
-        given = {"HIVE": NAME, "REDIS_URL": url, "HIVE_STORE": store}
-        return finish(crawl_of_urls(tmp_path, "http://a.test/", **given), code=code)
-
-    output = said(url, "memory://store", 2)
-    assert "webcrawl: With Redis Sentinel or Redis Cluster, HIVE_STORE must be a direct" in output
-    for cure in ((url, tmp_path / "store"), ("redis://127.0.0.1:1", "memory://store")):
-        assert "webcrawl: Redis at REDIS_URL does not answer" in said(*cure, 6)
 
 
 @pytest.mark.parametrize("wrong", ["password", "sentinels", "policy", "type"])

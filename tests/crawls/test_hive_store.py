@@ -1,6 +1,5 @@
 """A hive whose checkpoint store is away, or lost together with what Redis had, crawls on."""
 
-import json
 import os
 import random
 import shutil
@@ -98,10 +97,8 @@ def test_a_store_that_hangs_while_redis_is_away_stops_no_drone(hive, tmp_path, m
 
 # Of a client that keeps threads, and so not in the process of the tests.
 PROMISES = """
-from s3_server import KnownS3
 from webcrawl.storage.object_store import ObjectStore
 
-KnownS3.from_crawler(None)
 store = ObjectStore("s3://bucket/hive")
 for data in (b"0123456789", b"second"):
     store.create("a/x", data)
@@ -109,6 +106,8 @@ store.copy({"a/x": "a/y"})
 store.copy({"a/y": "a/z"})
 store.delete(["a/y", "a/none"])
 print([store.read("a/x"), store.read("a/x", 0, 4), store.read("a/z", 8, 40), store.names("b")])
+store.write("empty", b"")
+print([store.read("empty", 0, 4), store.read("a/x", 10, 4), store.read("a/x", 11, 4)])
 print(sorted(store.names("a")))
 try:
     store.read("a/y", 0, 4)
@@ -133,6 +132,7 @@ def test_an_object_store_keeps_its_promises_in_s3():
     done = warm.run([sys.executable, "-c", PROMISES], env=dict(os.environ))
     assert done.stdout.splitlines() == [
         "[b'0123456789', b'0123', b'89', set()]",
+        "[b'', b'', b'']",
         "['x', 'z']",
         "not there",
     ], done.stderr
@@ -140,13 +140,9 @@ def test_an_object_store_keeps_its_promises_in_s3():
 
 @pytest.mark.long
 def test_a_hive_whose_store_is_in_s3_is_complete_and_polite(tmp_path, s3):
-    """The client is obstore, by which the first drone has to begin alone."""
-    settings = {
-        "HIVE_STORE": "s3://bucket/hive",
-        "EXTENSIONS": json.dumps({"s3_server.KnownS3": -1}),
-    }
+    settings = {"HIVE_STORE": "s3://bucket/hive"}
     disturbances = [(0.1, "two join"), (0.3, "kill a drone"), (0.6, "one leaves")]
-    assert play(tmp_path, disturbances, rng=random.Random(3), drones=1, hosts=30, **settings)
+    assert play(tmp_path, disturbances, rng=random.Random(3), hosts=30, **settings)
     assert len([*(s3 / "hive/shards").glob("*/*.json")]) >= SHARDS
 
 

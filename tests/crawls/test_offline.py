@@ -87,7 +87,7 @@ def test_turns_of_crawl_and_queue_build_find_all_of_the_web_once(tmp_path, min_h
         docs | ["offline=1"] | docs has no segments: make one with scrapy queue-build
         docs | ["offline=1", "-a", "min_hosts=0"] | min_hosts must be a whole number of at least 1
         a,b | ["offline=1"] | An offline crawl has exactly one queue
-        docs | ["offline=1", "-s", "OUTPUT_STORE=memory://x"] | leave OUTPUT_STORE empty
+        docs | ["offline=1", "-s", "OUTPUT_STORE=s3://x"] | leave OUTPUT_STORE empty
     """,
 )
 def test_bad_input_is_one_sentence(tmp_path, seeds, arguments, sentence):

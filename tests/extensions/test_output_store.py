@@ -4,10 +4,11 @@ import logging
 import os
 import socket
 
-import fsspec
 import pytest
 from crash import die_between_lines
 from crawling import wait_until
+from published_shard import objects_in_bucket, url_of
+from s3_server import s3_options
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from text_tables import cases
@@ -40,7 +41,7 @@ def left_in(jobdir):
     return {str(path.relative_to(jobdir)) for path in files}
 
 
-def test_finished_files_are_moved_and_no_others(jobdir):
+def test_finished_files_are_moved_and_no_others(jobdir, monkeypatch):
     fill(
         jobdir,
         **{
@@ -55,22 +56,21 @@ def test_finished_files_are_moved_and_no_others(jobdir):
             "stats.json": b"{}",
         },
     )
-    store = fsspec.filesystem("memory")
-    mover = mover_of(jobdir, "memory://crawl", "a hive")
+    url = url_of("memory", jobdir, monkeypatch)
+    mover = mover_of(jobdir, url, "a hive")
     folder = f"{socket.gethostname()}-{jobdir.name}"
     mover.start()
     assert mover.finish(10) == 0
-    assert {path: store.cat_file(path) for path in store.find("/crawl")} == {
-        f"/crawl/{folder}/{A}": b"a",
-        f"/crawl/{folder}/graph/edges/part-{AT}.parquet": b"edges",
+    assert objects_in_bucket(jobdir) == {
+        f"a/store/{folder}/{A}": b"a",
+        f"a/store/{folder}/graph/edges/part-{AT}.parquet": b"edges",
     }
-    store.rm("/crawl", recursive=True)
     assert left_in(jobdir) == {
         *(f"{B}.open", "graph/edges/part-2.parquet.open", "graph/edges/part-2.spool.open"),
         *("shards/00/x.parquet", "stats.json", "graph/hosts.parquet", "words/words.parquet"),
     }
     (said,) = moved_file_notices([jobdir / "warc", jobdir / "graph"])
-    assert said.startswith(f"files of {jobdir}/warc were moved to memory://crawl (OUTPUT_STORE)")
+    assert said.startswith(f"files of {jobdir}/warc were moved to {url} (OUTPUT_STORE)")
     assert mover.counts() == {
         "output_store/files": 2,
         "output_store/bytes": 6,
@@ -107,7 +107,8 @@ def test_store_that_cannot_be_used_is_one_line_and_files_move_when_it_can(jobdir
 def test_end_of_a_crawl_does_not_wait_for_a_store_that_hangs(jobdir):
     fill(jobdir, **{A: b"a"})
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        mover = mover_of(jobdir, f"webhdfs://127.0.0.1:{mute.getsockname()[1]}/crawl")
+        options = s3_options(mute.getsockname()[1]) | {"retry_config": {"max_retries": 0}}
+        mover = mover_of(jobdir, "s3://bucket/crawl", **options)
         mover.start()
         assert mover.finish(0.2) == 1
         assert mover._thread.is_alive()
@@ -160,8 +161,8 @@ def test_a_file_is_whole_here_or_there_whenever_the_process_is_killed(tmp_path):
 @cases(
     "url sentence",
     """
-        nowhere://x | OUTPUT_STORE nowhere://x cannot be used: Protocol not known: nowhere.
-        gs://x      | OUTPUT_STORE gs://x cannot be used: Please install gcsfs
+        nowhere://x | OUTPUT_STORE nowhere://x must be a directory, or a URL of S3 (s3://), Google
+        az://x      | OUTPUT_STORE az://x cannot be used: Generic MicrosoftAzure error: Account must
     """,
 )
 def test_store_that_cannot_be_is_one_sentence(jobdir, url, sentence):

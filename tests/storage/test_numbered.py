@@ -1,16 +1,15 @@
 """Numbered objects: of those with one key the highest counts, by whatever clock."""
 
 import pytest
-from published_shard import KINDS, forget_memory
+from published_shard import KINDS, url_of
 
 from webcrawl.storage.numbered import NumberedObjects, number_of
 from webcrawl.storage.object_store import ObjectStore
 
 
 @pytest.fixture(params=KINDS[1:])
-def objects(request, tmp_path):
-    yield ObjectStore(f"memory://{tmp_path}" if request.param == "memory" else str(tmp_path))
-    forget_memory(tmp_path)
+def objects(request, tmp_path, monkeypatch):
+    return ObjectStore(url_of(request.param, tmp_path, monkeypatch))
 
 
 def test_the_highest_number_of_a_key_stays_and_new_numbers_are_higher(objects, clock):

@@ -63,7 +63,7 @@ class OutputStore:
         url = settings["OUTPUT_STORE"]
         if not url:
             raise NotConfigured
-        from webcrawl.storage.object_store import ObjectStore  # noqa: PLC0415  # fsspec is optional
+        from webcrawl.storage.object_store import ObjectStore  # noqa: PLC0415  # only for this extension
 
         try:
             options = settings.getdict("OUTPUT_STORE_OPTIONS")

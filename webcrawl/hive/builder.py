@@ -13,7 +13,7 @@ from webcrawl.crawl.builder import ProcessBuilder, should_keep_open
 from webcrawl.crawl.job.compared_settings import compared_settings
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.crawl.process import Process, ProcessHooks
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource
 from webcrawl.hive.bus.receiver import Receiver
 from webcrawl.hive.bus.sender import Sender, stream_bytes
@@ -65,14 +65,11 @@ def drone_of(crawler: Crawler) -> Drone:
     name = last_drone(Path(settings["JOBDIR"]))
     name = name or f"{socket.gethostname()}-{os.getpid()}-{random_hex('drones', 4)}"
 
-    store = CheckpointStore(url=store_url(settings))
+    try:
+        store = CheckpointStore(url=store_url(settings))
+    except ObjectStoreError as error:
+        raise FatalError(f"{error}.") from error
     needs_claims = can_fail_over(client)
-    if needs_claims and not store.has_exclusive_claims:
-        raise FatalError(
-            "With Redis Sentinel or Redis Cluster, HIVE_STORE must be a directory, or an S3 or "
-            "Google URL that s3fs or gcsfs opens, because other clients cannot create an object "
-            "only if it does not exist yet: change HIVE_STORE, or set REDIS_URL to a single server."
-        )
     holding = Holding(lease_secs=hive_settings.lease_secs, needs_claims=needs_claims)
     fence = Fence(holding.is_valid, hive_settings.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)

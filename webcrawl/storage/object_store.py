@@ -1,22 +1,17 @@
-"""Object stores: named objects in a local directory, or at any URL that fsspec supports.
+"""Object stores: named objects in a local directory, or in a bucket of S3, Google Cloud or Azure.
 
 Every store promises this: once ``write``, ``create`` or ``move`` has returned, all readers find the
 complete object. In a directory it also survives a power failure. Names must pass ``is_plain``: all
 calls except ``move`` reject other names, because names may come from a file in the store, or from
 Redis.
 
-In a directory, webcrawl writes the files itself, because fsspec neither syncs nor links. Files on
-the same file system are stored and retrieved as hard links. Only the owner can read the files that
-``write`` and ``create`` make. At a URL, an object store (S3, Google, Azure) makes each object
-completely or not at all. Other protocols may leave an incomplete object when the process dies. An
-object that refers to others is therefore written last.
+In a directory, webcrawl syncs what it writes. Files on the same file system are stored and
+retrieved as hard links. Only the owner can read the files that ``write`` and ``create`` make. In a
+bucket, obstore makes each object completely or not at all. An object that refers to others is
+written last.
 
-``create`` lets the first caller win. In a directory it uses link(2), at a URL
-``pipe_file(mode="create")``, which s3fs and gcsfs turn into conditional requests (If-None-Match,
-ifGenerationMatch). Other clients, such as obstore, check for the object and then write it. Two
-processes may then both believe that they were first, so start a hive on such a store with one
-drone. ``has_exclusive_creation`` tells the two kinds apart by the client's package, because fsspec
-does not: obstore accepts the mode and ignores it.
+``create`` lets the first caller win: in a directory with link(2), in a bucket with a conditional
+request (If-None-Match or ifGenerationMatch). Servers that imitate S3 must know If-None-Match.
 
 All calls block, so make them in threads. They raise ObjectStoreError and, if documented,
 FileNotFoundError.
@@ -24,16 +19,15 @@ FileNotFoundError.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
-
-import fsspec
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.configuration.secrets import masked_error, masked_url
 from webcrawl.errors import ObjectStoreError, StoreAwayError
@@ -46,21 +40,42 @@ from webcrawl.storage.atomic import (
     write_atomic,
 )
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from obstore.store import AzureStore, GCSStore, S3Store
 
 _LOCAL = {"file", "local"}
-# URLs that later versions support, too.
-_LASTING = {"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss"}
-# The packages whose clients create an object only if it does not exist.
-_EXCLUSIVE = {"s3fs", "gcsfs"}
+# Class of obstore's client by the scheme of a URL.
+_CLIENTS = {
+    **dict.fromkeys(("s3", "s3a"), "S3Store"),
+    **dict.fromkeys(("gs", "gcs"), "GCSStore"),
+    **dict.fromkeys(("az", "abfs", "abfss"), "AzureStore"),
+}
+# Options of s3fs, gcsfs and adlfs, which webcrawl used until 0.4, with those of obstore.
+_RENAMED = {
+    "account_host": "endpoint",
+    "anon": "skip_signature",
+    "client_kwargs": "endpoint and region",
+    "config_kwargs": "client_options",
+    "connection_string": "account_name and account_key",
+    "key": "access_key_id",
+    "profile": "access_key_id and secret_access_key",
+    "secret": "secret_access_key",
+    "use_ssl": "endpoint, which begins with http:// or https://",
+}
+# A request may take this long: 16 MB at 1 Mbit/s. http is for an endpoint that is named so.
+_CLIENT_OPTIONS = {"allow_http": True, "timeout": "130s"}
+# A store that refuses connections is given up after about three seconds.
+_RETRIES: Any = {"max_retries": 5, "backoff": {"max_backoff": timedelta(seconds=2)}}
+# With these an upload takes about 40 MB of memory.
+_UPLOAD: Any = {"chunk_size": 1 << 23, "max_concurrency": 4}
+_COPIES_AT_ONCE = 8
 _MAX_REASON = 200
 _MAX_NAME = 255
 # When files are moved out of a directory, this file in it says where they are.
 _MOVED = "MOVED"
-# With these options an upload takes 32 MB of memory, and 32 MB more while sending; with the
-# defaults of s3fs it would take 500 MB.
-_MULTIPART_OPTIONS = {"chunksize": 1 << 23, "max_concurrency": 4}
 _PLAIN = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+# Where exceptions of obstore have an error of the system, or the code of the service's answer.
+_CAUSE = re.compile(r'(?:Os|Custom) \{[^}]*(?:message|error): "([^"]+)"|<Code>(\w+)</Code>')
 
 
 def is_plain(name: str) -> bool:
@@ -77,9 +92,10 @@ def is_plain(name: str) -> bool:
 class ObjectStore:
     """The object store at *url*, which may also be the name of a directory.
 
-    The directory may be mounted and shared by many machines. A URL needs the matching fsspec
-    package (s3fs, gcsfs, adlfs ...), which gets *options*. The constructor reads and creates
-    nothing. Error messages name *setting*. A *folder* is the part of a name before its last ``/``.
+    The directory may be mounted and shared by many machines. The client of a bucket gets *options*;
+    others are in its environment. The constructor reads and creates nothing. It raises
+    ObjectStoreError if the URL or the options are invalid. Error messages name *setting*. A
+    *folder* is the part of a name before its last ``/``.
     """
 
     def __init__(
@@ -91,52 +107,45 @@ class ObjectStore:
         #: The directory, if the store is a local one.
         self.directory: Path | None = None
         self._setting = setting
-        # The client of the store, and the path in it to which names are appended.
-        self._fs: Any
+        # The bucket, if the store is not local, and the path to which names are appended.
+        self._bucket: Any = None
         scheme, separator, location = url.partition("://")
         if not separator or scheme in _LOCAL:
             self.directory = Path(location if separator else url).absolute()
-            self.name = str(self.directory)
-            self._fs = fsspec.filesystem("file")
-            self._root = self.name
-        else:
-            if scheme not in _LASTING:
-                logger.warning(
-                    "%s: webcrawl 0.5 will only support directories, S3, Google Cloud Storage and "
-                    "Azure, not %s://",
-                    setting,
-                    scheme,
-                )
-            with self._translating_errors():
-                self._fs, self._root = fsspec.url_to_fs(url, **(options or {}))
-        self._upload_options = _MULTIPART_OPTIONS if scheme in {"s3", "s3a"} else {}
-
-    @property
-    def has_exclusive_creation(self) -> bool:
-        """Return whether of two processes that ``create`` the same object only one succeeds."""
-        package = type(self._fs).__module__.partition(".")[0]
-        return self.directory is not None or package in _EXCLUSIVE
+            self.name = self._root = str(self.directory)
+            return
+        _, _, self._root = location.rstrip("/").partition("/")
+        if scheme not in _CLIENTS:
+            raise ObjectStoreError(
+                f"{setting} {self.name} must be a directory, or a URL of S3 (s3://), Google Cloud "
+                "Storage (gs://) or Azure (az://, abfs://)"
+            )
+        for old in sorted(_RENAMED.keys() & (options or {})):
+            raise ObjectStoreError(f"{setting}_OPTIONS: instead of {old}, use {_RENAMED[old]}")
+        with self._translating_errors():
+            self._bucket = _bucket_of(scheme, location.partition("/")[0], options or {})
 
     def write(self, name: str, data: bytes) -> None:
         """Store *data* as the object *name*, replacing any existing object."""
         with self._translating_errors(may_be_gone=False):
             if self.directory is None:
-                self._pipe(name, data)
+                self._bucket.put(self._path(name), data, use_multipart=False)
             else:
                 # Several processes may write the same name at the same time.
                 write_atomic(self._durable_path(name), data, aside=_unique_suffix(), is_secret=True)
 
     def create(self, name: str, data: bytes) -> None:
         """Store *data* as the object *name*, unless that object already exists."""
-        with self._translating_errors(may_be_gone=False), suppress(FileExistsError):
+        with self._translating_errors(may_be_gone=False):
             if self.directory is None:
-                self._create(name, data)
+                self._create_in_bucket(name, data)
                 return
             path = self._durable_path(name)
             temporary = path.with_name(path.name + _unique_suffix())
             write_atomic(temporary, data, is_secret=True)
             try:
-                os.link(temporary, path)  # raises FileExistsError if the object exists
+                with suppress(FileExistsError):
+                    os.link(temporary, path)
             finally:
                 temporary.unlink()
                 sync_path(path.parent)
@@ -149,17 +158,15 @@ class ObjectStore:
         if *path* does not exist.
         """
         size = path.stat().st_size
-        target = f"{self._root.rstrip('/')}/{name}"
+        target = self._below_root(name)
         with self._translating_errors(may_be_gone=False):
             if self.directory is None:
-                self._make(
-                    target, lambda: self._fs.put_file(str(path), target, **self._upload_options)
-                )
-                self._fs.invalidate_cache(target.rpartition("/")[0])
+                self._bucket.put(target, path, **_UPLOAD)
+                stored_size = self._bucket.head(target)["size"]
             else:
                 _copy(path, Path(target))
+                stored_size = Path(target).stat().st_size
             # The file is deleted below, so check that all of it was stored.
-            stored_size = self._fs.info(target)["size"]
             if stored_size != size:
                 raise OSError(f"only {stored_size} of the {size} bytes of {name} were stored")
 
@@ -175,19 +182,23 @@ class ObjectStore:
         Without *size*, returns everything from there. Returns fewer bytes if the object ends
         before. Raises FileNotFoundError.
         """
-        # obstore accepts a range only with both ends.
-        byte_range = {} if size is None else {"start": start, "end": start + size}
+        path = self._path(name)
         with self._translating_errors():
-            return bytes(self._fs.cat_file(self._path(name), **byte_range))
+            if self.directory is None:
+                return self._read_from_bucket(path, start, size)
+            with Path(path).open("rb") as file:
+                file.seek(start)
+                return file.read(-1 if size is None else size)
 
     def names(self, folder: str) -> set[str]:
         """Return the names of the objects in *folder*, without the folder; it need not exist."""
         path = self._path(folder)
         with self._translating_errors(), suppress(FileNotFoundError):
-            # Otherwise fsspec might not list objects that other processes have stored.
-            self._fs.invalidate_cache(path)
-            paths = self._fs.ls(path, detail=False)
-            return {path.rstrip("/").rpartition("/")[2] for path in paths}
+            if self.directory is not None:
+                return {each.name for each in Path(path).iterdir()}
+            found = self._bucket.list_with_delimiter(path)
+            paths = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
+            return {each.rstrip("/").rpartition("/")[2] for each in paths}
         return set()
 
     def delete(self, names: Iterable[str]) -> None:
@@ -195,7 +206,10 @@ class ObjectStore:
         with self._translating_errors():
             for name in names:
                 with suppress(FileNotFoundError):
-                    self._fs.rm_file(self._path(name))
+                    if self.directory is None:
+                        self._bucket.delete(self._path(name))
+                    else:
+                        Path(self._path(name)).unlink()
 
     def copy(self, names: Mapping[str, str]) -> None:
         """Copy each object named by a key of *names* to the name that is its value.
@@ -203,8 +217,9 @@ class ObjectStore:
         The store itself makes the copies if possible. Raises FileNotFoundError.
         """
         if self.directory is None:
-            with self._translating_errors():
-                self._fs.copy([*map(self._path, names)], [*map(self._path, names.values())])
+            paths = [*map(self._path, names)], [*map(self._path, names.values())]
+            with self._translating_errors(), ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
+                list(pool.map(self._bucket.copy, *paths))
             return
         for old, new in names.items():
             if not self.link_in(Path(self._path(old)), new):
@@ -248,7 +263,10 @@ class ObjectStore:
             raise ObjectStoreError(
                 f"{self._setting} {self.name}: {name[:80]!r} is not a valid object name"
             )
-        return f"{self._root.rstrip('/')}/{name}"
+        return self._below_root(name)
+
+    def _below_root(self, name: str) -> str:
+        return f"{self._root}/{name}" if self._root else name
 
     def _durable_path(self, name: str) -> Path:
         """Return the path of the object *name*, after making and syncing its directory."""
@@ -256,35 +274,26 @@ class ObjectStore:
         sync_paths(make_directory(path.parent))
         return path
 
-    def _create(self, name: str, data: bytes) -> None:
-        """Store *data* at a URL as the object *name*, unless that object already exists."""
-        # Checked before, because obstore would overwrite an existing object, and again after an
-        # error, because s3fs raises its own kind of error if the object exists.
-        if self._exists(name):
-            return
+    def _create_in_bucket(self, name: str, data: bytes) -> None:
+        """Store *data* as the object *name*, unless that object already exists."""
+        from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415  # only for buckets
+
+        with suppress(AlreadyExistsError):
+            self._bucket.put(self._path(name), data, mode="create")
+
+    def _read_from_bucket(self, path: str, start: int, size: int | None) -> bytes:
+        """Return a part of the object *path*, or all of it, as ``read`` does."""
+        if size is None:
+            return bytes(self._bucket.get(path).bytes())[start:]
         try:
-            self._pipe(name, data, mode="create")
+            return bytes(self._bucket.get_range(path, start=start, length=size))
+        except FileNotFoundError:
+            raise
         except Exception:
-            if not self._exists(name):
+            # Services refuse a range that begins at the end or behind it.
+            if self._bucket.head(path)["size"] > start:
                 raise
-
-    def _exists(self, name: str) -> bool:
-        path = self._path(name)
-        self._fs.invalidate_cache(path)
-        return bool(self._fs.exists(path))
-
-    def _pipe(self, name: str, data: bytes, **options: str) -> None:
-        """Write *data* to the object *name* with fsspec."""
-        path = self._path(name)
-        self._make(path, lambda: self._fs.pipe_file(path, data, **options))
-
-    def _make(self, path: str, make: Callable[[], object]) -> None:
-        """Call *make*, which writes the object at *path*; make its directory first if needed."""
-        try:
-            make()
-        except FileNotFoundError:  # the protocol has directories
-            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            make()
+            return b""
 
     @contextmanager
     def _translating_errors(self, *, may_be_gone: bool = True) -> Iterator[None]:
@@ -296,14 +305,36 @@ class ObjectStore:
             yield
         except ObjectStoreError:
             raise
-        except Exception as error:  # each client library raises its own exceptions
+        except Exception as error:  # obstore raises its own exceptions
             if isinstance(error, FileNotFoundError) and may_be_gone:
                 raise
-            reason = getattr(error, "strerror", None) or masked_error(error, self._url)
-            reason = (reason or type(error).__name__).partition("\n")[0]
+            reason = getattr(error, "strerror", None) or _reason_in(masked_error(error, self._url))
             raise StoreAwayError(
-                f"{self._setting} {self.name} cannot be used: {reason[:_MAX_REASON]}"
+                f"{self._setting} {self.name} cannot be used: {reason or type(error).__name__}"
             ) from error
+
+
+def _bucket_of(
+    scheme: str, name: str, options: Mapping[str, Any]
+) -> S3Store | GCSStore | AzureStore:
+    """Return the client of the bucket or container *name*; of Azure also CONTAINER@ACCOUNT..."""
+    import obstore.store  # noqa: PLC0415  # only for buckets
+
+    arguments = {"retry_config": _RETRIES, **options}
+    arguments["client_options"] = _CLIENT_OPTIONS | dict(options.get("client_options", {}))
+    container, _, account = name.partition("@")
+    if account:
+        arguments["account_name"] = account.partition(".")[0]
+    bucket: S3Store | GCSStore | AzureStore
+    bucket = getattr(obstore.store, _CLIENTS[scheme])(container, **arguments)
+    return bucket
+
+
+def _reason_in(text: str) -> str:
+    """Return the reason in the *text* of an exception, which has many lines if obstore wrote it."""
+    if cause := _CAUSE.search(text):
+        return cause[1] or cause[2]
+    return text.partition("\n")[0].rpartition(" - ")[2][:_MAX_REASON]
 
 
 def moved_file_notices(directories: Iterable[Path]) -> Iterator[str]:

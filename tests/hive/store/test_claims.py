@@ -2,11 +2,9 @@
 
 import pytest
 from published_shard import FACTS, LIST
-from text_tables import cases
 
 from webcrawl.errors import StoreAwayError
 from webcrawl.hive.store.store import CheckpointStore
-from webcrawl.storage.object_store import ObjectStore
 
 
 @pytest.fixture
@@ -55,25 +53,6 @@ def test_other_objects_among_the_claims_are_ignored(store, tmp_path):
     for name in ("0-9.1a2b.tmp", "README", "0-x", "-1-2", "1-"):
         (tmp_path / "store/claims" / name).touch()
     assert store.beat("a", {}) == {0: 5}
-
-
-@cases(
-    "url is_exclusive",
-    """
-        memory://claims   | False
-        /srv/store        | True
-        file:///srv/store | True
-    """,
-)
-def test_claims_need_a_client_that_creates_an_object_only_once(url, is_exclusive):
-    assert ObjectStore(url).has_exclusive_creation is is_exclusive
-
-
-@cases("package is_exclusive", "s3fs.core | True\ngcsfs.core | True\nobstore.fsspec | False")
-def test_a_client_is_known_by_its_package(package, is_exclusive):
-    store = ObjectStore("memory://claims")
-    store._fs = type("Client", (), {"__module__": package})()
-    assert store.has_exclusive_creation is is_exclusive
 
 
 def test_a_heartbeat_differs_from_all_of_earlier_processes(tmp_path, store):

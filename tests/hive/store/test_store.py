@@ -18,12 +18,12 @@ from published_shard import (
     LIST,
     Living,
     adopted,
-    forget_memory,
     newest_of,
     objects_in,
     store_of,
 )
 from records_rig import damage_of, put
+from s3_server import s3_environment
 from text_tables import cases, each
 from xxhash import xxh3_128_hexdigest
 
@@ -41,8 +41,7 @@ def kind(request):
 
 @pytest.fixture
 def store(kind, tmp_path, monkeypatch):
-    yield store_of(kind, tmp_path, monkeypatch, pack_bytes=PACK)
-    forget_memory(tmp_path)
+    return store_of(kind, tmp_path, monkeypatch, pack_bytes=PACK)
 
 
 @pytest.fixture
@@ -432,14 +431,15 @@ def test_nothing_is_published_in_a_store_that_is_unmounted_meanwhile(store, shar
 @cases(
     "url sentence",
     """
-        nosuch://me:secret@a.test/x | "HIVE_STORE nosuch://***@a.test/x cannot be used: "
-        s3://bucket/x?key=secret | "HIVE_STORE s3://bucket/x?key=*** cannot be used: "
-        ftp://me:secret@127.0.0.1:1/x
-        | HIVE_STORE ftp://***@127.0.0.1:1/x cannot be used: Connection refused
+        nosuch://me:secret@a.test/x | HIVE_STORE nosuch://***@a.test/x must be a directory, or
+        s3://bucket/x?key=secret
+        | HIVE_STORE s3://bucket/x?key=*** cannot be used: Connection refused
         /proc/nowhere | "HIVE_STORE /proc/nowhere cannot be used: "
     """,
 )
-def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(url, sentence):
+def test_a_store_that_cannot_be_reached_is_named_in_one_sentence(monkeypatch, url, sentence):
+    for name, value in s3_environment(1).items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(ObjectStoreError) as caught:
         CheckpointStore(url=url).enter(FACTS, LIST)
     told = str(caught.value)

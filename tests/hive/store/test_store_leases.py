@@ -8,10 +8,10 @@ from published_shard import (
     KINDS,
     Living,
     adopted,
-    forget_memory,
     newest_of,
     objects_in,
     store_of,
+    url_of,
 )
 
 from webcrawl.hive.store.store import CheckpointStore
@@ -59,10 +59,9 @@ class Stopped:
             self._meanwhile()
 
 
-def stopping(kind, path, at, meanwhile):
+def stopping(kind, path, patch, at, meanwhile):
     """The store of ``store_of``, for a drone that is `Stopped`."""
-    url = f"memory://{path}" if kind == "memory" else str(path / "store")
-    store = CheckpointStore(url=url)
+    store = CheckpointStore(url=url_of(kind, path, patch))
     store._objects = Stopped(store._objects, at, meanwhile)
     return store
 
@@ -93,7 +92,7 @@ def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(
                 saved.update(other.contents())
                 other.end()
 
-            stopped = stopping(kind, path, at, another_goes_on)
+            stopped = stopping(kind, path, patch, at, another_goes_on)
             objects = stopped._objects
             with suppress(SupersededError):
                 shard.publish(stopped)
@@ -113,7 +112,6 @@ def test_a_drone_that_was_stopped_at_any_step_harms_no_later_holder(
             third.end()
             left = {name.rpartition("/")[2].partition("-")[0] for name in objects_in(path)}
             assert left == {"3"}
-    forget_memory(tmp_path)
     assert at > 10
 
 
@@ -138,7 +136,7 @@ def test_a_fetch_that_was_stopped_at_any_step_ends_with_a_whole_checkpoint(
 
             go_on(count=1)
             newest = newest_of(store)
-            stopped = stopping(kind, path, at, go_on)
+            stopped = stopping(kind, path, patch, at, go_on)
             objects = stopped._objects
             fetched = stopped.fetch(newest, path / "d1/shards/00", token=2, before=0)
             shard.end()
@@ -147,5 +145,4 @@ def test_a_fetch_that_was_stopped_at_any_step_ends_with_a_whole_checkpoint(
             other.end()
             if not objects.was_stopped:
                 break
-    forget_memory(tmp_path)
     assert at > 4

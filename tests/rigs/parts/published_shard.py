@@ -4,9 +4,9 @@ import errno
 import os
 from unittest.mock import patch
 
-import fsspec
 from disk import item
 from fifo_part import FifoPart
+from obstore.store import MemoryStore
 from records_rig import damage_of, records_in
 from seen_rig import InlineExecutor, disk_eliminator
 
@@ -16,23 +16,36 @@ from webcrawl.hive.store import upload
 from webcrawl.hive.store.store import CheckpointStore, HiveFacts
 from webcrawl.hosts.records import HostRecord
 from webcrawl.seen.fingerprint import fingerprints
+from webcrawl.storage import object_store
 from webcrawl.storage.fifo import read_fifo
 from webcrawl.storage.record_log import unpack_many
 
 FACTS = HiveFacts(shards=4, politeness_key="host")
 LIST = "// ===BEGIN ICANN DOMAINS===\ntest\n"
 KINDS = ("links", "copies", "memory")
+# Buckets in the memory of this process, by name.
+_BUCKETS = {}
 
 
 def store_of(kind, path, patch, *, pack_bytes=upload.PACK_BYTES):
     """A founded store: in a directory of the same file system, in one of another, or elsewhere."""
-    url = f"memory://{path}" if kind == "memory" else str(path / "store")
+    url = url_of(kind, path, patch)
     if kind == "copies":
         patch.setattr(os, "link", _across(path / "store", os.link))
     store = CheckpointStore(url=url)
     patch.setattr(upload, "PACK_BYTES", pack_bytes)
     store.enter(FACTS, LIST)
     return store
+
+
+def url_of(kind, path, patch):
+    """The address of a store at *path*; of a bucket in memory, if it is of this kind."""
+    if kind != "memory":
+        return str(path / "store")
+    patch.setattr(object_store, "_bucket_of", lambda _, name, __: _BUCKETS[name])
+    name = path.as_posix().replace("/", "-")
+    _BUCKETS.setdefault(name, MemoryStore())
+    return f"s3://{name}/a/store"
 
 
 def _across(store, link):
@@ -46,20 +59,18 @@ def _across(store, link):
     return across
 
 
-def forget_memory(path):
-    """Delete the stores in memory that are named after *path*, or after what is below it."""
-    memory = fsspec.filesystem("memory")
-    for name in [name for name in memory.store if name.startswith(str(path))]:
-        memory.rm_file(name)
-
-
 def objects_in(path):
     """All that the store of ``store_of`` holds of shards."""
     folder = path / "store/shards"
     found = {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
-    memory = fsspec.filesystem("memory")
-    start = f"{path}/shards/"
-    return found | {name: memory.cat(name) for name in memory.store if name.startswith(start)}
+    return found | objects_in_bucket(path, "a/store/shards")
+
+
+def objects_in_bucket(path, prefix=""):
+    """What the bucket in memory that ``url_of`` has made for *path* holds, by name."""
+    bucket = _BUCKETS.get(path.as_posix().replace("/", "-"), MemoryStore())
+    names = [one["path"] for page in bucket.list(prefix) for one in page]
+    return {name: bytes(bucket.get(name).bytes()) for name in names}
 
 
 def newest_of(store):

@@ -1,54 +1,29 @@
-"""A real S3-compatible server on loopback (localbucket), and fsspec's s3:// by obstore.
-
-s3fs, which fsspec takes for s3:// otherwise, wants an older python-dateutil than the tests.
-"""
+"""A real S3-compatible server on loopback (localbucket)."""
 
 import contextlib
-import os
 import re
-import sys
 
-import fsspec
 import localbucket
 from http_site import serving
-from obstore.fsspec import FsspecStore
-
-
-class S3(FsspecStore):
-    """``s3://`` for fsspec."""
-
-    protocol = "s3"
-
-
-class KnownS3:
-    """Extension: fsspec opens ``s3://`` in this process. It keeps threads and descriptors."""
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        fsspec.register_implementation("s3", S3, clobber=True)
-        return cls()
 
 
 def s3_options(port):
-    """What fsspec is to be given: this client's names for a server's address and a login."""
+    """The address of the server and a login, as OUTPUT_STORE_OPTIONS."""
     return {
         "endpoint": f"http://127.0.0.1:{port}",
         "access_key_id": "me",
         "secret_access_key": "secret",
         "region": "us-east-1",
-        "client_options": {"allow_http": True},
     }
 
 
 def s3_environment(port):
-    """The same in the environment of a process, which finds these modules, too."""
+    """The same in the environment of a process."""
     return {
-        "PYTHONPATH": os.pathsep.join(map(str, sys.path)),
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "me",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
     }
 
 

@@ -3,5 +3,5 @@
 ``CheckpointStore`` publishes shards (upload.py) and fetches them (download.py) under the token of
 their lease. So a drone that has lost a shard cannot replace a newer checkpoint. checkpoint_files.py
 defines the format of a checkpoint. HIVE_STORE is an ``ObjectStore`` (storage/object_store.py): a
-directory, or any URL that fsspec supports.
+directory, or a bucket of an object store.
 """

@@ -110,11 +110,11 @@ _as_published = converter(Published)
 
 
 class CheckpointStore:
-    """Store of checkpoints at *url*: a directory, or a URL that fsspec supports.
+    """Store of checkpoints at *url*: a directory or the URL of a bucket.
 
-    All methods block, so call them in threads, one at a time for
-    each shard. They raise ObjectStoreError if the store cannot be used, and OSError if the shard's
-    own disk fails.
+    The constructor raises ObjectStoreError if the URL is invalid. All methods block, so call them
+    in threads, one at a time for each shard. They raise ObjectStoreError if the store cannot be
+    used, and OSError if the shard's own disk fails.
     """
 
     def __init__(self, *, url: str) -> None:
@@ -204,11 +204,6 @@ class CheckpointStore:
         """The lasting commands to the hive, and with the suffix ".txt" what was purged from it."""
         self._check_not_empty()
         return NumberedObjects(self._objects, "commands", wall_time)
-
-    @property
-    def has_exclusive_claims(self) -> bool:
-        """Return whether of two drones that make the same claim only one succeeds."""
-        return self._objects.has_exclusive_creation
 
     def claim(self, leases: Mapping[int, int], drone: str) -> dict[int, int]:
         """Claim *leases*, shards with their tokens, for *drone*, and delete older claims.
