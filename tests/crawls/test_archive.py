@@ -67,6 +67,10 @@ def crawled(tmp_path_factory):
             "OUTPUT_STORE": "s3://bucket/crawl",
             "OUTPUT_STORE_OPTIONS": json.dumps(s3_options(s3.server_port)),
         }
+        # Of s3fs, in earlier versions.
+        old = settings | {"OUTPUT_STORE_OPTIONS": json.dumps({"key": "me"})}
+        said = finish(crawl_of_urls(directory, f"{site.url}/", **old), code=2)
+        assert "OUTPUT_STORE_OPTIONS: instead of key, use access_key_id." in said
         command = crawl_of_urls(directory, f"{site.url}/", **settings)
         done = warm.run(command)
         assert done.returncode == 0, done.stderr
@@ -87,6 +91,7 @@ def packed(path):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+@pytest.mark.cures("{}_OPTIONS: instead of {}, use {}")
 def test_warc_files_are_in_s3_and_not_here(crawled):
     directory, _ = crawled
     stored = warc_files([directory / STORED])

@@ -89,8 +89,7 @@ def build(debian, directory):
             subprocess.run(["cp", "-a", debian, image.root], check=True)
             stages[rest.partition(" AS ")[2] or "last"] = image
         elif name == "RUN":
-            # The store's package is "" as in a build without --build-arg.
-            image.run(rest, PIP_CERT=CERTIFICATES, STORE="")
+            image.run(rest, PIP_CERT=CERTIFICATES)
         elif name == "COPY":
             *sources, target = rest.split()
             origin = ROOT

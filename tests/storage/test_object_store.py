@@ -3,12 +3,19 @@
 The bucket here is in memory, by the client of all buckets; crawls/test_hive_store.py has one of S3.
 """
 
+import http.server
+import json
+from typing import ClassVar
+
 import pytest
+from http_site import serving
 from published_shard import url_of
 from text_tables import cases, words
 
 from webcrawl.errors import ObjectStoreError
 from webcrawl.storage.object_store import ObjectStore
+
+MODIFIED = "Mon, 30 Nov 2026 00:00:00 GMT"
 
 
 @pytest.fixture(params=["directory", "memory"])
@@ -24,6 +31,7 @@ def store(request, tmp_path, monkeypatch):
     s3://b/x | {"key": "me", "secret": "s"} | X_OPTIONS: instead of key, use access_key_id
     s3://b/x | {"client_kwargs": {}} | X_OPTIONS: instead of client_kwargs, use endpoint and region
     az://b/x | {"connection_string": "s"} | instead of connection_string, use account_name and a
+    gs://b/x | {"token": "file.json"} | X_OPTIONS: instead of token, use service_account_path
     s3://b/x | {"kee": "me"} | X s3://b/x cannot be used: Configuration key: 'kee' is not valid f
     """,
 )
@@ -104,6 +112,50 @@ def test_a_path_or_a_file_leads_to_a_directory(tmp_path):
         ObjectStore(url).write("x", b"1")
         assert ObjectStore(url).name == str(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    """Takes every object, and notes the conditions of its request."""
+
+    protocol_version = "HTTP/1.1"
+    conditions: ClassVar = []
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        names = [name.lower() for name in self.headers if "match" in name.lower()]
+        self.conditions.append({name: self.headers[name] for name in names})
+        self.send_response(200)
+        for name, value in (("ETag", '"1"'), ("Content-Length", "0"), ("Last-Modified", MODIFIED)):
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@cases(
+    "url options condition",
+    """
+    s3://b/x | {"access_key_id": "a", "secret_access_key": "b"} | {"if-none-match": "*"}
+    az://c/x | {"account_name": "a", "account_key": "AAAA"}     | {"if-none-match": "*"}
+    abfs://c@a.dfs.core.windows.net/x | {"account_key": "AAAA"} | {"if-none-match": "*"}
+    gs://b/x | {}                                  | {"x-goog-if-generation-match": "0"}
+    """,
+)
+def test_each_service_is_asked_to_create_an_object_only_once(tmp_path, url, options, condition):
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)) as server:
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        if url.startswith("gs:"):
+            login = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": ""}
+            login |= {"private_key": "", "private_key_id": ""}
+            (tmp_path / "login.json").write_text(json.dumps(login))
+            options = {"service_account_path": str(tmp_path / "login.json")}
+        else:
+            options |= {"endpoint": endpoint}
+        store = ObjectStore(url, options=options)
+        store.write("a", b"1")
+        store.create("a", b"2")
+    assert Service.conditions[-2:] == [{}, condition]
 
 
 ODD = ["", *words(". .. ../x a/../../x /etc/passwd a//b a/ .x"), "a\0b", "a\nb", "x" * 256]

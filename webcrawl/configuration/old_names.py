@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _DEPLOY = "start the drones with scrapyd, as docs/howto/several-machines.md shows"
-# Commands and options that were removed since 0.2, with what to use instead.
+# Commands and options that were removed since 0.3, with what to use instead.
 _REMOVED = {
     "cachelab": "a clone has benchmarks/cachelab.py",
     "contact-page": "use identity contact-page FILE",
@@ -17,14 +17,7 @@ _REMOVED = {
     "frontier --host": "use why JOBDIR HOST",
     "frontier --import": "add the list to the seeds of the crawl and start it again",
     "hive --hosts": _DEPLOY,
-    "hive --hours": "docs/why/scale.md has the costs",
-    "hive --pages": "docs/why/scale.md has the costs",
     "hive up": _DEPLOY,
-    "job --convert": "use job restore",
-    "job --repair": "use job restore",
-    "politeness-audit --agent": "it reads the logs of jobs and of simweb",
-    "politeness-audit --delays": "use HOSTS_POLICY_FILE",
-    "politeness-audit --host": "it reads the logs of jobs and of simweb",
     "simweb --truth": "a clone has the functions of tests/rigs/sites/web_truth.py",
     "urltrace --crawl": "a clone has benchmarks/crawl_graph.py",
 }

@@ -52,15 +52,21 @@ _CLIENTS = {
 }
 # Options of s3fs, gcsfs and adlfs, which webcrawl used until 0.4, with those of obstore.
 _RENAMED = {
-    "account_host": "endpoint",
-    "anon": "skip_signature",
-    "client_kwargs": "endpoint and region",
-    "config_kwargs": "client_options",
-    "connection_string": "account_name and account_key",
-    "key": "access_key_id",
-    "profile": "access_key_id and secret_access_key",
-    "secret": "secret_access_key",
-    "use_ssl": "endpoint, which begins with http:// or https://",
+    "S3Store": {
+        "anon": "skip_signature",
+        "client_kwargs": "endpoint and region",
+        "config_kwargs": "client_options",
+        "key": "access_key_id",
+        "profile": "access_key_id and secret_access_key",
+        "secret": "secret_access_key",
+        "use_ssl": "an endpoint that begins with http:// or https://",
+    },
+    "GCSStore": {"token": "service_account_path"},
+    "AzureStore": {
+        "account_host": "endpoint",
+        "anon": "skip_signature",
+        "connection_string": "account_name and account_key",
+    },
 }
 # A request may take this long: 16 MB at 1 Mbit/s. http is for an endpoint that is named so.
 _CLIENT_OPTIONS = {"allow_http": True, "timeout": "130s"}
@@ -120,8 +126,9 @@ class ObjectStore:
                 f"{setting} {self.name} must be a directory, or a URL of S3 (s3://), Google Cloud "
                 "Storage (gs://) or Azure (az://, abfs://)"
             )
-        for old in sorted(_RENAMED.keys() & (options or {})):
-            raise ObjectStoreError(f"{setting}_OPTIONS: instead of {old}, use {_RENAMED[old]}")
+        renamed = _RENAMED[_CLIENTS[scheme]]
+        for old in sorted(renamed.keys() & (options or {})):
+            raise ObjectStoreError(f"{setting}_OPTIONS: instead of {old}, use {renamed[old]}")
         with self._translating_errors():
             self._bucket = _bucket_of(scheme, location.partition("/")[0], options or {})
 
