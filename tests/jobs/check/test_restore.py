@@ -130,7 +130,6 @@ def test_damage_in_an_older_checkpoint_does_not_touch_the_crawl(job, pattern):
 # Going back
 
 
-@pytest.mark.cures("use job restore")
 def test_the_job_is_what_was_kept_and_nothing_is_deleted(job):
     (kept,) = find_kept(job)
     before = contents(kept)
@@ -138,7 +137,6 @@ def test_the_job_is_what_was_kept_and_nothing_is_deleted(job):
     spoil(only(job / SHARD, "snapshot-*.log"))
     live = {path: path.read_bytes() for path in job.rglob("*") if path.is_file()}
     number = read_state(job).sequence
-    assert scrapy_job("check", "--repair", job)[1].endswith(": use job restore\n")
     code, said = scrapy_job("restore", job)
     assert (code, f"{job} is back at checkpoint {int(kept.name)} of " in said) == (0, True), said
     aside = job / f"damaged/{number + 1:06d}"
