@@ -8,9 +8,9 @@ the pauses. Five minutes. Needs ``valgrind`` and ``cc``. ``--web today`` crawls 
 without TLS.
 
 ``--parts`` prints what each part of the crawler takes (parts.py). To tell parts apart makes each
-call of a Python function some 600 instructions dearer, so that a page takes a sixth more: compare
-these figures only with each other. ``--against`` first counts another checkout, with the Python of
-its own ``.venv`` if it has one. ``--signed`` counts https pages, without and with a key
+call of a Python function some 600 instructions dearer, so that a page takes a twentieth more:
+compare these figures only with each other. ``--against`` first counts another checkout, with the
+Python of its own ``.venv`` if it has one. ``--signed`` counts https pages, without and with a key
 (CRAWLER_KEY_FILE); ``--pages`` counts fewer.
 """
 
