@@ -319,6 +319,7 @@ def test_a_host_is_slower_and_never_faster_than_it_allows(tmp_path):
     assert min(gaps(web, slow, at)) >= 4
 
 
+@pytest.mark.long
 def test_what_is_parked_is_let_in_or_given_up(web, begin):
     crawl = begin(BUDGET_HOST_PAGES=3, REVISIT=1)
     wait_until(lambda: control(web, "state").get("parked", {}).get("host_budget", 0) > 9)

@@ -53,7 +53,11 @@ def test_a_crawl_needs_no_add_on(project, tmp_path):
         ("HIVE=a", "needs", "hive"),
         pytest.param("LIVE_SEEDS=1", "needs", "hive", marks=pytest.mark.long),
         pytest.param("RENDER=all", "needs", "render", marks=pytest.mark.long),
-        ("DOCTOR_CLASS=webcrawl.doctor.crawl_doctor.CrawlDoctor", "names", "doctor"),
+        pytest.param(
+            "DOCTOR_CLASS=webcrawl.doctor.crawl_doctor.CrawlDoctor",
+            *("names", "doctor"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_setting_that_needs_a_missing_add_on_says_so(project, tmp_path, setting, verb, folder):

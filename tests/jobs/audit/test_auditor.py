@@ -90,12 +90,6 @@ def test_contacts_are_judged_as_a_naive_judge_does(spans, least, own, allows, rn
     )
 
 
-def test_two_contacts_at_once_are_a_violation_even_without_a_pause():
-    (found,) = judged([contact(0, 10, line=1), contact(9, 12, line=2)]).worst_violations()
-    assert (found.before.line, found.after.line, found.gap, found.due) == (1, 2, -1, 0)
-    assert judged([contact(0, 10), contact(10, 12)]).violations == 0
-
-
 def test_the_delay_of_the_contacted_host_is_due_for_its_whole_domain():
     spans = [
         contact(0, 1, host="slow.x"),

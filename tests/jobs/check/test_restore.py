@@ -227,6 +227,7 @@ def test_dying_between_any_two_lines_leaves_a_job_that_can_be_restored(job, tmp_
         shutil.rmtree(path)
 
 
+@pytest.mark.long
 @pytest.mark.cures(
     "; run scrapy job check {} to see what can be done",
     "{} is back at checkpoint {} of {}",

@@ -384,6 +384,7 @@ def test_an_address_without_pages_stands_for_no_name(purged, address):
     )
 
 
+@pytest.mark.long
 @pytest.mark.cures("is not complete. Stop the crawl; if it was killed, run its command again")
 def test_a_crawl_that_runs_or_was_killed_is_refused(purged, tmp_path):
     """Its next run would have the texts of pages again, from the log of its host records."""
