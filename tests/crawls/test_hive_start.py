@@ -124,6 +124,14 @@ def test_at_its_first_start_a_crawl_ends_with_a_code_for_what_is_wrong(tmp_path,
     assert "webcrawl: Redis at REDIS_URL does not a" in output  # answer, or accept pages
 
 
+def test_a_store_that_no_client_opens_is_refused_before_redis_is_asked(tmp_path):
+    store = "sftp://me:secret@a.test/x"
+    given = {"HIVE": NAME, "REDIS_URL": "redis://127.0.0.1:1", "HIVE_STORE": store}
+    output = finish(crawl_of_urls(tmp_path, "http://a.test/", **given), code=2)
+    assert "webcrawl: HIVE_STORE sftp://***@a.test/x must be a directory, or a URL of" in output
+    assert "Traceback" not in output
+
+
 @pytest.mark.parametrize("wrong", ["password", "sentinels", "policy", "type"])
 def test_what_waiting_does_not_mend_ends_with_2_however_often_a_drone_has_started(tmp_path, wrong):
     more = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"] * (wrong == "policy")
