@@ -286,6 +286,8 @@ class Drone:
             except (UnreachableError, UnknownHostError, StoreAwayError) as error:
                 if not waits:
                     raise
+                if is_cancelled():  # and ``enter`` has not passed it on
+                    raise asyncio.CancelledError from error
                 if pauses.hold(name, f"Waiting to join the hive: {error}"):
                     logger.warning("Waiting to join the hive: %s", error)
                 await back_off.wait()
