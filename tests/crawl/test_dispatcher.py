@@ -204,17 +204,18 @@ def test_a_robots_txt_of_an_earlier_run_names_its_sitemaps_again(tmp_path, clock
     assert len(resumed.found()) == 2
 
 
-def redirect_of_robots(desk):
+def redirect_of_robots(desk, host="b.test"):
     desk.urls(1)
-    desk.answer(page(301, Location="http://b.test/rules.txt"))
+    desk.answer(page(301, Location=f"http://{host}/rules.txt"))
 
 
 def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
-    obedient.push(entry("b.test", 0), entry("b.test", 1))
+    host = "www.a.test"
+    obedient.push(entry(host, 0), entry(host, 1))
     own = obedient.next()
-    assert own.url == "http://b.test/robots.txt"
-    redirect_of_robots(obedient)
-    # b.test is in process: nothing may be asked of it.
+    assert own.url == f"http://{host}/robots.txt"
+    redirect_of_robots(obedient, host)
+    # That host is in process: nothing may be asked of it.
     assert obedient.next() is None
     obedient.end(own, page(404))
     assert obedient.next() is None
@@ -222,7 +223,7 @@ def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
     # The page that needs it is looked at first, and waits without a worker.
     robots_redirect = obedient.next() or obedient.next()
     # It goes before the pages of its host.
-    assert robots_redirect.url == "http://b.test/rules.txt"
+    assert robots_redirect.url == f"http://{host}/rules.txt"
     assert obedient.next() is None
     obedient.end(robots_redirect, page(200, b"User-agent: *\nDisallow: /0\n"))
     assert obedient.rests() <= 3.0
@@ -230,7 +231,7 @@ def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
     for number in range(2):
         # The URL of a.test, which is forbidden, may be looked at first.
         request = obedient.next() or obedient.next()
-        assert request.url == f"http://b.test/{number}"
+        assert request.url == f"http://{host}/{number}"
         obedient.end(request, page())
         obedient.wait(3)
     assert obedient.outcomes == {"robots_denied": 1, "http_200": 2}
@@ -241,6 +242,22 @@ def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
         "redirects": 1,
     }
     assert obedient.is_empty
+
+
+def test_a_robots_redirect_to_another_domain_gets_one_turn_in_four(obedient):
+    obedient.push(*(entry("b.test", number) for number in range(5)))
+    obedient.answer(page(404))  # the robots.txt of b.test
+    redirect_of_robots(obedient)
+    sent = []
+    while len(sent) < 5:
+        obedient.wait(3)
+        request = obedient.next()
+        if request is not None and "b.test" in request.url:
+            sent.append(request.url.rpartition("/")[2])
+            obedient.end(request, page(404))
+        elif request is not None:
+            obedient.end(request, page())
+    assert sent == ["0", "1", "2", "rules.txt", "3"]
 
 
 def test_a_robots_redirect_to_a_host_without_address_is_unreachable(new_desk, names):

@@ -15,7 +15,7 @@ from seen_rig import (
     publish,
     submit,
 )
-from text_tables import each, lines
+from text_tables import cases, each, lines
 
 from webcrawl.seen import levels
 from webcrawl.seen.caches.clock import ClockCache
@@ -43,7 +43,12 @@ def cache():
 def held(tmp_path, worker, cache):
     """Return an eliminator whose worker moves step by step."""
     made = DiskEliminator(
-        path=tmp_path / "seen", executor=worker, cache=cache, buffer_size=8, log_file_bytes=10_000
+        path=tmp_path / "seen",
+        executor=worker,
+        cache=cache,
+        buffer_size=8,
+        log_file_bytes=10_000,
+        tells_own=False,
     )
     made.open(None)
     yield made
@@ -214,7 +219,7 @@ class TestSnapshots:
             CorruptRecordError,
             "unreadable snapshot",
         ),
-        ([b"\x92\xa4disk\x02"], NewerFormatError, "use the newer webcrawl"),
+        ([b"\x92\xa4disk\x03"], NewerFormatError, "use the newer webcrawl"),
         ([b"\x92\xa5Bloom\x01"], CorruptRecordError, "state of a Bloom eliminator"),
     )
     def test_a_snapshot_that_cannot_be_used_is_one_clear_sentence(
@@ -323,3 +328,69 @@ def test_close_works_after_the_executor_was_shut_down(opened, tmp_path):
     executor.shutdown()
     eliminator.close()
     assert len(list(tmp_path.glob("*.run"))) == 5  # four of them to be deleted with a checkpoint
+
+
+class TestOwn:
+    """URLs that other domains have named are let through once more when their own domain does."""
+
+    @pytest.fixture
+    def eliminator(self, tmp_path):
+        made = disk_eliminator(tmp_path / "seen", tells_own=True)
+        made.open(None)
+        yield made
+        made.close()
+
+    def take(self, eliminator):
+        eliminator.merge()
+        return drain(eliminator)
+
+    def submit(self, eliminator, text):
+        """Submit the words of *text*; those in upper case are foreign."""
+        names = text.split()
+        fps = fingerprints([name.lower() for name in names])
+        flags = [name.isupper() for name in names]
+        eliminator.submit(fps, lambda index: names[index].encode(), flags)
+
+    @cases(
+        "steps",
+        """
+        # Each step: what is submitted > what is new. A name in upper case is foreign.
+        A a > a
+        a A > a
+        A > A , a > a , A a > -
+        a > a , A > - , a > -
+        A b > A b , B a > a , A B a b > -
+        A B C D E F G H I J > A B C D E F G H I J , c j K > c j K , C J c j k > k
+        """,
+    )
+    def test_a_url_is_new_once_for_others_and_once_for_its_own_domain(self, eliminator, steps):
+        for step in steps.split(" , "):
+            submitted, _, new = step.partition(" > ")
+            self.submit(eliminator, submitted)
+            assert self.take(eliminator) == new.replace("-", "").split()
+
+    def test_a_foreign_url_that_is_finished_is_not_new_for_its_own_domain(self, eliminator):
+        self.submit(eliminator, "A")
+        assert self.take(eliminator) == ["A"]
+        fp = fingerprint("a")
+        assert not eliminator.is_own(fp)
+        assert eliminator.knows(fp)
+        eliminator.note_own(fp)
+        self.submit(eliminator, "a")
+        assert self.take(eliminator) == []
+        assert eliminator.is_own(fp)
+
+    def test_what_the_set_tells_survives_a_restart_and_older_sets_tell_nothing(self, tmp_path):
+        for name, tells in (("new", True), ("old", False)):
+            made = disk_eliminator(tmp_path / name, tells_own=tells)
+            made.open(None)
+            self.submit(made, "A")
+            self.take(made)
+            snapshot = publish(made)
+            made.close()
+            again = disk_eliminator(tmp_path / name, tells_own=not tells)
+            again.open(snapshot)
+            self.submit(again, "a")
+            assert again.tells_own is tells
+            assert self.take(again) == ["a"] * tells
+            again.close()

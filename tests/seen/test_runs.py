@@ -226,7 +226,7 @@ def test_a_merge_takes_what_the_budget_counts_for_it(tmp_path, monkeypatch):
     buffer.append(submitted, WITH_PAYLOAD)
     tracemalloc.start()
     try:
-        merged = merge(buffer, stored, tmp_path / "new.run", time.monotonic)
+        merged = merge(buffer, stored, tmp_path / "new.run", time.monotonic, tells_own=True)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

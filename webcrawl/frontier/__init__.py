@@ -28,7 +28,7 @@ Entries travel through every queue as bytes (``entry.encode``). A URL is *unknow
 *waiting* (in the front end or the back end), *leased*, *finished* or *parked*. A parked URL waits
 next to the queues, for a reason such as a budget or a trap, until a pass over the parked URLs lets
 it into the front end. A subresource of a page that is rendered skips the front end, and waits next
-to the pages of its host (subresources.py). While a host has a back-end queue it is *ready*, *held*
+to the pages of its host (askers.py). While a host has a back-end queue it is *ready*, *held*
 (domain_share.py), *snoozed* or *in process*; otherwise the frontier only remembers when its rest
 ends. Hosts with the same address may share a clock, which they claim for each contact (shared.py).
 Release and finish are separate: a host is released after the download, a URL is finished after it

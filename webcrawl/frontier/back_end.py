@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from webcrawl.clock import TimeSource
+from webcrawl.frontier.askers import Askers
 from webcrawl.frontier.back_queue import BackQueue, QueueSnapshots, QueueState
 from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.entry import SUBRESOURCE, Entry, decode, encode, host_of
@@ -21,10 +22,8 @@ from webcrawl.frontier.line import HostLine
 from webcrawl.frontier.overflow import Overflows
 from webcrawl.frontier.rests import HostClocks
 from webcrawl.frontier.snapshot import QueueSnapshot, Series
-from webcrawl.frontier.subresources import Subresources
 from webcrawl.frontier.tails import Tails
-from webcrawl.storage.fifo import DiskFifo
-from webcrawl.urls import host_of as host_of_url
+from webcrawl.urls.registered_domain import domain_of
 
 # Seconds until a host is checked again while another of its keys is in process.
 _RECHECK_SECS = 1.0
@@ -82,8 +81,6 @@ class BackEnd:
         self.tails = Tails(self.table)
         # The maximum of ``limit``.
         self._max_queues = sizes.max_queues
-        # Number of queues on disk that belong to queues in the table.
-        self._spilled = 0
         self._clock = clock
         self._should_go_last = should_go_last
         # Queues to which subresources were added. Some may have none any more.
@@ -95,7 +92,7 @@ class BackEnd:
         return {
             "frontier/back": self.size,
             "frontier/queues": self.limit,
-            "frontier/queues/spilled": self._spilled,
+            "frontier/queues/spilled": self.overflows.in_use,
             "frontier/hosts/ready": self.line.ready,
             "frontier/hosts/held": self.line.shares.held,
             "frontier/hosts/snoozed": self.line.snoozed,
@@ -184,7 +181,7 @@ class BackEnd:
             elif queue.copied_in != number:  # a snapshot needs it as it is before this entry
                 self._snapshots.copy(queue)
             self.size += 1
-            queue.push(data, self._new_overflow)
+            queue.push(data, self.overflows)
 
     def push_front(self, entry: Entry) -> None:
         """Put *entry*, which was handed out and comes back, at the head of its host's queue.
@@ -195,22 +192,19 @@ class BackEnd:
             self.push_subresource(entry, ahead=True)
             return
         queue = self._queue_for(entry)
-        queue.items.insert(0, encode(entry))
+        queue.push_front(encode(entry), self.overflows)
         self.size += 1
-        # The entry comes back without a contact, so its turn is not over (subresources.py).
-        if queue.subresources is not None:
-            queue.subresources.is_turn_given = False
+        queue.is_turn_given = False  # it comes back without a contact
 
     def push_subresource(self, entry: Entry, *, ahead: bool = False) -> None:
-        """Add the subresource *entry* to those of its host; see ``Subresources.push``."""
+        """Add the subresource *entry* to those that its domain asks for; *ahead* of these."""
         queue = self._queue_for(entry)
-        if queue.subresources is None:
-            queue.subresources = Subresources(host_of_url(entry.url), self.overflows)
-        queue.subresources.push(entry, ahead=ahead)
+        queue.subresources = queue.subresources or Askers(self.overflows)
+        queue.subresources.push(domain_of(entry.via), encode(entry), ahead=ahead)
         self._with_subresources.add(queue)
         self.size += 1
         if ahead:  # as in ``push_front``
-            queue.subresources.is_turn_given = False
+            queue.is_turn_given = False
 
     def _queue_for(self, entry: Entry) -> BackQueue:
         """Return the queue for the politeness key of *entry*; the caller adds the entry to it.
@@ -256,11 +250,6 @@ class BackEnd:
         del self.table[queue.host]
         self.line.shares.leave(queue.domain)
 
-    def _new_overflow(self) -> DiskFifo:
-        """Return an empty queue on disk, and count it."""
-        self._spilled += 1
-        return self.overflows.take()
-
     # --- handing out
 
     def pop(self, queue: BackQueue) -> bytes:
@@ -270,7 +259,6 @@ class BackEnd:
         self.size -= 1
         # Queues on disk are never empty: the last entry of one may have been taken.
         if (drained := queue.take_drained()) is not None:
-            self._spilled -= 1
             self.overflows.retire(drained)
         return data
 
@@ -283,8 +271,8 @@ class BackEnd:
         is in process.
         """
         # Other entries than those to be fetched last and subresources are left.
-        if (queue.items or queue.overflow or queue.visits) and self._should_go_last(entry.url):
-            queue.last = queue.last or self._new_overflow()
+        if queue.has_early_pages and self._should_go_last(entry.url):
+            queue.last = queue.last or self.overflows.take()
             queue.last.push(encode(entry))
             self.size += 1
             return True
@@ -299,7 +287,7 @@ class BackEnd:
             if entry.kind == SUBRESOURCE:
                 self.push_subresource(entry)
             else:
-                self._queue_for(entry).push(encode(entry), self._new_overflow)
+                self._queue_for(entry).push(encode(entry), self.overflows)
                 self.size += 1
             if queue:
                 # The queue goes to the end of the line: its other entries may have to move, too.
@@ -382,20 +370,13 @@ class BackEnd:
             # An empty first part: the host was in process, or has only further parts.
             if not saved.items and saved.overflow is None:
                 continue
-            if saved.visits and (queue := self.table.get(saved.host)) is not None:
-                # The queue of URLs to be fetched last is stored like a second queue of visits.
-                name = "last" if queue.visits else "visits"
-                setattr(queue, name, overflows[saved.number])
-                self.size += len(overflows[saved.number])
-                continue
+            queue = self.table.get(saved.host)
+            if queue is None:
+                queue = self._new_queue(saved.host, now, saved.min_rest)
+                self.line.add(queue, now, since=now)
+            queue.restore(saved, overflows.get(saved.number), self.overflows)
+            self.size += len(saved.items) + len(overflows.get(saved.number) or ())
 
-            queue = self._new_queue(saved.host, now, saved.min_rest)
-            queue.items = saved.items
-            queue.overflow = overflows.get(saved.number)
-            self.size += len(queue)
-            self.line.add(queue, now, since=now)
-
-        self._spilled = len(overflows)
         # The saved limit, within the present settings; but all restored queues must be allowed.
         self.limit = max(min(max(self.limit, limit), self._max_queues), len(self.table))
 

@@ -1,35 +1,50 @@
 """A back-end queue: the waiting URLs of one host.
 
 Created, filled and removed by the back end only. The invariant: the entries in ``items`` come
-before all entries in ``overflow``. The queues on disk (``overflow``, ``visits`` and ``last``) are
-never empty.
+before those in the queues on disk, of which none is empty.
 
 Most hosts have a handful of URLs waiting, so a queue is a short list. The few hosts with thousands
 (which flood Mercator's design) spill everything beyond ``INLINE`` entries into a DiskFifo of their
 own, which also keeps only its head and tail in memory. In such a queue, visits of URLs that were
 finished before have a second DiskFifo, so that neither kind has to wait until the other is used up.
 URLs that must be fetched after all others, because their port may be closed, have a third one.
-Subresources wait in queues of their own (subresources.py).
+
+What other sites ask for must not keep a host from its own pages. Foreign pages and subresources
+wait in queues of their own (askers.py), and of four contacts::
+
+    1, 3   its own pages
+    2      a subresource that its own domain asks for, or else a page
+    4      a foreign page or a foreign subresource, in turn
+
+A turn for which nothing waits goes to the others, in this order. It ends with a contact, so entries
+that are put back, dropped or refused use up none. Subresources are in no snapshot: after a restart
+the renderer asks again for what its pages wait for.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
-from webcrawl.frontier.entry import is_visit
-from webcrawl.frontier.overflow import number_of
+from webcrawl.frontier.askers import Askers
+from webcrawl.frontier.entry import decode, is_foreign, is_visit
+from webcrawl.frontier.overflow import Overflows, number_of
 from webcrawl.frontier.snapshot import QueueSnapshot, Series
+from webcrawl.urls.registered_domain import domain_of
 
 if TYPE_CHECKING:
     from webcrawl.frontier.domain_share import Domain
-    from webcrawl.frontier.subresources import Subresources
     from webcrawl.storage.fifo import DiskFifo
 
 # Entries kept in the list. Together with the head and tail of the overflow (overflow.py), a host
 # has at most 48 entries, about 6 kB, in memory.
 INLINE = 16
+
+# Turns by number. Each second time, a foreign subresource comes before a foreign page.
+_TURNS = 8
+_FOREIGN_TURNS = (3, 7)
+_PART_TURNS = (1, 5)
 
 
 class QueueState(enum.Enum):
@@ -52,9 +67,11 @@ class BackQueue:
         "contact",
         "copied_in",
         "domain",
+        "foreign",
         "host",
         "is_far",
         "is_origin_far",
+        "is_turn_given",
         "is_visit_next",
         "items",
         "journaled",
@@ -64,6 +81,7 @@ class BackQueue:
         "ready_at",
         "state",
         "subresources",
+        "turn",
         "visits",
     )
 
@@ -94,29 +112,35 @@ class BackQueue:
         self.overflow: DiskFifo | None = None
         self.visits: DiskFifo | None = None
         self.last: DiskFifo | None = None
-        # None until the first subresource is added.
-        self.subresources: Subresources | None = None
-        # Whether the next entry is to come from ``visits``.
+        # Foreign pages on disk, and subresources; None until the first one is added.
+        self.foreign: Askers | None = None
+        self.subresources: Askers | None = None
+        # Whether the next own page is to come from ``visits``.
         self.is_visit_next = False
+        # The number of the turn, and whether an entry that was not put back has left the queue in
+        # it.
+        self.turn = 0
+        self.is_turn_given = False
 
     def __len__(self) -> int:
-        return len(self.items) + sum(map(len, self.fifos())) + len(self.subresources or ())
+        waiting = len(self.items) + len(self.foreign or ()) + len(self.subresources or ())
+        return waiting + sum([len(fifo) for fifo in self._fifos()])
 
     def __bool__(self) -> bool:
-        # As many contacts ask this, it does without a call of has_pages, and without the lengths of
-        # queues on disk, which are never empty.
-        return bool(
-            self.items
-            or self.overflow is not None
-            or self.visits is not None
-            or self.last is not None
-            or self.subresources
-        )
+        # As many contacts ask this, it does without the lengths of queues on disk.
+        return bool(self.items or self.has_pages or self.subresources)
 
     @property
     def has_pages(self) -> bool:
         """Return whether entries other than subresources wait."""
-        return bool(self.items or self.overflow or self.visits or self.last)
+        return self.has_early_pages or self.last is not None
+
+    @property
+    def has_early_pages(self) -> bool:
+        """Return whether entries other than subresources and URLs to be fetched last wait."""
+        return bool(
+            self.items or self.overflow is not None or self.visits is not None or self.foreign
+        )
 
     @property
     def period(self) -> float:
@@ -124,48 +148,116 @@ class BackQueue:
         is_known = self.contact and self.state is not QueueState.IN_PROCESS
         return max(self.ready_at - self.contact, 0.0) if is_known else 0.0
 
-    def fifos(self) -> list[DiskFifo]:
-        """Return the queues on disk that this queue has at present."""
+    def _fifos(self) -> list[DiskFifo]:
+        """Return the queues on disk that this queue has at present, but not those of askers."""
         return [fifo for fifo in (self.overflow, self.visits, self.last) if fifo is not None]
 
-    def push(self, data: bytes, new_overflow: Callable[[], DiskFifo]) -> None:
-        """Append the encoded entry *data*; *new_overflow* creates a queue on disk if one is needed.
+    def further_parts(self) -> list[tuple[str | None, DiskFifo]]:
+        """Return the further parts of a snapshot, with their askers; see ``QueueSnapshot``."""
+        queues = self.foreign.queues.items() if self.foreign else ()
+        return [*((None, fifo) for fifo in (self.visits, self.last) if fifo is not None), *queues]
 
-        One is needed when the list in memory is full. On disk, visits of URLs that were finished
-        before have a queue of their own: ``pop`` takes from both queues in turn, so that neither
-        kind waits until the other is used up.
+    def push(self, data: bytes, overflows: Overflows) -> None:
+        """Append the encoded entry *data*, to one of *overflows* if the list in memory is full.
+
+        On disk, visits of URLs that were finished before have a queue of their own: ``pop`` takes
+        from both queues in turn, so that neither kind waits until the other is used up.
         """
         # Entries in memory come before those on disk, so none may be added there once there are any
-        # on disk.
-        if len(self.items) < INLINE and self.overflow is None and self.visits is None:
+        # of its kind on disk.
+        has_room = len(self.items) < INLINE
+        if is_foreign(data):
+            if has_room and not self.foreign:
+                self.items.append(data)
+            else:
+                self.push_foreign(data, overflows)
+        elif has_room and self.overflow is None and self.visits is None:
             self.items.append(data)
         elif is_visit(data):
-            self.visits = self.visits or new_overflow()
+            self.visits = self.visits or overflows.take()
             self.visits.push(data)
         else:
-            self.overflow = self.overflow or new_overflow()
+            self.overflow = self.overflow or overflows.take()
             self.overflow.push(data)
 
-    def pop(self) -> bytes:
-        """Remove and return the oldest entry. Visits on disk alternate with the other entries.
+    def push_foreign(self, data: bytes, overflows: Overflows, *, ahead: bool = False) -> None:
+        """Add the encoded foreign entry *data* to those on disk, *ahead* of others of its asker."""
+        self.foreign = self.foreign or Askers(overflows)
+        self.foreign.push(domain_of(decode(data).via), data, ahead=ahead)
 
-        Subresources get some of the turns.
-        """
-        if self.subresources is not None:
-            self.subresources.is_turn_given = True  # to the entry returned below, whatever its kind
-            data = self.subresources.pop(may_wait=self.has_pages)
+    def push_front(self, data: bytes, overflows: Overflows) -> None:
+        """Add the encoded entry *data* before all others of its kind."""
+        # Each page of a farm may redirect its robots.txt to this host.
+        if len(self.items) > 2 * INLINE and is_foreign(data):
+            self.push_foreign(data, overflows, ahead=True)
+        else:
+            self.items.insert(0, data)
+
+    def pop(self) -> bytes:
+        """Remove and return the entry whose turn it is; see the docstring of the module."""
+        self.is_turn_given = True
+        own = (self._pop_own_page, self._pop_own_part)
+        if self.turn in _PART_TURNS:
+            own = (self._pop_own_part, self._pop_own_page)
+        is_foreign_turn = self.turn in _FOREIGN_TURNS
+        for pop in (self._pop_foreign, *own) if is_foreign_turn else (*own, self._pop_foreign):
+            data = pop()
             if data is not None:
                 return data
+        return self.last.pop()  # type: ignore[union-attr]  # the queue is not empty
+
+    def _pop_own_page(self) -> bytes | None:
+        """Remove and return the oldest own page. Visits on disk alternate with the others."""
+        index = next((i for i, data in enumerate(self.items) if not is_foreign(data)), None)
         if self.visits is not None:
-            if self.is_visit_next or not (self.items or self.overflow):
+            if self.is_visit_next or (index is None and self.overflow is None):
                 self.is_visit_next = False
                 return self.visits.pop()
             self.is_visit_next = True
+        if index is not None:
+            return self.items.pop(index)
+        return None if self.overflow is None else self.overflow.pop()
 
-        # First those in memory, then those on disk, and at the end the URLs to be fetched last.
-        if self.items:
-            return self.items.pop(0)
-        return (self.overflow or self.last).pop()  # type: ignore[union-attr]  # it is not empty
+    def _pop_own_part(self) -> bytes | None:
+        """Remove and return the oldest subresource that the host's own domain asks for."""
+        return self.subresources.pop(self.domain.name) if self.subresources else None
+
+    def _pop_foreign(self) -> bytes | None:
+        """Remove and return a foreign page or a foreign subresource; the turn says which."""
+        if self.turn < _TURNS // 2:
+            return self._pop_foreign_page() or self._pop_foreign_part()
+        return self._pop_foreign_part() or self._pop_foreign_page()
+
+    def _pop_foreign_page(self) -> bytes | None:
+        """Remove and return the oldest foreign page in memory, or that of the domain in turn."""
+        for index, data in enumerate(self.items):
+            if is_foreign(data):
+                return self.items.pop(index)
+        return self.foreign.pop_next() if self.foreign else None
+
+    def _pop_foreign_part(self) -> bytes | None:
+        """Remove and return a subresource of the foreign domain whose turn it is."""
+        return self.subresources.pop_next(without=self.domain.name) if self.subresources else None
+
+    def end_turn(self) -> None:
+        """End the turn, as its entry was contacted."""
+        self.turn = (self.turn + self.is_turn_given) % _TURNS
+        self.is_turn_given = False
+
+    def restore(self, saved: QueueSnapshot, fifo: DiskFifo | None, overflows: Overflows) -> None:
+        """Restore the part *saved*, whose entries on disk are in *fifo*; see ``further_parts``."""
+        if not saved.visits:
+            self.items = saved.items
+            self.overflow = fifo
+        elif fifo is None:
+            return
+        elif saved.asker is not None:
+            self.foreign = self.foreign or Askers(overflows)
+            self.foreign.queues[saved.asker] = fifo
+        elif self.visits is None:
+            self.visits = fifo
+        else:
+            self.last = fifo
 
     def take_drained(self) -> DiskFifo | None:
         """Detach and return one of the queues on disk that is now empty; None if there is none."""
@@ -198,9 +290,8 @@ class QueueSnapshots:
         """Start a snapshot of *queues* and return their states. About 20 ns per queue."""
         self.number += 1
         self._early_copies = {}
-        # Visits and the URLs to be fetched last are saved as further parts of their queue.
-        further_parts = [(queue.visits is not None) + (queue.last is not None) for queue in queues]
-        return Series(len(queues) + sum(further_parts), self._copies([*queues], self.number))
+        further_parts = sum([len(queue.further_parts()) for queue in queues])
+        return Series(len(queues) + further_parts, self._copies([*queues], self.number))
 
     def copy(self, queue: BackQueue) -> None:
         """Copy *queue*, which is about to change, unless it has been copied already."""
@@ -222,16 +313,14 @@ class QueueSnapshots:
 
 
 def _states_of(queue: BackQueue) -> list[QueueSnapshot]:
-    """Return the present state of *queue*: the first part, then those of visits and last URLs."""
+    """Return the present state of *queue*: the first part, then its further parts."""
     contact = queue.contact if queue.state is QueueState.IN_PROCESS else 0.0
 
-    def state(items: list[bytes], fifo: DiskFifo | None, *, visits: bool) -> QueueSnapshot:
+    def state(items: list[bytes], fifo: DiskFifo | None, *further: Any) -> QueueSnapshot:
         """Return the state of a part, with *items* in memory and *fifo* on disk."""
         number, snapshot = (0, None) if fifo is None else (number_of(fifo), fifo.snapshot())
         times = (queue.ready_at, contact, queue.min_rest)
-        return QueueSnapshot(queue.host, *times, items, number, snapshot, visits)
+        return QueueSnapshot(queue.host, *times, items, number, snapshot, *further)
 
-    further_parts = [
-        state([], fifo, visits=True) for fifo in (queue.visits, queue.last) if fifo is not None
-    ]
-    return [state([*queue.items], queue.overflow, visits=False), *further_parts]
+    further_parts = [state([], fifo, True, asker) for asker, fifo in queue.further_parts()]
+    return [state([*queue.items], queue.overflow), *further_parts]

@@ -124,8 +124,8 @@ class Contacts:
 
         self._counts.count_contacts(is_contact)
         self._shared.release(host, rest=shared_rest)
-        if is_contact and queue.subresources is not None:
-            queue.subresources.note_contact()
+        if is_contact:
+            queue.end_turn()
         self._back.end(queue, now + rest, now, is_far=is_far)
         self._leases.end_contact(host)
         self.on_change()

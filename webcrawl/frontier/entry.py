@@ -16,7 +16,7 @@ from webcrawl.configuration.decoding import Count, Epoch, msgpack_decoder
 from webcrawl.urls.hash_seed import seed_in_use
 
 # entry := msgpack array [url, host, depth, rank, via, kind, attempts, discovered_at, extra,
-# chain, request, 0, score, history];
+# chain, request, foreign, score, history];
 # fields at the end may be missing (defaults) and unknown ones after them are skipped.
 
 
@@ -32,6 +32,8 @@ _SEED_MASK = (1 << 64) - 1
 # The first byte of an entry that has all fields, and the last bytes of one without a history.
 _ALL_FIELDS = b"\x9e"
 _NO_HISTORY = b"\xc4\x00"
+# The position of the foreign field in an entry without a history. The score takes one byte.
+_FOREIGN_AT = -4
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -48,7 +50,10 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
       fingerprints of the URL itself and of its comparison form, zeros for the latter if it is a
       sitemap index.
     - *request* is the number of the request that a page needs to be rendered (render/store.py), of
-      the kind SUBRESOURCE. *unused* has no use any more.
+      the kind SUBRESOURCE.
+    - *foreign* is 1 if a page, sitemap or robots.txt of another registered domain has named the
+      URL. It is 0 for a URL that its own domain, a seed or a spider has named. Entries of webcrawl
+      0.2 and older may have other numbers, which mean nothing.
     - *score* is that of the page that linked here, 0 to 100, for prioritizers; see
       ``ProcessingModule.score``. It is -1 if that page may be a soft error: such URLs go to the
       last level.
@@ -67,7 +72,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     extra: bytes = b""
     chain: bytes = b""
     request: Count = 0
-    unused: Count = 0
+    foreign: Count = 0
     score: Annotated[int, msgspec.Meta(ge=-1, le=100)] = 0
     history: bytes = b""
 
@@ -103,6 +108,13 @@ def is_visit(data: bytes) -> bool:
     return data.startswith(_ALL_FIELDS) and not data.endswith(_NO_HISTORY)
 
 
+def is_foreign(data: bytes) -> bool:
+    """Return whether the encoded entry *data* is foreign. It is decoded only for a visit."""
+    if data.endswith(_NO_HISTORY):
+        return bool(data[_FOREIGN_AT])
+    return bool(decode(data).foreign)
+
+
 def host_of(data: bytes) -> str:
     """Return the host of the encoded entry *data*, without decoding the other fields."""
     return _decode_route(data).host
@@ -111,9 +123,9 @@ def host_of(data: bytes) -> str:
 def key(entry: Entry) -> int:
     """Return a 64-bit key that identifies *entry*, one attempt at a request, in the done log.
 
-    Two entries of one URL have different keys if their *attempts*, *extra* or *history* differ, or
-    if one of them is not a page of the crawl. So a finished GET does not hide a waiting POST, a
-    robots.txt does not hide a page, and a visit does not hide the next one. The key of all
+    Two entries of one URL have different keys if their *attempts*, *extra*, *foreign* or *history*
+    differ, or if one of them is not a page of the crawl. So a finished GET does not hide a waiting
+    POST, a robots.txt does not hide a page, and a visit does not hide the next one. The key of all
     subresources is 0, which hides nothing: their renderer knows which of them are finished.
     """
     if entry.kind == SUBRESOURCE:
@@ -127,4 +139,4 @@ def key(entry: Entry) -> int:
         digest ^= xxhash.xxh3_64_intdigest(entry.history, seed ^ 3)
     if entry.kind in NO_URLS:
         digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), seed ^ 2)
-    return digest
+    return digest ^ entry.foreign

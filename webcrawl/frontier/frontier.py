@@ -268,6 +268,7 @@ class Frontier:
             # They will be finished again. The marker makes their records void, so that they are not
             # counted twice after another crash.
             self._log.write(Distrust())
+            self.parts.distrusted_at = self._clock()
 
         self.front.push(
             [requeue.data for requeue in replayed.requeues_to_apply(trust_done=trust_done)]

@@ -34,6 +34,8 @@ class Overflows:
 
     def __init__(self, *, path: Path) -> None:
         self.path = path
+        #: Number of overflows that were taken and not retired.
+        self.in_use = 0
         # The highest number in use so far, and lower ones that can be used again.
         self._highest_number = 0
         self._free_numbers: list[int] = []
@@ -70,10 +72,12 @@ class Overflows:
             self._overflow(number).open(None, segments)
         self._free_numbers += segments_on_disk
         self._highest_number = max([0, *overflows, *segments_on_disk])
+        self.in_use = len(overflows)
         return overflows
 
     def take(self) -> DiskFifo:
         """Return an empty overflow. Nothing is written until it holds more than two frames."""
+        self.in_use += 1
         if not self._free_numbers:
             self._empty_forgotten(1)
         if self._free_numbers:
@@ -83,6 +87,7 @@ class Overflows:
 
     def retire(self, overflow: DiskFifo) -> None:
         """Retire *overflow*, which has drained; the last snapshot may still need its files."""
+        self.in_use -= 1
         self._used_up.discard(overflow)
         self._drained.append(overflow)
 

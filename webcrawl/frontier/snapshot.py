@@ -18,8 +18,9 @@ from webcrawl.frontier.done_log import Finish
 from webcrawl.storage.fifo import FifoSnapshot
 from webcrawl.storage.record_log import NewerFormatError
 
-# Version 6 (webcrawl 0.1) has no *unlogged_until*, 7 no compressed frames of queues, 8 no *due*.
-VERSION = 9
+# Version 6 (webcrawl 0.1) has no *unlogged_until*, 7 no compressed frames of queues, 8 no *due*,
+# 9 (webcrawl 0.4) no *asker* and no *distrusted_at*.
+VERSION = 10
 _FIRST_VERSION = 6
 
 # Size of a piece in bytes. A piece full of the shortest queues takes 3 ms to encode (2026-11,
@@ -48,8 +49,8 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     *contact* is when the current contact began, 0 if the host is not in process. *min_rest* is in
     seconds. *number* is the number of the overflow, 0 if there is none. With *visits* this is a
-    further part of a host's queue, which comes after the first part: visits, or the URLs to be
-    fetched last.
+    further part of a host's queue, which comes after the first part: foreign pages that the domain
+    *asker* asks for or, if that is None, first visits and then the URLs to be fetched last.
     """
 
     host: str
@@ -60,6 +61,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     number: int
     overflow: FifoSnapshot | None
     visits: bool = False
+    asker: str | None = None
 
 
 class FrontierCounts(msgspec.Struct):
@@ -149,6 +151,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     - *parked* contains the queues of parked entries by reason, *due* those of visits by due time.
     - Contacts until *unlogged_until* may be missing from the log, so all hosts rest until
       *quiet*.
+    - *distrusted_at* is when the log was last not trusted (``Frontier.open``), 0.0 if never.
     """
 
     version: int = VERSION
@@ -166,6 +169,7 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     quiet: Seconds = 0.0
     unlogged_until: Seconds = 0.0
     due: dict[str, FifoSnapshot] = {}
+    distrusted_at: Seconds = 0.0
 
 
 def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> Iterator[bytes]:

@@ -132,7 +132,9 @@ class Visits:
         self, entry: Entry, history: History, secs: float, now: int
     ) -> tuple[Entry, float]:
         """Return the entry of a visit that is due *secs* seconds after *now*, and that time."""
-        next_visit = replace(entry, attempts=0, chain=b"", history=encode_history(history))
+        next_visit = replace(
+            entry, attempts=0, chain=b"", foreign=0, history=encode_history(history)
+        )
         return next_visit, now + self._bound(secs)
 
     def _bound(self, secs: float) -> float:

@@ -113,6 +113,8 @@ class BloomSet:
 
     # These tell the eliminator that no merges are needed; see DiskSet.
     answers_at_once = True
+    #: See ``DiskSet``.
+    tells_own = False
     is_full = False
     is_behind = False
     last_merge_secs = 0.0

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from webcrawl.clock import TimeSource
 from webcrawl.seen.background import Background
@@ -27,7 +28,7 @@ from webcrawl.seen.caches import UrlCache
 from webcrawl.seen.compaction import Compactor
 from webcrawl.seen.drain import Cursor, LogSection
 from webcrawl.seen.levels import Levels, find
-from webcrawl.seen.runs import Run, write_run
+from webcrawl.seen.runs import Fingerprints, Run, write_run
 from webcrawl.seen.snapshots import EMPTY_LOG, VERSION, DiskSnapshot, LogState, decode_snapshot
 from webcrawl.seen.table import REPEAT, SILENT, WITH_PAYLOAD, Buffer
 from webcrawl.seen.url_log import Span
@@ -76,6 +77,12 @@ class DiskSet:
 
     The runs are in the directory *path*; *background* makes the merges. *buffer_size* is the number
     of entries of T, and *cache* is in front of it.
+
+    With ``tells_own``, fingerprints are keys: the lowest bit is 1 for a URL that its own domain has
+    named, 0 for one that another domain has named (fingerprint.py). A foreign key is new if the set
+    has neither of the two, an own key also if the set has the foreign one. Sets of webcrawl 0.4 and
+    older have fingerprints of 64 bits instead.
+
     All methods are called in the crawl's own thread.
     """
 
@@ -92,7 +99,10 @@ class DiskSet:
         cache: UrlCache,
         buffer_size: int,
         clock: TimeSource,
+        tells_own: bool,
     ) -> None:
+        #: Whether fingerprints are keys. For a set that is restored, its snapshot says so.
+        self.tells_own = tells_own
         #: Duration of the last merge, in seconds.
         self.last_merge_secs = 0.0
         self._path = path
@@ -228,8 +238,9 @@ class DiskSet:
         runs = self._runs
         path = self._levels.next_file()
         clock = self._clock
+        tells_own = self.tells_own
         self._background.start(
-            lambda: merge(buffer, runs, path, clock),
+            lambda: merge(buffer, runs, path, clock, tells_own=tells_own),
             lambda merged: self._install(sealed, merged, runs),
         )
 
@@ -277,6 +288,7 @@ class DiskSet:
             self._levels.open([])
             return EMPTY_LOG
         state = decode_snapshot(snapshot, DiskSnapshot, path=self._path)
+        self.tells_own = state.tells_own
         self._levels.open(state.runs)
         # The log is needed from its oldest section on. A section lies in one file of the log.
         oldest_section = (*state.untaken, state.open_section)[0]
@@ -294,7 +306,7 @@ class DiskSet:
         """
         runs = self._levels.snapshot()
         return msgspec.msgpack.encode(
-            DiskSnapshot(VERSION, runs, untaken, taken_until, open_section)
+            DiskSnapshot(VERSION, runs, untaken, taken_until, open_section, self.tells_own)
         )
 
     def stats(self) -> dict[str, float]:
@@ -329,12 +341,14 @@ class DiskSet:
 # by ordinal and scans U' for the marked ones. Here an array has one byte, the mark, for each
 # ordinal, so no second sort is needed. All heavy steps are numpy calls that release the interpreter
 # lock.
-def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: TimeSource) -> Merged:
+def merge(
+    buffer: Buffer, runs: Sequence[Run], path: Path, clock: TimeSource, *, tells_own: bool
+) -> Merged:
     """Look up the fingerprints of *buffer* in *runs*, and write the new ones to a run at *path*.
 
-    The buffer must not change meanwhile. Blocks for a pass over *runs* if the buffer is large.
-    Raises OSError (disk full) and CorruptRecordError; then no file is left and the buffer is
-    unchanged.
+    With *tells_own*, foreign URLs are not new if their own keys are there, see ``DiskSet``. The
+    buffer must not change meanwhile. Blocks for a pass over *runs* if the buffer is large. Raises
+    OSError (disk full) and CorruptRecordError; then no file is left and the buffer is unchanged.
     """
     started = clock()
     kinds = np.frombuffer(buffer.kinds, dtype=np.uint8)
@@ -346,6 +360,8 @@ def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: TimeSource) ->
     sorted_at = clock()
 
     is_new = ~find(runs, keys)
+    if tells_own:
+        _exclude_own(keys, is_new, runs)
     looked_up_at = clock()
 
     # Undo the sorting, and spread the answers over all ordinals, including repeats.
@@ -360,3 +376,12 @@ def merge(buffer: Buffer, runs: Sequence[Run], path: Path, clock: TimeSource) ->
     run = write_run(path, [keys]) if len(keys) else None
     seconds = (sorted_at - started, looked_up_at - sorted_at, clock() - looked_up_at)
     return Merged(run, marks.tobytes(), seconds)
+
+
+def _exclude_own(keys: Fingerprints, is_new: NDArray[np.bool_], runs: Sequence[Run]) -> None:
+    """Clear *is_new* for foreign *keys* whose own keys are in *runs*, or next to them in *keys*."""
+    candidates = np.flatnonzero(is_new & ((keys & 1) == 0))
+    own_keys = keys[candidates] | np.uint64(1)
+    following = np.minimum(candidates + 1, len(keys) - 1)
+    is_named = find(runs, own_keys) | (keys[following] == own_keys)
+    is_new[candidates[is_named]] = False

@@ -23,6 +23,7 @@ from webcrawl.clock import TimeSource, now
 from webcrawl.seen.background import Background
 from webcrawl.seen.disk_set import DiskSet
 from webcrawl.seen.drain import Cursor, LogSection
+from webcrawl.seen.fingerprint import foreign_key, own_key
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE
@@ -53,9 +54,7 @@ class Eliminator:
         self._background = background
         background.on_done = lambda: self.on_merged()  # noqa: PLW0108  # it is set later
         self._set = seen
-        #: Methods of the set; ``knows`` returns whether a fingerprint was submitted before.
         self.resize = seen.resize
-        self.knows = seen.find
         self._log = UrlLog(
             path=path, run_in_worker=background.run_in_worker, file_bytes=log_file_bytes
         )
@@ -70,8 +69,21 @@ class Eliminator:
 
     # Submitting
 
-    def submit(self, fps: Sequence[int], encode: Callable[[int], bytes]) -> int:
+    @property
+    def tells_own(self) -> bool:
+        """Whether a URL is new again when its own domain names it after others; see ``DiskSet``."""
+        return self._set.tells_own
+
+    def submit(
+        self,
+        fps: Sequence[int],
+        encode: Callable[[int], bytes],
+        are_foreign: Sequence[bool] = (),
+    ) -> int:
         """Submit the URLs with fingerprints *fps*, usually all links of a page.
+
+        *are_foreign* says for each of them whether another domain has named it; empty if none was.
+        It has no effect unless the set ``tells_own``.
 
         ``encode(i)`` returns the payload of the i-th URL. It is called only for URLs not known to
         be seen, and their number is returned. From then on they survive ``kill -9``. If this method
@@ -79,16 +91,41 @@ class Eliminator:
         """
         self._make_room()
         self._submitted += len(fps)
+        if self.tells_own:
+            foreign = are_foreign or [False] * len(fps)
+            fps = [
+                fp & ~1 if is_foreign else fp | 1
+                for fp, is_foreign in zip(fps, foreign, strict=True)
+            ]
         return self._append(fps, encode)
 
     def add(self, fp: int) -> bool:
-        """Insert *fp* immediately; return whether it is new.
+        """Insert *fp* immediately, as one that its own domain has named; return whether it is new.
 
         ``take`` does not return it, as it has no payload. May block for a few reads of 8 kB.
         """
         self._make_room()
         self._submitted += 1
-        return not self._set.find(fp) and bool(self._append((fp,), None))
+        key = own_key(fp) if self.tells_own else fp
+        return not self._set.find(key) and bool(self._append((key,), None))
+
+    def note_own(self, fp: int) -> None:
+        """Insert *fp* as one that its own domain has named, new or not. Does not read the disk."""
+        self._make_room()
+        self._append((own_key(fp),), None)
+
+    def is_own(self, fp: int) -> bool:
+        """Return whether *fp* was submitted as one that its own domain has named.
+
+        False unless the set ``tells_own``. May block for a few reads of 8 kB.
+        """
+        return self.tells_own and self._set.find(own_key(fp))
+
+    def knows(self, fp: int) -> bool:
+        """Return whether *fp* was submitted before. May block for a few reads of 8 kB."""
+        if not self.tells_own:
+            return self._set.find(fp)
+        return self._set.find(own_key(fp)) or self._set.find(foreign_key(fp))
 
     def _make_room(self) -> None:
         """End the current section if it is full."""
@@ -120,8 +157,11 @@ class Eliminator:
         return len(new_indexes)
 
     def certainly_seen(self, fp: int) -> bool:
-        """Return whether *fp* is known to have been submitted; does not read the disk."""
-        return fp in self._set
+        """Return whether *fp* is known to have been submitted; does not read the disk.
+
+        With a set that ``tells_own``, by its own domain.
+        """
+        return (own_key(fp) if self.tells_own else fp) in self._set
 
     def _seal(self) -> None:
         """End the section of the log that is being written."""
@@ -351,7 +391,7 @@ class DiskEliminator(Eliminator):
 
     *buffer_size* is the number of entries of T. Each entry takes 16 bytes in the table and 9 in the
     list of arrivals, and as much again while T' is merged. *cache* is in front of T. *executor*
-    needs only one worker thread and may be shared.
+    needs only one worker thread and may be shared. *tells_own* is for a new set; see ``DiskSet``.
     """
 
     def __init__(
@@ -363,9 +403,15 @@ class DiskEliminator(Eliminator):
         buffer_size: int,
         clock: TimeSource = now,
         log_file_bytes: int = FILE_BYTES,
+        tells_own: bool = True,
     ) -> None:
         background = Background(executor=executor)
         seen = DiskSet(
-            path=path, background=background, cache=cache, buffer_size=buffer_size, clock=clock
+            path=path,
+            background=background,
+            cache=cache,
+            buffer_size=buffer_size,
+            clock=clock,
+            tells_own=tells_own,
         )
         super().__init__(path=path, background=background, seen=seen, log_file_bytes=log_file_bytes)

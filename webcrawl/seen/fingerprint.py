@@ -32,6 +32,16 @@ def fingerprints(urls: Iterable[str]) -> list[int]:
     return [digest(url.encode(), seed) or 1 for url in urls]
 
 
+def own_key(fp: int) -> int:
+    """Return the key of a URL with the fingerprint *fp* that its own domain has named."""
+    return fp | 1
+
+
+def foreign_key(fp: int) -> int:
+    """Return the key of a URL with the fingerprint *fp* that another domain has named."""
+    return fp & ~1
+
+
 def hexadecimal(fp: int) -> str:
     """Format *fp* as 16 hex digits, for people and scripts."""
     return fp.to_bytes(8).hex()

@@ -20,6 +20,7 @@ import numpy as np
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.drain import Cursor
+from webcrawl.seen.fingerprint import foreign_key, own_key
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
@@ -50,12 +51,14 @@ class SeenView:
         if tag_of(snapshot) == "Bloom":
             bloom = decode_snapshot(snapshot, BloomSnapshot, path=path)
             self._store = _Filter(path, bloom, self._log)
+            self._tells_own = False
             number, cursor = bloom.consumed_until
             # The log from the file on that was not completely taken.
             self._spans = [span for span in bloom.files if span.number >= number]
         else:
             disk = decode_snapshot(snapshot, DiskSnapshot, path=path)
             self._store = _Runs(path, disk)
+            self._tells_own = disk.tells_own
             cursor = disk.taken_until
             self._spans = [*disk.untaken, disk.open_section]
         # How far the first section had been taken: up to the record at this offset, and how many of
@@ -71,14 +74,22 @@ class SeenView:
 
         With a Bloom filter, a positive answer may be wrong.
         """
-        return self._store.has(fp) or any(entry.taken for entry in self._log_entries({fp}))
+        is_in_log = any(entry.taken for entry in self._log_entries({fp}))
+        return is_in_log or any(map(self._store.has, self._keys({fp})))
+
+    def _keys(self, fps: Collection[int]) -> set[int]:
+        """Return the keys under which the URLs with the fingerprints *fps* may be stored."""
+        if not self._tells_own:
+            return {*fps}
+        return {*map(own_key, fps), *map(foreign_key, fps)}
 
     def undecided_entries(self, wanted: Collection[int] | None = None) -> Iterator[Submitted]:
         """Return the entries that the eliminator will return after the snapshot, in order.
 
-        Each fingerprint is returned once; if *wanted* is given, only those are returned. Keeps all
-        fingerprints in memory that it has read. The owner may already have handed some of the URLs
-        to the frontier, after the snapshot.
+        Each key is returned once, so a URL may be returned twice if the set ``tells_own``. If
+        *wanted* is given, only entries with these fingerprints are returned. Keeps all fingerprints
+        in memory that it has read. The owner may already have handed some of the URLs to the
+        frontier, after the snapshot.
         """
         return (entry for entry in self._log_entries(wanted) if not entry.taken)
 
@@ -89,6 +100,8 @@ class SeenView:
         that was taken. If *wanted* is given, only entries with these fingerprints are returned.
         """
         known: set[int] = set()
+        if wanted is not None:
+            wanted = self._keys(wanted)
         for frame, taken_count in self._frames():
             fps = frame.fps
             # How many of the record's new URLs had been taken and were not passed yet.

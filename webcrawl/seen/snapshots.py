@@ -16,7 +16,8 @@ from webcrawl.seen.url_log import Span
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, NewerFormatError
 
 #: Version of all snapshots of this package; it changes when the format of any of them changes.
-VERSION = 1
+#: Version 1 (webcrawl 0.4) has no *tells_own*.
+VERSION = 2
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -28,6 +29,7 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     - untaken: sections of U that were not completely taken, oldest first
     - taken_until: position in the first of them
     - open_section: the section being written
+    - tells_own: whether the lowest bit of its fingerprints has a meaning, see ``DiskSet``
     """
 
     version: int
@@ -35,6 +37,7 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     untaken: list[Span]
     taken_until: Cursor | None
     open_section: Span
+    tells_own: bool = False
 
 
 class BloomSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="Bloom"):

@@ -153,7 +153,7 @@ def test_the_links_of_a_page_become_entries_one_level_deeper_in_document_order(l
     links.page("http://b.test/2", Link(url="http://a.test/1", kind="iframe"), depth=1)
     via = "http://a.test/"
     assert links.out() == [
-        Entry("http://b.test/2", "b.test", 2, 0, via, "a", 0, NOW),
+        Entry("http://b.test/2", "b.test", 2, 0, via, "a", 0, NOW, foreign=1),
         Entry("http://a.test/1", "a.test", 2, 0, via, "iframe", 0, NOW),
     ]
 

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -43,6 +44,9 @@ _SETTINGS = SETTINGS | {
 _TICK_SECS = 0.5
 
 
+_FIRST_ADDRESS = ip_address("44.0.0.1")
+
+
 class Contact(NamedTuple):
     """When, in seconds of the simulation, *server*, a host and port, was asked for *path*; "" if
     nothing answers there."""
@@ -53,9 +57,9 @@ class Contact(NamedTuple):
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """*pages* are HTML, by host, port and path. Other ports of the hosts refuse connections, or
-    *hang*: they accept and never answer. The process begins at *began*, and is killed at the
-    contact with this number; 0: not."""
+    """*pages* are HTML by host, port and path, or heads of answers, which begin with HTTP.
+    Other ports of the hosts refuse connections, or *hang*: they accept and never answer. The
+    process begins at *began*, and is killed at the contact with this number; 0: not."""
 
     pages: dict[str, str]
     log: Path
@@ -74,7 +78,7 @@ class _Sites:
         self._log = orders.log.open("ab", buffering=0)
         servers = {page.partition("/")[0] for page in orders.pages}
         hosts = sorted({server.partition(":")[0] for server in servers})
-        self._addresses = {host: f"44.0.0.{number}" for number, host in enumerate(hosts, 1)}
+        self._addresses = {host: str(_FIRST_ADDRESS + n) for n, host in enumerate(hosts)}
         hosts_at = {address: host for host, address in self._addresses.items()}
         self._server_at = lambda address, port: f"{hosts_at[address]}:{port}"
         self._servers = servers
@@ -104,7 +108,10 @@ class _Sites:
     def _reply(self, server, path):
         self._note(server, path)
         body = self._pages.get(server + path)
-        head = f"HTTP/1.1 {404 if body is None else 200} X\r\nContent-Type: text/html\r\n"
+        if body is not None and body.startswith("HTTP/"):
+            return f"{body}\r\nContent-Length: 0\r\n\r\n".encode()
+        kind = "xml" if path.endswith(".xml") else "html"
+        head = f"HTTP/1.1 {404 if body is None else 200} X\r\nContent-Type: text/{kind}\r\n"
         body = (body or "").encode()
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 

@@ -104,7 +104,7 @@ def disk_eliminator(
         cache=ClockCache(size=cache_size),
         buffer_size=buffer_size,
         log_file_bytes=log_file_bytes,
-        **more,
+        **{"tells_own": False} | more,
     )
 
 

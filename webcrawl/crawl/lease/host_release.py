@@ -34,6 +34,7 @@ from webcrawl.net.outcomes import (
 )
 from webcrawl.net.walls import ALIKE, refusal
 from webcrawl.urls import host_of, origin_of
+from webcrawl.urls.registered_domain import domain_of
 
 logger = logging.getLogger(__name__)
 
@@ -251,7 +252,8 @@ class HostRelease:
     def robots_redirect(self, url: str, target: str) -> Entry:
         """Return the entry for *target*, to which the robots.txt needed for *url* redirects."""
         key = self._rules.key_of(target)
-        return Entry(target, key, kind=ROBOTS_REDIRECT, via=origin_of(url))
+        foreign = int(domain_of(url) != domain_of(target))
+        return Entry(target, key, kind=ROBOTS_REDIRECT, via=origin_of(url), foreign=foreign)
 
     def look_up(self, lease: Lease[Shard]) -> None:
         """Start looking up the host of *lease*, whose URL is back in its queue.

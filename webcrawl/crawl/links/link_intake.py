@@ -129,6 +129,8 @@ class LinkIntake:
         self._whitelist = None if self.domains is None else whitelist_filter(self.domains)
         #: The number of links and seeds that were submitted in this run.
         self.submitted = 0
+        #: Whether a URL is submitted apart by other domains and by its own one (``Entry.foreign``).
+        self.tells_foreign = True
         #: The number of refused links, by the name of the filter.
         self.refused: Counter[str] = Counter()
 
@@ -160,8 +162,9 @@ class LinkIntake:
 
         # The eliminator numbers the links of all batches from 0, and asks for the entries of those
         # that may be new.
+        foreign = self._foreign_flags(batches, source_hosts)
         if len(batches) == 1:
-            self.eliminator.submit(batches[0].fingerprints, entry_makers[0])
+            self.eliminator.submit(batches[0].fingerprints, entry_makers[0], *foreign)
         else:
             encoders = [
                 partial(make_entry, index)
@@ -169,7 +172,7 @@ class LinkIntake:
                 for index in range(len(batch.links))
             ]
             fps = [fp for batch in batches for fp in batch.fingerprints]
-            self.eliminator.submit(fps, lambda number: encoders[number]())
+            self.eliminator.submit(fps, lambda number: encoders[number](), *foreign)
 
         for batch, source_host in zip(batches, source_hosts, strict=True):
             self.submitted += len(batch.links)
@@ -179,6 +182,20 @@ class LinkIntake:
             # A page with a negative score may be an error page, which gives no reputation.
             if linked_domains and batch.source.score >= 0:
                 self.on_linked(source_domain, linked_domains)
+
+    def _foreign_flags(
+        self, batches: Sequence[LinkBatch], source_hosts: Sequence[str]
+    ) -> tuple[list[bool], ...]:
+        """Return whether each link is foreign, in a tuple; () if the eliminator does not tell."""
+        # A custom eliminator may know nothing of this.
+        if not (self.tells_foreign and getattr(self.eliminator, "tells_own", False)):
+            return ()
+        flags = []
+        for batch, source_host in zip(batches, source_hosts, strict=True):
+            domain = registered_domain(source_host)
+            foreign_hosts = {host for host in {*batch.hosts} if registered_domain(host) != domain}
+            flags += [host in foreign_hosts for host in batch.hosts]
+        return (flags,)
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""
@@ -195,6 +212,7 @@ class LinkIntake:
         hosts = batch.hosts
         source = batch.source
         own_key = self.key_of(via_host) if source.rank else ""
+        own_domain = registered_domain(via_host)
         # By host and kind of link, the fields of the entry that follow the URL.
         encoded_fields: dict[tuple[str, str], bytes] = {}
 
@@ -217,6 +235,7 @@ class LinkIntake:
                         kind=link.kind,
                         discovered_at=source.at,
                         chain=source.chain,
+                        foreign=int(registered_domain(hosts[i]) != own_domain),
                         score=source.score,
                     )
                 )

@@ -189,7 +189,13 @@ class PageIntake:
         return _NO_LINKS
 
     def submit(
-        self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes
+        self,
+        page: Page,
+        links: Sequence[Link],
+        *,
+        result: PageResult,
+        chain: bytes,
+        without: int = 0,
     ) -> bool:
         """Submit *links* of *page*, see ``LinkSubmitter.submit_page``.
 
@@ -199,7 +205,12 @@ class PageIntake:
             return False
         try:
             why = self.links.submit_page(
-                page, links, chain=chain, score=result.score, since=result.since
+                page,
+                links,
+                chain=chain,
+                score=result.score,
+                since=result.since,
+                without=without,
             )
         except DISK_ERRORS as error:
             self._put_back(result, error)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from webcrawl.clock import TimeSource
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSink, LinkSource, SeedFacts
 from webcrawl.crawl.seeds import Seed
+from webcrawl.frontier import Entry
 from webcrawl.items import Page
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, normalize
@@ -106,13 +107,15 @@ class LinkSubmitter:
         chain: bytes = b"",
         score: int = 0,
         since: float = 0.0,
+        without: int = 0,
     ) -> str:
         """Submit *links* of *page* (by default all its links), one level deeper than the page.
 
         Returns why the page's redirect is not followed; "" if it is followed, or there is none.
         Targets of redirects and sitemaps get the page's own depth. Modification times after
         *since*, epoch seconds, are passed on as hints; with 0.0 none are. *chain* is the chain of
-        hops to the page and *score* its score, as in ``Entry``. Raises OSError when the disk is
+        hops to the page and *score* its score, as in ``Entry``. Links to the URL with the
+        fingerprint *without* are left out. Raises OSError when the disk is
         full: then nothing counts as submitted.
         """
         if not self._rules.follows:
@@ -137,7 +140,7 @@ class LinkSubmitter:
             else:
                 self._submit(sitemaps, source._replace(chain=chain))
 
-        self._submit(links, source._replace(depth=page.depth + 1, chain=b""))
+        self._submit(links, source._replace(depth=page.depth + 1, chain=b""), without=without)
         return ""
 
     def _submit_redirect(self, page: Page, links: Sequence[Link], source: LinkSource) -> str:
@@ -192,11 +195,17 @@ class LinkSubmitter:
         return kept
 
     def _submit(
-        self, links: Sequence[Link], source: LinkSource, *, redirect_chain: bytes = b""
+        self,
+        links: Sequence[Link],
+        source: LinkSource,
+        *,
+        redirect_chain: bytes = b"",
+        without: int = 0,
     ) -> None:
         """Filter *links* of *source*, and submit those that are accepted.
 
-        *redirect_chain* is the chain of URLs that redirect to the link.
+        *redirect_chain* is the chain of URLs that redirect to the link. The link with the
+        fingerprint *without* is left out.
         """
         originals = [link.url for link in links]
         via = source.url
@@ -217,17 +226,33 @@ class LinkSubmitter:
         url_fps = fingerprints(
             self._rules.equivalence.comparison_forms([link.url for link in accepted])
         )
-        # The target of a redirect or refresh may need another fingerprint, see the function.
+        chain = source.chain if redirect_chain else b""
         for i, link in enumerate(accepted):
-            if redirect_chain:
-                # How often a redirect that set a cookie has led back to this URL.
-                returns = _hops(source.chain).count(_PASSED + url_fps[i].to_bytes(8, "little"))
-                url_fps[i] = forward_fingerprint(
-                    link.url, url_fps[i], _form_fps(redirect_chain), returns
-                )
-            elif link.kind in _FORWARDS and link.url != via:  # the page forwards to another URL
-                url_fps[i] = forward_fingerprint(link.url, url_fps[i], _form_fps(self._hop(via)))
-        self.sink.submit(LinkBatch(accepted, hosts, url_fps, source))
+            if chain or link.kind in _FORWARDS:
+                url_fps[i] = self._target_fingerprint(link.url, url_fps[i], link.kind, via, chain)
+        batch = LinkBatch(accepted, hosts, url_fps, source)
+        if without in url_fps:
+            batch = batch.select([i for i, fp in enumerate(url_fps) if fp != without])
+        self.sink.submit(batch)
+
+    def _target_fingerprint(self, url: str, form_fp: int, kind: str, via: str, chain: bytes) -> int:
+        """Return the fingerprint of *url*, whose comparison form has *form_fp*.
+
+        The target of a redirect or refresh may have another one, see ``forward_fingerprint``. The
+        other arguments are those of its ``Entry``.
+        """
+        if chain:
+            # How often a redirect that set a cookie has led back to this URL.
+            returns = _hops(chain).count(_PASSED + form_fp.to_bytes(8, "little"))
+            return forward_fingerprint(url, form_fp, _form_fps(chain), returns)
+        if kind in _FORWARDS and url != via:  # the page forwards to another URL
+            return forward_fingerprint(url, form_fp, _form_fps(self._hop(via)))
+        return form_fp
+
+    def fingerprint_of(self, entry: Entry) -> int:
+        """Return the fingerprint with which *entry*, made from a link, was submitted."""
+        form_fp = fingerprint(self.comparison_form(entry.url))
+        return self._target_fingerprint(entry.url, form_fp, entry.kind, entry.via, entry.chain)
 
     def _hop(self, url: str) -> bytes:
         """Return *url* as a hop of a chain: fingerprints of the URL and of its comparison form."""

@@ -418,6 +418,11 @@ class Shard:
             self.eliminator.submit([fingerprint], lambda _: encode(entry))
 
     @property
+    def tells_own(self) -> bool:
+        """Whether the eliminator ``tells_own``; a custom one may not have that."""
+        return getattr(self.eliminator, "tells_own", False)
+
+    @property
     def awaits_seeds(self) -> bool:
         """Return whether fetching must wait because more seeds for this shard may arrive."""
         return self.settings.needs_all_seeds and not self.feeder.has_all_seeds

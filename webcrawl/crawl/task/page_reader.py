@@ -25,6 +25,7 @@ from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState, 
 from webcrawl.crawl.links.reading import ReadingWatch
 from webcrawl.crawl.task.renderer import PageChoice
 from webcrawl.errors import FatalError
+from webcrawl.frontier import Entry
 from webcrawl.items import Page
 from webcrawl.rights.policy import RIGHTS_REFUSED, STRICT
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
@@ -156,10 +157,17 @@ class PageReader:
             return []
         return [page] if is_accepted else []
 
+    def fingerprint_of(self, entry: Entry) -> int:
+        """Return the fingerprint with which *entry*, made from a link, was submitted."""
+        return self.pages.links.fingerprint_of(entry)
+
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
         """Submit *links* of *page*; return False if the URL of the page is put back instead."""
         entry = fetch.lease.entry
-        return self.pages.submit(page, links, result=fetch.page, chain=entry.chain)
+        # A foreign URL that names itself would be let through once more, as its own domain has
+        # named it now.
+        without = self.fingerprint_of(entry) if entry.foreign else 0
+        return self.pages.submit(page, links, result=fetch.page, chain=entry.chain, without=without)
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, slow_links: Iterator[Link | None]

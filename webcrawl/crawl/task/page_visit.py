@@ -28,6 +28,7 @@ from webcrawl.revisit.history import CHANGED, FAILED, GONE, history_of
 from webcrawl.revisit.validators import conditional_headers
 from webcrawl.revisit.visit import Visit, decide
 from webcrawl.revisit.visits import Visits
+from webcrawl.urls.registered_domain import domain_of
 
 # Maximum number of hosts whose newly denied pages are counted in a run, for the summary.
 _MAX_LOST_HOSTS = 16
@@ -55,12 +56,15 @@ class PageVisit(Task):
     def begin(self, lease: Lease[Shard]) -> Ending | StoredPage | None:
         """Return the page if it was rendered, or why it cannot be visited now.
 
-        A gate may hold it, it may hang the parser, or its history cannot be read.
+        A gate may hold it, it may hang the parser, or its history cannot be read. A foreign URL is
+        dropped if its own domain has named it since, because then it is in the crawl once more.
         """
         rendered = None if self.renderer is None else self.renderer.rendered_page(lease.entry)
         if rendered is not None:
             return rendered
         entry = lease.entry
+        if self._waits_as_own(lease):
+            return Ending(Way.DROP)
         reason = lease.shard.admission.stop(entry)
         if reason:
             return Ending(Way.PARK, reason)
@@ -69,6 +73,25 @@ class PageVisit(Task):
         if entry.history and history_of(entry) is None:
             return Ending(Way.FINISH, "unreadable")
         return None
+
+    def _waits_as_own(self, lease: Lease[Shard]) -> bool:
+        """Return whether the URL of *lease* is foreign, and its own domain has named it, too.
+
+        It then has another entry, which waits or is finished, unless a power failure has undone
+        that. May block for a few reads of 8 kB.
+        """
+        entry = lease.entry
+        shard = lease.shard
+        if not (_is_first_foreign_visit(entry) and shard.tells_own):
+            return False
+        if entry.discovered_at < shard.frontier.parts.distrusted_at:
+            return False
+        fp = self.reader.fingerprint_of(entry)
+        if shard.eliminator.certainly_seen(fp):
+            return True
+        # Before the first page of a domain, almost nothing of it can be known as its own.
+        has_pages = shard.hosts.records.domains.find(domain_of(entry.url)).pages > 0
+        return has_pages and shard.eliminator.is_own(fp)
 
     def prepare(self, fetch: Fetch) -> Request | Ending:
         """Return the Request: a link's, conditional on a visit, or the one that a spider made.
@@ -168,8 +191,16 @@ class PageVisit(Task):
             shard.frontier.counts.answer(visit.after.at, shard.clock())
 
     def note_end(self, lease: Lease[Shard], way: Way, why: str) -> None:
-        """Forget the stored Request, the rendered page, and that the URL hung the parser."""
+        """Forget the stored Request, the rendered page, and that the URL hung the parser.
+
+        Links of its own domain to a finished foreign URL no longer make it new.
+        """
         entry = lease.entry
+        if _is_first_foreign_visit(entry):
+            if way is Way.DROP:
+                lease.shard.admission.let_out(entry)
+            elif way is Way.FINISH and lease.shard.tells_own:
+                lease.shard.eliminator.note_own(self.reader.fingerprint_of(entry))
         self.requests.forget(entry)
         if self.renderer is not None:
             self.renderer.forget(entry)
@@ -180,3 +211,8 @@ class PageVisit(Task):
     def drop(self, shard: Shard, entry: Entry) -> None:
         """Log that *entry* is dropped."""
         self.outcome_log.report_finish(entry, DROPPED, self._visit(shard, entry, DROPPED))
+
+
+def _is_first_foreign_visit(entry: Entry) -> bool:
+    """Return whether *entry* is foreign, and not for a repeat visit."""
+    return bool(entry.foreign) and not entry.history

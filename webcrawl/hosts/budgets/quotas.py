@@ -67,7 +67,7 @@ class Ledger:
         domain = registered_domain(host)
         counter = self._records.domains.find(domain)
         counter.pages += pages
-        if entry.kind == SUBRESOURCE:
+        if entry.foreign or entry.kind == SUBRESOURCE:
             counter.parts += pages
         counter.received += size_bytes
         self._records.domains.put(domain, counter)

@@ -20,6 +20,9 @@ pass over the parked URLs, starts while no URL waits or is being fetched. The sa
 that were admitted twice because of ``kill -9``. URLs of an origin that is given up stop counting
 when they end. Invariant: a budget never shrinks, so an admitted URL is not checked again.
 
+URLs that other domains have named (``Entry.foreign``) do not use this budget, but one of an eighth
+of its size, so that nobody can use up the budget of another site.
+
 An origin may never have responded although its host has on another origin
 (hosts/politeness/delays.py). URLs of such origins do not use this budget, but a separate one of the
 same size. No round starts for them while other URLs can be fetched.
@@ -51,6 +54,8 @@ _FAR_PASS_SECS = 10.0
 _PASS_SECS_PER_URL = 1e-4
 # Budgets are doubled at most this often, which allows more pages than the web has.
 _MAX_ROUNDS = 40
+# The budget of foreign URLs is this part of the other one.
+_FOREIGN_SHARE = 0.125
 
 
 @dataclass
@@ -103,6 +108,8 @@ class ReputationGate(Gate):
         counter = self._counter_of(registered_domain(entry.host))
         linking = counter.in_degree + (1 if entry.rank else 0)
         budget = (self.budget.base * (1 + linking)) << self.domains.current_round
+        if entry.foreign:
+            return math.ceil(budget * _FOREIGN_SHARE) - counter.foreign
         return budget - self._budget_used(counter, self.is_unproven(entry.url))
 
     def note_held(self, entry: Entry, count: int) -> None:
@@ -119,7 +126,9 @@ class ReputationGate(Gate):
         counter = self._counter_of(domain)
         is_unproven = self.is_unproven(entry.url)
         used = self._budget_used(counter, is_unproven)
-        if is_unproven:
+        if entry.foreign:
+            counter.foreign += count
+        elif is_unproven:
             counter.unproven = used + count
         else:
             counter.admitted = used + count
@@ -132,7 +141,9 @@ class ReputationGate(Gate):
         domain = registered_domain(entry.host)
         counter = self._counter_of(domain)
         # It was counted as admitted if no origin of its host had responded at that time.
-        if counter.unproven and self.is_unproven(entry.url):
+        if entry.foreign:
+            counter.foreign = max(0, counter.foreign - 1)
+        elif counter.unproven and self.is_unproven(entry.url):
             counter.unproven -= 1
         else:
             counter.admitted = max(0, counter.admitted - 1)
@@ -157,6 +168,7 @@ class ReputationGate(Gate):
             # Need not be stored: it would be done again.
             counter.admitted = 0
             counter.unproven = 0
+            counter.foreign = 0
             counter.round = self.domains.counted_since
         return counter
 

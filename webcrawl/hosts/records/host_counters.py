@@ -69,8 +69,9 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
     received: total size of their bodies, in bytes.
     admitted: number of URLs admitted since the round *round* (hosts/budgets/reputation.py).
     unproven: the same for URLs of origins that may never respond.
-    parts: those of *pages* that were subresources of rendered pages.
+    parts: those of *pages* that were foreign, or subresources of rendered pages.
     requested: number of subresources of any host that pages of the domain have requested.
+    foreign: number of foreign URLs admitted since that round.
     linking: the list of linking domains or, if it has 32 bytes, the bitmap.
 
     Fields are only added at the end, with a default.
@@ -84,6 +85,7 @@ class HostCounter(msgspec.Struct, array_like=True, gc=False):
     unproven: int = 0
     parts: int = 0
     requested: int = 0
+    foreign: int = 0
 
     @property
     def in_degree(self) -> int:

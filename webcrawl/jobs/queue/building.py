@@ -100,6 +100,7 @@ class _Run:
         self._links = stopped.state.links
         self._intake = PageIntake(links=self._links, fail=_fail)
         (self._shard,) = stopped.state.shards  # the job of a queue has one shard
+        self._shard.intake.tells_foreign = False  # a segment names each URL once
         self._queue = queue
         self._pages = StoredPages.from_settings(stopped.crawler.settings)
         self._on_progress = on_progress

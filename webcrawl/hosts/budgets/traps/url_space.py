@@ -12,6 +12,9 @@ robots.txt denies, that redirect, or that fail because of the host or the networ
 they have ended. When nothing else is left to fetch, a host with any room may have as many waiting
 as it had of these so far. That saves a pass over the held URLs for each of them.
 
+URLs that other sites have named (``Entry.foreign``) have an account of their own, of the same kind,
+so that no page can use up the room of another site.
+
 URLs found on pages that may be soft errors (hosts/politeness/walls.py) have an account of their
 own, with _PER_PAGE URLs for free. There, everything that is not new content is fruitless.
 
@@ -204,4 +207,6 @@ class UrlSpace(Gate):
 def _name(entry: Entry) -> str:
     """Return the name of the record with the account of *entry*: its host, or a marked one."""
     host, _ = host_and_origin(entry.url)
+    if entry.foreign:
+        return f"{host}!"
     return host if entry.score >= 0 else f"{host}?"

@@ -163,3 +163,66 @@ def test_rounds_of_budgets_do_not_wait_for_subresources(rig):
     assert rig.supply is Supply.SOON
     rig.drain()
     assert rig.supply is Supply.NONE
+
+
+def foreign(via, serial, host=HOST):
+    """A page of *host* that only a page of the site *via* has named."""
+    return Entry(f"http://{host}/{via}/{serial}", host, via=f"http://{via}/", foreign=1)
+
+
+def test_foreign_pages_get_one_turn_in_four(rig):
+    rig.push(*(foreign("evil.test", serial) for serial in range(100)))
+    rig.fill(HOST, 30)
+    found = contacted(rig, 40)
+    assert [one.foreign for one in found] == [0, 0, 0, 1] * 10
+    # When no own page is left, all turns are theirs, in the order in which they were found.
+    urls = [one.url for one in (*found, *contacted(rig)) if one.foreign]
+    assert urls == [foreign("evil.test", serial).url for serial in range(100)]
+
+
+def test_domains_that_name_pages_take_turns(rig):
+    rig.push(*(foreign("evil.test", serial) for serial in range(100)))
+    rig.push(*(foreign(f"good{n % 3}.test", n) for n in range(6)))
+    found = [one.via for one in contacted(rig, 30)]
+    assert sum("good" in via for via in found[16:]) == 6  # the oldest 16 are in memory
+
+
+def test_domains_beyond_sixty_four_share_a_turn(rig):
+    rig.push(*(foreign("first.test", serial) for serial in range(20)))
+    rig.push(*(foreign(f"farm{n}.test", f"{n}/{m}") for m in range(2) for n in range(200)))
+    found = contacted(rig, 16 + 65)[16:]
+    assert len({one.via for one in found}) == 65
+    assert len(contacted(rig)) == 420 - 81
+
+
+def test_a_restart_keeps_foreign_pages_and_their_order(rig):
+    entries = [foreign(f"a{n % 5}.test", n) for n in range(200)]
+    rig.push(*entries)
+    rig.fill(HOST, 50)
+    before = contacted(rig, 10)
+    rig.publish()
+    rig.crash()
+    after = contacted(rig)
+    assert len({one.url for one in (*before, *after)}) == len(before) + len(after) == 250
+    for via in {one.via for one in entries}:
+        urls = [one.url for one in (*before, *after) if one.via == via]
+        assert urls == [one.url for one in entries if one.via == via]
+
+
+def test_robots_redirects_of_a_farm_wait_on_disk(rig):
+    rig.fill(HOST, 20)
+    rig.refill_all()
+    for number in range(300):
+        rig.back.push_front(
+            Entry(
+                f"http://{HOST}/{number}",
+                HOST,
+                kind="robots",
+                via=f"http://f{number}.test",
+                foreign=1,
+            )
+        )
+    assert len(rig.back.table[HOST].items) < 50
+    found = contacted(rig)
+    assert len(found) == 320
+    assert [one.foreign for one in found[:24]] == [0, 0, 0, 1] * 6
