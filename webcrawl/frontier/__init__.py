@@ -58,8 +58,8 @@ Invariants
    stay on disk, in the front end or in the overflow of that host's queue.
 6. Memory is bounded: up to 512 entries per level and 48 per back-end queue, a fixed number of
    rests of hosts without a queue (the others are in the rest store), and the leases. It does not
-   grow with the number of waiting URLs or hosts. Subresources take up to 32 entries for each host
-   and domain that asks; the renderer limits how many pages ask.
+   grow with the number of waiting URLs or hosts. Foreign pages and subresources take up to 32
+   entries for each host and domain that asks, of at most 8,192 pairs, and as many for each host.
 
 On disk
 =======
