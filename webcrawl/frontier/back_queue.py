@@ -10,7 +10,8 @@ finished before have a second DiskFifo, so that neither kind has to wait until t
 URLs that must be fetched after all others, because their port may be closed, have a third one.
 
 What other sites ask for must not keep a host from its own pages. Foreign pages and subresources
-wait in queues of their own (askers.py), and of four contacts::
+wait in queues of their own (askers.py). While a host has more than a few URLs waiting, of four
+contacts::
 
     1, 3   its own pages
     2      a subresource that its own domain asks for, or else a page
@@ -196,6 +197,8 @@ class BackQueue:
     def pop(self) -> bytes:
         """Remove and return the entry whose turn it is; see the docstring of the module."""
         self.is_turn_given = True
+        if self.items and not (self.overflow or self.visits or self.foreign or self.subresources):
+            return self.items.pop(0)
         own = (self._pop_own_page, self._pop_own_part)
         if self.turn in _PART_TURNS:
             own = (self._pop_own_part, self._pop_own_page)
