@@ -245,7 +245,7 @@ def test_robots_txt_on_another_host_is_fetched_in_that_host_s_turn(obedient):
 
 
 def test_a_robots_redirect_to_another_domain_gets_one_turn_in_four(obedient):
-    obedient.push(*(entry("b.test", number) for number in range(5)))
+    obedient.push(*(entry("b.test", number) for number in range(30)))  # more than a few
     obedient.answer(page(404))  # the robots.txt of b.test
     redirect_of_robots(obedient)
     sent = []

@@ -25,7 +25,7 @@ the renderer asks again for what its pages wait for.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.frontier.askers import Askers
@@ -42,10 +42,9 @@ if TYPE_CHECKING:
 # has at most 48 entries, about 6 kB, in memory.
 INLINE = 16
 
-# Turns by number. Each second time, a foreign subresource comes before a foreign page.
-_TURNS = 8
-_FOREIGN_TURNS = (3, 7)
-_PART_TURNS = (1, 5)
+# Turns in a cycle; the last one is for what other sites ask for. In every other cycle, a foreign
+# subresource comes before a foreign page.
+_CYCLE = 4
 
 
 class QueueState(enum.Enum):
@@ -167,12 +166,15 @@ class BackQueue:
         # Entries in memory come before those on disk, so none may be added there once there are any
         # of its kind on disk.
         has_room = len(self.items) < INLINE
-        if is_foreign(data):
+        has_own_on_disk = self.overflow is not None or self.visits is not None
+        if has_room and not (has_own_on_disk or self.foreign):
+            self.items.append(data)
+        elif is_foreign(data):
             if has_room and not self.foreign:
                 self.items.append(data)
             else:
                 self.push_foreign(data, overflows)
-        elif has_room and self.overflow is None and self.visits is None:
+        elif has_room and not has_own_on_disk:
             self.items.append(data)
         elif is_visit(data):
             self.visits = self.visits or overflows.take()
@@ -197,21 +199,37 @@ class BackQueue:
     def pop(self) -> bytes:
         """Remove and return the entry whose turn it is; see the docstring of the module."""
         self.is_turn_given = True
-        if self.items and not (self.overflow or self.visits or self.foreign or self.subresources):
-            return self.items.pop(0)
-        own = (self._pop_own_page, self._pop_own_part)
-        if self.turn in _PART_TURNS:
-            own = (self._pop_own_part, self._pop_own_page)
-        is_foreign_turn = self.turn in _FOREIGN_TURNS
-        for pop in (self._pop_foreign, *own) if is_foreign_turn else (*own, self._pop_foreign):
+        if not (self.foreign or self.subresources):
+            # As in most queues. In a short one, all entries are in the order of their arrival.
+            if self.overflow is None and self.visits is None:
+                return self.items.pop(0) if self.items else self.last.pop()  # type: ignore[union-attr]
+            # An own page is the first in memory, or no foreign one waits.
+            is_foreign_turn = self.turn % _CYCLE == _CYCLE - 1
+            if not is_foreign_turn and not (self.items and is_foreign(self.items[0])):
+                return self._pop_own_page()  # type: ignore[return-value]
+        for pop in self._ways_of_turn():
             data = pop()
             if data is not None:
                 return data
         return self.last.pop()  # type: ignore[union-attr]  # the queue is not empty
 
+    def _ways_of_turn(self) -> tuple[Callable[[], bytes | None], ...]:
+        """Return the methods that remove an entry of each kind, in the order of the turn."""
+        match self.turn % _CYCLE:
+            case 3:
+                return self._pop_foreign, self._pop_own_page, self._pop_own_part
+            case 1:
+                return self._pop_own_part, self._pop_own_page, self._pop_foreign
+            case _:
+                return self._pop_own_page, self._pop_own_part, self._pop_foreign
+
     def _pop_own_page(self) -> bytes | None:
         """Remove and return the oldest own page. Visits on disk alternate with the others."""
-        index = next((i for i, data in enumerate(self.items) if not is_foreign(data)), None)
+        index = None
+        for i, data in enumerate(self.items):
+            if not is_foreign(data):
+                index = i
+                break
         if self.visits is not None:
             if self.is_visit_next or (index is None and self.overflow is None):
                 self.is_visit_next = False
@@ -227,7 +245,7 @@ class BackQueue:
 
     def _pop_foreign(self) -> bytes | None:
         """Remove and return a foreign page or a foreign subresource; the turn says which."""
-        if self.turn < _TURNS // 2:
+        if self.turn < _CYCLE:
             return self._pop_foreign_page() or self._pop_foreign_part()
         return self._pop_foreign_part() or self._pop_foreign_page()
 
@@ -244,7 +262,7 @@ class BackQueue:
 
     def end_turn(self) -> None:
         """End the turn, as its entry was contacted."""
-        self.turn = (self.turn + self.is_turn_given) % _TURNS
+        self.turn = (self.turn + self.is_turn_given) % (2 * _CYCLE)
         self.is_turn_given = False
 
     def restore(self, saved: QueueSnapshot, fifo: DiskFifo | None, overflows: Overflows) -> None:

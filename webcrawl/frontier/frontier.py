@@ -256,6 +256,8 @@ class Frontier:
         """
         replayed = self.parts.restore(snapshot, unlogged_until=unlogged_until)
         replayed.add_to(self.counts, trust_done=trust_done)
+        if replayed.is_distrusted or not trust_done:
+            self.parts.distrusted_at = self._clock()
 
         if trust_done:
             self.finished.add_all(record.key for record in replayed.finished)
@@ -268,7 +270,6 @@ class Frontier:
             # They will be finished again. The marker makes their records void, so that they are not
             # counted twice after another crash.
             self._log.write(Distrust())
-            self.parts.distrusted_at = self._clock()
 
         self.front.push(
             [requeue.data for requeue in replayed.requeues_to_apply(trust_done=trust_done)]

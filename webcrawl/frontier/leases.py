@@ -28,7 +28,8 @@ class Lease(msgspec.Struct, Generic[_Shard], eq=False):
 
     *acquired_at* is epoch seconds, *shard* is the frontier's shard, and *id* is unique within the
     process. *key* is the politeness key that is in process: the entry's host or a part of it.
-    *task* says what the lease is for; the frontier does not look at it.
+    *task* says what the lease is for, and *fingerprint* is that of the URL, once it was needed; the
+    frontier does not look at them.
     """
 
     entry: Entry
@@ -37,6 +38,7 @@ class Lease(msgspec.Struct, Generic[_Shard], eq=False):
     shard: _Shard
     key: str = ""
     task: Any = None
+    fingerprint: int = 0
 
 
 class LeaseTable:

@@ -64,6 +64,7 @@ class Eliminator:
         # The error of work in the background that the next ``take`` or ``merge`` raises.
         self._failure: Exception | None = None
         self._submitted = 0
+        self._noted = 0  # number of fingerprints that ``note_own`` has inserted
         # Directories that ``open`` created and whose names must be synced with the next snapshot.
         self._new_directories: list[Path] = []
 
@@ -92,11 +93,9 @@ class Eliminator:
         self._make_room()
         self._submitted += len(fps)
         if self.tells_own:
-            foreign = are_foreign or [False] * len(fps)
-            fps = [
-                fp & ~1 if is_foreign else fp | 1
-                for fp, is_foreign in zip(fps, foreign, strict=True)
-            ]
+            # As ``own_key`` or ``foreign_key``; True is 1.
+            flags = are_foreign or [False] * len(fps)
+            fps = [(fp | 1) ^ is_foreign for fp, is_foreign in zip(fps, flags, strict=True)]
         return self._append(fps, encode)
 
     def add(self, fp: int) -> bool:
@@ -112,7 +111,7 @@ class Eliminator:
     def note_own(self, fp: int) -> None:
         """Insert *fp* as one that its own domain has named, new or not. Does not read the disk."""
         self._make_room()
-        self._append((own_key(fp),), None)
+        self._noted += self._append((own_key(fp),), None)
 
     def is_own(self, fp: int) -> bool:
         """Return whether *fp* was submitted as one that its own domain has named.
@@ -371,11 +370,10 @@ class Eliminator:
 
     def stats(self) -> dict[str, float]:
         """Return counters and gauges since ``open``, by their names in Scrapy's stats."""
-        return {
-            "seen/submitted": self._submitted,
-            "seen/waiting": self.waiting,
-            **self._set.stats(),
-        }
+        stats = self._set.stats()
+        # Own keys of foreign URLs are not new URLs. They count as new only once they are merged.
+        stats["seen/new"] = max(0, stats["seen/new"] - self._noted)
+        return stats | {"seen/submitted": self._submitted, "seen/waiting": self.waiting}
 
     def close(self) -> None:
         """Wait for the worker and close all files. The directory can still be recovered."""

@@ -7,7 +7,7 @@ are made here: whether its site belongs to a seed, its rank, and the reputation 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -151,7 +151,12 @@ class LinkIntake:
             return
 
         source_hosts = [host_of(batch.source.url) for batch in batches]
-        entry_makers = [*map(self._entry_maker, batches, source_hosts)]
+        domains = [{host: registered_domain(host) for host in {*batch.hosts}} for batch in batches]
+        foreign_hosts = [
+            {host: domain != registered_domain(source_host) for host, domain in by_host.items()}
+            for source_host, by_host in zip(source_hosts, domains, strict=True)
+        ]
+        entry_makers = [*map(self._entry_maker, batches, source_hosts, foreign_hosts)]
         # Before the links are submitted, because a hint matters only for a URL that is known.
         for batch, make_entry in zip(batches, entry_makers, strict=True):
             if self.on_hint is None:
@@ -162,7 +167,12 @@ class LinkIntake:
 
         # The eliminator numbers the links of all batches from 0, and asks for the entries of those
         # that may be new.
-        foreign = self._foreign_flags(batches, source_hosts)
+        # A custom eliminator may know nothing of foreign URLs.
+        flags: list[bool] = []
+        if self.tells_foreign and getattr(self.eliminator, "tells_own", False):
+            for batch, is_foreign in zip(batches, foreign_hosts, strict=True):
+                flags += map(is_foreign.__getitem__, batch.hosts)
+        foreign = (flags,) if flags else ()
         if len(batches) == 1:
             self.eliminator.submit(batches[0].fingerprints, entry_makers[0], *foreign)
         else:
@@ -174,28 +184,14 @@ class LinkIntake:
             fps = [fp for batch in batches for fp in batch.fingerprints]
             self.eliminator.submit(fps, lambda number: encoders[number](), *foreign)
 
-        for batch, source_host in zip(batches, source_hosts, strict=True):
+        for batch, source_host, by_host in zip(batches, source_hosts, domains, strict=True):
             self.submitted += len(batch.links)
             source_domain = registered_domain(source_host)
-            linked_domains = {registered_domain(host) for host in {*batch.hosts}}
+            linked_domains = {*by_host.values()}
             linked_domains.discard(source_domain)
             # A page with a negative score may be an error page, which gives no reputation.
             if linked_domains and batch.source.score >= 0:
                 self.on_linked(source_domain, linked_domains)
-
-    def _foreign_flags(
-        self, batches: Sequence[LinkBatch], source_hosts: Sequence[str]
-    ) -> tuple[list[bool], ...]:
-        """Return whether each link is foreign, in a tuple; () if the eliminator does not tell."""
-        # A custom eliminator may know nothing of this.
-        if not (self.tells_foreign and getattr(self.eliminator, "tells_own", False)):
-            return ()
-        flags = []
-        for batch, source_host in zip(batches, source_hosts, strict=True):
-            domain = registered_domain(source_host)
-            foreign_hosts = {host for host in {*batch.hosts} if registered_domain(host) != domain}
-            flags += [host in foreign_hosts for host in batch.hosts]
-        return (flags,)
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""
@@ -203,16 +199,18 @@ class LinkIntake:
         if domains:
             self.on_linked(domain, domains)
 
-    def _entry_maker(self, batch: LinkBatch, via_host: str) -> Callable[[int], bytes]:
+    def _entry_maker(
+        self, batch: LinkBatch, via_host: str, is_foreign: Mapping[str, bool]
+    ) -> Callable[[int], bytes]:
         """Return a function that returns the encoded entry of the link of *batch* at an index.
 
         *via_host* is the host of the document. If it has a rank, its own links inherit it.
+        *is_foreign* says whether a host of the links is in another domain.
         """
         links = batch.links
         hosts = batch.hosts
         source = batch.source
         own_key = self.key_of(via_host) if source.rank else ""
-        own_domain = registered_domain(via_host)
         # By host and kind of link, the fields of the entry that follow the URL.
         encoded_fields: dict[tuple[str, str], bytes] = {}
 
@@ -235,7 +233,7 @@ class LinkIntake:
                         kind=link.kind,
                         discovered_at=source.at,
                         chain=source.chain,
-                        foreign=int(registered_domain(hosts[i]) != own_domain),
+                        foreign=int(is_foreign[hosts[i]]),
                         score=source.score,
                     )
                 )

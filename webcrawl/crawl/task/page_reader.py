@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scrapy.http import Response
 
@@ -25,7 +26,7 @@ from webcrawl.crawl.links.page_intake import PageIntake, PageResult, PageState, 
 from webcrawl.crawl.links.reading import ReadingWatch
 from webcrawl.crawl.task.renderer import PageChoice
 from webcrawl.errors import FatalError
-from webcrawl.frontier import Entry
+from webcrawl.frontier import Lease
 from webcrawl.items import Page
 from webcrawl.rights.policy import RIGHTS_REFUSED, STRICT
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
@@ -157,16 +158,17 @@ class PageReader:
             return []
         return [page] if is_accepted else []
 
-    def fingerprint_of(self, entry: Entry) -> int:
-        """Return the fingerprint with which *entry*, made from a link, was submitted."""
-        return self.pages.links.fingerprint_of(entry)
+    def fingerprint_of(self, lease: Lease[Any]) -> int:
+        """Return the fingerprint with which the link of *lease* was submitted."""
+        lease.fingerprint = lease.fingerprint or self.pages.links.fingerprint_of(lease.entry)
+        return lease.fingerprint
 
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
         """Submit *links* of *page*; return False if the URL of the page is put back instead."""
         entry = fetch.lease.entry
         # A foreign URL that names itself would be let through once more, as its own domain has
         # named it now.
-        without = self.fingerprint_of(entry) if entry.foreign else 0
+        without = self.fingerprint_of(fetch.lease) if entry.foreign else 0
         return self.pages.submit(page, links, result=fetch.page, chain=entry.chain, without=without)
 
     async def _submit_in_slices(

@@ -86,12 +86,10 @@ class PageVisit(Task):
             return False
         if entry.discovered_at < shard.frontier.parts.distrusted_at:
             return False
-        fp = self.reader.fingerprint_of(entry)
-        if shard.eliminator.certainly_seen(fp):
-            return True
         # Before the first page of a domain, almost nothing of it can be known as its own.
-        has_pages = shard.hosts.records.domains.find(domain_of(entry.url)).pages > 0
-        return has_pages and shard.eliminator.is_own(fp)
+        if not shard.hosts.records.domains.find(domain_of(entry.url)).pages:
+            return False
+        return shard.eliminator.is_own(self.reader.fingerprint_of(lease))
 
     def prepare(self, fetch: Fetch) -> Request | Ending:
         """Return the Request: a link's, conditional on a visit, or the one that a spider made.
@@ -198,9 +196,10 @@ class PageVisit(Task):
         entry = lease.entry
         if _is_first_foreign_visit(entry):
             if way is Way.DROP:
+                self.stats.inc_value("seen/named_twice")
                 lease.shard.admission.let_out(entry)
             elif way is Way.FINISH and lease.shard.tells_own:
-                lease.shard.eliminator.note_own(self.reader.fingerprint_of(entry))
+                lease.shard.eliminator.note_own(self.reader.fingerprint_of(lease))
         self.requests.forget(entry)
         if self.renderer is not None:
             self.renderer.forget(entry)
