@@ -131,6 +131,9 @@ class LinkIntake:
         self.submitted = 0
         #: Whether a URL is submitted apart by other domains and by its own one (``Entry.foreign``).
         self.tells_foreign = True
+        #: Fingerprints of the foreign URLs that are being fetched or processed. Links of their own
+        #: domain do not make them new, or they would be fetched twice.
+        self.foreign_in_process: set[int] = set()
         #: The number of refused links, by the name of the filter.
         self.refused: Counter[str] = Counter()
 
@@ -171,7 +174,10 @@ class LinkIntake:
         flags: list[bool] = []
         if self.tells_foreign and getattr(self.eliminator, "tells_own", False):
             for batch, is_foreign in zip(batches, foreign_hosts, strict=True):
-                flags += map(is_foreign.__getitem__, batch.hosts)
+                flags += [
+                    is_foreign[host] or fp in self.foreign_in_process
+                    for host, fp in zip(batch.hosts, batch.fingerprints, strict=True)
+                ]
         foreign = (flags,) if flags else ()
         if len(batches) == 1:
             self.eliminator.submit(batches[0].fingerprints, entry_makers[0], *foreign)

@@ -189,13 +189,7 @@ class PageIntake:
         return _NO_LINKS
 
     def submit(
-        self,
-        page: Page,
-        links: Sequence[Link],
-        *,
-        result: PageResult,
-        chain: bytes,
-        without: int = 0,
+        self, page: Page, links: Sequence[Link], *, result: PageResult, chain: bytes
     ) -> bool:
         """Submit *links* of *page*, see ``LinkSubmitter.submit_page``.
 
@@ -205,12 +199,7 @@ class PageIntake:
             return False
         try:
             why = self.links.submit_page(
-                page,
-                links,
-                chain=chain,
-                score=result.score,
-                since=result.since,
-                without=without,
+                page, links, chain=chain, score=result.score, since=result.since
             )
         except DISK_ERRORS as error:
             self._put_back(result, error)

@@ -107,15 +107,13 @@ class LinkSubmitter:
         chain: bytes = b"",
         score: int = 0,
         since: float = 0.0,
-        without: int = 0,
     ) -> str:
         """Submit *links* of *page* (by default all its links), one level deeper than the page.
 
         Returns why the page's redirect is not followed; "" if it is followed, or there is none.
         Targets of redirects and sitemaps get the page's own depth. Modification times after
         *since*, epoch seconds, are passed on as hints; with 0.0 none are. *chain* is the chain of
-        hops to the page and *score* its score, as in ``Entry``. Links to the URL with the
-        fingerprint *without* are left out. Raises OSError when the disk is
+        hops to the page and *score* its score, as in ``Entry``. Raises OSError when the disk is
         full: then nothing counts as submitted.
         """
         if not self._rules.follows:
@@ -140,7 +138,7 @@ class LinkSubmitter:
             else:
                 self._submit(sitemaps, source._replace(chain=chain))
 
-        self._submit(links, source._replace(depth=page.depth + 1, chain=b""), without=without)
+        self._submit(links, source._replace(depth=page.depth + 1, chain=b""))
         return ""
 
     def _submit_redirect(self, page: Page, links: Sequence[Link], source: LinkSource) -> str:
@@ -195,17 +193,11 @@ class LinkSubmitter:
         return kept
 
     def _submit(
-        self,
-        links: Sequence[Link],
-        source: LinkSource,
-        *,
-        redirect_chain: bytes = b"",
-        without: int = 0,
+        self, links: Sequence[Link], source: LinkSource, *, redirect_chain: bytes = b""
     ) -> None:
         """Filter *links* of *source*, and submit those that are accepted.
 
-        *redirect_chain* is the chain of URLs that redirect to the link. The link with the
-        fingerprint *without* is left out.
+        *redirect_chain* is the chain of URLs that redirect to the link.
         """
         originals = [link.url for link in links]
         via = source.url
@@ -230,10 +222,7 @@ class LinkSubmitter:
         for i, link in enumerate(accepted):
             if chain or link.kind in _FORWARDS:
                 url_fps[i] = self._target_fingerprint(link.url, url_fps[i], link.kind, via, chain)
-        batch = LinkBatch(accepted, hosts, url_fps, source)
-        if without in url_fps:
-            batch = batch.select([i for i, fp in enumerate(url_fps) if fp != without])
-        self.sink.submit(batch)
+        self.sink.submit(LinkBatch(accepted, hosts, url_fps, source))
 
     def _target_fingerprint(self, url: str, form_fp: int, kind: str, via: str, chain: bytes) -> int:
         """Return the fingerprint of *url*, whose comparison form has *form_fp*.

@@ -166,10 +166,7 @@ class PageReader:
     def _submit(self, page: Page, fetch: Fetch, links: Sequence[Link]) -> bool:
         """Submit *links* of *page*; return False if the URL of the page is put back instead."""
         entry = fetch.lease.entry
-        # A foreign URL that names itself would be let through once more, as its own domain has
-        # named it now.
-        without = self.fingerprint_of(fetch.lease) if entry.foreign else 0
-        return self.pages.submit(page, links, result=fetch.page, chain=entry.chain, without=without)
+        return self.pages.submit(page, links, result=fetch.page, chain=entry.chain)
 
     async def _submit_in_slices(
         self, page: Page, fetch: Fetch, slow_links: Iterator[Link | None]

@@ -113,6 +113,8 @@ class PageVisit(Task):
             request = self.requests.for_link(entry, headers)
         if fetch.is_contact:
             lease.shard.hosts.budgets.ledger.note_start(entry)
+            if _is_first_foreign_visit(entry):
+                lease.shard.intake.foreign_in_process.add(self.reader.fingerprint_of(lease))
         return fetch.bind(request)
 
     async def accept(self, response: Response, fetch: Fetch) -> list[Page] | AsyncIterator[Page]:
@@ -195,11 +197,14 @@ class PageVisit(Task):
         """
         entry = lease.entry
         if _is_first_foreign_visit(entry):
+            shard = lease.shard
+            fp = self.reader.fingerprint_of(lease)
             if way is Way.DROP:
                 self.stats.inc_value("seen/named_twice")
-                lease.shard.admission.let_out(entry)
-            elif way is Way.FINISH and lease.shard.tells_own:
-                lease.shard.eliminator.note_own(self.reader.fingerprint_of(lease))
+                shard.admission.let_out(entry)
+            elif way is Way.FINISH and shard.tells_own:
+                shard.eliminator.note_own(fp)
+            shard.intake.foreign_in_process.discard(fp)
         self.requests.forget(entry)
         if self.renderer is not None:
             self.renderer.forget(entry)
