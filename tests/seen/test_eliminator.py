@@ -375,10 +375,12 @@ class TestOwn:
         fp = fingerprint("a")
         assert not eliminator.is_own(fp)
         assert eliminator.knows(fp)
-        eliminator.note_own(fp)
-        self.submit(eliminator, "a")
+        eliminator.note_finished(fp)
+        self.submit(eliminator, "a b")
+        assert self.take(eliminator) == ["b"]
+        self.submit(eliminator, "a b A")
         assert self.take(eliminator) == []
-        assert eliminator.is_own(fp)
+        assert not eliminator.is_own(fp)
 
     def test_what_the_set_tells_survives_a_restart_and_older_sets_tell_nothing(self, tmp_path):
         for name, tells in (("new", True), ("old", False)):

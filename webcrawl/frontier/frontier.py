@@ -256,8 +256,6 @@ class Frontier:
         """
         replayed = self.parts.restore(snapshot, unlogged_until=unlogged_until)
         replayed.add_to(self.counts, trust_done=trust_done)
-        if replayed.is_distrusted or not trust_done:
-            self.parts.distrusted_at = self._clock()
 
         if trust_done:
             self.finished.add_all(record.key for record in replayed.finished)

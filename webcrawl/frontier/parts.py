@@ -120,9 +120,6 @@ class FrontierParts:
 
         #: Contacts until this time, epoch seconds, may be missing from the done log.
         self.unlogged_until = 0.0
-        #: When the log was last not trusted, epoch seconds; 0.0 if never. Entries found before that
-        #: may be fetched again although they were finished.
-        self.distrusted_at = 0.0
         # When the parts of an earlier process were restored; 0.0 if nothing was in its log.
         self.resumed = 0.0
         # The parts that write files.
@@ -142,7 +139,6 @@ class FrontierParts:
             self._inherited = [self._path.parent, self._path, *self._path.glob("*/")]
             self._inherited += self._path.glob("back/*/")
         self._open(state)
-        self.distrusted_at = state.distrusted_at
 
         replayed = replay(read_done_log(self.log.path, state.segment), since=state)
         now = self.clock()
@@ -194,7 +190,6 @@ class FrontierParts:
             quiet=back.remembered.quiet_until,
             unlogged_until=self.unlogged_until,
             due=self.due.snapshot(),
-            distrusted_at=self.distrusted_at,
         )
         # Hosts that got a queue since their rest was stored are left out: it has newer times.
         rests = back.remembered.snapshot(without=back.table)

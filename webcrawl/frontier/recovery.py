@@ -27,8 +27,7 @@ class Replay:
     *contacts* are the contacts that were cut off, so that no release follows them; *ended* is the
     number of the others. *releases* are the last ones of each host, and *requeued* the entries that
     were pushed. *finished* are the finish records that can be trusted, *due* the entries that were
-    set aside with them. *last_at* is the latest time in the log. *is_distrusted* says whether
-    earlier records are void.
+    set aside with them. *last_at* is the latest time in the log.
     """
 
     contacts: dict[str, Contact] = field(default_factory=dict)
@@ -38,7 +37,6 @@ class Replay:
     due: list[Due] = field(default_factory=list)
     ended: int = 0
     last_at: float = 0.0
-    is_distrusted: bool = False
 
     def requeues_to_apply(self, *, trust_done: bool) -> list[Requeue]:
         """Return the records of entries to push again.
@@ -95,7 +93,6 @@ def replay(records: Iterable[Record], *, since: FrontierSnapshot) -> Replay:
             case Due():
                 state.due.append(record)
             case Distrust():  # the records before it are void, as after a power failure
-                state.is_distrusted = True
                 state.finished.clear()
                 state.due.clear()
                 state.requeued = state.requeues_to_apply(trust_done=False)

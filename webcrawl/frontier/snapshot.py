@@ -19,7 +19,7 @@ from webcrawl.storage.fifo import FifoSnapshot
 from webcrawl.storage.record_log import NewerFormatError
 
 # Version 6 (webcrawl 0.1) has no *unlogged_until*, 7 no compressed frames of queues, 8 no *due*,
-# 9 (webcrawl 0.4) no *asker* and no *distrusted_at*.
+# 9 (webcrawl 0.4) no *asker*.
 VERSION = 10
 _FIRST_VERSION = 6
 
@@ -151,7 +151,6 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     - *parked* contains the queues of parked entries by reason, *due* those of visits by due time.
     - Contacts until *unlogged_until* may be missing from the log, so all hosts rest until
       *quiet*.
-    - *distrusted_at* is when the log was last not trusted (``Frontier.open``), 0.0 if never.
     """
 
     version: int = VERSION
@@ -169,7 +168,6 @@ class FrontierSnapshot(msgspec.Struct, frozen=True, array_like=True):
     quiet: Seconds = 0.0
     unlogged_until: Seconds = 0.0
     due: dict[str, FifoSnapshot] = {}
-    distrusted_at: Seconds = 0.0
 
 
 def encode_snapshot(state: FrontierSnapshot, series: Mapping[str, Series]) -> Iterator[bytes]:

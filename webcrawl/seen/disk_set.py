@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 # Smaller merges are logged at DEBUG, because there are many while the front end has few URLs.
 _MIN_LOGGED = 1 << 16
+# Keys that a merge compares at a time with other keys of the same URLs, in 3 MB of memory.
+_SLICE_KEYS = 1 << 16
 # Names of the counters; ``stats`` adds the gauges.
 _COUNTERS = (
     "seen/cache/hits",
@@ -78,10 +80,10 @@ class DiskSet:
     The runs are in the directory *path*; *background* makes the merges. *buffer_size* is the number
     of entries of T, and *cache* is in front of it.
 
-    With ``tells_own``, fingerprints are keys: the lowest bit is 1 for a URL that its own domain has
-    named, 0 for one that another domain has named (fingerprint.py). A foreign key is new if the set
-    has neither of the two, an own key also if the set has the foreign one. Sets of webcrawl 0.4 and
-    older have fingerprints of 64 bits instead.
+    With ``tells_own``, fingerprints are keys, whose lowest two bits say who has named the URL: its
+    own domain or another one, or that it is a foreign one that is finished (fingerprint.py). A
+    foreign key is new if the set has no own key of the URL, an own key if the set does not have the
+    URL as finished. Sets of webcrawl 0.4 and older have fingerprints of 64 bits instead.
 
     All methods are called in the crawl's own thread.
     """
@@ -361,7 +363,7 @@ def merge(
 
     is_new = ~find(runs, keys)
     if tells_own:
-        _exclude_own(keys, is_new, runs)
+        _exclude_named(keys, is_new, runs)
     looked_up_at = clock()
 
     # Undo the sorting, and spread the answers over all ordinals, including repeats.
@@ -378,10 +380,17 @@ def merge(
     return Merged(run, marks.tobytes(), seconds)
 
 
-def _exclude_own(keys: Fingerprints, is_new: NDArray[np.bool_], runs: Sequence[Run]) -> None:
-    """Clear *is_new* for foreign *keys* whose own keys are in *runs*, or next to them in *keys*."""
-    candidates = np.flatnonzero(is_new & ((keys & 1) == 0))
-    own_keys = keys[candidates] | np.uint64(1)
-    following = np.minimum(candidates + 1, len(keys) - 1)
-    is_named = find(runs, own_keys) | (keys[following] == own_keys)
-    is_new[candidates[is_named]] = False
+def _exclude_named(keys: Fingerprints, is_new: NDArray[np.bool_], runs: Sequence[Run]) -> None:
+    """Clear *is_new* for foreign *keys* of own URLs, and own keys of finished ones; see DiskSet.
+
+    The keys that exclude them are in *runs*, or follow them in *keys*.
+    """
+    for start in range(0, len(keys), _SLICE_KEYS):
+        part = keys[start : start + _SLICE_KEYS]
+        may_be_named = is_new[start : start + _SLICE_KEYS] & (part & 3 < 2)
+        candidates = np.flatnonzero(may_be_named) + start
+        part = keys[candidates]
+        own_or_finished = np.where(part & 3 == 0, part + np.uint64(1), part ^ np.uint64(3))
+        following = keys[np.minimum(candidates + 1, len(keys) - 1)]
+        is_excluded = find(runs, own_or_finished) | (following == own_or_finished)
+        is_new[candidates[is_excluded]] = False

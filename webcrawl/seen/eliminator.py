@@ -23,7 +23,7 @@ from webcrawl.clock import TimeSource, now
 from webcrawl.seen.background import Background
 from webcrawl.seen.disk_set import DiskSet
 from webcrawl.seen.drain import Cursor, LogSection
-from webcrawl.seen.fingerprint import foreign_key, own_key
+from webcrawl.seen.fingerprint import finished_key, foreign_key, own_key
 from webcrawl.seen.url_log import FILE_BYTES, Span, UrlLog, has_payloads, read_frames
 from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.record_log import HEADER_SIZE
@@ -64,7 +64,7 @@ class Eliminator:
         # The error of work in the background that the next ``take`` or ``merge`` raises.
         self._failure: Exception | None = None
         self._submitted = 0
-        self._noted = 0  # number of fingerprints that ``note_own`` has inserted
+        self._noted = 0  # number of keys that ``note_finished`` has inserted
         # Directories that ``open`` created and whose names must be synced with the next snapshot.
         self._new_directories: list[Path] = []
 
@@ -95,7 +95,7 @@ class Eliminator:
         if self.tells_own:
             # As ``own_key`` or ``foreign_key``; True is 1.
             flags = are_foreign or [False] * len(fps)
-            fps = [(fp | 1) ^ is_foreign for fp, is_foreign in zip(fps, flags, strict=True)]
+            fps = [(fp | 3) ^ (2 + is_foreign) for fp, is_foreign in zip(fps, flags, strict=True)]
         return self._append(fps, encode)
 
     def add(self, fp: int) -> bool:
@@ -108,17 +108,19 @@ class Eliminator:
         key = own_key(fp) if self.tells_own else fp
         return not self._set.find(key) and bool(self._append((key,), None))
 
-    def note_own(self, fp: int) -> None:
-        """Insert *fp* as one that its own domain has named, new or not. Does not read the disk."""
+    def note_finished(self, fp: int) -> None:
+        """Note that the foreign URL with *fp* is finished: its own domain cannot make it new."""
         self._make_room()
-        self._noted += self._append((own_key(fp),), None)
+        self._noted += self._append((finished_key(fp),), None)
 
     def is_own(self, fp: int) -> bool:
-        """Return whether *fp* was submitted as one that its own domain has named.
+        """Return whether the URL with *fp* has passed, or will pass, as one that its domain named.
 
         False unless the set ``tells_own``. May block for a few reads of 8 kB.
         """
-        return self.tells_own and self._set.find(own_key(fp))
+        find = self._set.find
+        # An own key does not pass if the foreign URL was finished before.
+        return self.tells_own and find(own_key(fp)) and not find(finished_key(fp))
 
     def knows(self, fp: int) -> bool:
         """Return whether *fp* was submitted before. May block for a few reads of 8 kB."""
@@ -371,7 +373,7 @@ class Eliminator:
     def stats(self) -> dict[str, float]:
         """Return counters and gauges since ``open``, by their names in Scrapy's stats."""
         stats = self._set.stats()
-        # Own keys of foreign URLs are not new URLs. They count as new only once they are merged.
+        # Finished URLs are not new ones. The set counts them only once they are merged.
         stats["seen/new"] = max(0, stats["seen/new"] - self._noted)
         return stats | {"seen/submitted": self._submitted, "seen/waiting": self.waiting}
 

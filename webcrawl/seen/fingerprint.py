@@ -34,12 +34,17 @@ def fingerprints(urls: Iterable[str]) -> list[int]:
 
 def own_key(fp: int) -> int:
     """Return the key of a URL with the fingerprint *fp* that its own domain has named."""
-    return fp | 1
+    return (fp | 3) ^ 2
 
 
 def foreign_key(fp: int) -> int:
     """Return the key of a URL with the fingerprint *fp* that another domain has named."""
-    return fp & ~1
+    return (fp | 3) ^ 3
+
+
+def finished_key(fp: int) -> int:
+    """Return the key of a foreign URL with the fingerprint *fp* that is finished."""
+    return (fp | 3) ^ 1
 
 
 def hexadecimal(fp: int) -> str:

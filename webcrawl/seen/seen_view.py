@@ -20,7 +20,7 @@ import numpy as np
 from webcrawl.seen.bloom import filter_path
 from webcrawl.seen.bloom_file import read_filter
 from webcrawl.seen.drain import Cursor
-from webcrawl.seen.fingerprint import foreign_key, own_key
+from webcrawl.seen.fingerprint import finished_key, foreign_key, own_key
 from webcrawl.seen.levels import find, run_path
 from webcrawl.seen.runs import Run
 from webcrawl.seen.snapshots import BloomSnapshot, DiskSnapshot, decode_snapshot, tag_of
@@ -81,7 +81,7 @@ class SeenView:
         """Return the keys under which the URLs with the fingerprints *fps* may be stored."""
         if not self._tells_own:
             return {*fps}
-        return {*map(own_key, fps), *map(foreign_key, fps)}
+        return {make_key(fp) for fp in fps for make_key in (own_key, foreign_key, finished_key)}
 
     def undecided_entries(self, wanted: Collection[int] | None = None) -> Iterator[Submitted]:
         """Return the entries that the eliminator will return after the snapshot, in order.

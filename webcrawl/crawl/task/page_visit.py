@@ -77,14 +77,11 @@ class PageVisit(Task):
     def _waits_as_own(self, lease: Lease[Shard]) -> bool:
         """Return whether the URL of *lease* is foreign, and its own domain has named it, too.
 
-        It then has another entry, which waits or is finished, unless a power failure has undone
-        that. May block for a few reads of 8 kB.
+        It then has another entry, which waits or is finished. May block for a few reads of 8 kB.
         """
         entry = lease.entry
         shard = lease.shard
         if not (_is_first_foreign_visit(entry) and shard.tells_own):
-            return False
-        if entry.discovered_at < shard.frontier.parts.distrusted_at:
             return False
         # Before the first page of a domain, almost nothing of it can be known as its own.
         if not shard.hosts.records.domains.find(domain_of(entry.url)).pages:
@@ -203,7 +200,7 @@ class PageVisit(Task):
                 self.stats.inc_value("seen/named_twice")
                 shard.admission.let_out(entry)
             elif way is Way.FINISH and shard.tells_own:
-                shard.eliminator.note_own(fp)
+                shard.eliminator.note_finished(fp)
             shard.intake.foreign_in_process.discard(fp)
         self.requests.forget(entry)
         if self.renderer is not None:
