@@ -95,6 +95,12 @@ class LinkBatch(NamedTuple):
         )
 
 
+def _foreign_hosts(batch: LinkBatch, source_host: str) -> dict[str, bool]:
+    """Return whether each host of *batch* is in another domain than *source_host*."""
+    domain = registered_domain(source_host)
+    return {host: registered_domain(host) != domain for host in {*batch.hosts}}
+
+
 class LinkSink(Protocol):
     """Receiver of batches of links."""
 
@@ -154,11 +160,7 @@ class LinkIntake:
             return
 
         source_hosts = [host_of(batch.source.url) for batch in batches]
-        domains = [{host: registered_domain(host) for host in {*batch.hosts}} for batch in batches]
-        foreign_hosts = [
-            {host: domain != registered_domain(source_host) for host, domain in by_host.items()}
-            for source_host, by_host in zip(source_hosts, domains, strict=True)
-        ]
+        foreign_hosts = [*map(_foreign_hosts, batches, source_hosts)]
         entry_makers = [*map(self._entry_maker, batches, source_hosts, foreign_hosts)]
         # Before the links are submitted, because a hint matters only for a URL that is known.
         for batch, make_entry in zip(batches, entry_makers, strict=True):
@@ -174,10 +176,13 @@ class LinkIntake:
         flags: list[bool] = []
         if self.tells_foreign and getattr(self.eliminator, "tells_own", False):
             for batch, is_foreign in zip(batches, foreign_hosts, strict=True):
-                flags += [
-                    is_foreign[host] or fp in self.foreign_in_process
-                    for host, fp in zip(batch.hosts, batch.fingerprints, strict=True)
-                ]
+                flags += map(is_foreign.__getitem__, batch.hosts)
+                if not self.foreign_in_process.isdisjoint(batch.fingerprints):
+                    fps = batch.fingerprints
+                    flags[-len(fps) :] = [
+                        flag or fp in self.foreign_in_process
+                        for flag, fp in zip(flags[-len(fps) :], fps, strict=True)
+                    ]
         foreign = (flags,) if flags else ()
         if len(batches) == 1:
             self.eliminator.submit(batches[0].fingerprints, entry_makers[0], *foreign)
@@ -190,14 +195,15 @@ class LinkIntake:
             fps = [fp for batch in batches for fp in batch.fingerprints]
             self.eliminator.submit(fps, lambda number: encoders[number](), *foreign)
 
-        for batch, source_host, by_host in zip(batches, source_hosts, domains, strict=True):
+        for batch, source_host, is_foreign in zip(
+            batches, source_hosts, foreign_hosts, strict=True
+        ):
             self.submitted += len(batch.links)
-            source_domain = registered_domain(source_host)
-            linked_domains = {*by_host.values()}
-            linked_domains.discard(source_domain)
+            linked_hosts = [host for host, foreign in is_foreign.items() if foreign]
             # A page with a negative score may be an error page, which gives no reputation.
-            if linked_domains and batch.source.score >= 0:
-                self.on_linked(source_domain, linked_domains)
+            if linked_hosts and batch.source.score >= 0:
+                linked_domains = {*map(registered_domain, linked_hosts)}
+                self.on_linked(registered_domain(source_host), linked_domains)
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""
