@@ -134,7 +134,8 @@ def test_a_crawl_continues_in_another_job_from_its_exported_frontier(web, tmp_pa
     seeds = seeds_in(file)
     counts = {"urls": len(seeds), "requests": 0, "unsayable": 0, "damaged": []}
     assert counted == counts
-    assert Counter(seed.url for seed in seeds).most_common(1)[0][1] == 1
+    # Twice, if first other domains have named it, and then its own one.
+    assert Counter(seed.url for seed in seeds).most_common(1)[0][1] <= 2
     assert cut_off["waiting"] + sum(cut_off["parked"].values()) == len(seeds)
     # Elsewhere: a new crawl of it goes to its end.
     done = run_crawl(web.crawl(tmp_path / "other", seeds=file))
