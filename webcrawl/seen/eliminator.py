@@ -113,14 +113,16 @@ class Eliminator:
         self._make_room()
         self._noted += self._append((finished_key(fp),), None)
 
-    def is_own(self, fp: int) -> bool:
+    def is_own(self, fp: int, *, in_memory: bool = False) -> bool:
         """Return whether the URL with *fp* has passed, or will pass, as one that its domain named.
 
-        False unless the set ``tells_own``. May block for a few reads of 8 kB.
+        With *in_memory*, only recent URLs are known; otherwise this may block for a few reads of
+        8 kB. False unless the set ``tells_own``.
         """
-        find = self._set.find
+        key = own_key(fp)
+        is_named = key in self._set if in_memory else self._set.find(key)
         # An own key does not pass if the foreign URL was finished before.
-        return self.tells_own and find(own_key(fp)) and not find(finished_key(fp))
+        return self.tells_own and is_named and not self._set.find(finished_key(fp))
 
     def knows(self, fp: int) -> bool:
         """Return whether *fp* was submitted before. May block for a few reads of 8 kB."""

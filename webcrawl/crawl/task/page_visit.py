@@ -83,10 +83,11 @@ class PageVisit(Task):
         shard = lease.shard
         if not (_is_first_foreign_visit(entry) and shard.tells_own):
             return False
-        # Before the first page of a domain, almost nothing of it can be known as its own.
-        if not shard.hosts.records.domains.find(domain_of(entry.url)).pages:
-            return False
-        return shard.eliminator.is_own(self.reader.fingerprint_of(lease))
+        # Before the first pages of a domain, what it has named is recent. After kill -9, the count
+        # of pages may be too low.
+        has_pages = shard.hosts.records.domains.find(domain_of(entry.url)).pages > 0
+        is_recent = not has_pages and entry.discovered_at > shard.frontier.parts.resumed
+        return shard.eliminator.is_own(self.reader.fingerprint_of(lease), in_memory=is_recent)
 
     def prepare(self, fetch: Fetch) -> Request | Ending:
         """Return the Request: a link's, conditional on a visit, or the one that a spider made.
