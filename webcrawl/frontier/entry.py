@@ -26,6 +26,8 @@ ROBOTS_REDIRECT = "robots"
 ASIDE = "aside"
 #: ``Entry.kind`` of a URL that a page needs to be rendered; ``via`` is that page.
 SUBRESOURCE = "subresource"
+#: ``Entry.foreign`` of a foreign URL. Older versions did not write this number.
+FOREIGN = 127
 #: Kinds of entries that are not URLs of the crawl.
 NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})
 _SEED_MASK = (1 << 64) - 1
@@ -51,9 +53,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
       sitemap index.
     - *request* is the number of the request that a page needs to be rendered (render/store.py), of
       the kind SUBRESOURCE.
-    - *foreign* is 1 if a page, sitemap or robots.txt of another registered domain has named the
-      URL. It is 0 for a URL that its own domain, a seed or a spider has named. Entries of webcrawl
-      0.2 and older may have other numbers, which mean nothing.
+    - *foreign* is FOREIGN if a page, sitemap or robots.txt of another registered domain has named
+      the URL. It is 0 for a URL that its own domain, a seed or a spider has named. Entries of
+      webcrawl 0.2 and older may have other numbers, which mean nothing.
     - *score* is that of the page that linked here, 0 to 100, for prioritizers; see
       ``ProcessingModule.score``. It is -1 if that page may be a soft error: such URLs go to the
       last level.
@@ -139,4 +141,4 @@ def key(entry: Entry) -> int:
         digest ^= xxhash.xxh3_64_intdigest(entry.history, seed ^ 3)
     if entry.kind in NO_URLS:
         digest ^= xxhash.xxh3_64_intdigest(entry.via.encode(), seed ^ 2)
-    return digest ^ entry.foreign
+    return digest ^ (entry.foreign == FOREIGN)

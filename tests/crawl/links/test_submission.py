@@ -15,6 +15,7 @@ from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
 from webcrawl.crawl.seeds.seed_reader import Seed
 from webcrawl.frontier import Entry, decode
+from webcrawl.frontier.entry import FOREIGN
 from webcrawl.items import RobotsDirectives
 from webcrawl.urls import HTTP_SCHEMES, Link
 from webcrawl.urls.equivalence import Equivalence
@@ -153,7 +154,7 @@ def test_the_links_of_a_page_become_entries_one_level_deeper_in_document_order(l
     links.page("http://b.test/2", Link(url="http://a.test/1", kind="iframe"), depth=1)
     via = "http://a.test/"
     assert links.out() == [
-        Entry("http://b.test/2", "b.test", 2, 0, via, "a", 0, NOW, foreign=1),
+        Entry("http://b.test/2", "b.test", 2, 0, via, "a", 0, NOW, foreign=FOREIGN),
         Entry("http://a.test/1", "a.test", 2, 0, via, "iframe", 0, NOW),
     ]
 

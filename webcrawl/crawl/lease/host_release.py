@@ -21,6 +21,7 @@ from webcrawl.crawl.links.page_intake import PageState
 from webcrawl.crawl.links.reading import ReadingTooLongError
 from webcrawl.crawl.shard.shard import Shard
 from webcrawl.frontier import ROBOTS_REDIRECT, Entry, Lease
+from webcrawl.frontier.entry import FOREIGN
 from webcrawl.hosts.politeness.outage import SILENT
 from webcrawl.hosts.politeness.preconditions import Decision
 from webcrawl.net.latencies import latencies_of
@@ -252,7 +253,7 @@ class HostRelease:
     def robots_redirect(self, url: str, target: str) -> Entry:
         """Return the entry for *target*, to which the robots.txt needed for *url* redirects."""
         key = self._rules.key_of(target)
-        foreign = int(domain_of(url) != domain_of(target))
+        foreign = FOREIGN if domain_of(url) != domain_of(target) else 0
         return Entry(target, key, kind=ROBOTS_REDIRECT, via=origin_of(url), foreign=foreign)
 
     def look_up(self, lease: Lease[Shard]) -> None:

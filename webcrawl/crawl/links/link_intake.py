@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.crawl.seeds.ranks import HostRanks
-from webcrawl.frontier.entry import Entry, decode, encode, encode_fields, join
+from webcrawl.frontier.entry import FOREIGN, Entry, decode, encode, encode_fields, join
 from webcrawl.seen.eliminator import Eliminator
 from webcrawl.urls import Link, host_of
 from webcrawl.urls.filters.scope import whitelist_filter
@@ -245,7 +245,7 @@ class LinkIntake:
                         kind=link.kind,
                         discovered_at=source.at,
                         chain=source.chain,
-                        foreign=int(is_foreign[hosts[i]]),
+                        foreign=FOREIGN if is_foreign[hosts[i]] else 0,
                         score=source.score,
                     )
                 )
