@@ -202,8 +202,9 @@ class BackQueue:
         if not (self.foreign or self.subresources):
             # As in most queues. In a short one, all entries are in the order of their arrival.
             if self.overflow is None and self.visits is None:
+                # One of the two has an entry, as the queue is not empty.
                 return self.items.pop(0) if self.items else self.last.pop()  # type: ignore[union-attr]
-            # An own page is the first in memory, or no foreign one waits.
+            # An own page is the first in memory, or all entries are on disk, which are own ones.
             is_foreign_turn = self.turn % _CYCLE == _CYCLE - 1
             if not is_foreign_turn and not (self.items and is_foreign(self.items[0])):
                 return self._pop_own_page()  # type: ignore[return-value]

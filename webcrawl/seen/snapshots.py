@@ -29,7 +29,7 @@ class DiskSnapshot(msgspec.Struct, array_like=True, frozen=True, tag="disk"):
     - untaken: sections of U that were not completely taken, oldest first
     - taken_until: position in the first of them
     - open_section: the section being written
-    - tells_own: whether the lowest bit of its fingerprints has a meaning, see ``DiskSet``
+    - tells_own: whether its fingerprints are keys that say who has named a URL, see ``DiskSet``
     """
 
     version: int

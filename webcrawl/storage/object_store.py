@@ -118,7 +118,8 @@ class ObjectStore:
         scheme, separator, location = url.partition("://")
         if not separator or scheme in _LOCAL:
             self.directory = Path(location if separator else url).absolute()
-            self.name = self._root = str(self.directory)
+            self._root = str(self.directory)
+            self.name = self._root
             return
         _, _, self._root = location.rstrip("/").partition("/")
         if scheme not in _CLIENTS:

@@ -95,12 +95,6 @@ class LinkBatch(NamedTuple):
         )
 
 
-def _foreign_hosts(batch: LinkBatch, source_host: str) -> dict[str, bool]:
-    """Return whether each host of *batch* is in another domain than *source_host*."""
-    domain = registered_domain(source_host)
-    return {host: registered_domain(host) != domain for host in {*batch.hosts}}
-
-
 class LinkSink(Protocol):
     """Receiver of batches of links."""
 
@@ -172,18 +166,7 @@ class LinkIntake:
 
         # The eliminator numbers the links of all batches from 0, and asks for the entries of those
         # that may be new.
-        # A custom eliminator may know nothing of foreign URLs.
-        flags: list[bool] = []
-        if self.tells_foreign and getattr(self.eliminator, "tells_own", False):
-            for batch, is_foreign in zip(batches, foreign_hosts, strict=True):
-                flags += map(is_foreign.__getitem__, batch.hosts)
-                if not self.foreign_in_process.isdisjoint(batch.fingerprints):
-                    fps = batch.fingerprints
-                    flags[-len(fps) :] = [
-                        flag or fp in self.foreign_in_process
-                        for flag, fp in zip(flags[-len(fps) :], fps, strict=True)
-                    ]
-        foreign = (flags,) if flags else ()
+        foreign = self._foreign_flags(batches, foreign_hosts)
         if len(batches) == 1:
             self.eliminator.submit(batches[0].fingerprints, entry_makers[0], *foreign)
         else:
@@ -204,6 +187,23 @@ class LinkIntake:
             if linked_hosts and batch.source.score >= 0:
                 linked_domains = {*map(registered_domain, linked_hosts)}
                 self.on_linked(registered_domain(source_host), linked_domains)
+
+    def _foreign_flags(
+        self, batches: Sequence[LinkBatch], foreign_hosts: Sequence[Mapping[str, bool]]
+    ) -> tuple[list[bool], ...]:
+        """Return, in a tuple, whether each link counts as foreign; () if that does not matter."""
+        # A custom eliminator may know nothing of foreign URLs.
+        if not (self.tells_foreign and getattr(self.eliminator, "tells_own", False)):
+            return ()
+        in_process = self.foreign_in_process
+        flags: list[bool] = []
+        for batch, is_foreign in zip(batches, foreign_hosts, strict=True):
+            of_batch = [*map(is_foreign.__getitem__, batch.hosts)]
+            if not in_process.isdisjoint(batch.fingerprints):
+                pairs = zip(of_batch, batch.fingerprints, strict=True)
+                of_batch = [flag or fp in in_process for flag, fp in pairs]
+            flags += of_batch
+        return (flags,)
 
     def note_linked(self, domain: str, hosts: Collection[str]) -> None:
         """Record that pages of *domain* link to *hosts* by URLs that were submitted before."""
@@ -292,3 +292,9 @@ class LinkIntake:
 
         self.eliminator.submit(batch.fingerprints, entry)
         self.submitted += len(keys)
+
+
+def _foreign_hosts(batch: LinkBatch, source_host: str) -> dict[str, bool]:
+    """Return whether each host of *batch* is in another domain than *source_host*."""
+    domain = registered_domain(source_host)
+    return {host: registered_domain(host) != domain for host in {*batch.hosts}}
