@@ -47,8 +47,8 @@ def test_the_change_rate_is_the_most_likely_one(secs, changes, others):
 
 
 def visited(policy, rates, *, days, seed):
-    """The share of time for which pages that change at *rates* are fresh, and visits a second, in
-    the last two thirds of *days*."""
+    """The share of time for which pages that change at *rates* are fresh, visits a second, and the
+    longest time between two visits of a page, in the last two thirds of *days*."""
     rng, begun = random.Random(seed), days / 3 * DAY
     visits = Visits(policy=policy, first=WEEK, shortest=DAY / 4, longest=90 * DAY)
     entries = [Entry(f"http://a.test/{n}", "a.test") for n in range(len(rates))]
@@ -58,12 +58,13 @@ def visited(policy, rates, *, days, seed):
     ]
     due = [(WEEK * rng.random(), n) for n in range(len(rates))]
     heapq.heapify(due)
-    last, fresh, number = [0.0] * len(rates), 0.0, 0
+    last, fresh, number, longest = [0.0] * len(rates), 0.0, 0, [0.0] * len(rates)
     while due[0][0] < days * DAY:
         now, page = heapq.heappop(due)
         until = min(last[page] + rng.expovariate(rates[page]), now)
         fresh += max(until - max(last[page], begun), 0.0)
         number += now > begun
+        longest[page] = max(longest[page], min(now - last[page], now - begun))
         found = CHANGED if until < now else "unchanged"
         known = history_of(entries[page])
         entries[page], at = visits.next(entries[page], known, found, outcome="http_200", at=now)
@@ -72,8 +73,9 @@ def visited(policy, rates, *, days, seed):
     for page, rate in enumerate(rates):  # since the last visits
         until = min(last[page] + rng.expovariate(rate), days * DAY)
         fresh += max(until - max(last[page], begun), 0.0)
+        longest[page] = max(longest[page], days * DAY - last[page])
     secs = days * DAY - begun
-    return fresh / secs / len(rates), number / secs
+    return fresh / secs / len(rates), number / secs, longest
 
 
 def best(rates, visits):
@@ -104,10 +106,25 @@ def test_greedy_visits_keep_a_host_as_fresh_as_can_be_with_as_many_requests():
     for seed in range(4):
         rates = [math.exp(rng.gauss(-math.log(WEEK), 1.5)) for _ in range(60)]
         for policy in shares:
-            fresh, visits = visited(policy(WEEK), rates, days=240, seed=seed)
+            fresh, visits, _ = visited(policy(WEEK), rates, days=240, seed=seed)
             assert 0.94 < visits * WEEK / len(rates) < 1.05
             shares[policy] += fresh / best(rates, visits) / 4
     assert shares[Greedy] > max(0.96, shares[Uniform])
+
+
+def test_pages_that_always_change_are_visited_as_often_as_equal_visits_would():
+    rates = [24 / DAY] * 10 + [1 / WEEK] * 20
+    longest = visited(Greedy(WEEK), rates, days=720, seed=1)[2]
+    assert max(longest[:10]) < 1.01 * WEEK
+
+
+def test_a_host_with_few_pages_gets_its_visits_in_the_first_months():
+    rng = random.Random(7)
+    made = 0.0
+    for seed in range(40):
+        rates = [math.exp(rng.gauss(-math.log(2 * WEEK), 1.5)) for _ in range(3)]
+        made += visited(Greedy(WEEK), rates, days=120, seed=seed)[1] * WEEK / 3 / 40
+    assert made > 0.94
 
 
 def test_what_is_more_important_is_visited_more_often():

@@ -73,7 +73,7 @@ class DueQueues:
         Raises OSError like ``Parked.push``.
         """
         now = self._clock()
-        hour = _due_hour(max(at, now + 1), now, crc32(data))  # never a queue that is due already
+        hour = due_hour(max(at, now + 1), now, crc32(data))  # never a queue that is due already
         self._next = hour if self._next is None else min(self._next, hour)
         self._queues.push(f"{_PREFIX}{hour}", [data])
 
@@ -144,7 +144,7 @@ def _hour(name: str) -> int:
     return int(name.removeprefix(_PREFIX))
 
 
-def _due_hour(at: float, now: float, draw: int) -> int:
+def due_hour(at: float, now: float, draw: int) -> int:
     """Return the hour of the queue for an entry that is due *at* and is pushed *now*.
 
     Both are epoch seconds. There may be several such queues; the random number *draw* chooses one.

@@ -26,10 +26,11 @@ _SHORTER = 0.2
 # What is assumed about a page before its first visit: half a change, in half of the first interval.
 _PRIOR = 0.5
 _MAX_HOSTS = 1 << 16
-# How far a visit may move the threshold of its host.
-_STEP = 0.05
-# Longer intervals than this multiple of *secs* count as this long. With a lower maximum a host
-# would get too few visits, because many intervals are longer.
+# How far a visit may move the threshold of its host. With smaller steps, hosts with few pages would
+# get too few visits in their first months.
+_STEP = 0.1
+# The longest interval, as a multiple of *secs*. With a lower maximum, pages that never change would
+# take visits that others need.
 _LONGEST = 5.0
 
 
@@ -78,6 +79,9 @@ class Greedy(Uniform):
     A visit is due when its value reaches the host's threshold. The threshold is adjusted until the
     host gets that number of visits on average. Thresholds are in memory only, and adjust again
     after a restart.
+
+    A page of importance 1 that changes more often than once every *secs* is visited at least that
+    often, although it is stale again soon. Otherwise its copy would grow old without limit.
     """
 
     def __init__(self, secs: float) -> None:
@@ -90,13 +94,14 @@ class Greedy(Uniform):
         rate = change_rate(history, prior_secs=self._secs)
         # With a new host's threshold, its first page is visited after exactly *secs*.
         threshold = self._thresholds.pop(host, None) or importance * visit_value(rate, self._secs)
-        secs = _secs_until_visit_value(rate, threshold / importance, max_secs=100 * self._secs)
+        max_secs = _LONGEST * self._secs
+        if rate * self._secs >= 1:
+            max_secs = min(self._secs / importance, max_secs)
+        secs = _secs_until_visit_value(rate, threshold / importance, max_secs=max_secs)
         # The mean interval before a visit is the number of pages divided by the visits per second.
         # So the host gets the right number of visits if the intervals are *self._secs* on average.
         # A longer one lowers the threshold, a shorter one raises it.
-        self._thresholds[host] = threshold * math.exp(
-            _STEP * (1 - min(secs / self._secs, _LONGEST))
-        )
+        self._thresholds[host] = threshold * math.exp(_STEP * (1 - secs / self._secs))
         return secs
 
 
