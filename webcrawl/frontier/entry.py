@@ -33,6 +33,8 @@ NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})
 _SEED_MASK = (1 << 64) - 1
 # The first byte of an entry that has all fields, and the last bytes of one without a history.
 _ALL_FIELDS = b"\x9e"
+# The type of a string of 32 to 255 bytes, before its length.
+_STR_8 = 0xD9
 _NO_HISTORY = b"\xc4\x00"
 # The position of the foreign field in an entry without a history. The score takes one byte.
 _FOREIGN_AT = -4
@@ -103,6 +105,11 @@ def encode_fields(entry: Entry) -> bytes:
 def join(url: str, fields: bytes) -> bytes:
     """Return the encoded entry of *url*; *fields* is a result of ``encode_fields``."""
     return _ALL_FIELDS + encode(url) + fields
+
+
+def fields_after_url(data: bytes) -> bytes:
+    """Return the fields of the encoded entry *data* that follow its URL; all if that is unusual."""
+    return data[3 + data[2] :] if data[1] == _STR_8 else data
 
 
 def is_visit(data: bytes) -> bool:

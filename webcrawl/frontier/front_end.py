@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from webcrawl.frontier.entry import decode
+from webcrawl.frontier.entry import Entry, decode, fields_after_url
 from webcrawl.frontier.prioritizer import Prioritizer
 from webcrawl.frontier.selector import Selector
 from webcrawl.storage.fifo import DiskFifo, FifoSnapshot
@@ -158,6 +158,7 @@ class MercatorFrontEnd:
         queues = LevelQueues(path)
         self._queues = queues
         self._prioritizer = prioritizer
+        self._judges_groups = getattr(prioritizer, "judges_groups", False)
         self._selector = selector
         # The number of the queue of visits, and whether ``pop`` should take a visit next.
         self._visits = prioritizer.levels + 1
@@ -181,23 +182,31 @@ class MercatorFrontEnd:
 
         Raises like ``LevelQueues.push``.
         """
-        level_of = self._prioritizer.level
         batches: dict[int, list[bytes]] = {}
+        # By the fields after their URLs, the levels of the groups that begin in *entries*.
+        levels: dict[bytes, int] = {}
         for data in entries:
-            entry = decode(data)
-            if entry.history:
-                level = self._visits
-            elif entry.score < 0:  # the page with the link may be a soft error
-                level = self._visits - 1
-            else:
-                level = level_of(entry)
-                # A custom prioritizer may return too large a level; ``LevelQueues`` notices others.
-                if level >= self._visits:
-                    raise ValueError(
-                        f"an entry was given level {level}, not within 1 to {self._visits - 1}"
-                    )
+            fields = fields_after_url(data) if self._judges_groups else data
+            level = levels.get(fields)
+            if level is None:
+                level = self._level(decode(data))
+                levels[fields] = level
             batches.setdefault(level, []).append(data)
         self._queues.push(batches)
+
+    def _level(self, entry: Entry) -> int:
+        """Return the number of the queue for *entry*. Raises ValueError if there is none."""
+        if entry.history:
+            return self._visits
+        if entry.score < 0:  # the page with the link may be a soft error
+            return self._visits - 1
+        level = self._prioritizer.level(entry)
+        # A custom prioritizer may return too large a level; ``LevelQueues`` notices others.
+        if level >= self._visits:
+            raise ValueError(
+                f"an entry was given level {level}, not within 1 to {self._visits - 1}"
+            )
+        return level
 
     def pop(self) -> bytes:
         """Remove and return a visit, or the oldest entry of the level that the selector chooses.

@@ -20,7 +20,9 @@ class Prioritizer(Protocol):
     def level(self, entry: Entry) -> int:
         """Return the number of the front-end queue for *entry*, from 1 to ``levels``.
 
-        It is called for every pushed URL, so it must be fast.
+        It is called for every pushed URL, so it must be fast. If the prioritizer has a true
+        attribute ``judges_groups``, its levels do not depend on the URL, and it is called once for
+        the links of a page to one host that are of one kind.
         """
         ...
 
@@ -36,6 +38,8 @@ _RANK_BITS = 24
 
 class _WithLevels:
     """Base class of prioritizers that are created with their number of *levels*."""
+
+    judges_groups = True
 
     def __init__(self, *, levels: int) -> None:
         self.levels = levels
