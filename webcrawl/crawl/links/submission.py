@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from msgspec.structs import replace
 
@@ -30,7 +30,10 @@ from webcrawl.urls.filters.table import FilterTable
 _FORWARDS = frozenset({"redirect", "refresh"})
 _HOP_BYTES = 16
 _NO_FORM = bytes(8)
+_kind = attrgetter("kind")
 _modified = attrgetter("modified")
+# Of an answer of the filters.
+_refusal = itemgetter(1)
 # Replaces the URL of a hop after which a cookie was set.
 _PASSED = bytes(8)
 
@@ -210,19 +213,23 @@ class LinkSubmitter:
             # The page's own links stay as they were found.
             links = [replace(link, url=url) for link, url in zip(links, urls, strict=True)]
 
-        accepted = [link for link, (_, why) in zip(links, answers, strict=True) if why is None]
-        hosts = [host for host, why in answers if why is None]
-        if not accepted:
+        # Usually no link is refused.
+        if any(map(_refusal, answers)):
+            accepted = [why is None for _, why in answers]
+            links = [*compress(links, accepted)]
+            urls = [*compress(urls, accepted)]
+            answers = [*compress(answers, accepted)]
+        if not links:
             return
 
-        url_fps = fingerprints(
-            self._rules.equivalence.comparison_forms([link.url for link in accepted])
-        )
+        url_fps = fingerprints(self._rules.equivalence.comparison_forms(urls))
         chain = source.chain if redirect_chain else b""
-        for i, link in enumerate(accepted):
-            if chain or link.kind in _FORWARDS:
-                url_fps[i] = self._target_fingerprint(link.url, url_fps[i], link.kind, via, chain)
-        self.sink.submit(LinkBatch(accepted, hosts, url_fps, source))
+        if chain or not _FORWARDS.isdisjoint(map(_kind, links)):
+            url_fps = [
+                self._target_fingerprint(link.url, form_fp, link.kind, via, chain)
+                for link, form_fp in zip(links, url_fps, strict=True)
+            ]
+        self.sink.submit(LinkBatch(links, [host for host, _ in answers], url_fps, source))
 
     def _target_fingerprint(self, url: str, form_fp: int, kind: str, via: str, chain: bytes) -> int:
         """Return the fingerprint of *url*, whose comparison form has *form_fp*.

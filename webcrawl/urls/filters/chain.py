@@ -137,6 +137,12 @@ class FilterChain:
         self._link_filters = tuple(rule for rule in filters if isinstance(rule, LinkFilter))
         # Return the URL filters that concern a shape; see ``_select_filters``.
         self._filters_for = lru_cache(_CACHED_SHAPES)(self._select_filters)
+        # No filter concerns URLs with at most so many segments and nothing else of a UrlShape.
+        self._free_segments = 0
+        while self._free_segments < _LONG and not self._filters_for(
+            self._free_segments + 1, False, False, False
+        ):
+            self._free_segments += 1
         # Answers for servers that passed, by the beginning of their URLs, such as http://a.test:81
         self._servers: dict[str, Answer] = {}
         # Answers for URLs that passed the filters of servers and URLs.
@@ -200,11 +206,11 @@ class FilterChain:
                 self._servers[server] = server_answer
 
         length = len(url)
-        # The arguments are the fields of a UrlShape.
-        filters = self._filters_for(
-            segments if segments > 0 else 1, bool(query), length > _LONG, "20" in url
-        )
-        if filters:
+        if query or length > _LONG or segments > self._free_segments or "20" in url:
+            # The arguments are the fields of a UrlShape.
+            filters = self._filters_for(
+                segments if segments > 0 else 1, bool(query), length > _LONG, "20" in url
+            )
             split_url = SplitUrl(url, path, query)
             for name, refuses, _ in filters:
                 if refuses(split_url):

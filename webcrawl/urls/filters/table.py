@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from webcrawl.urls.filters.chain import Answer, FilterChain
 from webcrawl.urls.host import host_of
 
 logger = logging.getLogger(__name__)
+_refusal = itemgetter(1)
 
 #: Function that is called with the name of a filter, the number of URLs that it has refused, the
 #: last refused URL, its ``via``, and the reason.
@@ -97,6 +99,8 @@ class FilterTable:
             answers = self._chains[0].answers(urls, depth, host_of(via))
         else:
             urls, answers = self._judge_by_stages(urls, depth, via, is_hop, reasons)
+        if not any(map(_refusal, answers)):
+            return urls, answers
         for index, (_, filter_name) in enumerate(answers):
             if filter_name is not None:
                 self.refused[filter_name] += 1
