@@ -137,12 +137,13 @@ class FilterChain:
         self._link_filters = tuple(rule for rule in filters if isinstance(rule, LinkFilter))
         # Return the URL filters that concern a shape; see ``_select_filters``.
         self._filters_for = lru_cache(_CACHED_SHAPES)(self._select_filters)
-        # No filter concerns URLs with at most so many segments and nothing else of a UrlShape.
-        self._free_segments = 0
-        while self._free_segments < _LONG and not self._filters_for(
-            self._free_segments + 1, False, False, False
-        ):
-            self._free_segments += 1
+        # Some filter concerns URLs with so many segments and nothing else of a UrlShape, but none
+        # those with fewer. A URL without a path counts as one with a segment.
+        usual = (
+            count for count in range(1, _LONG) if self._filters_for(count, False, False, False)
+        )
+        fewest = next(usual, _LONG)
+        self._fewest_judged = fewest if fewest > 1 else 0
         # Answers for servers that passed, by the beginning of their URLs, such as http://a.test:81
         self._servers: dict[str, Answer] = {}
         # Answers for URLs that passed the filters of servers and URLs.
@@ -206,7 +207,7 @@ class FilterChain:
                 self._servers[server] = server_answer
 
         length = len(url)
-        if query or length > _LONG or segments > self._free_segments or "20" in url:
+        if query or length > _LONG or segments >= self._fewest_judged or "20" in url:
             # The arguments are the fields of a UrlShape.
             filters = self._filters_for(
                 segments if segments > 0 else 1, bool(query), length > _LONG, "20" in url
