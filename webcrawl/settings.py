@@ -405,6 +405,12 @@ URL_SPACE_BASE_URLS = 1000
 # A file of patterns, as logged, and hosts that the two settings above do not apply to.
 TRAP_EXCEPTIONS_FILE = ""
 
+# --- aliases -----------------------------------------------------------------------------------
+
+# Find hosts that serve the same site, and fetch its pages from one of them:
+# docs/howto/crawl-the-web.md.
+ALIASES = False
+
 # --- budgets -----------------------------------------------------------------------------------
 
 # Pages, and bytes of bodies, allowed for a host name and for a registered domain in the whole

@@ -166,6 +166,7 @@ WITHOUT_EFFECT = """
     identity show --mail a@a.test               | --mail has no effect with show
     identity check --rotate                     | --rotate has no effect with check
     identity check https://a.test --address ::1 | --address has no effect with check URL
+    control pause --with-aliases                | --with-aliases is for exclude
     job check --checkpoint 1                    | --checkpoint for restore
     job restore --warc                          | --warc is for check
     frontier --hosts 3 --export x               | use only one of --hosts, --export
@@ -179,7 +180,7 @@ WITHOUT_EFFECT = """
 ALWAYS = """
     control: --json --reason --yes; dataset: --output; delta: --output --since; frontier: --json;
     job: --json; pagerank: --output --pages; politeness-audit: --delay --json --key --top;
-    purge: --dry-run --host --list --url; queue-build: --json --queue --seeds;
+    purge: --dry-run --host --list --url --with-aliases; queue-build: --json --queue --seeds;
     rehearse: --contacts --directory --seed; replay: --from --output --submit;
     report: --bundle --csv --figures --json --output;
     search: --host --jsonl --language --limit --offset;

@@ -41,11 +41,14 @@ if TYPE_CHECKING:
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy control``."""
     add("--reason", default="", metavar="WHY", help="the reason, recorded with the command")
+    add("--with-aliases", action="store_true", help="exclude the other names of the site, too")
     add("--yes", action="store_true", help="do not ask before a drop")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Send the command in *args* to a running crawl, or list the commands; return the exit code."""
+    from msgspec.structs import replace
+
     from webcrawl.control.sending import send_to_crawl
     from webcrawl.control.table import COMMANDS, usage
     from webcrawl.crawl.job.control_journal import Request
@@ -56,10 +59,17 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
             print(f"{usage(name):<24} {command.__doc__}")
         return 0
     request = _request(words, opts.reason)
+    if opts.with_aliases and request.name != "exclude":
+        raise UsageError("--with-aliases is for exclude")
     must_ask = request.name == "drop" and sys.stdin.isatty() and not (opts.yes or opts.json)
     if must_ask and not _is_confirmed(request, send_to_crawl(settings, Request("state"))):
         return 1
-    return _print_answers(send_to_crawl(settings, request), as_json=opts.json)
+    answers = send_to_crawl(settings, request)
+    if opts.with_aliases:
+        names = {name for answer in answers for name in answer.aliases}
+        for name in sorted(names):
+            answers += send_to_crawl(settings, replace(request, arguments={"host": name}))
+    return _print_answers(answers, as_json=opts.json)
 
 
 def _is_confirmed(request: Request, answers: list[CommandAnswer]) -> bool:
@@ -79,7 +89,7 @@ def _is_confirmed(request: Request, answers: list[CommandAnswer]) -> bool:
 def _print_answers(answers: list[CommandAnswer], *, as_json: bool) -> int:
     """Print *answers* and return the exit code."""
     lines = (f"{answer.drone}: {answer.said}\n".removeprefix(": ") for answer in answers)
-    result = answers if answers[0].drone else answers[0]
+    result = answers if answers[0].drone or len(answers) > 1 else answers[0]
     print_answer(result, "".join(lines), as_json=as_json)
     return 2 if any(answer.refused for answer in answers) else 0
 

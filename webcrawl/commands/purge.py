@@ -63,13 +63,14 @@ def _options(add: AddOption) -> None:
         metavar="FILE",
         help="a file with hosts and URLs, written as in EXCLUSION_FILE",
     )
+    add("--with-aliases", action="store_true", help="also purge the other names of the hosts")
     add("--dry-run", action="store_true", help="only count; change nothing")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
     """Remove the pages of --host, --url and --list from a stopped crawl; return the exit code."""
     from webcrawl.clock import wall_time
-    from webcrawl.jobs.purge.purge import purge
+    from webcrawl.jobs.purge.purge import names_of_same_sites, purge
 
     signal.signal(signal.SIGINT, _end)
     jobdir = choose_job(args, settings)
@@ -80,6 +81,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         raise UsageError("say what to remove with --host, --list, or --url and a URL with scheme")
     if opts.list:
         lines.append(opts.list.read_text("utf-8", "replace"))
+    aliases = names_of_same_sites(jobdir, "\n".join(lines))
+    if opts.with_aliases:
+        lines += aliases
     with progress("files read") as show:
         counts, missing, store_error = purge(
             jobdir,
@@ -95,6 +99,9 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     addresses = [host for host in opts.host if ":" in host or host[-1:].isdigit()]
     if addresses and not counts:
         print(f"{addresses[0]} stands for URLs with this address, not for names that lead to it")
+    if aliases:
+        treated = "purged, too" if opts.with_aliases else "not purged, see --with-aliases"
+        print(f"the same site has the names {', '.join(aliases)}: {treated}")
     print(_NOT_REACHED, end="", flush=True)
     if missing:
         raise FatalError(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from webcrawl.clock import wall_time
-from webcrawl.control.table import CommandError, ControlCommand, State, Visit, parse
+from webcrawl.control.table import CommandError, ControlCommand, Exclude, State, Visit, parse
 from webcrawl.crawl.job.control_journal import Change, Journal, Request
 from webcrawl.crawl.steering import Steering
 from webcrawl.errors import FatalError
 from webcrawl.frontier import decode
+from webcrawl.hosts.aliases import other_names
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
@@ -31,14 +32,16 @@ class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     *said* is a sentence. *n* is the command's number in the journal, or 0 if it changes nothing.
     *refused* says whether the command was refused. In a hive, *drone* names the drone that answers.
-    If a later command overrides this one, *n* is the number of the later one in the hive. Only the
-    command ``state`` sets the other fields; *parked* has the number of parked URLs by reason.
+    If a later command overrides this one, *n* is the number of the later one in the hive. *aliases*
+    are other names of what ``exclude`` excludes. Only the command ``state`` sets the other fields;
+    *parked* has the number of parked URLs by reason.
     """
 
     said: str
     n: int = 0
     drone: str = ""
     refused: bool = False
+    aliases: list[str] = []
     in_force: list[Change] = []
     settings: dict[str, Any] = {}
     parked: dict[str, int] = {}
@@ -159,7 +162,15 @@ class Control:
         if command.outcome and not hive:
             retry_command = f"{COMMAND} frontier {self.process.job.path} --retry {command.outcome}"
             result += f"; to fetch those given up this way, stop the crawl and run {retry_command}"
-        return CommandAnswer(f"{change.command}: {result}", change.n)
+        aliases = self._other_names(command) if isinstance(command, Exclude) else []
+        if aliases:
+            result += f"; the same site has the names {', '.join(aliases)}, whose URLs stay parked"
+        return CommandAnswer(f"{change.command}: {result}", change.n, aliases=aliases)
+
+    def _other_names(self, command: Exclude) -> list[str]:
+        """Return the other names of the sites that *command* excludes."""
+        tables = (shard.aliases.aliases for shard in self.process.shards if shard.aliases)
+        return other_names(tables, command.is_for_host)
 
     async def _accept(self, command: ControlCommand, change: Change) -> None:
         """Check *command*, append its *change* to the journal, and apply it.

@@ -33,7 +33,15 @@ Word = Annotated[str, Meta(max_length=253)]
 Line = Annotated[str, Meta(max_length=4096)]
 Times = Annotated[float, Meta(gt=1, le=1000)]
 # The reasons why URLs are parked. Those of a failing origin stay parked until its pause is over.
-Rule = Literal["depth", "domain_budget", "host_budget", "learned_trap", "reputation", "url_space"]
+Rule = Literal[
+    "alias_of",
+    "depth",
+    "domain_budget",
+    "host_budget",
+    "learned_trap",
+    "reputation",
+    "url_space",
+]
 Reason = Literal[Rule, "failing_origin"]
 
 

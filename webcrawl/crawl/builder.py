@@ -58,6 +58,7 @@ from webcrawl.dupefilter import eliminator_factory
 from webcrawl.errors import FatalError
 from webcrawl.frontier import (
     DelayPolicy,
+    Entry,
     Frontier,
     FrontierParts,
     FrontierPolicies,
@@ -68,6 +69,7 @@ from webcrawl.frontier.domain_share import DomainShares
 from webcrawl.frontier.front_end import FrontEnd, MercatorFrontEnd, check_entry_counts
 from webcrawl.frontier.prioritizer import DepthPrioritizer, DepthRankPrioritizer
 from webcrawl.frontier.selector import FirstSelector, GeometricSelector
+from webcrawl.hosts.aliases import Aliases
 from webcrawl.hosts.budgets.depths import DepthOrder
 from webcrawl.hosts.budgets.quotas import budgets_of
 from webcrawl.hosts.budgets.reputation import ReputationGate
@@ -219,7 +221,7 @@ class ProcessBuilder:
 
     def state(self) -> JobState:
         """Build the state of the job: shards, rules and link submitter. No crawl needs to run."""
-        links = self._build_link_submitter()
+        self._links = links = self._build_link_submitter()
         lists = self._rules.hosts.blocklists
         # The keys of rules_files are the prefixes of the stats of each file.
         return JobState(
@@ -503,6 +505,15 @@ class ProcessBuilder:
                 clock=clock,
             )
             gates.insert(0, depth_order)
+        aliases = None
+        if flag(self._settings, "ALIASES") or self._settings["HOSTS_POLICY_FILE"]:
+            aliases = Aliases(
+                learns=flag(self._settings, "ALIASES"),
+                rules=self._rules.hosts,
+                submit=self._submit_alias,
+                clock=clock,
+            )
+            gates.insert(0, aliases)
         # Not used if URL_SCOPE limits the crawl to the seeds' domains.
         if self._live.reputation.base and scope_of(self._settings) == OPEN:
             gates.append(
@@ -519,7 +530,11 @@ class ProcessBuilder:
         # This gate gives one port of a host the turn to be tried. It is the last one, because no
         # other gate may then hold the URL that has the turn.
         gates.append(origins)
-        return Budgets(ledger=ledger, traps=traps, origins=origins, gates=gates)
+        return Budgets(ledger=ledger, traps=traps, origins=origins, aliases=aliases, gates=gates)
+
+    def _submit_alias(self, url: str, entry: Entry) -> None:
+        """Submit *url*, an alias of *entry*. The shards are built before the link submitter."""
+        self._links.submit_alias(url, entry)
 
     def _build_host_services(
         self, records: HostRecords, budgets: Budgets, clock: Clock
@@ -572,6 +587,8 @@ class ProcessBuilder:
                 clock=clock,
                 path=TDM_PATH,
             )
+        if budgets.aliases is not None:
+            budgets.aliases.searches = [*filter(None, (robots, data_mining))]
         # A proxy looks up the addresses itself, so the crawler does not.
         used_addresses = None if self._is_proxied else addresses
         return HostServices(

@@ -161,6 +161,10 @@ class HostRules:
         """Return whether a command lets *url* pass *gate*."""
         return gate in self._commands and self._command_rule(gate, host_of(url)) is not None
 
+    def commanded(self, topic: str) -> tuple[str, ...]:
+        """Return the hosts to which the commands of *topic* apply."""
+        return (*self._commands.get(topic, ()),)
+
     def commands_for(self, host: str) -> list[str]:
         """Return the sources of all command rules that apply to *host*."""
         rules = (self._command_rule(topic, host) for topic in self._commands)

@@ -292,6 +292,7 @@ _HELD = {
     "rendering": "the rendering of their pages",
     "unverified": "unverified servers (verify and proxy_verify in HOSTS_POLICY_FILE)",
     "learned_trap": "a crawler trap",
+    "alias_of": "other names of sites, which are fetched under one",
     "url_space": "their host's URL_SPACE_BASE_URLS",
 }
 # Outcomes caused by a setting or by a rule of the site, either of which may change.

@@ -19,6 +19,7 @@ from webcrawl.clock import TimeSource
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSink, LinkSource, SeedFacts
 from webcrawl.crawl.seeds import Seed
 from webcrawl.frontier import Entry
+from webcrawl.hosts.aliases import ALIAS
 from webcrawl.items import Page
 from webcrawl.seen.fingerprint import fingerprint, fingerprints
 from webcrawl.urls import SCHEMES, Link, normalize
@@ -178,6 +179,12 @@ class LinkSubmitter:
         links = [Link(url, kind=SITEMAP) for url in dict.fromkeys(normalized) if url is not None]
         self.sitemaps += len(links)
         self._submit(links, LinkSource(via, depth, 0, b"", self._clock()))
+
+    def submit_alias(self, url: str, entry: Entry) -> None:
+        """Submit *url*, which names the same page as *entry* on the host that leads its site."""
+        via = entry.via or entry.url
+        source = LinkSource(via, entry.depth, 0, b"", self._clock(), entry.score)
+        self._submit([Link(url, kind=ALIAS)], source)
 
     def _allowed_links(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
         """Return those of *links* that the page and the settings for its host allow to follow."""

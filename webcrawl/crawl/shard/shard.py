@@ -6,6 +6,7 @@ and the seeds' domains are kept by domain. These are the directories in ``shards
     frontier   waiting URLs, and pauses of hosts: see frontier/
     seen       fingerprints of URLs: see seen/
     content    fingerprints of documents: see seen/
+    aliases    hosts with the same site, if ALIASES is set: see hosts/aliases.py
     ranks      ranks of the seeds' hosts: see seeds/ranks.py
     domains    registered domains of the seeds, in the same format
     hosts      host records with robots.txt, counters and traps, in SQLite: see hosts/records/
@@ -37,6 +38,7 @@ from webcrawl.crawl.shard.merge_turns import MergeTurns
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NOTHING, Entry, Frontier, Lease, Result, Supply, encode
 from webcrawl.frontier.admission import Admission, Gate
+from webcrawl.hosts.aliases import Aliases
 from webcrawl.hosts.budgets.quotas import Ledger
 from webcrawl.hosts.budgets.traps.keeper import TrapKeeper
 from webcrawl.hosts.host_rules import HostRules
@@ -71,6 +73,8 @@ _REMEMBERED_PAUSES = _Size(1 << 16, 1 << 10)
 _DOMAIN_COUNTERS = _Size(1 << 14, 1 << 8)
 # Fingerprints in the content-seen test that are not on disk yet, 0.1 kB each.
 _UNWRITTEN_DOCUMENTS = _Size(1 << 16, 1 << 10)
+# Hosts whose first pages are remembered to find aliases, 4 kB each.
+_FIRST_PAGES = _Size(1 << 12, 1 << 7)
 # Number and total size of the robots.txt files in use.
 _ROBOTS_FILES = _Size(1 << 13, 1 << 6)
 _ROBOTS_BYTES = _Size(1 << 26, 1 << 20)
@@ -128,6 +132,7 @@ class Budgets:
     ledger: Ledger
     traps: TrapKeeper
     origins: OriginRests
+    aliases: Aliases | None
     gates: Sequence[Gate]
 
 
@@ -260,6 +265,9 @@ class Shard:
         )
         # Parts added with ``join``, by the names of their directories.
         self._added_parts: dict[str, OwnedPart] = {}
+        self.aliases = hosts.budgets.aliases
+        if self.aliases is not None:
+            self.join("aliases", self.aliases)
         # When changed host records were last written, by the clock of the shard.
         self._flushed_at = 0.0
         self.is_leaving = False
@@ -306,6 +314,8 @@ class Shard:
             counters=fixed_share(_DOMAIN_COUNTERS),
             database_kib=fixed_share(_DATABASE_KIB),
         )
+        if self.aliases is not None:
+            self.aliases.resize(fixed_share(_FIRST_PAGES))
         for search in filter(None, (self.hosts.robots, self.hosts.data_mining)):
             search.cache.resize(
                 size=fixed_share(_ROBOTS_FILES), max_bytes=fixed_share(_ROBOTS_BYTES)

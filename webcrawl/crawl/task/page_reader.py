@@ -135,6 +135,9 @@ class PageReader:
             result=result,
             history=fetch.history,
         )
+        aliases = fetch.lease.shard.aliases
+        if aliases is not None and fetch.history is None:
+            aliases.note_page(page, fetch.lease.entry, result.document)
         # Count each new document once; a claim means that its links were looked for.
         if result.claim and slow_links is None and not result.is_duplicate:
             self.link_counts.add(page.links_found, len(links))

@@ -23,7 +23,9 @@ from webcrawl.crawl.task.renderer import Renderer, StoredPage
 from webcrawl.crawl.task.task import Ending, Finish, Task, Way
 from webcrawl.crawl.task.tries import return_page
 from webcrawl.frontier import Entry, Lease, Result
+from webcrawl.hosts.aliases import ALIAS
 from webcrawl.items import Page
+from webcrawl.net.outcomes import is_document
 from webcrawl.revisit.history import CHANGED, FAILED, GONE, history_of
 from webcrawl.revisit.validators import conditional_headers
 from webcrawl.revisit.visit import Visit, decide
@@ -145,6 +147,10 @@ class PageVisit(Task):
             flags = fetch.page.flags if fetch is not None else ""
             hosts.budgets.traps.note_end(entry, flags or outcome, tested=tested, seen=seen)
         self._note_visit(lease, visit, outcome)
+        aliases = lease.shard.aliases
+        if entry.kind == ALIAS and aliases is not None and not is_document(outcome):
+            for retried in aliases.retried(entry):
+                lease.shard.enqueue(retried, None)
 
         result = Result(outcome)
         if fetch is not None:

@@ -82,6 +82,7 @@ class HostPolicy(
     proxy_verify: whether the proxy's password is sent only over TLS with a valid certificate.
     link_kinds: the kinds among LINK_KINDS that are followed.
     render: whether pages are rendered, "0", "auto" or "all", in place of RENDER; None for that.
+    alias: the host with the same site, from which URLs are fetched instead; "" for none.
     owner_allows: whether the owner has agreed to more than the Crawl-delay of robots.txt allows.
     """
 
@@ -95,6 +96,7 @@ class HostPolicy(
     proxy_verify: bool = True
     link_kinds: frozenset[str] | None = None
     render: Literal["0", "auto", "all"] | None = None
+    alias: str = ""
     owner_allows: bool = False
 
     def __repr__(self) -> str:  # the fields may be secret
@@ -168,6 +170,10 @@ class HostTables:
                 self._add(title, table, limits)
             except (ValueError, msgspec.ValidationError) as error:
                 raise ValueError(f"table {title[:80]!r}: {error}") from None
+        for policy in self.tables.values():
+            leading = self.tables.get(self.name_of(policy.alias), NO_POLICY).alias
+            if leading not in {"", policy.alias}:
+                raise ValueError(f"{policy.alias} is an alias itself, of {leading}")
 
     def _add(self, title: str, table: object, limits: TableLimits) -> None:
         """Check *table*, named *title* in the file, and add it. Raises ValueError if not valid."""
@@ -190,6 +196,9 @@ class HostTables:
         missing = ", ".join(sorted((policy.link_kinds or frozenset()) - limits.kinds))
         if missing:
             raise ValueError(f"link_kinds must be among LINK_KINDS, which does not have {missing}")
+
+        if policy.alias and host_in(policy.alias) != policy.alias:
+            raise ValueError(f"alias: {policy.alias!r} is not a host")
 
         added = additions(
             policy.headers,

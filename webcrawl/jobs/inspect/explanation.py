@@ -27,9 +27,11 @@ from webcrawl.crawl.seeds.domains import SeedDomains
 from webcrawl.frontier.due import due_at
 from webcrawl.frontier.entry import NO_URLS
 from webcrawl.frontier.view import Found, Where
+from webcrawl.hosts.aliases import Aliases
 from webcrawl.hosts.host_rules import HostRules
 from webcrawl.jobs.arguments import url as read_url
 from webcrawl.jobs.inspect import info_log
+from webcrawl.jobs.inspect.aliases import alias_of
 from webcrawl.jobs.inspect.host_state import (
     HostReport,
     RobotsState,
@@ -187,6 +189,8 @@ def explain(url: str, view: JobView, settings: BaseSettings) -> Explanation:
     budget = host_rules.host_policy(hostname).budget
     budget = whole_number(settings, "BUDGET_HOST_PAGES", at_least=0) if budget is None else budget
     reason, until = _reason(state, places, host, budget)
+    if reason == Aliases.name:
+        reason = f"{reason}:{alias_of(view.shards, host_rules, hostname)}"
 
     return Explanation(
         url=url,

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import sys
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +20,13 @@ from webcrawl.errors import FatalError, ObjectStoreError
 from webcrawl.hive.configuration import store_at
 from webcrawl.hive.launch.job_directories import is_of_hive, jobdirs_of
 from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.hosts.aliases import other_names
 from webcrawl.hosts.politeness.exclusions import PURGED_RULES, purge_rules
 from webcrawl.hosts.records.database import FILE, FORGET_HOSTS
 from webcrawl.hosts.records.records_reader import RecordsReader
+from webcrawl.jobs.inspect.aliases import aliases_of
 from webcrawl.jobs.inspect.info_log import outcome_lines
+from webcrawl.jobs.inspect.job_view import ask
 from webcrawl.jobs.purge import files
 from webcrawl.pipelines.search_index import LOG
 from webcrawl.pipelines.warc.payloads import FORGET_PAYLOADS, file_names, forget_rows
@@ -137,6 +140,21 @@ def purge(
     except (OSError, ValueError, sqlite3.Error) as error:
         raise FatalError(f"{place}: {error}. Fix that and run the same command again.") from error
     return counts, missing, store_error
+
+
+def names_of_same_sites(path: Path, text: str) -> list[str]:
+    """Return the other names of the sites whose hosts the rules in *text* cover.
+
+    They are those of the last checkpoint of the job or hive in *path*. Raises FatalError for a line
+    that is not a rule.
+    """
+    try:
+        rules = purge_rules(text)
+    except ValueError as error:
+        raise FatalError(f"input: {error}. Fix that and run the same command again.") from error
+    with suppress(FatalError):  # without a checkpoint there are none
+        return ask(path, lambda view: other_names(map(aliases_of, view.shards), rules.is_excluded))
+    return []
 
 
 def _exclude_in_store(path: Path, settings: BaseSettings, text: str) -> str:

@@ -34,6 +34,16 @@ def hosts_table(crawl: Crawl, at: float) -> Figure:
     return Figure("hosts", "Hosts with the longest queues", lead, table)
 
 
+def aliases_table(crawl: Crawl) -> Figure:
+    """Return the table of the hosts whose site is crawled under another name."""
+    lead = (
+        "As of the last checkpoint. URLs of these hosts are fetched from the host that leads. To "
+        f"end an alias: {COMMAND} control JOBDIR free HOST alias_of."
+    )
+    head = ("host", "leading host", "contacts saved", "pages compared", "leads")
+    return Figure("aliases", "Aliases", lead, Table(head, [tuple(row) for row in crawl.aliases]))
+
+
 def commands_table(crawl: Crawl) -> Figure:
     """Return the table of the latest control commands to the crawl."""
     rows = [

@@ -64,6 +64,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
             ],
             "Hosts": [
                 *([now.hosts_table(crawl, at)] if crawl.longest_queues else []),
+                *([now.aliases_table(crawl)] if crawl.aliases else []),
                 *breakdowns.per_server(crawl),
                 breakdowns.politeness(crawl),
                 *breakdowns.per_tld(crawl),

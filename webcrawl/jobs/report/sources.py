@@ -22,6 +22,7 @@ from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merge_stats, shard_counts, stats_of
+from webcrawl.jobs.inspect.aliases import AliasRow, alias_rows
 from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
 from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outcome_lines
 from webcrawl.jobs.inspect.job_view import ask, running
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
 #: Names of the values that are read from each line of the doctor.
 GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts paused")
-# Number of hosts with long queues.
+# Number of hosts with long queues, and of aliases.
 _MAX_HOSTS = 50
+_MAX_ALIASES = 50
 # Number of commands that are shown.
 _MAX_COMMANDS = 20
 
@@ -59,6 +61,7 @@ class Crawl(NamedTuple):
     processes: diagnoses of the crawl's processes.
     gauges: starts of intervals, and the mean of each gauge in them.
     longest_queues: the hosts with the longest queues, as of the last checkpoint.
+    aliases: the hosts whose site is crawled under another name, as of the last checkpoint.
     commands: the last commands to the crawl, or to the first drone.
     """
 
@@ -74,6 +77,7 @@ class Crawl(NamedTuple):
     processes: list[Examination]
     gauges: tuple[list[int], dict[str, list[int]]]
     longest_queues: list[HostRow]
+    aliases: list[AliasRow]
     commands: list[Change]
 
     @property
@@ -194,8 +198,10 @@ class CrawlReader:
         with suppress(FatalError):  # raised if there is no diagnosis yet
             processes = examinations(path)
         queues: list[HostRow] = []
+        aliases: list[AliasRow] = []
         with suppress(FatalError):  # raised if no checkpoint can be read
             queues = ask(path, lambda view: longest_queues(host_rows(view), _MAX_HOSTS))
+            aliases = ask(path, lambda view: alias_rows(view.shards)[:_MAX_ALIASES])
 
         process_stats = [stats_of(jobdir) for jobdir in jobdirs]
         stats = merge_stats(process_stats)
@@ -231,6 +237,7 @@ class CrawlReader:
             processes=processes,
             gauges=_gauges(jobdirs),
             longest_queues=queues,
+            aliases=aliases,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
         )
 
