@@ -35,7 +35,7 @@ import msgspec
 from scrapy.utils.datatypes import LocalCache
 
 from webcrawl.clock import TimeSource
-from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
+from webcrawl.configuration.decoding import Epoch, UndecodableError, msgpack_decoder
 from webcrawl.frontier import Entry, Supply
 from webcrawl.frontier.admission import Gate
 from webcrawl.hosts.host_rules import HostRules
@@ -107,7 +107,7 @@ class FirstPages(msgspec.Struct):
     with one of its documents at the same path.
     """
 
-    since: float
+    since: Epoch
     rank: int = 0
     redirected: str = ""
     canonical: str = ""
