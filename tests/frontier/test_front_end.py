@@ -98,3 +98,28 @@ def test_a_front_end_that_loses_or_repeats_an_entry_is_detected(jobdir, kind):
         RuntimeError, match=r"FRONTIER_FRONT_END lost or repeated an entry \(\d, not"
     ):
         _ = [call() for call in calls]
+
+
+class ByUrl:
+    """Prioritizer by a letter of the URL; counts its calls."""
+
+    levels = 3
+
+    def __init__(self, *, judges_groups):
+        self.judges_groups = judges_groups
+        self.calls = 0
+
+    def level(self, entry):
+        self.calls += 1
+        return 1 + entry.url.endswith("b")
+
+
+@each("judges_groups, calls, levels", (False, 5, [3, 2, 0, 0]), (True, 3, [4, 1, 0, 0]))
+def test_only_a_prioritizer_that_says_so_judges_a_group_once(jobdir, judges_groups, calls, levels):
+    prioritizer = ByUrl(judges_groups=judges_groups)
+    front = opened(jobdir, prioritizer)
+    # Three groups, of which the last is a single URL too short for a length of its own.
+    urls = ["http://a.test/a-path-of-some-length/a", "http://a.test/a-path-of-some-length/b"]
+    entries = [Entry(url, "a.test", depth=depth) for depth in (1, 2) for url in urls]
+    front.push([encode(one) for one in [*entries, Entry("http://a.test/b", "a.test", depth=1)]])
+    assert (prioritizer.calls, waiting(front)) == (calls, levels)
