@@ -114,7 +114,7 @@ class ByUrl:
         return 1 + entry.url.endswith("b")
 
 
-@each("judges_groups, calls, levels", (False, 5, [3, 2, 0, 0]), (True, 3, [4, 1, 0, 0]))
+@each("judges_groups calls levels", (False, 5, [2, 3, 0, 0]), (True, 3, [4, 1, 0, 0]))
 def test_only_a_prioritizer_that_says_so_judges_a_group_once(jobdir, judges_groups, calls, levels):
     prioritizer = ByUrl(judges_groups=judges_groups)
     front = opened(jobdir, prioritizer)
