@@ -70,6 +70,7 @@ EXTENSIONS_BASE = default_settings.EXTENSIONS_BASE | {
     "webcrawl.extensions.log_keeping.LogKeeping": 0,
     "webcrawl.extensions.metrics.Metrics": 0,
     "webcrawl.extensions.monitor.Monitor": 0,
+    "webcrawl.extensions.websub.WebSub": 0,
     "webcrawl.extensions.url_trace.UrlTraceRecorder": 0,
     "webcrawl.extensions.stats_file.StatsFile": 900,
     # It ends before the summary is printed.
@@ -164,6 +165,10 @@ METRICS_HOST = "127.0.0.1"
 MONITOR_PORT = 0
 MONITOR_HOST = "127.0.0.1"
 MONITOR_TOKEN_FILE = ""
+# Port, on loopback, for the hubs that push changed feeds (WebSub), and the URL that they call: that
+# of a proxy, which forwards its requests to this port. 0: none.
+WEBSUB_PORT = 0
+WEBSUB_URL = ""
 # Print the web spider's summary at the end.
 SUMMARY_ENABLED = True
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from scrapy import Request
 from scrapy.http import Response
 
+from webcrawl.crawl.engine._engine import wake
 from webcrawl.crawl.job.state_directory import StateDirectory, shard_name
 from webcrawl.crawl.job_state import JobState
 from webcrawl.crawl.lease.fetch import Fetch
@@ -24,7 +25,7 @@ from webcrawl.crawl.links.remote_shards import RemoteShards
 from webcrawl.crawl.seeds import Seed
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
-from webcrawl.frontier import Entry
+from webcrawl.frontier import HUB, Entry
 from webcrawl.items import Page
 from webcrawl.storage.record_log import DISK_ERRORS
 
@@ -210,3 +211,12 @@ class Intake:
             self._stop.fail(error)
         except NotHeldError:
             pass  # the process that holds the shard now gets the entry again
+
+    def ask_hub(self, url: str, subscription: str) -> None:
+        """Enqueue a request to the hub *url* for *subscription*, as the next one of its host."""
+        entry = Entry(url, self._key_of(url), kind=HUB, via=subscription)
+        try:
+            self._shards.of(url).frontier.requeue(entry, ahead=True)
+            wake(self._crawler.engine)
+        except DISK_ERRORS as error:
+            self._stop.fail(error)

@@ -16,13 +16,14 @@ from webcrawl.crawl.lease.lease_requests import LeaseRequests
 from webcrawl.crawl.lease.request_codec import RequestCodec
 from webcrawl.crawl.lease.services import ProcessServices
 from webcrawl.crawl.links.submission import LinkSubmitter
+from webcrawl.crawl.task.hub_request import HubRequest
 from webcrawl.crawl.task.page_reader import PageReader
 from webcrawl.crawl.task.page_visit import PageVisit
 from webcrawl.crawl.task.robots_fetch import RobotsFetch
 from webcrawl.crawl.task.side_downloads import SideDownloads
 from webcrawl.crawl.task.subresource import Subresource
 from webcrawl.crawl.task.task import Tasks
-from webcrawl.frontier import ASIDE, ROBOTS_REDIRECT, SUBRESOURCE
+from webcrawl.frontier import ASIDE, HUB, ROBOTS_REDIRECT, SUBRESOURCE
 
 
 class Leases:
@@ -34,6 +35,7 @@ class Leases:
     tasks: what leases are for.
     dispatcher, completion: hand out leases and complete them.
     side_downloads: requests that bypass the scheduler and wait for their host's turn.
+    hub_requests: requests to WebSub hubs.
     items: the time limit for pages in processing modules.
     """
 
@@ -64,6 +66,7 @@ class Leases:
         self.items = reader.items
         self.requests = LeaseRequests(crawler=crawler, codec=self.codec, items=self.items)
         self.reader = reader
+        self.hub_requests = HubRequest(requests=self.requests, stats=crawler.stats)
         host_release = HostRelease(services=services, wake=wake)
         robots = RobotsFetch(
             requests=self.requests,
@@ -107,6 +110,7 @@ class Leases:
             others={
                 ROBOTS_REDIRECT: robots,
                 ASIDE: self.side_downloads,
+                HUB: self.hub_requests,
                 SUBRESOURCE: Subresource(
                     renderer=services.renderer,
                     reader=self.reader,

@@ -38,7 +38,9 @@ logger = logging.getLogger(__name__)
 _ROBOTS = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
 # Settings and values without whose effect a crawl sends or stores what it should not.
-_MUST_HAVE_EFFECT = {"CRAWLER_SIGNATURE_AGENT": "any", "RIGHTS_POLICY": "strict"}
+_MUST_HAVE_EFFECT = {
+    "CRAWLER_SIGNATURE_AGENT": "any", "RIGHTS_POLICY": "strict", "WEBSUB_PORT": "any"
+}  # fmt: skip
 # Scrapy's own middlewares change the priority of Requests that have one of these in their meta.
 _PRIORITY_KEYS = frozenset({"retry_times", "redirect_times"})
 # Keys of Request.meta without effect, and what to use instead.

@@ -112,6 +112,7 @@ from webcrawl.frontier.delay_policy import DelayPolicy, HostFacts, LargestDelay
 from webcrawl.frontier.done_log import NOTHING, Result
 from webcrawl.frontier.entry import (
     ASIDE,
+    HUB,
     NO_URLS,
     ROBOTS_REDIRECT,
     SUBRESOURCE,

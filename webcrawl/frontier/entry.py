@@ -26,10 +26,12 @@ ROBOTS_REDIRECT = "robots"
 ASIDE = "aside"
 #: ``Entry.kind`` of a URL that a page needs to be rendered; ``via`` is that page.
 SUBRESOURCE = "subresource"
+#: ``Entry.kind`` of a request to a hub (task/hub_request.py); ``via`` names the subscription.
+HUB = "hub"
 #: ``Entry.foreign`` of a foreign URL. Older versions did not write this number.
 FOREIGN = 127
 #: Kinds of entries that are not URLs of the crawl.
-NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE})
+NO_URLS = frozenset({ROBOTS_REDIRECT, ASIDE, HUB})
 _SEED_MASK = (1 << 64) - 1
 # The first byte of an entry that has all fields, and the last bytes of one without a history.
 _ALL_FIELDS = b"\x9e"

@@ -10,7 +10,6 @@ hidden value that only our own page can know. Requests from other sites are reco
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import os
@@ -25,11 +24,9 @@ from webcrawl.randomness import random_hex
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aiohttp.web import BaseRequest, RequestHandler
+    from aiohttp.web import BaseRequest
 
 _MIN_TOKEN_CHARS = 16
-#: A request must arrive within this time.
-READ_SECS = 10.0
 
 
 def is_loopback(host: str) -> bool:
@@ -57,28 +54,6 @@ def read_token(path: Path, *, may_create: bool) -> str:
     if len(token) < _MIN_TOKEN_CHARS:
         raise FatalError(f"The token in {path} must have at least {_MIN_TOKEN_CHARS} characters.")
     return token
-
-
-class RequestTimeout:
-    """Closes connections that do not send a complete request head within ``READ_SECS``."""
-
-    def __init__(self) -> None:
-        self._timers: dict[RequestHandler, asyncio.TimerHandle] = {}
-
-    def wait(self, connection: RequestHandler) -> None:
-        """Start the timer for the next request on *connection*."""
-        loop = asyncio.get_running_loop()
-        self._timers[connection] = loop.call_later(READ_SECS, self._close, connection)
-
-    def _close(self, connection: RequestHandler) -> None:
-        del self._timers[connection]
-        connection.force_close()
-
-    def end(self, connection: RequestHandler) -> None:
-        """Stop the timer: the head of a request has arrived."""
-        timer = self._timers.pop(connection, None)
-        if timer is not None:
-            timer.cancel()
 
 
 class Access:

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from aiohttp import web
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.configuration.decoding import json_decoder
 from webcrawl.errors import FatalError
 from webcrawl.monitor.access import Access, is_loopback, read_token
 from webcrawl.monitor.launch import LOG, LOG_BYTES, MonitorAddress, MonitorOrder
-from webcrawl.monitor.site import UNREADABLE, Site
+from webcrawl.monitor.serving import UNREADABLE, Server
+from webcrawl.monitor.site import Site
 from webcrawl.monitor.watch import Watch
 
 if TYPE_CHECKING:
@@ -61,25 +61,10 @@ async def _serve(order: MonitorOrder) -> None:
     log.addFilter(_shorten)
     logging.getLogger().addHandler(log)
     site = Site(Watch(settings, order.shown), access)
-    runner = web.AppRunner(site.app(), access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    server = runner.server
-    assert server is not None
-
-    def make_connection() -> asyncio.Protocol:
-        connection = server()
-        site.timeout.wait(connection)  # limits the time until its first request
-        return connection
-
-    loop = asyncio.get_running_loop()
-    try:
-        listening = await loop.create_server(make_connection, host, port)
-    except (OSError, OverflowError):
-        listening = await loop.create_server(make_connection, host, 0)  # any free port
-    _report(MonitorAddress(host, listening.sockets[0].getsockname()[1], str(token_file)))
+    server = Server(site.app(), site.timeout)
+    _report(MonitorAddress(host, await server.open(host, port, 0), str(token_file)))
     await asyncio.to_thread(sys.stdin.buffer.read)  # returns when standard input is closed
-    listening.close()
-    await runner.cleanup()
+    await server.close()
 
 
 def _shorten(record: logging.LogRecord) -> bool:

@@ -18,15 +18,13 @@ is too large (413).
 from __future__ import annotations
 
 import asyncio
-import logging
 import sqlite3
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
-from aiohttp.http import HttpProcessingError
 from msgspec.structs import replace
 
 from webcrawl.clock import wall_time
@@ -35,20 +33,12 @@ from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
 from webcrawl.jobs.report.page import HITS_SHOWN, page, render
 from webcrawl.jobs.search import MAX_HITS, SearchResult
-from webcrawl.monitor.access import READ_SECS, Access, RequestTimeout
+from webcrawl.monitor.access import Access
+from webcrawl.monitor.serving import Handler, RequestTimeout, read
 from webcrawl.monitor.watch import Watch, arguments_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # Errors of reading a job, or of writing to a browser.
 _FAILURES = (FatalError, OSError, sqlite3.Error)
-# Errors of reading a request: bad chunks, a bad content coding, a lost connection.
-UNREADABLE = (HttpProcessingError, web.RequestPayloadError, OSError, ValueError)
-#: The logger of aiohttp; process.py limits what it writes.
-LOG = logging.getLogger("aiohttp.server")
 _MAX_BODY_BYTES = 1 << 16
 _decode = json_decoder(Request)
 # Limit of the pages that receive updates at the same time.
@@ -88,7 +78,7 @@ class Site:
     def app(self) -> web.Application:
         """Return the site as an aiohttp application."""
         app = web.Application(
-            middlewares=[self._manage_timeout, self._check_access], client_max_size=_MAX_BODY_BYTES
+            middlewares=[self.timeout.manage, self._check_access], client_max_size=_MAX_BODY_BYTES
         )
         app.on_response_prepare.append(_add_headers)
         app.add_routes(
@@ -108,15 +98,6 @@ class Site:
         return app
 
     @web.middleware
-    async def _manage_timeout(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Stop the connection's timeout while *handler* answers *request*."""
-        self.timeout.end(request.protocol)
-        try:
-            return await handler(request)
-        finally:
-            self.timeout.wait(request.protocol)
-
-    @web.middleware
     async def _check_access(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let *handler* answer *request* if it is allowed and can be read."""
         access = self._access
@@ -126,15 +107,7 @@ class Site:
         if not (request.path == "/page.css" or access.may_read(request)):
             handler = self._ask_for_token
 
-        try:
-            async with asyncio.timeout(READ_SECS):
-                await request.read()
-        except TimeoutError:
-            raise web.HTTPRequestTimeout(text="The request took too long to arrive.\n") from None
-        except UNREADABLE as error:
-            LOG.warning("A request from %s could not be read", request.remote, exc_info=error)
-            raise web.HTTPBadRequest(text="The request could not be read.\n") from None
-
+        await read(request)
         try:
             return await handler(request)
         except _FAILURES as error:

@@ -18,9 +18,9 @@ class Link(msgspec.Struct, gc=False):
     ``url`` is absolute and normalized. ``text`` is the anchor or alternative text, with white space
     collapsed and limited in length. ``rel`` is the lower-case relation list of the element, for
     example ``nofollow ugc``. ``modified`` is the time, in epoch seconds, at which the linked
-    document last changed according to a sitemap; 0.0 if unknown. A page has tens to thousands of
-    links, so they are not tracked by the garbage collector. That is safe, because they contain only
-    strings and a number.
+    document last changed according to a sitemap or feed; 0.0 if unknown. A page has tens to
+    thousands of links, so they are not tracked by the garbage collector. That is safe, because they
+    contain only strings and a number.
     """
 
     url: str

@@ -30,7 +30,7 @@ from webcrawl.frontier import Lease
 from webcrawl.items import Page
 from webcrawl.rights.policy import RIGHTS_REFUSED, STRICT
 from webcrawl.signals import CONTENT_SEEN, UNCHANGED
-from webcrawl.urls import Link
+from webcrawl.urls import Link, host_of
 
 # URLs of a sitemap or feed that are parsed and submitted at a time, so that nothing waits long.
 _LINKS_PER_BATCH = 500
@@ -196,6 +196,23 @@ class PageReader:
             if fetch.page.state >= PageState.PUT_BACK:
                 return
         yield page
+
+    async def read_pushed(self, feed: Page, since: float) -> None:
+        """Submit the links of *feed*, which a hub has sent.
+
+        Those of its own host that changed after *since*, epoch seconds, are hints. An error of the
+        disk ends the crawl.
+        """
+        host = host_of(feed.url)
+        # No other reader may get what an unknown server has sent.
+        feed.content_type = "feed"
+        links = self.page_links.fill_in_links(feed) or iter(())
+        slices = in_slices(links, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
+        for batch in self.reading.steps(feed.url, slices):
+            for link in batch:
+                link.modified *= host_of(link.url) == host
+            self.pages.submit(feed, batch, result=PageResult(since=since), chain=b"")
+            await asyncio.sleep(0)
 
     def submit_found(self, page: Page, links: Sequence[Link]) -> None:
         """Submit *links*, which a processing module found in *page*."""

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator
 from webcrawl.urls.extraction.document import MAX_REFERENCE_CHARS, MAX_TEXT_CHARS, MarkupDocument
 from webcrawl.urls.extraction.markup import attributes_of, tags
 from webcrawl.urls.extraction.reference_resolver import MAX_BASE_CHARS, ReferenceResolver
+from webcrawl.urls.extraction.sitemap_reader import time_of
 from webcrawl.urls.link import Link
 
 _ITEM_NAMES = frozenset({"item", "entry", "/item", "/entry"})
-_ROOTS = frozenset({"feed", "rss", "rdf"})
+#: Root elements of feeds.
+ROOTS = frozenset({"feed", "rss", "rdf"})
 # Parts of an item whose links and titles are not its own: those of the feed that it was taken from,
 # and those in XHTML.
 _PARTS = frozenset({"source", "content", "summary", "/source", "/content", "/summary"})
-_NAMES = _ITEM_NAMES | _ROOTS | _PARTS | {"link", "guid", "title"}
+_NAMES = _ITEM_NAMES | ROOTS | _PARTS | {"link", "guid", "title", "updated"}
 
 # Relations between the pages and archives of a feed.
 _PAGES = {"next": "next", "prev": "prev", "previous": "prev", "prev-archive": "prev",
@@ -29,7 +31,8 @@ _PAGES = {"next": "next", "prev": "prev", "previous": "prev", "prev-archive": "p
 def iter_feed(feed: MarkupDocument) -> Iterator[Link | None]:
     """Extract the links of *feed*, which may be compressed with gzip; yield None for pauses.
 
-    Kinds: ``item`` for entries, ``next`` and ``prev`` for other pages of the feed.
+    Kinds: ``item`` for entries, ``next`` and ``prev`` for other pages of the feed. ``modified`` is
+    the time in ``updated``.
     """
     page = ReferenceResolver(feed.url, schemes=feed.schemes)
 
@@ -87,7 +90,7 @@ def _references(
                 value = resolve_against(base_in(attributes, base), value)
             # The first element of each name counts.
             item[name] = item.get(name) or value
-        elif name in _ROOTS:
+        elif name in ROOTS:
             feed_base = base_in(attributes, feed_base)
         else:  # an element of the feed itself, which may link to its other pages
             kind = _PAGES.get(attributes.get("rel", "").strip().lower())
@@ -99,12 +102,14 @@ def _references(
 
 
 def _value_of(name: str, attributes: dict[str, str], text: str) -> str:
-    """Return the value of the element *name* of an item: a title, or the address of the item.
+    """Return the value of the element *name* of an item: its title, time, or address.
 
     Returns "" if the element has neither.
     """
     if name == "title":
         return " ".join(text[: 2 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]
+    if name == "updated":
+        return text
     if name == "guid":
         is_link = attributes.get("ispermalink", "true").strip().lower() == "true"
         return text if is_link and text.startswith(("http://", "https://")) else ""
@@ -117,4 +122,6 @@ def _link(item: dict[str, str]) -> Link:
 
     If there is no link, the identifier is used if it is a URL.
     """
-    return Link(item.get("link") or item.get("guid", ""), item.get("title", ""), "item")
+    url = item.get("link") or item.get("guid", "")
+    modified = time_of(item.get("updated", ""))
+    return Link(url, item.get("title", ""), "item", modified=modified)

@@ -44,12 +44,14 @@ def extract_header_links(
     ``document.resolve_links``. A link in a header has the same kind as a ``<link>`` element with
     the same relation; its ``title`` becomes the text.
     """
-    wanted = (reference for reference in _references(link, refresh) if reference.kind in kinds)
+    wanted = (
+        reference for reference in header_references(link, refresh) if reference.kind in kinds
+    )
     links = resolve_links(wanted, url, limit=limit, schemes=schemes, repeats=repeats)
     return [link for link in links if link is not None]
 
 
-def _references(headers: Iterable[bytes], refresh: bytes | None) -> Iterator[Link]:
+def header_references(headers: Iterable[bytes], refresh: bytes | None = None) -> Iterator[Link]:
     """Yield the links in the ``Link`` *headers* and in *refresh*, with references as written."""
     if refresh is not None:
         yield Link(refresh_target(_decode(refresh)[:MAX_REFERENCE_CHARS]), "", "refresh")

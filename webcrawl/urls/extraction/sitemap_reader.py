@@ -45,7 +45,7 @@ def _elements(sitemap: MarkupDocument) -> Iterator[Link | None]:
     for name, attributes, text in tags(sitemap, _NAMES):
         if name == "lastmod":
             if entry is not None:
-                entry.modified = _time(text.strip())
+                entry.modified = time_of(text.strip())
         elif name == "loc":
             if entry is not None:
                 yield entry
@@ -66,7 +66,7 @@ def _elements(sitemap: MarkupDocument) -> Iterator[Link | None]:
         yield entry
 
 
-def _time(text: str) -> float:
+def time_of(text: str) -> float:
     """Return the epoch seconds of the W3C date *text*, or 0.0 if it is not valid.
 
     For a date without a time, returns the last second of the day.

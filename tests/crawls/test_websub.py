@@ -1,0 +1,292 @@
+"""WEBSUB_PORT: feeds that hubs push into a running crawl, judged by a hub written from the standard."""
+
+import gzip
+import json
+import socket
+import stat
+import time
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from crawling import crawl_of_urls, kill, printed, start_crawl, stats_of, wait_until
+from http_site import HttpSite, serving
+from patience import LIMIT_SECS
+from redis_server import free_port
+from websub_hub import send, serving_hub, signature
+
+DAY = 86_400
+
+
+class Blog:
+    """A site with a feed that names *hubs*; *entries* are the paths of its pages, and when they
+    have changed."""
+
+    def __init__(self, *hubs):
+        self.hubs = hubs
+        self.entries = {"/one": 0.0, "/two": 0.0}
+        self.asked = []
+
+    @property
+    def topic(self):
+        return f"{self.url}/feed"
+
+    def feed(self):
+        links = "".join(f'<link rel="hub" href="{hub}"/>' for hub in self.hubs)
+        entries = "".join(
+            f"<entry><link href='{path}'/><updated>"
+            f"{datetime.fromtimestamp(at, UTC).isoformat()}</updated></entry>"
+            for path, at in self.entries.items()
+        )
+        own = f'<link rel="self" href="{self.topic}"/>'
+        return f"<feed xmlns='http://www.w3.org/2005/Atom'>{links}{own}{entries}</feed>".encode()
+
+    def answer(self, request):
+        if request.path == "/feed":
+            return 200, {"Content-Type": "application/atom+xml"}, self.feed()
+        if request.path in self.entries:
+            return 200, {}, f"<p>{request.path} {self.entries[request.path]}".encode()
+        return 404, {}, b"none"
+
+
+@contextmanager
+def site_of(blog, address="127.0.0.1"):
+    with serving(HttpSite(blog.answer, address)) as site:
+        blog.url, blog.asked = f"http://{address}:{site.server_port}", site.asked
+        yield blog
+
+
+class Subscriber:
+    """A crawl of the feed of *blog* that waits for news, in *directory*."""
+
+    def __init__(self, directory, blog):
+        self.port = free_port()
+        self.job = directory / "job"
+        self.url = f"http://127.0.0.1:{self.port}/news"
+        self.command = crawl_of_urls(
+            directory,
+            blog.topic,
+            KEEP_OPEN=1,
+            CONTROL_ENABLED=1,
+            REVISIT=1,
+            REVISIT_FIRST_SECS="60d",
+            STATS_FILE_INTERVAL_SECS=0.2,
+            WEBSUB_PORT=self.port,
+            WEBSUB_URL=self.url,
+        )
+        self.crawl = start_crawl(self.command)
+
+    @property
+    def subscriptions(self):
+        """What the job knows, when it does."""
+        path = self.job / "websub.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def has_lease(self):
+        return any(one["lease_end"] > time.time() for one in self.subscriptions)
+
+    def listens(self):
+        with socket.socket() as connection:
+            return connection.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stat(self, name):
+        try:
+            return stats_of(self.job).get(name, 0)
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def end(self):
+        if self.crawl.poll() is None:
+            kill(self.crawl)
+        self.crawl.stderr.close()
+
+
+@contextmanager
+def subscriber_of(directory, blog):
+    subscriber = Subscriber(directory, blog)
+    try:
+        yield subscriber
+    finally:
+        subscriber.end()
+
+
+def test_a_pushed_feed_leads_to_new_and_to_changed_pages_alone(tmp_path):
+    with serving_hub() as hub, site_of(Blog(hub.url)) as blog, subscriber_of(tmp_path, blog) as one:
+        wait_until(lambda: {"/feed", "/one", "/two"} <= {*blog.asked} and one.has_lease())
+        (form,) = hub.forms
+        assert hub.faults == []
+        assert (form["hub.mode"], form["hub.topic"]) == ("subscribe", blog.topic)
+        assert form["hub.callback"].startswith(f"{one.url}/")
+        assert stat.S_IMODE((one.job / "websub.jsonl").stat().st_mode) == 0o600
+        blog.entries |= {"/one": time.time(), "/three": time.time()}
+        assert hub.publish(blog.topic, blog.feed(), algorithm="sha512") == [202]
+        wait_until(lambda: blog.asked.count("/one") == 2 and "/three" in blog.asked)
+        wait_until(lambda: one.stat("outcome/http_200") == 4 and one.stat("visits/changed") == 1)
+        assert [blog.asked.count(path) for path in ("/feed", "/two", "/three")] == [1, 1, 1]
+        assert [one.stat(f"websub/{name}") for name in ("subscribe", "pushed")] == [1, 1]
+        assert one.stat("hints/followed") == 1
+
+
+def test_subscriptions_outlive_kill_9(tmp_path):
+    with serving_hub() as hub, site_of(Blog(hub.url)) as blog, subscriber_of(tmp_path, blog) as one:
+        wait_until(lambda: {"/feed", "/one", "/two"} <= {*blog.asked} and one.has_lease())
+        kill(one.crawl)
+        one.crawl = start_crawl(one.command)
+        wait_until(one.listens)
+        blog.entries["/three"] = time.time()
+        wait_until(lambda: hub.publish(blog.topic, blog.feed(), algorithm="sha384") == [202])
+        wait_until(lambda: "/three" in blog.asked)
+        assert len(hub.forms) == 1
+
+
+def test_a_hub_that_denies_gets_no_further_request(tmp_path):
+    with serving_hub() as hub, site_of(Blog(hub.url)) as blog:
+        hub.denied.add(blog.topic)
+        with subscriber_of(tmp_path, blog) as one:
+            later = time.time() + 29 * DAY
+            wait_until(lambda: any(known["due_at"] > later for known in one.subscriptions))
+            assert not one.has_lease()
+            assert len(hub.forms) == 1
+
+
+def test_a_hub_that_has_moved_is_followed_to_the_next_one(tmp_path):
+    with serving_hub() as hub, serving_hub("127.0.0.3", moved_to=hub.url) as old:
+        with site_of(Blog(old.url)) as blog, subscriber_of(tmp_path, blog) as one:
+            wait_until(one.has_lease)
+            assert len(old.forms) == len(hub.forms) == 1
+            assert one.subscriptions[0]["target"] == old.url  # for the next time
+            assert hub.publish(blog.topic, blog.feed()) == [202]
+
+
+def test_a_feed_that_names_another_hub_ends_the_subscription_to_the_first(tmp_path):
+    with serving_hub() as hub, serving_hub("127.0.0.3") as new:
+        with site_of(Blog(hub.url)) as blog, subscriber_of(tmp_path, blog) as one:
+            wait_until(one.has_lease)
+            blog.hubs = [new.url]
+            printed("control", one.job, "due", blog.topic)
+            wait_until(lambda: blog.asked.count("/feed") == 2)
+            wait_until(lambda: hub.publish(blog.topic, blog.feed()) == [410])
+            assert hub.publish(blog.topic, blog.feed()) == []
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """A crawl with one subscription, and its hub and blog."""
+    directory = tmp_path_factory.mktemp("crawl")
+    with serving_hub() as hub, site_of(Blog(hub.url)) as blog, subscriber_of(directory, blog) as one:
+        wait_until(lambda: {"/feed", "/one", "/two"} <= {*blog.asked} and one.has_lease())
+        (known,) = one.subscriptions
+        callback = f"{one.url}/{known['name']}"
+        yield SimpleNamespace(hub=hub, blog=blog, one=one, known=known, callback=callback)
+
+
+def confirm(running, *, callback="", **question):
+    """The status when a hub asks for confirmation, and whether the challenge was repeated."""
+    asked = {"mode": "subscribe", "topic": running.blog.topic, "challenge": "c-h", **question}
+    lease = {"lease_seconds": "86400"} | asked
+    named = {f"hub.{name}": value for name, value in lease.items() if value is not None}
+    status, body = running.hub.ask(callback or running.callback, named)
+    return status, body == b"c-h"
+
+
+@pytest.mark.parametrize(
+    ("question", "status"),
+    [
+        ({}, 200),
+        ({"topic": "http://127.0.0.1/other"}, 404),
+        ({"topic": None}, 404),
+        ({"mode": "unsubscribe"}, 404),
+        ({"mode": "publish"}, 404),
+        ({"lease_seconds": None}, 404),
+        ({"lease_seconds": "-1"}, 404),
+        ({"lease_seconds": "9" * 40}, 404),
+        ({"lease_seconds": "\u0663"}, 404),
+    ],
+)
+def test_only_what_was_asked_for_is_confirmed(running, question, status):
+    assert confirm(running, **question) == (status, status == 200)
+
+
+def test_an_address_cannot_be_guessed(running):
+    name = running.known["name"]
+    for other in ("", "0" * 32, name[:-1], f"{name}0", name.upper(), f"{name}/", "%2e%2e"):
+        callback = f"{running.one.url}/{other}"
+        assert confirm(running, callback=callback)[0] == 404
+        assert send("POST", callback, b"<feed>")[0] in (404, 410)
+    assert send("PUT", running.callback, b"x")[0] == 405
+
+
+@pytest.mark.parametrize("kind", ["none", "sha1", "md5", "other key", "other body", "cut", "none=", "empty"])
+def test_a_feed_that_the_hub_did_not_sign_is_not_read(running, kind):
+    secret = running.known["secret"]
+    body = f"<feed><entry><link href='/forged/{kind}'/></entry></feed>".encode()
+    good = signature(secret, body)
+    given = {
+        "none": None,
+        "sha1": signature(secret, body, "sha1"),
+        "md5": signature(secret, body, "md5"),
+        "other key": signature("0" * 64, body),
+        "other body": signature(secret, body + b" "),
+        "cut": good[:-1],
+        "none=": "none=",
+        "empty": "sha256=",
+    }[kind]
+    headers = {"X-Hub-Signature": given} if given else {}
+    assert send("POST", running.callback, body, **headers)[0] == 403
+    blog = running.blog
+    blog.entries["/after"] = 0.0
+    # What is pushed after it is read.
+    assert running.hub.publish(blog.topic, blog.feed()) == [202]
+    wait_until(lambda: "/after" in blog.asked)
+    assert not any("forged" in path for path in blog.asked)
+
+
+def test_a_request_for_another_host_is_refused(running):
+    for host in ("evil.test", "", "127.0.0.1.evil.test", "localhost"):
+        assert send("GET", running.callback, Host=host)[0] == 403, host
+    assert send("GET", running.callback, Host=f"127.0.0.1:{running.one.port}")[0] == 404
+
+
+def test_a_body_over_a_megabyte_is_refused(running):
+    body = b"<feed>".ljust(1_000_001)
+    signed = {"X-Hub-Signature": signature(running.known["secret"], body)}
+    assert send("POST", running.callback, body, **signed)[0] == 413
+    chunks = iter([body[:600_000], body[600_000:]])
+    assert send("POST", running.callback, chunks, **signed)[0] == 413
+    bomb = gzip.compress(body)
+    signed = {"X-Hub-Signature": signature(running.known["secret"], bomb)}
+    assert send("POST", running.callback, bomb, Content_Encoding="gzip", **signed)[0] == 413
+    assert send("POST", running.callback, body[:-1])[0] == 403  # it was read
+
+
+def test_a_sender_with_too_many_requests_is_refused_and_others_are_not(running):
+    def status(sender):
+        return send("GET", running.callback, X_Forwarded_For=sender)[0]
+
+    # Whatever a sender claims, the proxy adds its address. A minute may end meanwhile.
+    found = (status(f"10.0.0.{number}, 192.0.2.1") for number in range(2 * 120 + 1))
+    assert 429 in found
+    assert status("192.0.2.2") == 404
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_slow_senders_are_cut_off_and_keep_nothing_waiting(running, part):
+    path = running.callback.partition(f":{running.one.port}")[2]
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: 192.0.2.3\r\n"
+    head += "Content-Length: 1000\r\n"
+    sent = head if part == "head" else f"{head}\r\n<feed>"
+    with ExitStack() as stack:
+        slow = []
+        for _ in range(200):
+            connection = socket.create_connection(("127.0.0.1", running.one.port), LIMIT_SECS)
+            slow.append(stack.enter_context(connection))
+            connection.sendall(sent.encode())
+        assert confirm(running)[0] == 200
+        for connection in slow:
+            connection.recv(1000)  # an answer, or the end
+
+
+def test_no_feed_is_accepted_after_the_lease(running):
+    assert confirm(running, lease_seconds="0")[0] == 200
+    assert running.hub.publish(running.blog.topic, running.blog.feed()) == [410]
