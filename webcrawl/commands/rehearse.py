@@ -230,7 +230,8 @@ def _overrides(
     those of the settings.
     """
     overrides: dict[str, Any] = {"REHEARSAL": True, "JOBDIR": str(directory / "job")}
-    overrides |= {"METRICS_PORT": 0, "MONITOR_PORT": 0}  # the loop of virtual time has no sockets
+    # The loop of virtual time has no sockets.
+    overrides |= {"METRICS_PORT": 0, "MONITOR_PORT": 0, "WEBSUB_PORT": 0}
     switched_off = [name for name in _SWITCHED_OFF if crawl.get(name)]
     overrides |= dict.fromkeys(switched_off)  # None is as if they were not set
     if (crawl.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["spider"]:

@@ -212,9 +212,12 @@ class Intake:
         except NotHeldError:
             pass  # the process that holds the shard now gets the entry again
 
-    def ask_hub(self, url: str, subscription: str) -> None:
-        """Enqueue a request to the hub *url* for *subscription*, as the next one of its host."""
-        entry = Entry(url, self._key_of(url), kind=HUB, via=subscription)
+    def ask_hub(self, url: str, subscription: str, redirects: int = 0) -> None:
+        """Enqueue a request to the hub *url* for *subscription*, as the next one of its host.
+
+        *redirects* led there.
+        """
+        entry = Entry(url, self._key_of(url), depth=redirects, kind=HUB, via=subscription)
         try:
             self._shards.of(url).frontier.requeue(entry, ahead=True)
             wake(self._crawler.engine)

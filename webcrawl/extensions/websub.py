@@ -19,7 +19,6 @@ subscription has ended when it pushes the feed.
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
@@ -38,7 +37,6 @@ from webcrawl.urls import host_of, normalize
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from webcrawl.crawl.process import Process
     from webcrawl.monitor.serving import Server
 
 logger = logging.getLogger(__name__)
@@ -49,19 +47,14 @@ _INTERVAL_SECS = 1.0
 class WebSub:
     """Extension that subscribes to feeds, and serves WEBSUB_PORT for their hubs."""
 
-    _process: Process | None = None
+    # Both are None until hubs can call.
     _server: Server | None = None
+    _table: HubTable | None = None
 
     def __init__(self, crawler: Crawler, *, port: int, url: str) -> None:
         self._crawler = crawler
         self._port = port
-        self._host = host_of(url)
-        self._table = HubTable(
-            Path(crawler.settings["JOBDIR"] or "", "websub.jsonl"),
-            url=url,
-            count=crawler.stats.inc_value,
-            clock=wall_time,
-        )
+        self._url = url
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -70,11 +63,11 @@ class WebSub:
         port = port_number(settings, "WEBSUB_PORT")
         if not port:
             raise NotConfigured
+        if settings.get("HIVE"):
+            raise FatalError("WEBSUB_PORT is for a crawl in one process, not for a hive.")
         url = normalize(str(settings["WEBSUB_URL"]))
         if url is None or "?" in url:
             raise FatalError("WEBSUB_URL must be an http or https URL without a query.")
-        if settings.get("HIVE"):
-            raise FatalError("WEBSUB_PORT is for a crawl in one process, not for a hive.")
         extension = cls(crawler, port=port, url=url.rstrip("/"))
         for name in ("spider_opened", "item_scraped", "spider_closed"):
             crawler.signals.connect(getattr(extension, name), signal=getattr(signals, name))
@@ -89,43 +82,47 @@ class WebSub:
         from webcrawl.extensions.websub_site import CallbackSite  # noqa: PLC0415  # takes 0.2 s
         from webcrawl.monitor.serving import Server  # noqa: PLC0415  # likewise
 
-        site = CallbackSite(self._table, self._host, process)
-        self._server = Server(site.app(), site.timeout)
+        hosts = process.parts.services.rules.hosts
+        table = HubTable(
+            process.job.path / "websub.jsonl",
+            url=self._url,
+            is_excluded=lambda url: hosts.exclusion_of(host_of(url), url),
+            count=self._crawler.stats.inc_value,
+            clock=wall_time,
+        )
+        site = CallbackSite(table, host_of(self._url), process)
+        server = Server(site.app(), site.timeout)
         try:
-            self._table.open()
-            await self._server.open("127.0.0.1", self._port)
+            table.open()
+            await server.open("127.0.0.1", self._port)
         except (OSError, UndecodableError) as error:
             logger.warning("WEBSUB_PORT has no effect: %s", error)
             return
-        self._process = process
-        hub_requests = process.parts.leases.hub_requests
-        hub_requests.form_of = self._table.form_of
-        hub_requests.on_redirect = self._table.note_redirect
+        self._server = server
+        self._table = table
+        process.parts.leases.hub_requests.form_of = table.form_of
+        process.parts.leases.hub_requests.on_redirect = process.intake.ask_hub
 
     async def spider_closed(self) -> None:
         """Stop listening, and save the subscriptions, which the next run continues."""
         if self._server is not None:
             await self._server.close()
-        self._save()
+            self.work()
 
     def item_scraped(self, item: Any) -> None:
         """Note the hub of *item* if it is a feed."""
-        if self._process is not None and isinstance(item, Page) and item.is_document:
+        if self._table is not None and isinstance(item, Page) and item.is_document:
             self._table.note_page(item)
 
     def work(self) -> None:
         """Queue the requests to hubs that are due, and save what has changed."""
-        process = self._process
-        if process is None or process.stop.is_ending:
+        process = process_of(self._crawler)
+        if process is None or self._table is None:
             return
-        hosts = process.parts.services.rules.hosts
-        for one in self._table.begin_requests(lambda url: hosts.exclusion_of(host_of(url), url)):
-            process.intake.ask_hub(one.target, one.name)
-        self._save()
-
-    def _save(self) -> None:
-        if self._process is not None:
-            try:
-                self._table.save()
-            except OSError as error:
-                self._process.stop.fail(error)
+        if not process.stop.is_ending:
+            for one in self._table.begin_requests():
+                process.intake.ask_hub(one.hub, one.name)
+        try:
+            self._table.save()
+        except OSError as error:
+            process.stop.fail(error)

@@ -21,7 +21,7 @@ from webcrawl.pipelines.hub_table import HubTable
 
 _MAX_BODY_BYTES = 1_000_000
 # Limits of the requests of a sender in a minute, and of the senders that are told apart.
-_MAX_REQUESTS = 120
+_MAX_REQUESTS = 60
 _MAX_SENDERS = 1000
 
 
@@ -54,12 +54,14 @@ class CallbackSite:
         if minute != self._minute:
             self._minute = minute
             self._requests.clear()
-        # The last address is the one that the proxy has seen. A sender can only add others.
-        sender = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-        if len(self._requests) >= _MAX_SENDERS and sender not in self._requests:
-            sender = ""
-        self._requests[sender] += 1
-        if self._requests[sender] > _MAX_REQUESTS:
+        # A hub is known by its subscription, and any other sender by its address: the last one is
+        # what the proxy has seen, as a sender can only add others.
+        key = request.path.rpartition("/")[2]
+        if not self._table.form_of(key):
+            key = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+            key = key if len(self._requests) < _MAX_SENDERS else ""
+        self._requests[key] += 1
+        if self._requests[key] > _MAX_REQUESTS:
             raise web.HTTPTooManyRequests
         return await handler(request)
 
@@ -82,5 +84,5 @@ class CallbackSite:
         if feed is None:
             raise web.HTTPForbidden
         with suppress(ReadingTooLongError):
-            await self._process.parts.leases.reader.read_pushed(*feed)
+            await self._process.parts.leases.reader.read_pushed(feed)
         return web.Response(status=202)

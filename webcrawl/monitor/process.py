@@ -62,7 +62,11 @@ async def _serve(order: MonitorOrder) -> None:
     logging.getLogger().addHandler(log)
     site = Site(Watch(settings, order.shown), access)
     server = Server(site.app(), site.timeout)
-    _report(MonitorAddress(host, await server.open(host, port, 0), str(token_file)))
+    try:
+        port = await server.open(host, port)
+    except (OSError, OverflowError):
+        port = await server.open(host, 0)  # any free port
+    _report(MonitorAddress(host, port, str(token_file)))
     await asyncio.to_thread(sys.stdin.buffer.read)  # returns when standard input is closed
     await server.close()
 

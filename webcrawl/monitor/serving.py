@@ -82,27 +82,17 @@ class Server:
         self._timeout = timeout
         self._listening: asyncio.Server | None = None
 
-    async def open(self, host: str, *ports: int) -> int:
-        """Listen on the first of *ports* that is available, and return it; 0 is any port.
-
-        Raises OSError or OverflowError if none is.
-        """
+    async def open(self, host: str, port: int) -> int:
+        """Listen on *port*, or with 0 on any, and return it. Raises OSError or OverflowError."""
         await self._runner.setup()
-        loop = asyncio.get_running_loop()
-        try:
-            self._listening = await loop.create_server(self._connection, host, ports[0])
-        except (OSError, OverflowError):
-            if not ports[1:]:
-                raise
-            return await self.open(host, *ports[1:])
+        listen = asyncio.get_running_loop().create_server
+        self._listening = await listen(self._make_connection, host, port)
         return int(self._listening.sockets[0].getsockname()[1])
 
-    def _connection(self) -> asyncio.Protocol:
-        """Return the protocol of a new connection, and limit the time until its first request."""
-        server = self._runner.server
-        assert server is not None  # it is set up
-        connection = server()
-        self._timeout.wait(connection)
+    def _make_connection(self) -> asyncio.Protocol:
+        assert self._runner.server is not None  # it is set up
+        connection = self._runner.server()
+        self._timeout.wait(connection)  # limits the time until its first request
         return connection
 
     async def close(self) -> None:

@@ -1,5 +1,5 @@
-"""A WebSub hub, written from the text of the W3C Recommendation of 2018-01-23 alone. It judges: what
-it may not be sent ends in ``faults``, and it believes nobody who does not repeat its challenge."""
+"""A WebSub hub, written from the text of the W3C Recommendation of 2018-01-23 alone. What is
+wrong in requests is in ``faults``, and it believes only those who repeat its challenge."""
 
 import hmac
 import secrets
@@ -36,20 +36,16 @@ class Hub(ThreadingHTTPServer):
 
     def fault_of(self, form, content_type):
         """Section 5.1: what is wrong with *form*; "" if nothing is."""
-        if content_type.partition(";")[0] != "application/x-www-form-urlencoded":
-            return f"Content-Type {content_type}"
-        for name in ("hub.callback", "hub.mode", "hub.topic"):
-            if len(form.get(name, [])) != 1:
-                return f"{name} {form.get(name)}"
-        if form["hub.mode"][0] not in ("subscribe", "unsubscribe"):
-            return f"hub.mode {form['hub.mode']}"
-        if urlsplit(form["hub.callback"][0]).scheme not in ("http", "https"):
-            return f"hub.callback {form['hub.callback']}"
-        if not form.get("hub.lease_seconds", ["1"])[0].isdecimal():
-            return f"hub.lease_seconds {form['hub.lease_seconds']}"
-        if len(form.get("hub.secret", [""])[0].encode()) >= 200:
-            return "hub.secret"
-        return ""
+        required = ("hub.callback", "hub.mode", "hub.topic")
+        rules = {
+            "Content-Type": content_type.partition(";")[0] == "application/x-www-form-urlencoded",
+            "missing": all(len(form.get(name, [])) == 1 for name in required),
+            "hub.mode": form.get("hub.mode", [""])[0] in ("subscribe", "unsubscribe"),
+            "hub.callback": form.get("hub.callback", [""])[0].startswith(("http://", "https://")),
+            "hub.lease_seconds": form.get("hub.lease_seconds", ["1"])[0].isdecimal(),
+            "hub.secret": len(form.get("hub.secret", [""])[0].encode()) < 200,
+        }
+        return ", ".join(name for name, is_kept in rules.items() if not is_kept)
 
     def decide(self, form):
         """Sections 5.2 and 5.3, after the answer was sent."""
@@ -87,7 +83,10 @@ class Hub(ThreadingHTTPServer):
         statuses = []
         for (one, callback), (end, secret) in [*self.subscriptions.items()]:
             if one == topic and end > time.time():
-                headers = {"Content-Type": content_type, "Link": LINK.format(hub=self.url, topic=topic)}
+                headers = {
+                    "Content-Type": content_type,
+                    "Link": LINK.format(hub=self.url, topic=topic),
+                }
                 if secret:
                     headers["X-Hub-Signature"] = signature(secret, body, algorithm)
                 status, _ = send("POST", callback, body, **headers)

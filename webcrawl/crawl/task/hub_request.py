@@ -20,6 +20,7 @@ from webcrawl.urls.filters.scope import BAD_PORTS
 
 # Statuses with which a hub names another one.
 _MOVED = frozenset({307, 308})
+_MAX_REDIRECTS = 3
 
 
 @dataclass(kw_only=True, eq=False)
@@ -27,13 +28,13 @@ class HubRequest(Task):
     """Sends forms to hubs. The subscription of an entry is named in its ``via``.
 
     *form_of* returns the form of a subscription; b"" if it has ended. *on_redirect* is called with
-    the name of a subscription and the URL to which its hub redirects.
+    the URL to which a hub redirects, the subscription, and the number of redirects.
     """
 
     requests: LeaseRequests
     stats: StatsCollector
     form_of: Callable[[str], bytes] = lambda _: b""
-    on_redirect: Callable[[str, str], None] = lambda *_: None
+    on_redirect: Callable[[str, str, int], None] = lambda *_: None
 
     def begin(self, lease: Lease[Shard]) -> Ending | None:
         """Drop *lease* if its subscription has ended; refuse ports at which no hub can be."""
@@ -58,8 +59,9 @@ class HubRequest(Task):
     ) -> Finish:
         """Count *outcome*, and follow a redirect."""
         self.stats.inc_value(f"websub/outcome/{outcome}")
+        entry = lease.entry
         response = None if fetch is None else fetch.response
-        if response is not None and response.status in _MOVED:
+        if response is not None and response.status in _MOVED and entry.depth < _MAX_REDIRECTS:
             target = normalize(response.headers.get("Location") or b"", response.url)
-            self.on_redirect(lease.entry.via, target or lease.entry.url)
+            self.on_redirect(target or entry.url, entry.via, entry.depth + 1)
         return Finish(NOTHING)

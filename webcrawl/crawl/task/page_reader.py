@@ -35,6 +35,8 @@ from webcrawl.urls import Link, host_of
 # URLs of a sitemap or feed that are parsed and submitted at a time, so that nothing waits long.
 _LINKS_PER_BATCH = 500
 _SLICE_SECS = 0.01
+# A feed may have changed again while the last push was on its way.
+_PUSH_DELAY_SECS = 3600.0
 # How often a full crawl is checked for room for more links.
 _FULL_POLL_SECS = 0.1
 
@@ -197,21 +199,22 @@ class PageReader:
                 return
         yield page
 
-    async def read_pushed(self, feed: Page, since: float) -> None:
+    async def read_pushed(self, feed: Page) -> None:
         """Submit the links of *feed*, which a hub has sent.
 
-        Those of its own host that changed after *since*, epoch seconds, are hints. An error of the
-        disk ends the crawl.
+        Those of its own host that have changed since the last push, ``stored_at``, are hints. An
+        error of the disk ends the crawl.
         """
         host = host_of(feed.url)
-        # No other reader may get what an unknown server has sent.
+        # What an unknown server sends is read as nothing else.
         feed.content_type = "feed"
         links = self.page_links.fill_in_links(feed) or iter(())
         slices = in_slices(links, limit=_LINKS_PER_BATCH, secs=_SLICE_SECS, clock=now)
+        result = PageResult(since=feed.stored_at - _PUSH_DELAY_SECS)
         for batch in self.reading.steps(feed.url, slices):
             for link in batch:
                 link.modified *= host_of(link.url) == host
-            self.pages.submit(feed, batch, result=PageResult(since=since), chain=b"")
+            self.pages.submit(feed, batch, result=result, chain=b"")
             await asyncio.sleep(0)
 
     def submit_found(self, page: Page, links: Sequence[Link]) -> None:
