@@ -206,6 +206,7 @@ _OTHERS_REFUSED = dict(
     URL_PORTS                   | 80000
     URL_REFUSE                  | (
     URL_SCOPE                   | nosuch
+    WEBSUB_PORT                 | 80000
     """)
 )
 _NUMBERS = {

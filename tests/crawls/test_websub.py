@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from crawling import crawl_of_urls, kill, printed, start_crawl, stats_of, wait_until
+from crawling import crawl_of_urls, finish, kill, printed, start_crawl, stats_of, wait_until
 from http_site import HttpSite, serving
 from patience import LIMIT_SECS
 from redis_server import free_port
@@ -176,6 +176,40 @@ def test_a_feed_that_names_another_hub_ends_the_subscription_to_the_first(tmp_pa
         wait_until(lambda: blog.asked.count("/feed") == 2)
         wait_until(lambda: hub.publish(blog.topic, blog.feed()) == [410])
         assert hub.publish(blog.topic, blog.feed()) == []
+
+
+def test_a_purge_and_an_exclusion_end_a_subscription(tmp_path):
+    with serving_hub() as hub, site_of(Blog(hub.url)) as blog, subscriber_of(tmp_path, blog) as one:
+        wait_until(one.has_lease)
+        printed("control", one.job, "exclude", "127.0.0.1")
+        assert hub.publish(blog.topic, blog.feed()) == [410]
+        kill(one.crawl)
+        assert one.has_lease()
+        assert "1 subscription" in printed("purge", one.job, "--host", "127.0.0.1")
+        assert one.subscriptions == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"WEBSUB_URL": ""}, "WEBSUB_PORT has no effect in this crawl without WEBSUB_URL."),
+        ({"WEBSUB_URL": "ftp://a.test/"}, "WEBSUB_URL must be an http or https URL"),
+        ({"WEBSUB_URL": "https://a.test/?x"}, "WEBSUB_URL must be an http or https URL"),
+        ({"JOBDIR": ""}, "WEBSUB_PORT has no effect in this crawl without JOBDIR."),
+        ({"HIVE": "h"}, "WEBSUB_PORT is for a crawl in one process, not for a hive."),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(tmp_path, settings, sentence):
+    given = {"WEBSUB_PORT": free_port(), "WEBSUB_URL": "https://a.test/"} | settings
+    assert sentence in finish(crawl_of_urls(tmp_path, "http://127.0.0.1/", **given), code=2)
+
+
+def test_a_port_in_use_is_told_and_the_crawl_goes_on(tmp_path):
+    with site_of(Blog()) as blog, socket.create_server(("127.0.0.1", 0)) as other:
+        given = {"WEBSUB_PORT": other.getsockname()[1], "WEBSUB_URL": "https://a.test/"}
+        said = finish(crawl_of_urls(tmp_path, blog.topic, **given))
+        assert "WEBSUB_PORT has no effect: " in said
+        assert "/two" in blog.asked
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 The life of a subscription::
 
-    found       a feed names a hub, and its own URL on the same host
+    found       a feed names a hub, and no other URL as its own
     requested   a POST waits for the hub's turn (crawl/task/hub_request.py)
     verified    the hub asks whether the request was ours, and says how long the lease is
     pushed      the hub sends the feed, signed with the secret of the subscription; its links are

@@ -14,18 +14,16 @@ from urllib.parse import urlencode
 import msgspec
 
 from webcrawl.clock import TimeSource
-from webcrawl.configuration.decoding import json_lines_decoder
+from webcrawl.configuration.decoding import Count, Epoch, json_lines_decoder
 from webcrawl.items import Page
 from webcrawl.randomness import random_hex
 from webcrawl.storage.atomic import write_atomic
 from webcrawl.urls import host_of
-from webcrawl.urls.extraction.hubs import Hub, hub_of
+from webcrawl.urls.extraction.hubs import hub_of
 
 _MAX_HUBS = 100
 _MAX_FEEDS = 1000
 _MAX_FEEDS_OF_HOST = 10
-# The lease to ask for: 10 days, as the standard suggests.
-_LEASE_SECS = 864_000
 # A subscription is renewed after this share of its lease, but not sooner than after some minutes.
 _RENEWED_AT = 0.8
 _MIN_RENEWAL_SECS = 300.0
@@ -50,16 +48,16 @@ class Subscription(msgspec.Struct):
     tries: requests since the hub has last verified one.
     """
 
-    hub: str
     url: str
     topic: str
+    hub: str
     name: str
     secret: str
-    depth: int
-    news_since: float
-    lease_end: float = 0.0
-    due_at: float = 0.0
-    tries: int = 0
+    depth: Count
+    news_since: Epoch
+    lease_end: Epoch = 0.0
+    due_at: Epoch = 0.0
+    tries: Count = 0
 
 
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -103,26 +101,27 @@ class HubTable:
             self._saved = lines
 
     def note_page(self, page: Page) -> None:
-        """Add the feed *page* if it names a hub, and its own URL on the same host.
+        """Add *page* if it is a feed that names a hub.
 
         A subscription ends if its feed names another hub, or none.
         """
-        hub = hub_of(page.body, page.url, page.charset, page.headers)
-        known = next((one for one in self._by_name.values() if one.url == hub.feed_url), None)
+        hub, topic = hub_of(page.body, page.url, page.charset, page.headers)
+        known = next((one for one in self._by_name.values() if one.url == page.url), None)
         if known is not None:
-            if known.hub != hub.url:
+            if known.hub != hub:
                 del self._by_name[known.name]
-        elif hub.url and self._has_room(hub):
+        elif hub and self._has_room(hub, host_of(page.url)):
             name = random_hex("hub name", 16)
             secret = random_hex("hub secret", 32)
-            self._by_name[name] = Subscription(*hub, name, secret, page.depth, page.fetched_at)
+            self._by_name[name] = Subscription(
+                page.url, topic, hub, name, secret, page.depth, page.fetched_at
+            )
 
-    def _has_room(self, hub: Hub) -> bool:
-        """Return whether there may be another subscription, to the feed of *hub*."""
+    def _has_room(self, hub: str, host: str) -> bool:
+        """Return whether there may be another subscription at *hub*, to a feed of *host*."""
         subscriptions = self._by_name.values()
-        host = host_of(hub.feed_url)
         return (
-            len({one.hub for one in subscriptions} | {hub.url}) <= _MAX_HUBS
+            len({one.hub for one in subscriptions} | {hub}) <= _MAX_HUBS
             and len(subscriptions) < _MAX_FEEDS
             and sum(host_of(one.url) == host for one in subscriptions) < _MAX_FEEDS_OF_HOST
         )
@@ -154,7 +153,7 @@ class HubTable:
             "hub.mode": "subscribe",
             "hub.topic": one.topic,
             "hub.callback": f"{self._url}/{name}",
-            "hub.lease_seconds": _LEASE_SECS,
+            "hub.lease_seconds": 864_000,  # 10 days, as the standard suggests
             "hub.secret": one.secret,
         }
         return urlencode(form).encode()

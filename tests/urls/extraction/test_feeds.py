@@ -121,3 +121,18 @@ def test_compressed_feeds_are_read_up_to_the_bound():
     packed = gzip.compress(text)
     assert len(links(packed)) == 2
     assert len(links(packed, max_bytes=99_999)) == 1
+
+
+def test_updated_is_when_an_entry_has_changed():
+    text = """<feed><updated>2026-11-01T00:00:00Z</updated>
+        <entry><link href="/1"/><updated> 2026-11-02T10:00:00+01:00 </updated></entry>
+        <entry><updated>2026-11-03</updated><updated>2020-01-01</updated><link href="/2"/></entry>
+        <entry><link href="/3"/><source><updated>2026-11-04</updated></source></entry>
+        <entry><link href="/4"/><updated>yesterday</updated></entry></feed>"""
+    found = [(link.url, link.modified) for link in links(text)]
+    assert found == [
+        ("http://a.test/1", 1793610000.0),
+        ("http://a.test/2", 1793750399.0),
+        ("http://a.test/3", 0.0),
+        ("http://a.test/4", 0.0),
+    ]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple
 
 from webcrawl.urls.extraction.document import MarkupDocument
 from webcrawl.urls.extraction.feeds import ROOTS
 from webcrawl.urls.extraction.header_links import header_references
 from webcrawl.urls.extraction.markup import attributes_of, root_of, tags
-from webcrawl.urls.host import host_of
 from webcrawl.urls.link import Link
 from webcrawl.urls.normalizer import normalize
 
@@ -18,20 +16,15 @@ _MAX_URL_CHARS = 2000
 _ITEMS = frozenset({"item", "entry"})
 
 
-class Hub(NamedTuple):
-    """Hub of a feed: its *url*, and the URL of the feed, normalized and as its publisher wrote it.
+def hub_of(
+    body: bytes, url: str, charset: str, headers: Iterable[tuple[bytes, bytes]]
+) -> tuple[str, str]:
+    """Return the first hub of the feed at *url*, and this URL as the feed has written it.
 
-    *url* is "" if the document is not a feed, or names no hub, or as its own URL one of another
-    host. Hubs compare URLs letter by letter, so they must be sent the *topic*.
+    Hubs compare URLs letter by letter. The *headers* of the response come before the *body*. The
+    hub is "" if the document is not a feed, names no hub, or says that its URL is another one: no
+    page may speak for another one of its host.
     """
-
-    url: str
-    feed_url: str
-    topic: str
-
-
-def hub_of(body: bytes, url: str, charset: str, headers: Iterable[tuple[bytes, bytes]]) -> Hub:
-    """Return the first hub that the document at *url* names, in its *headers* or its *body*."""
     feed = MarkupDocument(body, url, charset)
     found: dict[str, str] = {}
     if root_of(feed) in ROOTS:
@@ -39,11 +32,10 @@ def hub_of(body: bytes, url: str, charset: str, headers: Iterable[tuple[bytes, b
         for link in chain(header_references(link_headers), _links_of(feed)):
             for relation in link.rel.split():
                 found.setdefault(relation, link.url)
-    topic = found.get("self", "")
-    own_url = normalize(topic, url) or url
-    is_own = host_of(own_url) == host_of(url) and len(topic) <= _MAX_URL_CHARS
+    topic = found.get("self", url)
+    is_own = normalize(topic, url) == url and len(topic) <= _MAX_URL_CHARS
     hub = normalize(found["hub"], url) if is_own and "hub" in found else ""
-    return Hub(hub or "", own_url, topic if "://" in topic else own_url)
+    return hub or "", topic if "://" in topic else url
 
 
 def _links_of(feed: MarkupDocument) -> Iterator[Link]:
