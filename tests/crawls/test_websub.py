@@ -8,9 +8,19 @@ import time
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from urllib.parse import urlencode
 
 import pytest
-from crawling import crawl_of_urls, finish, kill, printed, start_crawl, stats_of, wait_until
+from crawling import (
+    crawl_of_urls,
+    finish,
+    kill,
+    output_of,
+    printed,
+    start_crawl,
+    stats_of,
+    wait_until,
+)
 from http_site import HttpSite, serving
 from patience import LIMIT_SECS
 from redis_server import free_port
@@ -183,7 +193,8 @@ def test_a_purge_and_an_exclusion_end_a_subscription(tmp_path):
         wait_until(one.has_lease)
         printed("control", one.job, "exclude", "127.0.0.1")
         assert hub.publish(blog.topic, blog.feed()) == [410]
-        kill(one.crawl)
+        one.crawl.terminate()
+        output_of(one.crawl)
         assert one.has_lease()
         assert "1 subscription" in printed("purge", one.job, "--host", "127.0.0.1")
         assert one.subscriptions == []
@@ -195,7 +206,6 @@ def test_a_purge_and_an_exclusion_end_a_subscription(tmp_path):
         ({"WEBSUB_URL": ""}, "WEBSUB_PORT has no effect in this crawl without WEBSUB_URL."),
         ({"WEBSUB_URL": "ftp://a.test/"}, "WEBSUB_URL must be an http or https URL"),
         ({"WEBSUB_URL": "https://a.test/?x"}, "WEBSUB_URL must be an http or https URL"),
-        ({"JOBDIR": ""}, "WEBSUB_PORT has no effect in this crawl without JOBDIR."),
         ({"HIVE": "h"}, "WEBSUB_PORT is for a crawl in one process, not for a hive."),
     ],
 )
@@ -227,13 +237,35 @@ def running(tmp_path_factory):
         yield SimpleNamespace(hub=hub, blog=blog, one=one, known=known, callback=callback)
 
 
+def answered(*request, **headers):
+    """Status and body of the answer to a request that is not refused for being one too many."""
+    answers = []
+
+    def is_answered():
+        answers.append(send(*request, **headers))
+        return answers[-1][0] != 429
+
+    wait_until(is_answered, every=1)
+    return answers[-1]
+
+
 def confirm(running, *, callback="", **question):
     """The status when a hub asks for confirmation, and whether the challenge was repeated."""
     asked = {"mode": "subscribe", "topic": running.blog.topic, "challenge": "c-h", **question}
     lease = {"lease_seconds": "86400"} | asked
     named = {f"hub.{name}": value for name, value in lease.items() if value is not None}
-    status, body = running.hub.ask(callback or running.callback, named)
+    status, body = answered("GET", f"{callback or running.callback}?{urlencode(named)}")
     return status, body == b"c-h"
+
+
+def push(running, body, **signed):
+    """The status when *body* is pushed."""
+    return answered("POST", running.callback, body, **signed)[0]
+
+
+def push_feed(running):
+    body = running.blog.feed()
+    return push(running, body, X_Hub_Signature=signature(running.known["secret"], body))
 
 
 @pytest.mark.parametrize(
@@ -259,8 +291,8 @@ def test_an_address_cannot_be_guessed(running):
     for other in ("", "0" * 32, name[:-1], f"{name}0", name.upper(), f"{name}/", "%2e%2e"):
         callback = f"{running.one.url}/{other}"
         assert confirm(running, callback=callback)[0] == 404
-        assert send("POST", callback, b"<feed>")[0] in (404, 410)
-    assert send("PUT", running.callback, b"x")[0] == 405
+        assert answered("POST", callback, b"<feed>")[0] in (404, 410)
+    assert answered("PUT", running.callback, b"x")[0] == 405
 
 
 @pytest.mark.parametrize(
@@ -281,61 +313,81 @@ def test_a_feed_that_the_hub_did_not_sign_is_not_read(running, kind):
         "empty": "sha256=",
         "odd": "sha256=\xe9\xff",
     }[kind]
-    headers = {"X-Hub-Signature": given} if given else {}
-    assert send("POST", running.callback, body, **headers)[0] == 403
-    blog = running.blog
-    blog.entries["/after"] = 0.0
+    assert push(running, body, **({"X-Hub-Signature": given} if given else {})) == 403
+    running.blog.entries["/after"] = 0.0
     # What is pushed after it is read.
-    assert running.hub.publish(blog.topic, blog.feed()) == [202]
-    wait_until(lambda: "/after" in blog.asked)
-    assert not any("forged" in path for path in blog.asked)
+    assert push_feed(running) == 202
+    wait_until(lambda: "/after" in running.blog.asked)
+    assert not any("forged" in path for path in running.blog.asked)
 
 
 def test_a_request_for_another_host_is_refused(running):
     for host in ("evil.test", "", "127.0.0.1.evil.test", "localhost"):
-        assert send("GET", running.callback, Host=host)[0] == 403, host
-    assert send("GET", running.callback, Host=f"127.0.0.1:{running.one.port}")[0] == 404
+        assert answered("GET", running.callback, Host=host)[0] == 403, host
+    assert answered("GET", running.callback, Host=f"127.0.0.1:{running.one.port}")[0] == 404
 
 
 def test_a_body_over_a_megabyte_is_refused(running):
     body = b"<feed>".ljust(1_000_001)
     signed = {"X-Hub-Signature": signature(running.known["secret"], body)}
-    assert send("POST", running.callback, body, **signed)[0] == 413
-    chunks = iter([body[:600_000], body[600_000:]])
-    assert send("POST", running.callback, chunks, **signed)[0] == 413
-    bomb = gzip.compress(body)
-    signed = {"X-Hub-Signature": signature(running.known["secret"], bomb)}
-    assert send("POST", running.callback, bomb, Content_Encoding="gzip", **signed)[0] == 413
-    assert send("POST", running.callback, body[:-1])[0] == 403  # it was read
+    assert push(running, body, **signed) == 413
+    assert push(running, gzip.compress(body), Content_Encoding="gzip", **signed) == 413
+    assert push(running, body[:-1]) == 403  # it was read
 
 
-def test_a_sender_with_too_many_requests_is_refused_and_others_are_not(running):
+def test_chunks_of_more_than_a_megabyte_are_refused(running):
+    chunks = [bytes(600_000), bytes(600_000)]
+    assert answered("POST", running.callback, chunks)[0] == 413
+
+
+def test_a_sender_with_too_many_requests_is_refused_and_the_hub_is_not(running):
     def status(sender):
-        return send("GET", running.callback, X_Forwarded_For=sender)[0]
+        return send("GET", f"{running.one.url}/guess", X_Forwarded_For=sender)[0]
 
     # Whatever a sender claims, the proxy adds its address. A minute may end meanwhile.
-    found = (status(f"10.0.0.{number}, 192.0.2.1") for number in range(2 * 120 + 1))
-    assert 429 in found
+    found = {status(f"10.0.0.{number}, 192.0.2.1") for number in range(2 * 60 + 1)}
+    assert found == {404, 429}
     assert status("192.0.2.2") == 404
+    assert confirm(running) == (200, True)
 
 
-@pytest.mark.parametrize("part", ["head", "body"])
-def test_slow_senders_are_cut_off_and_keep_nothing_waiting(running, part):
-    path = running.callback.partition(f":{running.one.port}")[2]
+def test_many_senders_are_told_apart_only_up_to_a_bound(running):
+    statuses = [
+        send("GET", f"{running.one.url}/guess", X_Forwarded_For=f"2001:db8::{number:x}")[0]
+        for number in range(1200)
+    ]
+    assert statuses[0] == 404
+    assert confirm(running) == (200, True)
+
+
+def slow_request(running, path, body=b""):
+    """A connection on which a request with only a part of its *body*, or of its head, was sent."""
+    connection = socket.create_connection(("127.0.0.1", running.one.port), LIMIT_SECS)
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: 192.0.2.3\r\n"
-    head += "Content-Length: 1000\r\n"
-    sent = head if part == "head" else f"{head}\r\n<feed>"
+    end = b"Content-Length: 1000\r\n\r\n" if body else b"Content-"
+    connection.sendall(head.encode() + end + body)
+    return connection
+
+
+def test_slow_heads_are_cut_off_and_keep_nothing_waiting(running):
     with ExitStack() as stack:
-        slow = []
-        for _ in range(200):
-            connection = socket.create_connection(("127.0.0.1", running.one.port), LIMIT_SECS)
-            slow.append(stack.enter_context(connection))
-            connection.sendall(sent.encode())
-        assert confirm(running)[0] == 200
-        for connection in slow:
-            connection.recv(1000)  # an answer, or the end
+        slow = [stack.enter_context(slow_request(running, "/news/x")) for _ in range(300)]
+        assert confirm(running) == (200, True)
+        assert [connection.recv(1000) for connection in slow] == [b""] * 300
+
+
+def test_a_slow_body_is_cut_off_and_keeps_nothing_waiting(running):
+    path = running.callback.partition(f":{running.one.port}")[2]
+    with slow_request(running, path, b"<feed>") as slow:
+        assert confirm(running) == (200, True)
+        assert slow.recv(1000).startswith((b"HTTP/1.1 408", b"HTTP/1.1 429"))
 
 
 def test_no_feed_is_accepted_after_the_lease(running):
-    assert confirm(running, lease_seconds="0")[0] == 200
-    assert running.hub.publish(running.blog.topic, running.blog.feed()) == [410]
+    assert confirm(running, lease_seconds="0") == (200, True)
+    assert push_feed(running) == 410
+
+
+def test_a_hub_with_too_many_requests_is_refused(running):
+    found = {send("GET", running.callback)[0] for _ in range(2 * 60 + 1)}
+    assert found == {404, 429}

@@ -59,7 +59,7 @@ _FILES: dict[str, tuple[Callable[..., None], str]] = {
     "logs/critical*.json*[lz]": _LOG,
     "critical/urls.txt": _LOG,
     "logs/info*.json*[lz]": _LOG,
-    "websub.jsonl": (files.purge_lines, "subscription"),
+    "./websub.jsonl": (files.purge_lines, "subscription"),
 }
 
 
