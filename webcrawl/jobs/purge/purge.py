@@ -152,7 +152,8 @@ def names_of_same_sites(path: Path, text: str) -> list[str]:
     try:
         rules = purge_rules(text)
     except ValueError as error:
-        raise FatalError(f"input: {error}. Fix that and run the same command again.") from error
+        place = "input"
+        raise FatalError(f"{place}: {error}. Fix that and run the same command again.") from error
     with suppress(FatalError):  # without a checkpoint there are none
         return ask(path, lambda view: other_names(map(aliases_of, view.shards), rules.is_excluded))
     return []
