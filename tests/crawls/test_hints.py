@@ -7,14 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 from crawling import damage_in, printed
-from text_tables import cases
+from text_tables import cases, each
 from virtual_crawl import VirtualCrawl
 
 from webcrawl.frontier import Entry
+from webcrawl.frontier.entry import FOREIGN
 from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.revisit.hints import Hints
+from webcrawl.revisit.history import History
 from webcrawl.revisit.policies import Uniform
 from webcrawl.revisit.visits import Visits
+from webcrawl.signals import UNCHANGED
 from webcrawl.simweb.changes import changes
 from webcrawl.simweb.pages import page
 from webcrawl.simweb.robots import SITEMAP_PATH
@@ -92,12 +95,13 @@ def test_hints_bring_a_host_at_most_as_many_visits_as_it_has(tmp_path):
     assert damage_in(crawl.job) == []
 
 
-def test_a_url_is_hinted_at_once_within_the_shortest_interval(tmp_path):
-    now = [1e9]
+@pytest.fixture
+def told(tmp_path):
+    """Hints on real records; ``now`` is their clock, and ``pushed`` has what they follow."""
+    now, pushed = [1e9], []
     with ThreadPoolExecutor(1) as pool:
         records = HostRecords(path=tmp_path, size=9, robots_size=9, executor=pool)
         records.open()
-        pushed = []
         hints = Hints(
             records=records,
             frontier=SimpleNamespace(push=pushed.extend),
@@ -105,12 +109,42 @@ def test_a_url_is_hinted_at_once_within_the_shortest_interval(tmp_path):
             knows=lambda _: True,
             clock=lambda: now[0],
         )
-        records.put(HostRecord("a.test", hints=[2, 1, 1]))  # as of an older job
-        for after, number in ((0, 1), (0, 1), (HOUR, 1), (DAY, 2), (HOUR, 2)):
-            now[0] += after
-            hints.follow(Entry("http://a.test/1", "a.test"), 7)
-            assert len(pushed) == number
+        yield SimpleNamespace(now=now, pushed=pushed, records=records, hints=hints)
         records.close()
+
+
+def test_a_url_is_hinted_at_once_within_the_shortest_interval(told):
+    told.records.put(HostRecord("a.test", hints=[2, 1, 1]))  # as of an older job
+    for after, number in ((0, 1), (0, 1), (HOUR, 1), (DAY, 2), (HOUR, 2)):
+        told.now[0] += after
+        told.hints.follow(Entry("http://a.test/1", "a.test"), 7)
+        assert len(told.pushed) == number
+
+
+def test_what_another_domain_says_uses_up_none_of_a_hosts_hints(told):
+    for foreign, followed in ((FOREIGN, 64), (0, 128)):
+        for number in range(200):
+            told.hints.follow(
+                Entry(f"http://a.test/{foreign}/{number}", "a.test", foreign=foreign), 7
+            )
+        assert len(told.pushed) == followed
+
+
+@each("liar followed", (FOREIGN, 64), (0, 1))
+def test_wrong_hints_of_another_domain_are_not_those_of_the_host(told, liar, followed):
+    """Hints that are all wrong: of the host itself, only one is followed until it is judged."""
+    lies = [Entry(f"http://a.test/lie/{page}", "a.test", foreign=liar) for page in range(9)]
+    unchanged = SimpleNamespace(
+        before=History(content=5), change=UNCHANGED, after=History(content=5)
+    )
+    for lie in lies:
+        told.hints.follow(lie, 7)
+        told.hints.note_visit(lie, unchanged)
+    assert told.hints.stats()["hints/wrong"] == len(lies)
+    told.pushed.clear()
+    for number in range(200):
+        told.hints.follow(Entry(f"http://a.test/{number}", "a.test"), 7)
+    assert len(told.pushed) == followed
 
 
 def test_a_refetch_of_urls_that_are_due_visits_them_once(tmp_path):

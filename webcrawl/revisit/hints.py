@@ -5,8 +5,8 @@ before, because finding its history would mean searching all URLs. The result is
 records under the URL's fingerprint. When the URL is due, the result replaces its regular visit. At
 that point, or at the next hint for the URL, it becomes known whether the hint was right. If most
 hints of a host are wrong, few of its hints are followed. A host gets at most as many visits because
-of hints as it had URLs come due. After a hint for a URL was followed, no other hint for the URL is
-followed within REVISIT_MIN_SECS.
+of hints as it had URLs come due. What other domains say about it is counted apart. After a hint for
+a URL was followed, no other hint for the URL is followed within REVISIT_MIN_SECS.
 
 A crash can lose a hint, or cause an unnecessary visit.
 """
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from webcrawl.clock import TimeSource
 from webcrawl.configuration.decoding import msgpack_decoder
 from webcrawl.frontier import Entry, Frontier, decode, encode
+from webcrawl.frontier.entry import FOREIGN
 from webcrawl.hosts.records import HostRecord, HostRecords
 from webcrawl.revisit.history import (
     CHANGED,
@@ -45,11 +46,13 @@ _FOLLOWED, _JUDGED, _RIGHT, _ALLOWANCE = range(4)
 class _HintResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Result of the last visit of a URL because of a hint.
 
-    *is_judged* tells whether it was counted as right or wrong already.
+    *is_judged* tells whether it was counted as right or wrong already, *is_foreign* whether another
+    domain gave the hint.
     """
 
     document: History
     is_judged: bool
+    is_foreign: bool = False
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -79,7 +82,8 @@ class Hints:
         It is not worthwhile if the URL is new, was visited for a hint very recently, or if most
         hints of its host are wrong. *fp* is the fingerprint with which the URL is submitted.
         """
-        record = self.records.get(entry.host)
+        is_foreign = entry.foreign == FOREIGN
+        record = self.records.get(_account(entry.host, is_foreign=is_foreign))
         now = int(self.clock())
         followed, judged, right, allowance = _counts_of(record)
         # If most hints were wrong, one more is followed only when all others have been judged.
@@ -95,7 +99,7 @@ class Hints:
         record.hints = [followed + 1, judged, right, allowance - 1]
         self.records.put(record)
         self._counts["followed"] += 1
-        self._store(entry, history, is_judged=last.is_judged)
+        self._store(entry, _HintResult(history, last.is_judged, is_foreign))
         self.frontier.push([encode(replace(entry, history=encode_history(history)))])
 
     def note_visit(self, entry: Entry, visit: Visit) -> None:
@@ -106,17 +110,19 @@ class Hints:
         before = visit.before
         change = visit.change
         last = self._stored_result(entry)
+        is_foreign = entry.foreign == FOREIGN
         if change not in (CHANGED, UNCHANGED):
-            self._judge(entry, is_right=None)
+            self._judge(entry.host, is_foreign=is_foreign, is_right=None)
             return
 
         # If the earlier document is known, this hint can be judged now. Otherwise it is judged when
         # the URL is due.
         is_judged = bool(before and before.content)
         if is_judged and last is not None:
-            self._judge(entry, is_right=change == CHANGED)
+            self._judge(entry.host, is_foreign=is_foreign, is_right=change == CHANGED)
             is_judged = last.is_judged  # an earlier hint may still have to be judged
-        self._store(entry, replace(visit.after, at=int(self.clock())), is_judged=is_judged)
+        document = replace(visit.after, at=int(self.clock()))
+        self._store(entry, _HintResult(document, is_judged, is_foreign))
 
     def select_visits(self, batch: Sequence[bytes]) -> list[bytes]:
         """Return the entries of *batch* that must be visited. All of them are encoded and due.
@@ -133,13 +139,17 @@ class Hints:
         return to_visit
 
     def _raise_allowance(self, host: str) -> None:
-        """Let one more hint of *host* be followed, because one of its URLs has come due."""
-        record = self.records.get(host)
-        if record.hints:
-            counts = _counts_of(record)
-            counts[_ALLOWANCE] = min(counts[_ALLOWANCE] + 1, _MAX_ALLOWANCE)
-            record.hints = counts
-            self.records.put(record)
+        """Let one more hint of *host* be followed, because one of its URLs has come due.
+
+        And one more that another domain gives.
+        """
+        for is_foreign in (False, True):
+            record = self.records.get(_account(host, is_foreign=is_foreign))
+            if record.hints:
+                counts = _counts_of(record)
+                counts[_ALLOWANCE] = min(counts[_ALLOWANCE] + 1, _MAX_ALLOWANCE)
+                record.hints = counts
+                self.records.put(record)
 
     def _use_result(self, entry: Entry) -> bool:
         """Use the result of a visit because of a hint as that of the regular visit of *entry*.
@@ -155,10 +165,10 @@ class Hints:
         # From now on, only the time of the last hint is needed, to limit further hints.
         latest = result.document
         times = History(at=latest.at, hinted_at=latest.hinted_at)
-        self._store(entry, times, is_judged=True)
+        self._store(entry, _HintResult(times, is_judged=True))
         if latest.at <= history.at:
             if latest.at and not result.is_judged:
-                self._judge(entry, is_right=None)
+                self._judge(entry.host, is_foreign=result.is_foreign, is_right=None)
             return False
 
         # The document is the same if its bytes are, or else if its text and links are known and
@@ -168,7 +178,7 @@ class Hints:
             or (latest.text, latest.links) == (history.text, history.links) != (0, 0)
         )
         if not result.is_judged:
-            self._judge(entry, is_right=not is_same)
+            self._judge(entry.host, is_foreign=result.is_foreign, is_right=not is_same)
 
         change = UNCHANGED if is_same else CHANGED
         if latest.content:
@@ -182,12 +192,12 @@ class Hints:
         data = self.records.hints.get(_key_of(entry))
         return _decode(data) if data else None
 
-    def _store(self, entry: Entry, document: History, *, is_judged: bool) -> None:
-        self.records.hints.put(_key_of(entry), _encode(_HintResult(document, is_judged)))
+    def _store(self, entry: Entry, result: _HintResult) -> None:
+        self.records.hints.put(_key_of(entry), _encode(result))
 
-    def _judge(self, entry: Entry, *, is_right: bool | None) -> None:
+    def _judge(self, host: str, *, is_foreign: bool, is_right: bool | None) -> None:
         """Count a hint that was followed as right or wrong; None if that cannot be known."""
-        record = self.records.get(entry.host)
+        record = self.records.get(_account(host, is_foreign=is_foreign))
         counts = _counts_of(record)
         if counts[_FOLLOWED] <= counts[_JUDGED]:  # the hint was not counted as followed
             return
@@ -210,6 +220,11 @@ class Hints:
 def _counts_of(record: HostRecord) -> list[int]:
     """Return the numbers of hints followed, judged, right, and that may still be followed now."""
     return record.hints + [0, 0, 0, _INITIAL_ALLOWANCE][len(record.hints) :]
+
+
+def _account(host: str, *, is_foreign: bool) -> str:
+    """Return the name of the record that counts hints about *host*, by its own domain or others."""
+    return f"{host}!" if is_foreign else host
 
 
 def _key_of(entry: Entry) -> str:
