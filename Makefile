@@ -6,9 +6,10 @@ BIN    := .venv/bin
 
 # The lock: NAME.in names what we need, and NAME.txt all that is installed, with the hashes of its files.
 LOCKS  := requirements requirements-modules requirements-dev requirements-docs requirements-lock \
-          tests/requirements-pywb tests/requirements-datasets benchmarks/requirements-peers
+          tests/requirements-pywb tests/requirements-datasets tests/requirements-websub \
+          benchmarks/requirements-peers
 # These have no wheel at all: they are built from sources whose hash is in the lock, too.
-SDISTS := pybloom-live,surt,runstats,warcat
+SDISTS := pybloom-live,surt,runstats,warcat,flask-websub
 # $(call install,LOCK,ENVIRONMENT): what LOCK.txt names, and no other file.
 define install
 @echo "setting up $2 from $1.txt: $$(grep -c == $1.txt) packages, once, in some minutes" >&2
@@ -96,7 +97,7 @@ test-covered: .venv/.test .venv-pywb/.run
 	done
 
 # ARGS="--part 1/3" runs a third of their files.
-test-slow: .venv/.test .venv-pywb/.run .venv-datasets/.run .npm-replay/.run .vite/.run .release/.run
+test-slow: .venv/.test .venv-pywb/.run .venv-datasets/.run .venv-websub/.run .npm-replay/.run .vite/.run .release/.run
 	@unshare --net true 2>/dev/null || echo 'Some of the long tests make network namespaces and root directories, which only root may: they are going to fail' >&2
 	$(BIN)/pytest -m long $(ARGS)
 
@@ -143,7 +144,7 @@ tags: docs/releases.txt ## tag the commits of all releases
 	@grep -v '^#' $< | while read version commit; do git tag --force "v$$version" "$$commit"; done
 
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .npm-replay .vite .release .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
+	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .venv-websub .npm-replay .vite .release .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
@@ -190,6 +191,11 @@ STARTERS := tests/rigs/starters
 .venv-datasets/.run: tests/requirements-datasets.txt
 	@$(PYTHON) -m venv .venv-datasets
 	$(call install,tests/requirements-datasets,.venv-datasets)
+
+# A hub of others, which wants packages that the crawler does not.
+.venv-websub/.run: tests/requirements-websub.txt
+	@$(PYTHON) -m venv .venv-websub
+	$(call install,tests/requirements-websub,.venv-websub)
 
 # The last release, with the Python of .venv: what its parts of a page take is compared with ours.
 .release/.run: docs/releases.txt .venv/.run

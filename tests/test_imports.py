@@ -111,6 +111,7 @@ PLACES = (".", "tests", *map(str, (ROOT / "tests/rigs").glob("*/")), "benchmarks
 BASE, MODULES, DEV = (f"requirements{part}.in" for part in ("", "-modules", "-dev"))
 PYWB = "tests/requirements-pywb.in"
 DATASETS = "tests/requirements-datasets.in"
+WEBSUB = "tests/requirements-websub.in"
 PEERS = "benchmarks/requirements-peers.in"
 DOCS = "requirements-docs.in"
 PROVIDERS = functools.cache(packages_distributions)
@@ -450,7 +451,7 @@ def test_engine_module_is_where_private_attributes_are_found():
     ("folder", "pins"),
     [
         ("webcrawl", [BASE, MODULES]),
-        ("tests", [BASE, MODULES, DEV, DATASETS]),
+        ("tests", [BASE, MODULES, DEV, DATASETS, WEBSUB]),
         ("benchmarks", [BASE, MODULES, DEV, PEERS]),
     ],
 )
@@ -474,14 +475,16 @@ def test_what_is_imported_is_pinned(folder, pins):
     assert unpinned == set()
 
 
-@pytest.mark.parametrize("name", [BASE, MODULES, DEV, DOCS, PYWB])
+@pytest.mark.parametrize("name", [BASE, MODULES, DEV, DOCS, PYWB, WEBSUB])
 def test_every_pin_is_exact_and_says_what_needs_it(name):
     lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
     assert lines
     assert [line for line in lines if line[:3] != "-c " and not PIN.fullmatch(line)] == []
 
 
-@pytest.mark.parametrize("name", [BASE, MODULES, DEV, DOCS, PYWB, PEERS, "requirements-lock.in"])
+@pytest.mark.parametrize(
+    "name", [BASE, MODULES, DEV, DOCS, PYWB, WEBSUB, PEERS, "requirements-lock.in"]
+)
 def test_the_lock_has_each_pin_with_hashes_and_nothing_else(name):
     """No index, link or file of the machine that made it."""
     named = (ROOT / name).read_text().splitlines()

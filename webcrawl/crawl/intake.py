@@ -26,6 +26,7 @@ from webcrawl.crawl.seeds import Seed
 from webcrawl.crawl.shard.shards import NotHeldError
 from webcrawl.crawl.shard_lifecycle import ShardLifecycle
 from webcrawl.frontier import HUB, Entry
+from webcrawl.frontier.entry import FOREIGN
 from webcrawl.items import Page
 from webcrawl.storage.record_log import DISK_ERRORS
 
@@ -213,13 +214,20 @@ class Intake:
             pass  # the process that holds the shard now gets the entry again
 
     def ask_hub(self, url: str, subscription: str, redirects: int = 0) -> None:
-        """Enqueue a request to the hub *url* for *subscription*, as the next one of its host.
+        """Enqueue a request to the hub *url* for *subscription*; *redirects* led there.
 
-        *redirects* led there.
+        It counts as foreign, as any site may name any hub.
         """
-        entry = Entry(url, self._key_of(url), depth=redirects, kind=HUB, via=subscription)
+        entry = Entry(
+            url,
+            self._key_of(url),
+            depth=redirects,
+            kind=HUB,
+            via=subscription,
+            foreign=FOREIGN,
+        )
         try:
-            self._shards.of(url).frontier.requeue(entry, ahead=True)
+            self._shards.of(url).frontier.requeue(entry)
             wake(self._crawler.engine)
         except DISK_ERRORS as error:
             self._stop.fail(error)

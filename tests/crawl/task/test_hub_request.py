@@ -105,3 +105,16 @@ def test_it_survives_a_crash_and_is_no_page_without_the_extension(desk):
     asking(desk)
     desk.wait(200)
     assert desk.next().method == "POST"
+
+
+def test_a_site_that_is_named_as_a_hub_of_many_feeds_is_fetched_all_the_same(desk):
+    requests = desk.process.parts.leases.hub_requests
+    requests.form_of = lambda _: FORM
+    desk.urls(60)
+    for number in range(60):
+        desk.process.intake.ask_hub("http://a.test/", f"name{number}")
+    methods = []
+    for _ in range(40):
+        methods.append(desk.answer(page()).method)
+        desk.wait(3)
+    assert 0 < methods.count("POST") <= 40 / 4 + 4
