@@ -246,23 +246,10 @@ def test_chunks_of_more_than_a_megabyte_are_refused(running):
     assert answered("POST", running.callback, chunks)[0] == 413
 
 
-def test_a_sender_with_too_many_requests_is_refused_and_the_hub_is_not(running):
-    def status(sender):
-        return send("GET", f"{running.one.url}/guess", X_Forwarded_For=sender)[0]
-
-    # Whatever a sender claims, the proxy adds its address. A minute may end meanwhile.
-    found = {status(f"10.0.0.{number}, 192.0.2.1") for number in range(2 * 60 + 1)}
+def test_after_many_guesses_all_are_refused_and_the_hub_is_not(running):
+    # A minute may end meanwhile.
+    found = {send("GET", f"{running.one.url}/guess{one}")[0] for one in range(2 * 60 + 1)}
     assert found == {404, 429}
-    assert status("192.0.2.2") == 404
-    assert confirm(running) == (200, True)
-
-
-def test_many_senders_are_told_apart_only_up_to_a_bound(running):
-    statuses = [
-        send("GET", f"{running.one.url}/guess", X_Forwarded_For=f"2001:db8::{number:x}")[0]
-        for number in range(1200)
-    ]
-    assert statuses[0] == 404
     assert confirm(running) == (200, True)
 
 
@@ -284,7 +271,7 @@ def test_feeds_are_read_in_a_tenth_of_the_time(running):
 def slow_request(running, path, body=b""):
     """A connection on which a request with only a part of its *body*, or of its head, was sent."""
     connection = socket.create_connection(("127.0.0.1", running.one.port), LIMIT_SECS)
-    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: 192.0.2.3\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     end = b"Content-Length: 1000\r\n\r\n" if body else b"Content-"
     connection.sendall(head.encode() + end + body)
     return connection

@@ -1,9 +1,9 @@
 """Server for the hubs of subscriptions (WebSub): their questions, and the feeds that they push.
 
 Every request is of a hub or an attacker, and comes through the operator's proxy. Refused are those
-with another Host (403), or of a sender with too many (429); questions that do not fit (404); feeds
-of a subscription that has ended (410), without a signature by SHA-256 or better (403), of more than
-1 MB (413), or while the crawl has no room or time for them (503).
+with another Host (403), or after too many (429); questions that do not fit (404); feeds of a
+subscription that has ended (410), without a signature by SHA-256 or better (403), of more than 1 MB
+(413), or while the crawl has no room or time for them (503).
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from webcrawl.monitor.serving import Handler, RequestTimeout, read
 from webcrawl.pipelines.hub_table import HubTable
 
 _MAX_BODY_BYTES = 1_000_000
-# Limits of the requests of a sender in a minute, and of the senders that are told apart.
+# Limit of the requests for a subscription in a minute, and of all others together.
 _MAX_REQUESTS = 60
-_MAX_SENDERS = 1000
 # After a feed was read, none is for so many times as long: reading takes a tenth of the time.
 _PAUSE_FACTOR = 9
 
@@ -36,7 +35,7 @@ class CallbackSite:
         self._host = host
         self._process = process
         self.timeout = RequestTimeout()
-        # The requests of this minute by sender.
+        # The requests of this minute by subscription; "" for all others.
         self._requests: Counter[str] = Counter()
         self._minute = 0.0
         # When the next feed may be read; infinity while one is being read.
@@ -52,19 +51,16 @@ class CallbackSite:
 
     @web.middleware
     async def _check_access(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let *handler* answer *request* if its Host is ours, and its sender has not sent many."""
+        """Let *handler* answer *request* if its Host is ours, unless there were too many."""
         if request.headers.get("Host", "").partition(":")[0].lower() != self._host:
             raise web.HTTPForbidden
         minute = now() // 60
         if minute != self._minute:
             self._minute = minute
             self._requests.clear()
-        # A hub is known by its subscription, and any other sender by its address: the last one is
-        # what the proxy has seen, as a sender can only add others.
-        key = request.path.rpartition("/")[2]
-        if not self._table.form_of(key):
-            key = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-            key = key if len(self._requests) < _MAX_SENDERS else ""
+        name = request.path.rpartition("/")[2]
+        # Whoever does not know the name of a subscription is not told apart from others.
+        key = name if self._table.form_of(name) else ""
         self._requests[key] += 1
         if self._requests[key] > _MAX_REQUESTS:
             raise web.HTTPTooManyRequests
@@ -85,11 +81,11 @@ class CallbackSite:
         if self._process.stop.is_ending or self._process.intake.is_full:
             raise web.HTTPServiceUnavailable
         body = await read(request)
+        if now() < self._next_reading_at:
+            raise web.HTTPServiceUnavailable
         feed = self._table.pushed_feed(name, body, request.headers.get("X-Hub-Signature", ""))
         if feed is None:
             raise web.HTTPForbidden
-        if now() < self._next_reading_at:
-            raise web.HTTPServiceUnavailable
         began_at = now()
         self._next_reading_at = math.inf
         try:
