@@ -79,8 +79,37 @@ async def test_seen_document_leads_on_where_its_first_copy_did_not(tmp_path):
         wanted = {name for name in pages if ".mirror." not in name and "trap" not in name}
         assert wanted <= asked.keys()
         mirrors = Counter(name.partition("/")[0] for name in asked if ".mirror." in name)
-        assert sorted(mirrors.values()) == [1, 13]
+        # Ten links of the root page of the copy were tried.
+        assert sorted(mirrors.values()) == [11, 13]
         assert sum(name.startswith("trap.test") for name in asked) <= 3
+
+
+async def test_hosts_with_the_same_root_page_and_other_pages_are_crawled(tmp_path):
+    """A shell of 30 kB with relative links, as shop systems have; and a farm of copies."""
+    shell = b"".join(b"<a href=/goods/%d>goods</a><p>%s" % (n, b"x" * 900) for n in range(30))
+    pages = {}
+    for host in ("a.test", "b.test"):
+        pages[f"{host}/"] = Answer(shell)
+        for n in range(30):
+            more = b"<a href=/more/%d>x</a>" % n if n < 10 else b""
+            pages[f"{host}/goods/{n}"] = Answer(b"%d of %s" % (n, host.encode()) + more)
+        pages |= {
+            f"{host}/more/{n}": Answer(
+                b"more %d of %s" % (n, host.encode())
+                + b"".join(b"<a href=/goods/%d>x</a>" % m for m in range(30))
+            )
+            for n in range(10)
+        }
+    farm = {f"copy{n}.test/": Answer(shell + b" ") for n in range(60)}
+    hosts = sorted({name.partition("/")[0] for name in pages | farm})
+    async with served(pages | farm) as sites:
+        await crawl(sites, tmp_path / "job", *hosts)
+        asked = {*sites.pages_asked}
+        assert pages.keys() <= asked
+        by_copy = Counter(name.partition("/")[0] for name in asked if name.startswith("copy"))
+        assert max(by_copy.values()) == 31  # the first one
+        assert len([one for one in by_copy.values() if one == 11]) <= 16
+        assert {*by_copy.values()} == {1, 11, 31}
 
 
 async def test_links_to_closed_ports_wait_behind_all_others_of_their_host(tmp_path):
