@@ -72,6 +72,16 @@ def checked_path(host):
     )
 
 
+def test_the_name_with_more_pages_leads(table):
+    table.show_both(7)
+    table.show(TWO, "/8")
+    table.show(TWO, "/7")
+    table.show(ONE, "/7")
+    assert table.state == {ONE: (TWO, "alias", "")}
+    assert table.aliases.is_leading(f"http://{TWO}/")
+    assert not table.aliases.is_leading(f"http://{ONE}/")
+
+
 def test_urls_are_held_and_moved_to_the_older_name(table):
     table.show_both(7)
     assert not table.hold("/new")

@@ -5,8 +5,8 @@ The first pages of each host are remembered, by path and document. The host's ow
 a canonical link, do not count in a document. Two hosts are names of one site if each has eight of
 the first twelve pages of the other, with the same documents, and nothing differs. If more pages of
 a host are known than are remembered, any eight of these will do. The documents must differ from
-each other. A redirect says which name leads, else a canonical link, else the seeds;
-else the older host leads.
+each other. A redirect says which name leads, else a canonical link, else the seeds. Otherwise the
+host leads of which more pages were fetched, or the older one.
 
 URLs of the other name are parked. The same URLs of the name that leads are submitted instead, so
 no page is lost to which only links of the other name lead. One path in a hundred is fetched from
@@ -54,6 +54,8 @@ RETRIED = "alias_retried"
 _EQUAL = 8
 _FIRST = 12
 _REMEMBERED = 32
+# So many are remembered of two hosts with an equal page, as they may be crawled in another order.
+_COMPARED = 256
 # Aliases of a shard, 0.3 kB each.
 _ALIASES = 1 << 12
 # One path in so many is fetched from both names.
@@ -102,12 +104,14 @@ class Alias(msgspec.Struct):
 class FirstPages(msgspec.Struct):
     """First documents of a host by the fingerprints of their paths, and what makes it lead.
 
+    *documents* is their number in all, since the host was first seen at *since*, epoch seconds.
     *rank* is that in the seed list, 0 if it is not in it. *redirected* and *canonical* are the last
     hosts to which its pages redirect, and which their canonical links name. *candidate* is a host
     with one of its documents at the same path.
     """
 
     since: Epoch
+    documents: int = 0
     rank: int = 0
     redirected: str = ""
     canonical: str = ""
@@ -276,8 +280,10 @@ class Aliases(Gate):
         if not document and page.status not in _MISSING_STATUSES:
             return
 
+        first.documents += bool(document)
         path = _path_fingerprint(page.url, host)
-        is_first = bool(document) and path not in first.pages and self._has_room(first, path)
+        room = _COMPARED if first.candidate else _REMEMBERED
+        is_first = bool(document) and path not in first.pages and len(first.pages) < room
         is_check = path % _ONE_IN == 0 or entry.kind in {ALIAS, RETRIED}
         if not (is_first or is_check):
             return
@@ -293,16 +299,9 @@ class Aliases(Gate):
     def _first_pages_of(self, host: str, rank: int) -> FirstPages:
         first = self._hosts.get(host)
         if first is None:
-            first = self._hosts[host] = FirstPages(self._clock(), rank)
+            first = self._hosts[host] = FirstPages(self._clock(), rank=rank)
         self._hosts.move_to_end(host)
         return first
-
-    def _has_room(self, first: FirstPages, path: int) -> bool:
-        """Return whether *path* is remembered: as a first page, or to compare a candidate."""
-        if len(first.pages) < _REMEMBERED:
-            return True
-        candidate = self._hosts.get(first.candidate)
-        return candidate is not None and path in candidate.pages
 
     def _compare(self, host: str, path: int, shown: int, *, is_retried: bool) -> None:
         """End the aliases of *host* whose other name showed something else at *path*."""
@@ -335,6 +334,7 @@ class Aliases(Gate):
         theirs = self._hosts.get(first.candidate)
         if theirs is None or self.alias_of(host) is not None:
             return
+        theirs.candidate = theirs.candidate or host
         match _has_same(first.pages, theirs.pages):
             case False:
                 first.candidate = ""
@@ -365,6 +365,10 @@ class Aliases(Gate):
         alias.ended_by = why
         self._counters["aliases/ended"] += 1
         self._has_changed = True
+
+    def is_leading(self, url: str) -> bool:
+        """Return whether the host of *url* leads, so that another name may have had its pages."""
+        return host_of(url) in self._names
 
     # --- what owners and operators allow
 
@@ -477,7 +481,7 @@ def _leads(host: str, ours: FirstPages, other: str, theirs: FirstPages) -> tuple
         return host in canonical, "canonical link"
     if bool(ours.rank) != bool(theirs.rank):
         return bool(ours.rank), "seeds"
-    return (ours.since, host) < (theirs.since, other), "age"
+    return (-ours.documents, ours.since) <= (-theirs.documents, theirs.since), "more pages"
 
 
 def _is_check(alias: Alias, host: str, url: str) -> bool:

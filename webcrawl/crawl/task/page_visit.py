@@ -138,16 +138,18 @@ class PageVisit(Task):
                     gate.let_out(entry)
         self.outcome_log.report_finish(entry, outcome, visit, fetch=fetch, robots=robots_line)
 
+        aliases = lease.shard.aliases
         if visit.before is None:
             # A page that resembles others of its host (a negative score) may be an error page. It
             # does not show whether the URL has content.
             tested = fetch is not None and fetch.page.score >= 0 and bool(fetch.page.tested)
             seen = fetch is not None and fetch.page.is_duplicate
+            if seen and aliases is not None and aliases.is_leading(entry.url):
+                tested = seen = False
             # A possible error page counts as one, although its outcome is a success.
             flags = fetch.page.flags if fetch is not None else ""
             hosts.budgets.traps.note_end(entry, flags or outcome, tested=tested, seen=seen)
         self._note_visit(lease, visit, outcome)
-        aliases = lease.shard.aliases
         if entry.kind == ALIAS and aliases is not None and not is_document(outcome):
             for retried in aliases.retried(entry):
                 lease.shard.enqueue(retried, None)
