@@ -228,6 +228,20 @@ def test_an_excluded_host_is_let_alone_and_allowed_again(web, begin):
     wait_until(lambda: contacts(web, at, host=host))
 
 
+def test_an_exclusion_names_the_other_names_of_the_site(web, begin, tmp_path):
+    hosts = {urlsplit(url).hostname for url in web.seeds.read_text().split()}
+    leading, other = sorted(hosts)[:2]
+    policies = tmp_path / "hosts.toml"
+    policies.write_text(f'["{other}"]\nalias = "{leading}"\n')
+    begin(HOSTS_POLICY_FILE=policies)
+    wait_until(lambda: control(web, "state")["parked"].get("alias_of"), every=0.5)
+    said = control(web, f"exclude {leading}")["said"]
+    assert said.endswith(f"the same site has the names {other}, whose URLs stay parked")
+    control(web, f"exclude {leading} --with-aliases")
+    in_force = {line["arguments"]["host"] for line in control(web, "state")["in_force"]}
+    assert in_force == {leading, other}
+
+
 @pytest.mark.long
 @pytest.mark.cures("; to fetch those given up this way, stop the crawl and run {}")
 def test_what_an_exclusion_ended_comes_back_by_the_command_that_allow_names(web, begin):

@@ -26,7 +26,7 @@ class Table:
         settings = Settings({"HOSTS_POLICY_FILE": HOSTS_POLICY_FILE, "BLOCKLISTS": {}})
         self.rules = HostRules.from_settings(settings)
         self.submitted = []
-        times = count(1000.0)
+        times = count(1000.0, 60.0)
         self.aliases = Aliases(
             learns=True,
             rules=self.rules,

@@ -54,6 +54,9 @@ class Gate:
     #: Whether the crawl may end while this gate holds URLs. False if it will decide soon.
     may_outlive_crawl = True
 
+    #: Whether it holds no URL at present, so that it need not be asked.
+    is_idle = False
+
     def tells_apart(self, entry: Entry) -> bool:  # noqa: ARG002  # for subclasses
         """Return whether it matters to this gate which URL of the group of *entry* it is.
 
@@ -168,11 +171,13 @@ class Admission:
         """Split *batch* into admitted entries and, by gate name, those that a gate holds."""
         # The name of the gate that holds each entry; "" for those that are admitted.
         reasons = [""] * len(batch)
+        gates = [gate for gate in self._gates if not gate.is_idle]
+        distinguishing_gates = [gate for gate in self._distinguishing_gates if not gate.is_idle]
         for group in groups_of(batch):
             # Visits and subresources skip the gates that spare them.
             passes_all = not group.first.history and group.first.kind != SUBRESOURCE
-            judges = self._gates if passes_all else self._gates_of_visits
-            if any(gate.tells_apart(group.first) for gate in self._distinguishing_gates):
+            judges = gates if passes_all else self._gates_of_visits
+            if any(gate.tells_apart(group.first) for gate in distinguishing_gates):
                 for index in group.indexes:
                     self._judge(Group(decode(batch[index]), [index]), judges, reasons)
             else:

@@ -64,6 +64,7 @@ _ONE_IN = 100
 _MISSING = 0
 # Header fields in which owners say what may be done with a page, see rights/vocabulary.py.
 _STATING = frozenset({b"x-robots-tag", b"tdm-reservation", b"tdm-policy", b"content-usage"})
+_STATING_LENGTHS = frozenset(map(len, _STATING))
 # The URL of a canonical link, whose attributes may be in any order.
 _CANONICAL = re.compile(
     rb"<link(?=[^>]*\brel=[\"']?canonical\b)[^>]*\bhref=[\"']?(https?://[^\s\"'>]*)"
@@ -72,8 +73,8 @@ _HEAD_BYTES = 1 << 15
 #: The reason why the host leads that a table in HOSTS_POLICY_FILE names.
 BY_RULE = "HOSTS_POLICY_FILE"
 _MISSING_STATUSES = frozenset({404, 410})
-# Seconds between two checks of exclusions.
-_EXCLUSION_SECS = 10.0
+# Seconds between two checks of exclusions and other rules. Commands also release URLs at once.
+_RULES_SECS = 5.0
 _VERSION = 1
 
 State = Literal["alias", "held", "ended"]
@@ -161,7 +162,7 @@ class Aliases(Gate):
         # Held entries whose URLs are still to be submitted with the name that leads.
         self._moved: list[tuple[str, Entry]] = []
         self._has_changed = False
-        self._exclusions_at = 0.0
+        self._rules_at = 0.0
         # The versions of the rules that the last pass went by.
         self._seen_rules = self._rules_version
         self._counters = dict.fromkeys(("aliases/found", "aliases/ended", "aliases/moved"), 0)
@@ -185,8 +186,15 @@ class Aliases(Gate):
         """Return whether the host of *entry* is an alias: some of its URLs are fetched to check."""
         return self.alias_of(host_of(entry.url)) is not None
 
+    @property
+    def is_idle(self) -> bool:  # type: ignore[override]  # it changes
+        """Return whether no alias is known."""
+        return not (self.aliases or self._rules.policies.rules.tables)
+
     def must_wait(self, entry: Entry) -> bool:
         """Return whether *entry* is parked because its host is an alias."""
+        if self.is_idle:
+            return False
         host = host_of(entry.url)
         alias = self.alias_of(host)
         if alias is None or entry.extra or entry.kind == RETRIED:
@@ -209,6 +217,8 @@ class Aliases(Gate):
 
     def let_in(self, entry: Entry, count: int = 1) -> None:  # noqa: ARG002  # part of the interface
         """Have a URL that is fetched to check fetched from the host that leads as well."""
+        if not self.aliases:
+            return
         host = host_of(entry.url)
         alias = self.alias_of(host)
         if alias is not None and entry.kind != RETRIED and _is_check(alias, host, entry.url):
@@ -226,23 +236,31 @@ class Aliases(Gate):
 
     def advance(self, supply: Supply) -> bool:  # noqa: ARG002  # part of the interface
         """Submit URLs with the names that lead; return whether some alias has ended."""
-        self._submit_moved()
-        if self.aliases and self._clock() >= self._exclusions_at:
-            self._exclusions_at = self._clock() + _EXCLUSION_SECS
-            for name, alias in self.aliases.items():
-                exclusions = map(self._rules.exclusion_of, (name, alias.leading))
-                if alias.state == "alias" and alias.reason != BY_RULE and any(exclusions):
-                    self._end(name, "exclusion")
+        if self._moved:
+            self._submit_moved()
+        now = self._clock()
+        if now >= self._rules_at:
+            self._rules_at = now + _RULES_SECS
+            self._check_rules()
+        if not self._has_changed:
+            return False
+        self._has_changed = False
+        for name, alias in [*self.aliases.items()]:
+            alias.own = alias.foreign = 0  # the pass counts what is still held
+            if alias.reason == BY_RULE:
+                del self.aliases[name]
+        return True
+
+    def _check_rules(self) -> None:
+        """End aliases of excluded hosts, and note whether rules for aliases have changed."""
+        for name, alias in self.aliases.items():
+            exclusions = map(self._rules.exclusion_of, (name, alias.leading))
+            if alias.state == "alias" and alias.reason != BY_RULE and any(exclusions):
+                self._end(name, "exclusion")
         rules = self._rules_version
-        if self._has_changed or rules != self._seen_rules:
-            self._has_changed = False
+        if rules != self._seen_rules:
             self._seen_rules = rules
-            for name, alias in [*self.aliases.items()]:
-                alias.own = alias.foreign = 0  # the pass counts what is still held
-                if alias.reason == BY_RULE:
-                    del self.aliases[name]
-            return True
-        return False
+            self._has_changed = True
 
     @property
     def _rules_version(self) -> tuple[object, ...]:
@@ -287,13 +305,15 @@ class Aliases(Gate):
         is_check = path % _ONE_IN == 0 or entry.kind in {ALIAS, RETRIED}
         if not (is_first or is_check):
             return
-        shown = _fingerprint_without(host, page, document) if document else _MISSING
+        canonical = _canonical_host(page.shown[0]) if document else ""
+        shown = _shown_by(page, document, {host, canonical} - {""}) if document else _MISSING
         if is_check:
             self._checked[host, path] = shown
-        self._compare(host, path, shown, is_retried=entry.kind == RETRIED)
+        if host in self.aliases or host in self._names:
+            self._compare(host, path, shown, is_retried=entry.kind == RETRIED)
         if is_first:
             first.pages[path] = shown
-            first.canonical = _canonical_host(page.shown[0]) or first.canonical
+            first.canonical = canonical or first.canonical
             self._look_for_alias(host, first, path, shown)
 
     def _first_pages_of(self, host: str, rank: int) -> FirstPages:
@@ -331,6 +351,8 @@ class Aliases(Gate):
             self._places[place] = host
         elif other is not None and other != host and not first.candidate:
             first.candidate = other
+        if not first.candidate:
+            return
         theirs = self._hosts.get(first.candidate)
         if theirs is None or self.alias_of(host) is not None:
             return
@@ -510,17 +532,26 @@ def _renamed(url: str, host: str, other: str) -> str:
 
 def _canonical_host(body: bytes) -> str:
     """Return the host that the canonical link in *body* names; "" if there is none."""
-    link = _CANONICAL.search(body, 0, _HEAD_BYTES)
+    # To search for a word is 20 times faster than an expression.
+    word = body.find(b"canonical", 0, _HEAD_BYTES)
+    if word < 0:
+        return ""
+    link = _CANONICAL.search(body, max(0, body.rfind(b"<link", 0, word)), body.find(b">", word) + 1)
     return "" if link is None else host_of(link[1].decode("ascii", "replace").lower())
 
 
-def _fingerprint_without(host: str, page: Page, document: int) -> int:
-    """Return the fingerprint of *page* without its *host*, and with what its owner says."""
-    body, _ = page.shown
+def _shown_by(page: Page, document: int, names: Iterable[str]) -> int:
+    """Return the fingerprint of *page* without *names*, and with what its owner says about it."""
+    original, _ = page.shown
+    body = original
     # The longest first, as one may be the end of the other.
-    for name in sorted({host, _canonical_host(body)} - {""}, key=len, reverse=True):
+    for name in sorted(names, key=len, reverse=True):
         body = body.replace(name.encode(), b"")
-    shown = document if body is page.shown[0] else document_fingerprint(body)
+    shown = document if body is original else document_fingerprint(body)
     # What the document says about its use is in its bytes.
-    said = [value for field, value in page.headers if field.lower() in _STATING]
+    said = [
+        value
+        for field, value in page.headers
+        if len(field) in _STATING_LENGTHS and field.lower() in _STATING
+    ]
     return shown ^ document_fingerprint(b"\n".join(said)) if said else shown

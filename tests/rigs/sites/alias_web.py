@@ -12,7 +12,7 @@ _ALIAS_KINDS = {
     # kind -> (name that leads, other name)
     "www": ("www.w{}.test", "w{}.test"),
     "country": ("firm{}.test", "firm{}.example"),
-    "staging": ("shop{}.test", "staging.shop{}.test"),
+    "staging": ("site{}.test", "staging.site{}.test"),
     "documentation": ("docs{}.test", "mirror.docs{}.example"),
     "node": ("n{}.test", "node7.n{}.test"),
 }
