@@ -92,13 +92,18 @@ def test_a_canonical_link_says_which_name_leads(tmp_path):
 def test_a_table_names_an_alias_that_is_never_contacted(tmp_path):
     table = tmp_path / "hosts.toml"
     table.write_text(f'["{OTHER}"]\nalias = "{LEADS}"\n')
-    # Only the other name has a link to this page.
+    # Only the other name has a link to these, one of them in a sitemap.
     hidden = {
+        "d.test:80/": f"<a href=http://{OTHER}/hidden>x</a>"
+        f"<link rel=sitemap href=http://{OTHER}/map.xml>",
+        f"{LEADS}:80/map.xml": "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>"
+        f"<url><loc>http://{LEADS}/listed</loc></url></urlset>",
         f"{LEADS}:80/hidden": "hidden",
-        "d.test:80/": f"<a href='http://{OTHER}/hidden'>x</a>",
+        f"{LEADS}:80/listed": "listed",
     }
     led, other = Pair(tmp_path, hidden).crawl(ALIASES=0, HOSTS_POLICY_FILE=table)
-    assert len(led) == PAGES + 1
+    assert led > {"/hidden", "/map.xml", "/listed"}
+    assert len(led) == PAGES + 3
     assert not other
 
 

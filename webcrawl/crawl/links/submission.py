@@ -184,7 +184,8 @@ class LinkSubmitter:
         """Submit *url*, which names the same page as *entry* on the host that leads its site."""
         via = entry.via or entry.url
         source = LinkSource(via, entry.depth, 0, b"", self._clock(), entry.score)
-        self._submit([Link(url, kind=ALIAS)], source)
+        kind = SITEMAP if entry.kind == SITEMAP else ALIAS
+        self._submit([Link(url, kind=kind)], source)
 
     def _allowed_links(self, page: Page, links: Sequence[Link]) -> Sequence[Link]:
         """Return those of *links* that the page and the settings for its host allow to follow."""

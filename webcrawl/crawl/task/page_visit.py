@@ -150,7 +150,8 @@ class PageVisit(Task):
             flags = fetch.page.flags if fetch is not None else ""
             hosts.budgets.traps.note_end(entry, flags or outcome, tested=tested, seen=seen)
         self._note_visit(lease, visit, outcome)
-        if entry.kind == ALIAS and aliases is not None and not is_document(outcome):
+        is_missing = entry.kind == ALIAS and visit.before is None and not is_document(outcome)
+        if is_missing and aliases is not None:
             for retried in aliases.retried(entry):
                 lease.shard.enqueue(retried, None)
 
