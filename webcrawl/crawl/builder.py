@@ -221,7 +221,8 @@ class ProcessBuilder:
 
     def state(self) -> JobState:
         """Build the state of the job: shards, rules and link submitter. No crawl needs to run."""
-        self._links = links = self._build_link_submitter()
+        links = self._build_link_submitter()
+        self._links = links
         lists = self._rules.hosts.blocklists
         # The keys of rules_files are the prefixes of the stats of each file.
         return JobState(

@@ -101,6 +101,11 @@ class Alias(msgspec.Struct):
         """Return how many contacts are saved, at least."""
         return self.own or self.foreign
 
+    def forget_held(self) -> None:
+        """Count the held URLs from 0 again."""
+        self.own = 0
+        self.foreign = 0
+
 
 class FirstPages(msgspec.Struct):
     """First documents of a host by the fingerprints of their paths, and what makes it lead.
@@ -246,7 +251,7 @@ class Aliases(Gate):
             return False
         self._has_changed = False
         for name, alias in [*self.aliases.items()]:
-            alias.own = alias.foreign = 0  # the pass counts what is still held
+            alias.forget_held()  # the pass counts what is still held
             if alias.reason == BY_RULE:
                 del self.aliases[name]
         return True
@@ -264,7 +269,7 @@ class Aliases(Gate):
 
     @property
     def _rules_version(self) -> tuple[object, ...]:
-        """What changes when the rules for aliases may have changed."""
+        """Objects that are replaced when rules for aliases change."""
         return self._rules.policies.rules, *self._rules.commanded(self.name)
 
     @property
@@ -443,7 +448,7 @@ class Aliases(Gate):
         if state is not None and state.version == _VERSION:
             self.aliases = state.aliases
             for name, alias in self.aliases.items():
-                alias.own = alias.foreign = 0  # counted by the pass with which a run begins
+                alias.forget_held()  # the pass with which a run begins counts again
                 self._names.setdefault(alias.leading, []).append(name)
             self._hosts.update(state.hosts)
 

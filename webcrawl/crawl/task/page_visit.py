@@ -145,7 +145,9 @@ class PageVisit(Task):
             tested = fetch is not None and fetch.page.score >= 0 and bool(fetch.page.tested)
             seen = fetch is not None and fetch.page.is_duplicate
             if seen and aliases is not None and aliases.is_leading(entry.url):
-                tested = seen = False
+                # Its pages may have been fetched from another name before.
+                tested = False
+                seen = False
             # A possible error page counts as one, although its outcome is a success.
             flags = fetch.page.flags if fetch is not None else ""
             hosts.budgets.traps.note_end(entry, flags or outcome, tested=tested, seen=seen)
