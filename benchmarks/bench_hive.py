@@ -1,5 +1,5 @@
 """What a hive costs and brings: ``PYTHONPATH=. python benchmarks/bench_hive.py [--pages N]
-[--rounds N] [--drones 2 4] [--web small] [--mirror]``.
+[--rounds N] [--drones 2 4] [--web small] [--mirror] [--uneven]``.
 
 The simulated web, a Redis and the crawlers share all cores of the machine; the drones of a hive are
 kept to a core each where ``scrapy hive`` does so, the one process is free. The rows take turns: a
@@ -14,6 +14,10 @@ round.
 ``--mirror`` crawls a web whose documents are often found on several hosts to its end, by one
 process and by a hive of two, and prints how many documents each has stored: the content-seen test
 is one for each shard.
+
+``--uneven`` crawls a web to its end by two drones, one of which may make a fourth, or as many, of
+the requests a second of the other, and prints how much longer that takes than if none ever waited.
+The rates are so low that the machine does not matter; the server's record is judged, too.
 """
 
 from __future__ import annotations
@@ -33,11 +37,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.extend(map(str, Path(__file__).parents[1].glob("tests/rigs/*/")))
+
 from crawl_once import OURS
+from crawling import simulated
+from hive_crawl import HiveCrawl
 from rows import redis_server
 from webs import WEBS, Served, Web, cpu_seconds
 
 from webcrawl.hive.launch.child_process import core_of
+from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.simweb import preset, start_in_process, write_seeds
 
 if TYPE_CHECKING:
@@ -48,6 +57,10 @@ _ENVIRONMENT = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
 _POLL_SECS = 0.05
 _TIMEOUT_SECS = 900
 # Documents of which three in ten have the bytes of another, a third of those on another host.
+_UNEVEN = {"hosts": 400, "mean_pages": 20.0, "max_pages": 40}
+# Requests a second of both drones together, and by how much one is faster.
+_REQUESTS = 60.0
+_TIMES = (1, 4)
 _MIRRORED = {"hosts": 400, "mean_pages": 20.0, "max_pages": 60, "duplicates": 0.3}
 
 
@@ -250,6 +263,29 @@ def mirror(drones: int) -> None:
         )
 
 
+def uneven(times: float) -> None:
+    """Print how long two drones take of which one is that many *times* as fast."""
+    slow = _REQUESTS / (1 + times)
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as scratch,
+        simulated(Path(scratch), **_UNEVEN) as web,
+        HiveCrawl(web, Path(scratch), HIVE_SHARDS=64, STATISTICS_INTERVAL_SECS=5) as hive,
+    ):
+        # CONTACTS_MAX is divided by the number of drones.
+        drones = [hive.add(CONTACTS_MAX=2 * rate) for rate in (slow, slow * times)]
+        hive.end()
+        hits = web.hits()
+        hive.judge(reads_warc=False)
+        secs = max(hit.start for hit in hits) - min(hit.start for hit in hits)
+        moved = [stats_of(drone.job).get("hive/shards/handed_over", 0) for drone in drones]
+        print(
+            f"{times}:1  {len(hits):,} requests in {secs:.0f} s, "
+            f"{secs * _REQUESTS / len(hits):.2f} times the ideal; "
+            f"handed over {moved[0]:.0f} shards, the faster one {moved[1]:.0f}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -258,9 +294,13 @@ def main() -> None:
     add("--rounds", type=int, default=3)
     add("--drones", type=int, nargs="*", default=[2, 4])
     add("--mirror", action="store_true", help="nothing but the content-seen test")
+    add("--uneven", action="store_true", help="nothing but drones of different speed")
     options = parser.parse_args()
     if options.mirror:
         mirror(2)
+    elif options.uneven:
+        for times in _TIMES:
+            uneven(times)
     else:
         crawls(
             WEBS[options.web],

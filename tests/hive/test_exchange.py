@@ -125,27 +125,59 @@ async def test_a_shard_whose_row_redis_has_lost_is_taken_a_lease_later(tmp_path,
         assert owners[0].drone == a.parts.name
 
 
-async def test_a_drone_that_hands_shards_over_is_not_idle_and_an_idle_one_keeps_them(
+async def test_shards_with_waiting_urls_are_handed_over_to_the_drone_that_takes_them(
     tmp_path, server, monkeypatch
 ):
-    """A shard that nobody holds when the crawl ends is in no job directory."""
-    async with drone(tmp_path, server.url, shards=2) as a:
-        await a.work()
-        await a.membership.order(share=1)
-        beat = await a.membership.beat(Report())
-        await a.exchange.work(beat, is_ending=True)
-        assert sorted(a.parts.holding.leases) == [0, 1]
+    async with drone(tmp_path, server.url, shards=12) as a, drone(tmp_path, server.url) as b:
+        for _ in range(3):
+            await a.work()
+        assert len(a.shards) == 12
+        await b.membership.beat(Report())
         seen = []
 
         async def release(_, numbers):
-            seen.append(a.exchange.is_handing_over)
+            seen.append((sorted(numbers), a.exchange.is_handing_over))
             return numbers
 
         monkeypatch.setattr(Publication, "release", release)
-        await a.exchange.work(beat)
-        assert seen == [True]
+        await a.membership.order(moves=f"{a.parts.name} {b.parts.name} 2")
+        await a.work()  # nothing waits in them
+        assert seen == []
+        # Seeds are read by the holder of shard 0; the shard with the most URLs stays.
+        for number in range(8):
+            a.shards[number].frontier.waiting = 100 - number
+        await a.work()
+        assert seen == [([2, 4, 6], True)]
         assert not a.exchange.is_handing_over
-        assert [*a.parts.holding.leases] == [0]
+        await b.work()
+        assert sorted(b.shards) == sorted(b.parts.holding.leases) == [2, 4, 6]
+        await a.membership.order(moves=f"b c 2 {a.parts.name} {b.parts.name} 4096")
+        await a.work()
+        assert seen[1:] == [([3], True)]
+        assert sorted(a.shards) == [0, 1, 5, 7, 8, 9, 10, 11]
+
+
+async def test_a_shard_for_a_drone_that_has_left_is_taken_by_another(tmp_path, server, monkeypatch):
+    async with (
+        drone(tmp_path, server.url, lease_secs=LEASE_SECS, shards=3) as a,
+        drone(tmp_path, server.url) as b,
+    ):
+        await a.beat()
+
+        async def release(_, numbers):
+            return numbers
+
+        monkeypatch.setattr(Publication, "release", release)
+        await a.membership.order(moves=f"{a.parts.name} {b.parts.name} 2")
+        for number in (1, 2):
+            a.shards[number].frontier.waiting = 9
+        await a.beat()
+        assert sorted(a.shards) == [0, 1]
+        await a.membership.order(moves="")
+        async with asyncio.timeout(LIMIT_SECS):
+            while sorted(a.shards) != [0, 1, 2]:
+                await a.beat()
+                await asyncio.sleep(0.1 * LEASE_SECS)
 
 
 async def test_what_a_living_drone_does_not_enter_in_a_new_redis_is_taken(tmp_path, server):
@@ -408,6 +440,14 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
     async def until_gone(_):
         pass
 
+    class Frontier:
+        def __init__(self):
+            self.counts = SimpleNamespace(crawl=Counter())
+            self.waiting = 0
+
+        def __len__(self):
+            return self.waiting
+
     class HeldShards:
         number_of = staticmethod(Shards().number_of)
 
@@ -432,7 +472,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
             join=lambda *_: None,
             is_idle=True,
             is_abandoned=False,
-            frontier=SimpleNamespace(counts=SimpleNamespace(crawl=Counter())),
+            frontier=Frontier(),
             hosts=SimpleNamespace(records=SimpleNamespace(database=None)),
         ),
         receiver=SimpleNamespace(incarnation=""),

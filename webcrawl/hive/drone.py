@@ -49,7 +49,7 @@ from webcrawl.hive.membership.connection import (
     replica_warning,
     trouble_of,
 )
-from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
+from webcrawl.hive.membership.queen import EndDetection, busiest_of, moves_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, HiveState, Report, drone_name
 from webcrawl.hive.membership.succession import had_drone, record_drone
 from webcrawl.hive.publication import Publication
@@ -346,7 +346,7 @@ class Drone:
         """Describe what an idle drone waits for: another drone, or seeds."""
         if self._beat is None or not (busiest := self._beat.state.busiest):
             return "other drones or seeds"
-        return f"{busiest} (hosts are divided evenly, not by load) or seeds"
+        return f"{busiest}, which hands over hosts, or seeds"
 
     # --- leases
 
@@ -356,7 +356,8 @@ class Drone:
             await self._beat_once()
             beat = self._beat
             is_new = beat is not None and beat.now < beat.state.begun_at + 2 * self._joining_secs
-            await asyncio.sleep(self._pause / (_FAST_FACTOR if is_new or self._is_ending else 1))
+            is_ending = self._is_idle and not self.parts.keeps_open
+            await asyncio.sleep(self._pause / (_FAST_FACTOR if is_new or is_ending else 1))
 
     async def _keep_fence(self) -> None:
         """Abort all requests as soon as the leases expire. Runs until cancelled."""
@@ -457,7 +458,7 @@ class Drone:
             ):
                 continue
             try:
-                await self._exchange.work(beat, is_ending=self._is_ending)
+                await self._exchange.work(beat)
             except UNREACHABLE as error:
                 logger.warning("Shards cannot be exchanged: %s", reason_of(error))
 
@@ -491,16 +492,13 @@ class Drone:
         # Drones that wait take no shards yet.
         drones = len(beat.alive) - sum(report.waits for report in reports)
         share = share_of(state.shards, drones, is_new=is_hive_new)
-        if is_hive_new and not self._holding.is_redis_complete:
-            share = state.share  # Redis was emptied; the drones will register their shards again
-        # This drone follows the new share at once; the others read it with their next heartbeat.
-        self._beat = beat._replace(state=replace(state, share=share))
 
         # The orders that should be in force. Those that are not yet are published below.
         supply, current_round, since = supply_of(reports)
         has_pages = any(report.figures.pages for report in reports)
         wanted: dict[str, Any] = {
             "share": share,
+            "moves": moves_of(beat),
             "busiest": busiest_of(beat.reports),
             "supply": int(supply),
             "round": current_round,
@@ -572,11 +570,6 @@ class Drone:
             and all(shard.feeder.has_all_seeds for shard in hive.shards)
             and (0 not in self._holding.inboxes or hive.live_seeds.is_idle)
         )
-
-    @property
-    def _is_ending(self) -> bool:
-        """Whether the crawl may end at any moment."""
-        return self._is_idle and not self.parts.keeps_open
 
     def _report(self) -> Report:
         """Build the report that is sent with the next heartbeat."""

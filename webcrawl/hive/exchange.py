@@ -15,8 +15,9 @@ from webcrawl.hive.publication import Publication, pages_of
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from webcrawl.crawl.shard.shard import Shard
     from webcrawl.hive.membership.membership import Beat
     from webcrawl.hive.parts import DroneParts
 
@@ -24,6 +25,14 @@ logger = logging.getLogger(__name__)
 
 # Seconds between two checks whether a leaving shard has finished its URLs in process.
 _POLL_SECS = 0.1
+
+
+def to_hand_over(shards: Iterable[Shard], one_in: int) -> list[int]:
+    """Return *one_in* so many of *shards* for another drone, beginning with the second fullest."""
+    # Seeds are read by the holder of shard 0.
+    waiting = [shard for shard in shards if shard.number and len(shard.frontier)]
+    waiting.sort(key=lambda shard: len(shard.frontier), reverse=True)
+    return [shard.number for shard in waiting[1::one_in]]
 
 
 class ShardExchange:
@@ -40,33 +49,32 @@ class ShardExchange:
         #: Whether shards are being handed over. Until others can take them, the drone is not idle.
         self.is_handing_over = False
 
-    async def work(self, beat: Beat, *, is_ending: bool = False) -> None:
+    async def work(self, beat: Beat) -> None:
         """Adopt or hand over shards as the latest heartbeat requires.
 
-        If *is_ending*, no shard is handed over, because the crawl may end before another drone
-        takes it. Raises one of UNREACHABLE; the work is repeated with the next heartbeat.
+        Raises one of UNREACHABLE; the work is repeated with the next heartbeat.
         """
         hive = self._hive
         if not all((hive.directory(n) / "CURRENT").exists() for n in self._holding.outboxes):
             hive.process.checkpoints.start()  # shards were adopted while the last one was made
 
-        share = beat.state.share
         leases = self._holding.leases
-        # Leases of this drone that only Redis knows: the answer to a claim or release was lost.
+        # Leases of this drone that only Redis knows: another drone has handed over the shard, or
+        # the answer to a claim or release was lost.
         unrecorded = {
             number: token for number, token in beat.leases.items() if number not in leases
         }
-        if len(leases) < share:
-            if self._holding.is_valid():
-                await self._adoption.adopt(beat, unrecorded, share - len(leases))
-        elif unrecorded:
-            await hive.membership.release(unrecorded)
-        elif len(leases) > share > 0 and not is_ending:
-            self.is_handing_over = True
-            try:
-                await self._hand_over(sorted(leases)[share:])
-            finally:
-                self.is_handing_over = False
+        limit = max(beat.state.share - len(leases), len(unrecorded))
+        if limit > 0 and self._holding.is_valid():
+            await self._adoption.adopt(beat, unrecorded, limit)
+        words = iter(beat.state.moves.split())
+        for giver, taker, one_in in zip(words, words, words, strict=False):
+            if giver == hive.name and (numbers := to_hand_over(hive.shards, int(one_in))):
+                self.is_handing_over = True
+                try:
+                    await self._hand_over(numbers, taker)
+                finally:
+                    self.is_handing_over = False
 
     async def keep(self, leases: Mapping[int, int]) -> None:
         """Register *leases* that Redis does not have; abandon those that other drones hold."""
@@ -74,8 +82,8 @@ class ShardExchange:
         if lost := leases.keys() - accepted.keys():
             self.abandon(lost)
 
-    async def _hand_over(self, numbers: Collection[int]) -> None:
-        """Give up the shards *numbers*, after a checkpoint with all of their work."""
+    async def _hand_over(self, numbers: Collection[int], taker: str) -> None:
+        """Give the shards *numbers* to *taker*, after a checkpoint with all of their work."""
         hive = self._hive
         holding = self._holding
         leaving = [shard for shard in hive.shards if shard.number in numbers]
@@ -97,7 +105,7 @@ class ShardExchange:
             del holding.outboxes[number], holding.inboxes[number]
             hive.process.parts.lifecycle.abandon(shard, deletes=True)
         hive.stats.inc_value("hive/shards/handed_over", len(leases))
-        await hive.membership.release(leases)
+        await hive.membership.release(leases, taker=taker)
 
     def abandon(self, lost: Collection[int]) -> None:
         """Give up the shards *lost*, which other drones hold or may hold.

@@ -2,12 +2,21 @@
 
 import asyncio
 import random
+from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
 from webcrawl.frontier import Supply
+from webcrawl.hive.exchange import to_hand_over
 from webcrawl.hive.membership.membership import Beat, Owner
-from webcrawl.hive.membership.queen import EndDetection, busiest_of, share_of, supply_of
+from webcrawl.hive.membership.queen import (
+    EndDetection,
+    busiest_of,
+    moves_of,
+    share_of,
+    supply_of,
+)
 from webcrawl.hive.membership.report import DroneFigures, HiveState, Report
 
 SHARDS = 4
@@ -173,6 +182,125 @@ def test_shares_hold_all_shards():
 def test_a_new_hive_gives_no_drone_what_it_would_hand_over_to_others():
     assert [share_of(64, drones, is_new=True) for drones in (1, 2, 8, 16)] == [8, 8, 8, 4]
     assert share_of(2, 1, is_new=True) == 1
+
+
+LEASE_SECS = 10.0
+
+
+def beat_of(drones, *, now=1000.0, owners=None):
+    """What the queen knows of *drones*: how many hosts of each wait, and its shards with the times
+    at which it claimed them."""
+    reports, rows = {}, {}
+    for name, (ready, claimed, *waiting) in drones.items():
+        leases = {shard: int(at * 1e6) for shard, at in claimed.items()}
+        figures = DroneFigures(ready=ready, waiting=waiting[0] if waiting else len(leases))
+        reports[name] = Report(leases=leases, figures=figures)
+        rows |= {shard: Owner(token, name) for shard, token in leases.items()}
+    return Beat(
+        now=now,
+        queen="a",
+        is_queen=True,
+        state=HiveState(shards=64, lease_secs=LEASE_SECS),
+        leases={},
+        owners=rows if owners is None else owners,
+        alive=frozenset(drones),
+        acks={},
+        acknowledged={},
+        reports=reports,
+    )
+
+
+def test_a_drone_without_waiting_hosts_takes_shards_of_the_one_with_most_of_them():
+    few, most = (3, {0: 1.0, 1: 1.0}), (9, {2: 1.0, 3: 1.0, 4: 1.0})
+    assert moves_of(beat_of({"few": few, "most": most, "free": (0, {5: 1.0})})) == "most free 4096"
+    both = {"few": few, "most": most, "one": (0, {5: 1.0}), "other": (0, {6: 1.0, 7: 1.0})}
+    assert moves_of(beat_of(both)) == "most one 4096 few other 4096"
+    assert moves_of(beat_of({"few": few, "most": most})) == ""
+    assert moves_of(beat_of({"one": (0, {5: 1.0, 6: 1.0}), "other": (0, {7: 1.0})})) == ""
+
+
+def test_a_drone_without_shards_takes_some_of_the_one_that_has_most():
+    drones = {"a": (0, {0: 1.0, 1: 1.0}), "b": (0, {2: 1.0, 3: 1.0, 4: 1.0}), "new": (0, {})}
+    assert moves_of(beat_of(drones)) == "b new 2"
+    drones["a"] = (1, drones["a"][1])
+    assert moves_of(beat_of(drones)) == "a new 2"
+
+
+def test_the_last_shard_of_a_drone_and_shards_that_have_just_moved_stay():
+    free = (0, {5: 1.0})
+    assert moves_of(beat_of({"last": (9, {0: 1.0}), "free": free})) == ""
+    just = 1000.0 - 0.9 * LEASE_SECS
+    assert moves_of(beat_of({"slow": (9, {0: 1.0, 1: just}), "free": free})) == ""
+    assert moves_of(beat_of({"slow": (9, {0: 1.0, 1: 1.0}), "free": (0, {5: just})})) == ""
+
+
+def test_a_drone_that_adopts_shards_or_waits_for_the_store_takes_no_others():
+    slow, free = (9, {0: 1.0, 1: 1.0}), (0, {5: 1.0})
+    beat = beat_of({"slow": slow, "free": free})
+    assert moves_of(beat) == "slow free 4096"
+    beat.owners[6] = Owner(int(1e6), "free")
+    assert moves_of(beat) == ""
+    waits = beat_of({"slow": slow, "new": (0, {})})
+    waits.reports["new"] = Report(waits=True)
+    assert moves_of(waits) == ""
+    waits.reports["new"] = None
+    assert moves_of(waits) == ""
+
+
+def secs_of(rates, *, shards=64, pages=24_000):
+    """How long drones of *rates*, pages a second, take for *pages*, by the queen's orders.
+
+    Shards are of different sizes, and each move takes half a lease."""
+    rng = random.Random(1)
+    sizes = [rng.expovariate(1) for _ in range(shards)]
+    waiting = {number: pages * size / sum(sizes) for number, size in enumerate(sizes)}
+    holders = {number: number % len(rates) for number in waiting}
+    claimed_at = dict.fromkeys(waiting, 0.0)
+    under_way = {}
+    ready = [deque([0] * 5, 5) for _ in rates]
+    secs, step = 0.0, LEASE_SECS / 5
+    while any(left > 0 for left in waiting.values()):
+        secs += step
+        for drone, rate in enumerate(rates):
+            held = [one for one in holders if holders[one] == drone and one not in under_way]
+            budget = rate * step
+            for number in sorted(held, key=waiting.get, reverse=True):
+                done = min(budget, waiting[number])
+                waiting[number] -= done
+                budget -= done
+            ready[drone].append(sum(waiting[one] > 0 for one in held))
+        for number, (taker, arrives_at) in [*under_way.items()]:
+            if secs >= arrives_at:
+                holders[number], claimed_at[number] = taker, secs
+                del under_way[number]
+        drones = {
+            str(drone): (
+                min(ready[drone]),
+                {one: claimed_at[one] for one in holders if holders[one] == drone},
+                int(sum(waiting[one] for one in holders if holders[one] == drone)),
+            )
+            for drone in range(len(rates))
+        }
+        beat = beat_of(drones, now=secs)
+        for number, (taker, _) in under_way.items():
+            beat.owners[number] = Owner(beat.owners[number].token, str(taker))
+        names = moves_of(beat).split()
+        for giver, taker, one_in in zip(*[iter(names)] * 3, strict=True):
+            held = [
+                SimpleNamespace(number=one, frontier=range(int(waiting[one])))
+                for one in drones[giver][1]
+            ]
+            for number in to_hand_over(held, int(one_in)):
+                under_way[number] = int(taker), secs + LEASE_SECS / 2
+    return secs
+
+
+@pytest.mark.parametrize(
+    ("rates", "at_most"),
+    [((40, 10), 1.3), ((25, 25), 1.1), ((40, 40, 10, 10), 1.3)],
+)
+def test_drones_of_different_speed_end_together(rates, at_most):
+    assert secs_of(rates) <= at_most * 24_000 / sum(rates)
 
 
 def test_the_drone_that_others_wait_for_is_the_one_with_the_most_urls():

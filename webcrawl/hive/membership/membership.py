@@ -178,12 +178,13 @@ end
 return claimed
 """  # fmt: skip
 
-# Releases shards that the drone holds by the given tokens.
+# Releases shards that the drone holds by the given tokens, for another drone or any.
 _RELEASE_SCRIPT = _SET_OWNER + """
-for i = 3, #ARGV, 2 do
+local taker = ARGV[3]
+for i = 4, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
   if call('HGET', shards, shard) == token .. ' ' .. me then
-    set_owner(shard, token .. ' ')
+    set_owner(shard, token .. ' ' .. taker)
   end
 end
 """  # fmt: skip
@@ -373,9 +374,13 @@ class Membership:
         claimed = await self._set_owners(_CLAIM_SCRIPT, self._keys.leases, newest, *arguments)
         return {int(shard): int(token) for shard, token in _decode_hash(claimed).items()}
 
-    async def release(self, leases: Mapping[int, int]) -> None:
-        """Give up *leases*, shards with their tokens. Shards of other drones are left alone."""
-        await self._set_owners(_RELEASE_SCRIPT, *chain(*leases.items()))
+    async def release(self, leases: Mapping[int, int], *, taker: str = "") -> None:
+        """Give up *leases*, shards with their tokens. Shards of other drones are left alone.
+
+        The drone *taker* finds them among the leases of its next heartbeat, and claims them. If it
+        has no lease, or is "", any drone can.
+        """
+        await self._set_owners(_RELEASE_SCRIPT, taker, *chain(*leases.items()))
 
     async def _set_owners(self, script: str, *arguments: str | int) -> Any:
         """Run *script*, which changes the table of shards, and return its answer."""

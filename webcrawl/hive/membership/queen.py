@@ -1,4 +1,4 @@
-"""Decisions of the queen: shares, the hive's supply and reputation round, the end of the crawl.
+"""Decisions of the queen: who holds shards, the supply and reputation round, the end of the crawl.
 
 The queen is the drone that holds the queen's lease (membership.py); otherwise it is a drone like
 any other. Its decisions here depend only on the reports of all drones, so the next queen makes the
@@ -15,6 +15,7 @@ step.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.frontier import Supply
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 # Up to this many drones can start a hive together without handing over a shard.
 _EXPECTED_DRONES = 8
+# A drone hands over every second of its shards, or only one: there are at most 4096.
+_HALF = 2
+_ONE = 4096
 # After this many new reports, a drone has certainly reported after the second step.
 _LATER_REPORTS = 2
 
@@ -54,6 +58,33 @@ def share_of(shards: int, drones: int, *, is_new: bool = False) -> int:
     return min(share, max(1, shards // _EXPECTED_DRONES)) if is_new else share
 
 
+def moves_of(beat: Beat) -> str:
+    """Return which drones hand over shards to which others, as ``HiveState.moves``.
+
+    A drone whose hosts do not wait for it takes a shard from one whose hosts do. A drone without
+    waiting URLs takes half. A drone without shards takes them from any other. Drones that have
+    claimed a shard within the time of a lease, or are about to, take no part, so that no shard
+    moves twice.
+    """
+    held = Counter(owner.drone for owner in beat.owners.values())
+    since = (beat.now - beat.state.lease_secs) * 1e6  # tokens are times in microseconds
+    busy = {owner.drone for owner in beat.owners.values() if owner.token > since}
+    # The waiting hosts, shards and waiting URLs of each drone that takes part.
+    loads = {
+        drone: (report.figures.ready, held[drone], report.figures.waiting)
+        for drone, report in beat.reports.items()
+        if report and not report.waits and len(report.leases) == held[drone] and drone not in busy
+    }
+    drones = sorted(loads, key=loads.__getitem__)
+    givers = [drone for drone in reversed(drones) if held[drone] > 1]
+    takers = [drone for drone in drones if not loads[drone][0]]
+    return " ".join(
+        f"{giver} {taker} {_ONE if loads[taker][2] else _HALF}"
+        for giver, taker in zip(givers, takers, strict=False)
+        if loads[giver][0] or not held[taker]
+    )
+
+
 def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
     """Return the hive's supply, its reputation round, and the round since which URLs are counted.
 
@@ -69,15 +100,13 @@ def supply_of(reports: Collection[Report]) -> tuple[Supply, int, int]:
 
 def busiest_of(reports: Mapping[str, Report | None]) -> str:
     """Return the name of the drone with the most waiting URLs if others are idle, else ""."""
-    reports_by_name = {
-        report.figures.name or name: report
-        for name, report in reports.items()
-        if report is not None
-    }
+    readable = {name: report for name, report in reports.items() if report is not None}
     waiting_urls = {
-        name: report.figures.waiting for name, report in reports_by_name.items() if not report.idle
+        report.figures.name or name: report.figures.waiting
+        for name, report in readable.items()
+        if not report.idle
     }
-    if len(waiting_urls) == len(reports_by_name):
+    if len(waiting_urls) == len(readable):
         return ""
     return max(waiting_urls, key=waiting_urls.__getitem__, default="")
 

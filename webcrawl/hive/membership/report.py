@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 
 # Rates are averages over the last seconds.
 _RATE_SECS = 60.0
+# Hosts must have waited at so many heartbeats before shards are moved: those of a lease.
+_READY_BEATS = 5
 # The value of a ``frontier.supply.Supply``. A reputation round: budgets are shifted left by it.
 _Supply: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
 _Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=64)]
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of a drone that are shown to people; no decision depends on them."""
+    """Figures of a drone that are shown to people. Who holds shards depends on some of them."""
 
     #: The name shown to people, such as "drone 3", or "".
     name: str = ""
@@ -56,6 +58,8 @@ class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
     #: Number of waiting URLs, and of requests and pages in process.
     waiting: Count = 0
     in_process: Count = 0
+    #: How many hosts waited only for the drone to contact them, at least, at the last heartbeats.
+    ready: Count = 0
     #: Bytes in the outboxes that are not sent yet; seconds that the last message spent in Redis.
     unsent: Count = 0
     lag: Seconds = 0.0
@@ -104,8 +108,11 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     shards: Annotated[int, msgspec.Meta(ge=0, le=4096)] = 0
     #: The number of the last checkpoint that all drones were told to make.
     checkpoint: Count = 0
-    #: How many shards a drone should hold at most; 0 if that is not decided yet.
+    #: Up to how many shards a drone claims; 0 if that is not decided yet.
     share: Count = 0
+    #: For each pair of drones of which the first hands over shards to the second, their names and
+    #: that it hands over one in so many; all separated by spaces.
+    moves: str = ""
     #: The name of the drone that idle drones wait for, or "".
     busiest: str = ""
     #: The lowest supply of all shards, and their reputation round.
@@ -138,8 +145,9 @@ class Gauge:
     health: Health
     stats: StatsCollector
     clock: TimeSource
-    # The times of the last readings, and the number of pages and visits until each.
-    _readings: deque[tuple[float, int]] = field(default_factory=deque)
+    # The times of the last readings, the number of pages and visits until each, and that of ready
+    # hosts.
+    _readings: deque[tuple[float, int, int]] = field(default_factory=deque)
 
     def read(self, *, unsent: int, lag: float, differs: str = "") -> DroneFigures:
         """Return the current figures. Takes a millisecond and reads nothing from disk."""
@@ -152,23 +160,25 @@ class Gauge:
         shard_counts = Counts.of(stats, PREFIX)
 
         readings = self._readings
-        readings.append((read_at, run_counts.pages + run_counts.visits))
+        activity = self.health.activity()
+        finished = run_counts.pages + run_counts.visits
+        readings.append((read_at, finished, activity.ready))
         # The first reading that stays is the last one before the window, if there is any.
         while len(readings) > 2 and readings[1][0] <= read_at - _RATE_SECS:
             readings.popleft()
-        window_start, finished_then = readings[0]
+        window_start, finished_then, _ = readings[0]
         secs = max(read_at - window_start, 1.0)
 
-        activity = self.health.activity()
         doctor = self.health.doctor
         return DroneFigures(
             name=self.name,
             metrics=str(stats.get("metrics/address", "")),
             pages=shard_counts.pages,
             given_up=shard_counts.total_given_up,
-            rate=round((run_counts.pages + run_counts.visits - finished_then) / secs, 2),
+            rate=round((finished - finished_then) / secs, 2),
             waiting=activity.waiting,
             in_process=activity.in_process,
+            ready=min(ready for _, _, ready in [*readings][-_READY_BEATS:]),
             unsent=unsent,
             lag=lag,
             diagnosis=doctor.diagnosis().brief if doctor else "",
