@@ -84,7 +84,7 @@ def test_a_drone_with_nothing_left_names_the_one_that_it_waits_for(tmp_path):
         one, other = hive.join(2)
 
         def tells(who, awaited):
-            return f"waiting for {awaited.name} (hosts are divided evenly" in who.said
+            return f"waiting for {awaited.name}, which hands over hosts, or seeds" in who.said
 
         wait_until(lambda: tells(one, other) or tells(other, one))
         hive.end()

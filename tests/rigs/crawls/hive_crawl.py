@@ -508,7 +508,8 @@ class Owners:
             token, _, drone = owner.partition(" ")
             if drone:  # else it was released
                 # A token is the time of its claim, in microseconds.
-                self._claims[int(shard)][int(token) / 1e6] = drone
+                # A shard that is handed over has it until the next drone claims it.
+                self._claims[int(shard)].setdefault(int(token) / 1e6, drone)
 
     def strangers(self, hits, drones):
         """The contacts of *drones* with hosts that they did not have then."""

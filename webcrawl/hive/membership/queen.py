@@ -68,12 +68,14 @@ def moves_of(beat: Beat) -> str:
     """
     held = Counter(owner.drone for owner in beat.owners.values())
     since = (beat.now - beat.state.lease_secs) * 1e6  # tokens are times in microseconds
-    busy = {owner.drone for owner in beat.owners.values() if owner.token > since}
     # The waiting hosts, shards and waiting URLs of each drone that takes part.
     loads = {
         drone: (report.figures.ready, held[drone], report.figures.waiting)
         for drone, report in beat.reports.items()
-        if report and not report.waits and len(report.leases) == held[drone] and drone not in busy
+        if report
+        and not report.waits
+        and len(report.leases) == held[drone]
+        and max(report.leases.values(), default=0) < since
     }
     drones = sorted(loads, key=loads.__getitem__)
     givers = [drone for drone in reversed(drones) if held[drone] > 1]
