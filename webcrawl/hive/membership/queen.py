@@ -1,4 +1,4 @@
-"""Decisions of the queen: who holds shards, the supply and reputation round, the end of the crawl.
+"""Decisions of the queen: shares and moves of shards, supply, reputation round, end of the crawl.
 
 The queen is the drone that holds the queen's lease (membership.py); otherwise it is a drone like
 any other. Its decisions here depend only on the reports of all drones, so the next queen makes the

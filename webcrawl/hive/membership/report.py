@@ -44,7 +44,10 @@ _Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=64)]
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of a drone that are shown to people. Who holds shards depends on some of them."""
+    """Figures of a drone that are shown to people.
+
+    Which shards move depends on some of them.
+    """
 
     #: The name shown to people, such as "drone 3", or "".
     name: str = ""
