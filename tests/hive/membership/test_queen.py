@@ -6,6 +6,7 @@ from collections import deque
 from types import SimpleNamespace
 
 import pytest
+from text_tables import each
 
 from webcrawl.frontier import Supply
 from webcrawl.hive.exchange import to_hand_over
@@ -17,7 +18,7 @@ from webcrawl.hive.membership.queen import (
     share_of,
     supply_of,
 )
-from webcrawl.hive.membership.report import DroneFigures, HiveState, Report
+from webcrawl.hive.membership.report import DroneFigures, HiveState, Report, decode_state
 
 SHARDS = 4
 
@@ -321,3 +322,10 @@ def test_the_supply_is_the_least_once_all_are_in_the_same_round():
     assert supply_of(reports((Supply.LATER, 1), (Supply.NONE, 1))) == (Supply.LATER, 1, 0)
     assert supply_of(reports((Supply.LATER, 1), (Supply.NONE, 2))) == (Supply.SOON, 2, 0)
     assert supply_of([]) == (Supply.NONE, 0, 0)
+
+
+@each("moves", "a b", "a b 0", "a b x", "a b 2 c", "a  b 2", "a b 1" * 50 + "!")
+def test_moves_that_no_queen_writes_are_unreadable(moves):
+    assert decode_state({"moves": "a b 2 c d 4096"}).moves
+    with pytest.raises(ValueError, match="moves"):
+        decode_state({"moves": moves})

@@ -41,6 +41,7 @@ _READY_BEATS = 5
 # The value of a ``frontier.supply.Supply``. A reputation round: budgets are shifted left by it.
 _Supply: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=3)]
 _Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=64)]
+_Moves: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(\S+ \S+ [1-9][0-9]{0,3}( |$))*$")]
 
 
 class DroneFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +116,7 @@ class HiveState(msgspec.Struct, frozen=True, kw_only=True):
     share: Count = 0
     #: For each pair of drones of which the first hands over shards to the second, their names and
     #: that it hands over one in so many; all separated by spaces.
-    moves: str = ""
+    moves: _Moves = ""
     #: The name of the drone that idle drones wait for, or "".
     busiest: str = ""
     #: The lowest supply of all shards, and their reputation round.
