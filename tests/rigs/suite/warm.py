@@ -40,6 +40,8 @@ _LONGEST = 1_000_000  # bytes of a command with its environment
 _LIBC = ctypes.PyDLL(None)
 _SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
 _SET_NAME = 15  # likewise
+_SYS_CLONE3 = 435  # from <asm/unistd.h>, on all machines
+_CLONE_PARENT = 0x8000  # from <linux/sched.h>
 # Commands that start processes of Python themselves.
 _STARTS_OTHERS = re.compile(rb" (?:hive|rehearse|simweb) |MONITOR_PORT=|start_in_process")
 
@@ -198,22 +200,16 @@ def _adopt_orphans():
 
 
 def _fork_sibling():
-    """Fork a child of the parent of this process; return 0 in the child, else its process id.
-
-    Another process is forked in between. It ends immediately, and the parent adopts its child.
-    """
-    reader, writer = os.pipe()
-    between = os.fork()
-    if between == 0:
-        child = os.fork()
-        if child == 0:
-            return 0
-        os.write(writer, str(child).encode())
-        os._exit(0)
-    os.close(writer)
-    os.waitpid(between, 0)
-    child = int(os.read(reader, 40))
-    os.close(reader)
+    """Fork a child of the parent of this process; return 0 in the child, else its process id."""
+    ctypes.pythonapi.PyOS_BeforeFork()
+    options = (ctypes.c_uint64 * 8)(_CLONE_PARENT)
+    child = _LIBC.syscall(_SYS_CLONE3, options, ctypes.sizeof(options))
+    if child == 0:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+        return 0
+    ctypes.pythonapi.PyOS_AfterFork_Parent()
+    if child < 0:
+        raise OSError("this system forks no siblings")
     return child
 
 
