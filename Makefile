@@ -50,7 +50,7 @@ SIM    := -s REPUTATION_ROUNDS=0 -s DNS_SERVERS={dns} -s GOPHER_PORTS={gopher} -
           -s DOWNLOAD_TIMEOUT=5 -s DNS_QUERY_TIMEOUT_SECS=0.3
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl modules render check test test-long test-covered test-slow docs loc bench bench-scale bench-peers soak lock release tags clean
+.PHONY: help crawl modules render check test test-long test-covered test-slow docs loc bench bench-scale bench-drones bench-peers soak lock release tags clean
 
 help: ## list the targets
 	@echo 'make crawl [SEEDS=seeds/top1m.csv] [DRONES=2] [JOBDIR=crawls/web] [ARGS="-s NAME=VALUE"]'
@@ -114,6 +114,9 @@ bench: .venv/.test ## measure against other crawlers, side by side. ARGS="--web 
 
 bench-scale: .venv/.test ## does a page cost more when the crawl has grown? An hour, 12 GB on disk
 	@PYTHONPATH=. $(BIN)/python benchmarks/bench_scale.py $(ARGS)
+
+bench-drones: .venv/.test ## what the coordination of a hundred drones costs; twenty minutes. ARGS="--drones 24"
+	@PYTHONPATH=. $(BIN)/python benchmarks/bench_drones.py $(ARGS)
 
 bench-peers: .venv-peers/.run ## install crawlee and silkworm-rs for `make bench`, apart; wget2 is a system package
 

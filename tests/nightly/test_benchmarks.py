@@ -26,6 +26,7 @@ RUNS = dict(
         bench.py
             | --web small --row webcrawl --row floor --pages 100 --rounds 1 --skip-eliminator
         bench_doctor.py          | 'one page, visits'
+        bench_drones.py          | --drones 16 --shards 64 --secs 20
         bench_eliminator.py      | --stored 100000 --submit 100000
         bench_extraction.py      | {inputs}/docs
         bench_frontier.py        | --hosts 100 --urls 1000
