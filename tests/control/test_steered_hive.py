@@ -39,7 +39,7 @@ def test_a_command_reaches_all_drones_those_that_come_later_and_a_redis_that_was
         def is_left_alone(host=None):
             for _ in range(30):
                 at = time.time()
-                time.sleep(3)  # several rests
+                time.sleep(2)  # several rests
                 if not contacts(at, host):
                     return True
             return False

@@ -33,7 +33,7 @@ def test_a_hive_that_is_disturbed_is_complete_and_polite(tmp_path):
         (0.7, "black hole"),
         (0.95, "one leaves"),
     ]
-    assert play(tmp_path, disturbances, rng=random.Random(1), hosts=50)
+    assert play(tmp_path, disturbances, rng=random.Random(1), hosts=35)
 
 
 class Bomb:

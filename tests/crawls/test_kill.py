@@ -18,7 +18,7 @@ from web_truth import fetchable_urls
 
 MIN_DELAY = 0.4
 # The crawl outlives the kills: the largest host takes max_pages * MIN_DELAY.
-SIZE = {"hosts": 50, "mean_pages": 5.0, "max_pages": 16}
+SIZE = {"hosts": 30, "mean_pages": 5.0, "max_pages": 16}
 KILLS = 3
 
 

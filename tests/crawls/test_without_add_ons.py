@@ -17,7 +17,7 @@ HIDDEN = ["doctor", "hive", "render"]
 def project(tmp_path_factory):
     """The directory of a project that lacks the HIDDEN folders."""
     directory = tmp_path_factory.mktemp("project")
-    hidden = shutil.ignore_patterns("__pycache__", *HIDDEN)
+    hidden = shutil.ignore_patterns(*HIDDEN)
     shutil.copytree(ROOT / "webcrawl", directory / "webcrawl", ignore=hidden)
     shutil.copy(ROOT / "scrapy.cfg", directory)
     return directory

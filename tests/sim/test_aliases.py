@@ -8,7 +8,7 @@ from crawling import printed
 from text_tables import each
 from virtual_sites import VirtualSites
 
-SMALL = {"hosts": 60, "aliases": 10, "mirrors": 4, "lookalikes": 8, "size": 200}
+SMALL = {"hosts": 20, "aliases": 5, "mirrors": 2, "lookalikes": 4, "size": 120}
 WHOLE = {"hosts": 500, "aliases": 60, "mirrors": 30, "lookalikes": 20, "size": 200}
 PAGES = 40
 LEADS, OTHER = "www.a.test", "a.example"

@@ -38,7 +38,7 @@ time.time = lambda: real() + wrong_by[0]
 @pytest.fixture(params=[18])
 def web(request, tmp_path):
     """*param* is how many pages the largest host has; a page takes MIN_DELAY."""
-    with simulated(tmp_path, hosts=50, mean_pages=8.0, max_pages=request.param) as web:
+    with simulated(tmp_path, hosts=30, mean_pages=8.0, max_pages=request.param) as web:
         yield web
 
 
@@ -163,7 +163,7 @@ def test_a_clock_that_is_set_forward_and_back_neither_ends_anything_early_nor_dr
 def test_a_crawl_of_hundreds_of_hosts_ends_with_a_checkpoint_long_before_its_downloads(tmp_path):
     """While most servers do not answer, and are waited for longer than for its output here."""
     faults = dataclasses.replace(Faults.none(), stall=0.6)
-    with simulated(tmp_path, hosts=500, mean_pages=4.0, faults=faults, stall_secs=600) as web:
+    with simulated(tmp_path, hosts=300, mean_pages=4.0, faults=faults, stall_secs=600) as web:
         crawl = start_crawl(web.command(POLITENESS_MIN_DELAY=3, DOWNLOAD_TIMEOUT=600))
         wait_until(lambda: len(access_log(web.log)) > 60)
         crawl.send_signal(signal.SIGTERM)

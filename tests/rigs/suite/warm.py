@@ -188,7 +188,6 @@ def _import_all():
     versions.get_versions()
     for clear in typing._cleanups:  # so does nanobind at the end of each process: 1,700 page faults
         clear()
-    gc.collect()
     gc.freeze()
     gc.enable()
 
