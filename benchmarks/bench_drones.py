@@ -344,8 +344,8 @@ class Machine:
             "to_redis": info["total_net_input_bytes"],
             "from_redis": info["total_net_output_bytes"],
             "drones": sum(process.cpu() for process in self.processes),
-            "requests": self.bucket.requests().total(),
             "secs": time.perf_counter(),
+            **self.bucket.requests(),
         }
         for name in ("links", "beats", "entries", "received"):
             counts[name] = sum(process.figures[name] for process in self.processes)
@@ -362,16 +362,17 @@ class Machine:
             self.check()
             loop = max(loop, *(process.figures["loop"] for process in self.processes))
             lag = max(lag, *(process.figures["lag"] for process in self.processes))
-        found = {name: count - before[name] for name, count in self.counts().items()}
+        found = {name: count - before.get(name, 0) for name, count in self.counts().items()}
         drones = sum(process.drones for process in self.processes)
         memory = self.redis.info()["used_memory"]
+        requests = ", ".join(f"{found[name]:,.0f} {name}" for name in found if name.isupper())
         print(
             f"{what}: {found['secs']:.0f} s, {found['beats']:,.0f} heartbeats, "
             f"{found['links']:,.0f} links, {found['entries']:,.0f} entries, "
             f"{found['received']:,.0f} links received; Redis {found['redis']:.2f} CPU-s, "
             f"{found['to_redis'] / 1e6:.1f} MB in, {found['from_redis'] / 1e6:.1f} MB out, "
             f"{memory / 1e6:.0f} MB; "
-            f"{found['requests']:,.0f} requests to the store; a drone "
+            f"to the store {requests}; a drone "
             f"{found['drones'] / drones / found['secs']:.2%} of a core, "
             f"{sum(process.memory() for process in self.processes) / drones / 1e6:.0f} MB; "
             f"loops late by {loop * 1e3:.0f} ms (p99), links by {lag:.1f} s",

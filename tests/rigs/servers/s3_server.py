@@ -30,10 +30,29 @@ def s3_environment(port):
 @contextlib.contextmanager
 def s3_server(root):
     """Serves the directory *root*, which has a directory for each bucket. Deletions of several
-    objects, which localbucket lacks and obstore makes, are added."""
+    objects, which localbucket lacks and obstore makes, are added; a listing reads one directory, not
+    the whole bucket."""
 
     class Handler(localbucket.S3Handler):
         data_root = root
+
+        def _list_entries(self, bucket_dir, prefix, delimiter, marker, is_prefix, max_keys):
+            folder = prefix[: prefix.rfind("/") + 1]
+            assert marker.startswith(folder) or not marker
+            contents, prefixes, truncated, last = super()._list_entries(
+                bucket_dir / folder,
+                prefix.removeprefix(folder),
+                delimiter,
+                marker.removeprefix(folder),
+                is_prefix,
+                max_keys,
+            )
+            return (
+                [(folder + key, path) for key, path in contents],
+                [folder + common for common in prefixes],
+                truncated,
+                last[:2] + folder + last[2:],
+            )
 
         def _post_request(self, bucket, key):
             if "delete" not in self.query:
