@@ -30,13 +30,13 @@ def s3_environment(port):
 @contextlib.contextmanager
 def s3_server(root):
     """Serves the directory *root*, which has a directory for each bucket. Deletions of several
-    objects, which localbucket lacks and obstore makes, are added; a listing reads one directory, not
-    the whole bucket."""
+    objects, which localbucket lacks and obstore makes, are added. A listing reads one directory and
+    not the whole bucket."""
 
     class Handler(localbucket.S3Handler):
         data_root = root
 
-        def _list_entries(self, bucket_dir, prefix, delimiter, marker, is_prefix, max_keys):
+        def _list_entries(self, bucket_dir, prefix, delimiter, marker, *paging):
             folder = prefix[: prefix.rfind("/") + 1]
             assert marker.startswith(folder) or not marker
             contents, prefixes, truncated, last = super()._list_entries(
@@ -44,8 +44,7 @@ def s3_server(root):
                 prefix.removeprefix(folder),
                 delimiter,
                 marker.removeprefix(folder),
-                is_prefix,
-                max_keys,
+                *paging,
             )
             return (
                 [(folder + key, path) for key, path in contents],
