@@ -67,7 +67,7 @@ def requests_to(queue, path):
     return SubresourceRequests(
         filters=redirect_filters_of(settings, schemes=frozenset({"http"})),
         rules=SimpleNamespace(key_of=host_of),
-        shards=SimpleNamespace(of=lambda url: shard, requeue=queue.append),
+        shards=SimpleNamespace(of=lambda url: shard, find=lambda url: shard, requeue=queue.append),
     )
 
 

@@ -194,7 +194,8 @@ class Process:
         services.reading.open()
         if (renderer := services.renderer) is not None:
             warning = renderer.open(
-                forgets=job.own.rebooted or job.kept.is_copy,
+                # The pages of a hive belong to shards, which this process does not hold yet.
+                forgets=job.own.rebooted or job.kept.is_copy or self.shards.remote is not None,
                 was_finished=lambda url, key: key in self.shards.of(url).frontier.finished,
             )
             if warning:
@@ -286,6 +287,8 @@ class Process:
     def _forget_shard(self, shard: Shard) -> None:
         """Ignore the results of leases of *shard*, which has left this process."""
         self.parts.leases.completion.forget_shard(shard)
+        if self._services.renderer is not None:
+            self._services.renderer.forget_shard(shard.number)
         self.parts.leases.side_downloads.refuse_leaving()
 
     def _facts(self) -> Mapping[str, Any]:

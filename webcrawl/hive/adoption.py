@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.clock import now
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from webcrawl.hive.bus.messages import SubresourceMessage
     from webcrawl.hive.membership.membership import Beat, Owner
     from webcrawl.hive.parts import DroneParts
 
@@ -51,6 +53,7 @@ class Adoption:
         self._process = parts.process
         self._holding = parts.holding
         self._publication = publication
+        self._renderer = parts.process.parts.services.renderer
         self._free = FreeShards(parts)
         # When to try again to fetch shards that could not be fetched.
         self._retry_at: dict[int, float] = {}
@@ -187,7 +190,12 @@ class Adoption:
         path = hive.directory(number)
         shard = hive.shard_of(number)
         outbox = outbox_of(path)
-        inbox = Inbox(shard=shard, path=path, number_of=hive.shards.number_of)
+        inbox = Inbox(
+            shard=shard,
+            path=path,
+            number_of=hive.shards.number_of,
+            on_subresource=self._receive,
+        )
 
         shard.trusts_log = trusts_log
         shard.join("outbox", outbox)
@@ -203,6 +211,19 @@ class Adoption:
             hive.live_seeds.begin()
         self._process.intake.enqueue_early()
         hive.stats.inc_value("hive/shards/adopted")
+        if self._renderer is not None:  # pages wait for hosts of the shard
+            self._renderer.resume({number})
+
+    def _receive(self, message: SubresourceMessage) -> None:
+        """Pass *message* on to the renderer, when its body is here."""
+        renderer = self._renderer
+        if renderer is None:
+            return
+        if message.is_stored:
+            receive = partial(renderer.receive, message.content)
+            self._hive.bodies.get(message.body.decode("ascii", "replace"), receive)
+        else:
+            renderer.receive(message.content, message.body)
 
 
 def _prepare_directory(path: Path, claim: _Claim) -> bool:

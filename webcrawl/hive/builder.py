@@ -9,11 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from webcrawl.configuration.values import number
 from webcrawl.crawl.builder import ProcessBuilder, should_keep_open
 from webcrawl.crawl.job.compared_settings import compared_settings
 from webcrawl.crawl.job.suffix_lists import suffix_list_of
 from webcrawl.crawl.process import Process, ProcessHooks
 from webcrawl.errors import FatalError, ObjectStoreError
+from webcrawl.hive.bus.large_bodies import LargeBodies
 from webcrawl.hive.bus.live_seeds import LiveSeeds, SeedSource
 from webcrawl.hive.bus.receiver import Receiver
 from webcrawl.hive.bus.sender import Sender, stream_bytes
@@ -73,7 +75,12 @@ def drone_of(crawler: Crawler) -> Drone:
     holding = Holding(lease_secs=hive_settings.lease_secs, needs_claims=needs_claims)
     fence = Fence(holding.is_valid, hive_settings.lease_secs)
     cache = cache_of(str(settings["HIVE_CACHE"]), setting="HIVE_CACHE", size=_CACHE_SIZE)
-    splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache)
+    bodies = LargeBodies(
+        store,
+        keep_secs=number(settings, "RENDER_WAIT_SECS", at_least=0),
+        run=lambda coroutine: drone.run(coroutine),  # noqa: PLW0108  # it is defined later
+    )
+    splitter_of = partial(HostSplitter, outboxes=holding.outboxes, cache=cache, bodies=bodies)
 
     # The drone joins the hive later, so its process does not hold any shard yet.
     builder = ProcessBuilder(crawler, number=hive_settings.shards, held=(), remote=splitter_of)
@@ -113,11 +120,13 @@ def drone_of(crawler: Crawler) -> Drone:
 
     # The lease keeper has its own connection, because it uses its own event loop.
     keeper_client = client_of(settings)
+    # Drones that do not render, or are of an earlier version, cannot answer about subresources.
+    store_format = f"{FORMAT} with rendering" if str(settings["RENDER"]) != "0" else str(FORMAT)
     drone = Drone(
         DroneParts(
             name=name,
             settings=hive_settings,
-            compared=compared_settings(settings) | {"HIVE_STORE format": str(FORMAT)},
+            compared=compared_settings(settings) | {"HIVE_STORE format": store_format},
             process=process,
             job=process.job,
             shards=process.shards,
@@ -138,6 +147,7 @@ def drone_of(crawler: Crawler) -> Drone:
             sender=sender,
             receiver=receiver,
             live_seeds=live_seeds,
+            bodies=bodies,
             suffixes=suffix_list_of(settings).text,
             keeps_open=should_keep_open(crawler),
         )

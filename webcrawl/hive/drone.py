@@ -115,6 +115,8 @@ class Drone:
         self._known_born = ""
         # Whether this drone may take shards, as it was accepted in Redis and in HIVE_STORE.
         self._has_joined = False
+        # The tokens of all shards at the last heartbeat.
+        self._tokens: dict[int, int] = {}
         self._beat_count = 0  # number of heartbeats so far
         #: Whether the hive has finished its crawl.
         self.is_over = False
@@ -407,6 +409,7 @@ class Drone:
                 await hive.membership.release(beat.leases)
 
             self._beat = beat
+            self._ask_again(beat)
             hive.sender.on_heartbeat(beat.incarnation, beat.acks)
             hive.receiver.incarnation = beat.incarnation  # it now reads these streams
             if beat.is_queen:
@@ -427,6 +430,15 @@ class Drone:
                 threading.Thread(target=self._leave_store, daemon=True).start()
         self._apply_state(beat.state)
         self._has_beaten.set()
+
+    def _ask_again(self, beat: Beat) -> None:
+        """Let pages that wait for hosts of other shards ask again if these have new holders."""
+        tokens = {number: owner.token for number, owner in beat.owners.items()}
+        moved = {n for n, token in tokens.items() if self._tokens.get(n) != token}
+        self._tokens |= tokens
+        renderer = self.process.parts.services.renderer
+        if moved and renderer is not None:
+            renderer.resume(moved)
 
     def _leave_store(self) -> None:
         """Delete this drone's heartbeat in the store. Blocks.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from webcrawl.crawl.process import Process
     from webcrawl.crawl.shard.shard import Shard
     from webcrawl.crawl.shard.shards import Shards
+    from webcrawl.hive.bus.large_bodies import LargeBodies
     from webcrawl.hive.bus.live_seeds import LiveSeeds
     from webcrawl.hive.bus.receiver import Receiver
     from webcrawl.hive.bus.sender import Sender
@@ -59,6 +60,7 @@ class DroneParts:
     sender: Sender
     receiver: Receiver
     live_seeds: LiveSeeds
+    bodies: LargeBodies
     suffixes: str
     keeps_open: bool
 

@@ -47,6 +47,8 @@ class SubresourceRequests:
     filters: FilterChain
     rules: ContactRules
     shards: Shards
+    #: Called with the number of a request to a host of another process, and the page.
+    ask: Callable[[int, str], object] = lambda *_: None
     #: Number of requests that this process has sent, or that wait.
     sent: int = 0
     # By number: the page for whose domain the request counts, and the domains that have an entry.
@@ -70,6 +72,9 @@ class SubresourceRequests:
         self._waiting[number] = payer, domains
         domains.add(domain)
 
+        if self.shards.find(url) is None:
+            self.ask(number, page_url)
+            return ""
         host = self.rules.key_of(url)
         entry = Entry(
             url,
@@ -97,10 +102,13 @@ class SubresourceRequests:
             self._count(payer, -1)
 
     def _count(self, page_url: str, requests: int) -> None:
-        """Count *requests* more for the domain of *page_url*."""
+        """Count *requests* more for the domain of *page_url*, unless another process has it."""
+        shard = self.shards.find(page_url)
+        if shard is None:
+            return
         self.sent += requests
         domain = domain_of(page_url)
-        counters = self.shards.of(page_url).hosts.records.domains
+        counters = shard.hosts.records.domains
         counter = counters.find(domain)
         counter.requested += requests
         counters.put(domain, counter)
@@ -135,6 +143,7 @@ class RenderChoice:
         # A host's policy comes before the setting: "0" (never), "auto", or for all pages.
         mode = self.rules.url_policy(page.url).render or self.settings.mode
         is_html = page.is_document and page.content_type in HTML_TYPES
+        is_html &= self.requests.shards.find(page.url) is not None  # it may have been lost
         if not is_html or mode == "0" or self.rules.may_pass(RENDERING, page.url):
             return None
 
@@ -198,11 +207,15 @@ def _passes_of(
     def count(name: str) -> None:  # before the crawl begins, there are no stats
         crawler.stats.inc_value(name)
 
+    def tell(source: str, target: str, content: bytes, body: bytes) -> None:
+        if shards.remote is not None:
+            shards.remote.tell(source, target, content, body)
+
     if ":" in options.engine:  # another engine, which the worker processes load
         component("RENDER_ENGINE", options.engine.replace(":", "."))
     # The function that looks up answers, named for the worker processes, and its argument.
     answers = "webcrawl.render.store:stored_answers", str(path / FILE)
-    return Passes(
+    passes = Passes(
         store=RenderStore(path=path),
         # Only the first worker, number 0, tries the hostile page.
         workers=[
@@ -217,4 +230,8 @@ def _passes_of(
         wait_secs=options.wait_secs,
         clock=wall_time,
         count=count,
+        shard_of=lambda url: shards.number_of(host_of(url)),
+        tell=tell,
     )
+    requests.ask = passes.ask
+    return passes

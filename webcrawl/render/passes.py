@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webcrawl.clock import TimeSource, now
+from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.frontier import Entry, Supply, key
 from webcrawl.frontier.admission import Gate
 from webcrawl.net.guard import PRIVATE_ADDRESS
@@ -30,12 +31,13 @@ from webcrawl.net.outcomes import REDIRECTS
 from webcrawl.render.answers import answer_of
 from webcrawl.render.candidates import SAMPLES, Verdicts, outline_of
 from webcrawl.render.engine import Answer, Pass, Rendering, Subresource
+from webcrawl.render.remote import RemoteSubresources, Tell, Wanted, decode
 from webcrawl.render.subresources import redirect
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from webcrawl.render.store import RenderStore, SavedPage
     from webcrawl.render.worker import RenderWorker
@@ -55,6 +57,8 @@ _PAGES = 10_000
 # to other registered domains for it.
 _NEEDS = 256
 _FOREIGN_NEEDS = 64
+# By how much the clocks of two machines may differ.
+_SKEW_SECS = 60.0
 # Seconds between two passes over the parked URLs.
 _GATE_SECS = 0.25
 
@@ -94,7 +98,8 @@ class Passes:
     that is over, and "", or with the number and a page if only the entry for the domain of this
     page is gone; and with ``was_sent``. *audience_of* is called with both URLs; pages for which it
     returns the same get the same answer. *verdicts* say which candidates gain. *wait_secs* bounds
-    how long a page waits; *clock* returns epoch seconds. *count* counts a stat.
+    how long a page waits; *clock* returns epoch seconds. *count* counts a stat. *shard_of* returns
+    the number of the shard of a URL; *tell* sends messages to other processes (remote.py).
     """
 
     def __init__(
@@ -110,6 +115,8 @@ class Passes:
         wait_secs: float,
         clock: TimeSource,
         count: Callable[[str], None],
+        shard_of: Callable[[str], int] = lambda _: 0,
+        tell: Tell = lambda *_: None,
     ) -> None:
         self.store = store
         # Used only to start and stop them; passes take an idle one from ``_idle``.
@@ -122,6 +129,12 @@ class Passes:
         self._wait_secs = wait_secs
         self._clock = clock
         self._count = count
+        self._shard_of = shard_of
+        self._remote = RemoteSubresources(
+            store=store, submit=submit, audience_of=audience_of, tell=tell
+        )
+        #: Asks the process that holds a host for a request: see ``RemoteSubresources.ask``.
+        self.ask = self._remote.ask
         # All pages in the store, by URL, and how many of them are ready.
         self._pages: dict[str, _Waiting] = {}
         self._ready = 0
@@ -169,12 +182,32 @@ class Passes:
         self._threads = ThreadPoolExecutor(len(self._workers), thread_name_prefix="rendering")
         return warning
 
-    def resume(self) -> None:
-        """Submit the subresources again that an earlier process was waiting for."""
-        for number, page_url in self.store.pending():
-            sent = self.store.pending_request(number)
-            if sent is not None:
-                self._submit_again(number, sent.url, page_url)
+    def resume(self, shards: Container[int] | None = None) -> None:
+        """Submit what pages wait for again: all of it, or what *shards* have, which have moved."""
+        again = [
+            (number, sent.url, page_url)
+            for number, page_url in self.store.pending()
+            if (sent := self.store.pending_request(number)) is not None
+            and (shards is None or self._shard_of(sent.url) in shards)
+        ]
+        if shards is not None:  # what was submitted is gone
+            for number, _, _ in again:
+                self.on_end(number, "")
+        for request in again:
+            self._submit_again(*request)
+
+    def forget_shard(self, number: int) -> None:
+        """Delete the pages of shard *number*, which has left, and what guests need of its hosts."""
+        for url in [url for url in self._pages if self._shard_of(url) == number]:
+            for request in self.store.pending_of(url):
+                self.on_end(request, url)
+            self._delete(url)
+        for request, page_url in self.store.pending():
+            sent = self.store.pending_request(request)
+            is_gone = sent is not None and self._shard_of(sent.url) == number
+            if is_gone and page_url not in self._pages:
+                self.on_end(request, page_url)
+                self.store.forget_need(page_url, request)
 
     def close(self) -> None:
         """End the engines and close the store. Passes that are under way are made again."""
@@ -266,10 +299,12 @@ class Passes:
         answer: Answer | None,
         *,
         was_sent: bool = False,
+        at: float = 0.0,
     ) -> None:
         """Store the *answer* to the request *number*, or *outcome* as why there is none.
 
-        *page_url* is the page in whose turn it was sent or refused. If only this page may have the
+        *page_url* is the page in whose turn it was sent or refused. The answer came now, or to
+        another process at the time *at*. If only this page may have the
         answer, or only this page is refused, the others wait for another one.
         """
         sent = self.store.pending_request(number)
@@ -282,14 +317,16 @@ class Passes:
             owner = page_url if outcome == PRIVATE_ADDRESS else ""
             ended = self.store.refuse(number, outcome, owner)
         else:
-            ended = self.store.answer(number, answer, page_url)
+            ended = self.store.answer(number, answer, page_url, at)
             location = next((v for n, v in answer.headers if n.lower() == "location"), "")
             if location and answer.status in REDIRECTS:
                 target = redirect(sent, location)
         # Pages that have got this answer.
         for needing in self.store.pages_needing(ended, answered=True):
             page = self._pages.get(needing)
-            if page is not None and not page.is_ready:
+            if page is None:  # a guest
+                self._remote.give(ended, needing, was_sent=was_sent and needing == page_url)
+            elif not page.is_ready:
                 page.pending &= self.store.pending_of(needing)
                 page.is_denied |= outcome in _DENIALS
                 if target is not None:
@@ -305,10 +342,32 @@ class Passes:
         """Submit the request *number* for *url* and the page *page_url*, which waits for it."""
         refusal = self._submit(url, number, page_url)
         if refusal:
-            self.store.refuse(number, refusal, page_url)
-            page = self._pages[page_url]
+            ended = self.store.refuse(number, refusal, page_url)
+            page = self._pages.get(page_url)
+            if page is None:  # a guest
+                self._remote.give(ended, page_url)
+                return
             page.pending.discard(number)
             self._check(page_url, page)
+
+    def receive(self, content: bytes, body: bytes | None) -> None:
+        """Process *content* from another process; *body* is None if it is lost."""
+        try:
+            message = decode(content)
+        except UndecodableError:
+            self._count("render/unreadable")
+            return
+        if isinstance(message, Wanted):
+            # A page of this process asks by itself.
+            if message.page not in self._pages:
+                self._remote.serve(message)
+                self._deadlines.append((self._clock() + self._wait_secs, message.page))
+            return
+        outcome, answer = message.with_body(body)
+        for number in self._remote.ended_by(message):
+            self.end_subresource(
+                number, message.page, outcome, answer, was_sent=message.was_sent, at=message.at
+            )
 
     def _need(self, page_url: str, page: _Waiting, subresources: list[Subresource]) -> None:
         """Request those of *subresources* that are not stored yet; *page* waits for them."""
@@ -404,8 +463,10 @@ class Passes:
         while self._deadlines and self._deadlines[0][0] <= now:
             _, url = self._deadlines.popleft()
             page = self._pages.get(url)
+            if page is None:
+                self.store.forget_guest(url, now - self._wait_secs + _SKEW_SECS)
             # The deadline may be that of an earlier page with this URL, or was moved by a sample.
-            if page is not None and now >= page.since + self._wait_secs:
+            elif now >= page.since + self._wait_secs:
                 page.pending.clear()
                 self._check(url, page)
 

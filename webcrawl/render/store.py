@@ -11,6 +11,9 @@ earlier version, the file is deleted, and its pages are fetched again. The table
 A request is pending, so it is to be sent, as long as a page waits for it: as long as it has a need
 that was not answered.
 
+In a hive, a *guest* is a page of another process, whose subresource is requested here (remote.py).
+Its row has no key. Its needs are marked once the answer was sent there.
+
 Pages share an answer if their requests have the same method, normalized URL, own fields and Accept.
 They need the same Origin, too, unless the answer is for all origins: the other fields that Vary may
 name are the same in all requests of the crawl, except for the cookies of a crawl with
@@ -79,6 +82,8 @@ _USABLE = """ FROM requests LEFT JOIN needs ON request = id AND needs.page = :pa
     OR fresh_until > (SELECT since FROM pages WHERE url = :page) AND audience = :audience)
     ORDER BY answered DESC, fresh_until DESC LIMIT 1"""
 _PLACE = "SELECT place FROM pages WHERE url = :page"
+# Needs of guests whose answer was sent; answered is 1 until then.
+_IS_SENT = 2
 # Whether the page ?2 waits for the request ?1, or any page if ?2 is "".
 _WAITS = "(request = ?1 AND (page = ?2 OR ?2 = '' AND NOT answered))"
 # The oldest rows of ? bytes in all, but first those that no page needs. Pending ones stay.
@@ -126,6 +131,16 @@ class Need(NamedTuple):
     number: int
     must_wait: bool
     is_new: bool
+
+
+class Ended(NamedTuple):
+    """A request that has ended at the time ``at``, with an answer or the reason of a refusal."""
+
+    sent: Subresource
+    refused: str
+    at: float
+    is_for_all: bool
+    answer: Answer | None
 
 
 def _key(subresource: Subresource, page: str, audience: str = "") -> dict[str, str]:
@@ -210,6 +225,20 @@ class RenderStore:
             "INSERT INTO pages (url, key, since, shape, exchange, place) VALUES (?, ?, ?, ?, ?, ?)",
             (url, key, since, shape, exchange, place),
         )
+
+    def add_guest(self, url: str, since: float, place: str) -> None:
+        """Add the guest *url*; it replaces one that was fetched earlier."""
+        rows = self._rows("SELECT since FROM pages WHERE url = ?", [url])
+        if not rows or rows[0][0] < since:
+            self.forget(url)
+            query = "INSERT INTO pages (url, since, place) VALUES (?, ?, ?)"
+            self._rows(query, (url, since, place))
+
+    def forget_guest(self, url: str, until: float) -> None:
+        """Delete the guest *url* if it was fetched before *until*."""
+        query = "SELECT 1 FROM pages WHERE url = ? AND key IS NULL AND since <= ?"
+        if self._rows(query, (url, until)):
+            self.forget(url)
 
     def place_of(self, page: str) -> str:
         """Return from where *page* came; "public", which may have the least, if it is gone."""
@@ -304,6 +333,38 @@ class RenderStore:
         query = "SELECT page FROM needs WHERE request = ? AND answered = ?"
         return [page for (page,) in self._rows(query, (number, answered))]
 
+    def pending_like(
+        self, subresource: Subresource, audience: str, *, any_origin: bool
+    ) -> set[int]:
+        """Return the pending requests that the answer to *subresource* ends."""
+        rows = self._rows(
+            "SELECT DISTINCT id FROM requests JOIN needs ON request = id WHERE NOT answered"
+            " AND name = :name AND audience = :audience AND (origin = :origin OR :any)",
+            {**_key(subresource, "", audience), "any": any_origin},
+        )
+        return {number for (number,) in rows}
+
+    def forget_need(self, page: str, number: int) -> None:
+        """Delete what *page* needs of the request *number*."""
+        self._rows("DELETE FROM needs WHERE page = ? AND request = ?", (page, number))
+
+    def ended(self, number: int) -> Ended:
+        """Return how the request *number* has ended."""
+        query = (
+            "SELECT sent, refused, stored_at, is_for_all AND fresh_until FROM requests WHERE id = ?"
+        )
+        sent, refused, at, is_for_all = self._rows(query, [number])[0]
+        answer = None if refused else self._stored(number)
+        # A redirect is followed for each origin.
+        is_for_all = is_for_all and answer is not None and not 300 <= answer.status < 400
+        return Ended(_decode_sent(sent), refused or "", at, bool(is_for_all), answer)
+
+    def note_sent(self, page: str, number: int) -> None:
+        """Note that the guest *page* was sent the answer to the request *number*."""
+        self._rows(
+            "UPDATE needs SET answered = ? WHERE page = ? AND request = ?", (_IS_SENT, page, number)
+        )
+
     def head_of(self, number: int) -> tuple[str, dict[str, str], str]:
         """Return method, header fields and audience of the pending request *number*.
 
@@ -322,15 +383,20 @@ class RenderStore:
         return sent.method, {**dict(sent.fields), **given, **validators}, rows[0][0]
 
     def _stored(self, number: int) -> Answer | None:
-        query = "SELECT status, headers, body FROM requests WHERE id = ? AND body IS NOT NULL"
+        query = (
+            "SELECT status, headers, body, place FROM requests WHERE id = ? AND body IS NOT NULL"
+        )
         rows = self._rows(query, [number])
-        return Answer(rows[0][0], _decode_pairs(rows[0][1]), rows[0][2]) if rows else None
+        if not rows:
+            return None
+        status, headers, body, place = rows[0]
+        return Answer(status, _decode_pairs(headers), body, place or "")
 
-    def answer(self, number: int, answer: Answer, page: str) -> int:
+    def answer(self, number: int, answer: Answer, page: str, at: float = 0.0) -> int:
         """Store *answer* to the pending request *number*, which was sent for *page*.
 
-        If it must not be shared, only this page gets it, and the others still wait. Returns the
-        number under which it is stored.
+        It came now, or to another process at the time *at*. If it must not be shared, only this
+        page gets it, and the others still wait. Returns the number under which it is stored.
         """
         if answer.status == 304:  # not modified
             stored = self._stored(number)
@@ -340,7 +406,7 @@ class RenderStore:
             changed = {name.lower() for name, _ in answer.headers}
             kept = [field for field in stored.headers if field[0].lower() not in changed]
             answer = replace(stored, headers=[*kept, *answer.headers], place=answer.place)
-        now = wall_time()
+        now = at or wall_time()
         sent = self.pending_request(number)
         is_preflight = sent is not None and sent.method == "OPTIONS"
         freshness = freshness_of(answer.status, answer.headers, now, is_preflight=is_preflight)
@@ -412,7 +478,7 @@ class RenderStore:
             f"UPDATE requests SET {sets} WHERE id = ?",  # noqa: S608  # constants
             (*columns.values(), ended),
         )
-        self._rows("UPDATE needs SET answered = 1 WHERE request = ?", [ended])
+        self._rows("UPDATE needs SET answered = 1 WHERE request = ? AND NOT answered", [ended])
         if self._size > self._max_bytes:
             # Deleting reads all rows, so make room for many answers: a tenth of the maximum.
             self._delete(_OLDEST, self._size - self._max_bytes * 0.9)

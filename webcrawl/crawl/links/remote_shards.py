@@ -31,5 +31,11 @@ class RemoteShards(Protocol):
         *name* is the fingerprint of the entry. Without it the entry bypasses the eliminator.
         """
 
+    def tell(self, source: str, target: str, content: bytes, body: bytes = b"") -> None:
+        """Send *content* about a subresource from the shard of *source* to that of *target*.
+
+        *body* is that of an answer. Nothing is sent if this process has lost the shard of *source*.
+        """
+
     def note_all_seeds_read(self) -> None:
         """Tell all shards that all seeds have been submitted. May be called more than once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -11,11 +11,9 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
 from webcrawl.configuration.values import choice, number, share, whole_number
-from webcrawl.errors import FatalError
 from webcrawl.frontier import Entry
 from webcrawl.frontier.admission import Gate
 from webcrawl.items import Page
-from webcrawl.wording import COMMAND
 
 _MODES = ("0", "auto", "all")
 
@@ -34,11 +32,6 @@ class RenderSettings:
     def from_settings(cls, settings: BaseSettings) -> Self:
         """Read and check the settings. Raises FatalError."""
         mode = choice(settings, "RENDER", _MODES, default="0")
-        if mode != "0" and settings.get("HIVE"):
-            raise FatalError(
-                f"RENDER works in a single process so far: set RENDER=0, or use {COMMAND} crawl "
-                "without HIVE."
-            )
         engine = str(settings["RENDER_ENGINE"])
         processes = whole_number(settings, "RENDER_PROCESSES", at_least=0)
         return cls(
@@ -92,8 +85,17 @@ class Renderer(Protocol):
     def open(self, *, forgets: bool, was_finished: Callable[[str, int], bool]) -> str:
         """Open the store and start an engine; return a warning for the user, or "". Blocks."""
 
-    def resume(self) -> None:
-        """Submit the subresources again that an earlier process was waiting for."""
+    def resume(self, shards: Container[int] | None = None) -> None:
+        """Request what pages wait for again: all of it, or what *shards* have, which have moved."""
+
+    def forget_shard(self, number: int) -> None:
+        """Delete the pages of shard *number*, which has left this process."""
+
+    def receive(self, content: bytes, body: bytes | None) -> None:
+        """Process the *content* of a message from another process (render/remote.py).
+
+        *body* is None if it is lost.
+        """
 
     def close(self) -> None:
         """End the engines and close the store."""

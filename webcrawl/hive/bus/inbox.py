@@ -32,6 +32,7 @@ from webcrawl.hive.bus.messages import (
     Message,
     MessageError,
     SeedsSent,
+    SubresourceMessage,
     decode,
 )
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
@@ -68,12 +69,13 @@ class Inbox:
     """Inbox of *shard*, to be used only in the reactor's thread.
 
     *path* is for error messages. *number_of* returns the number of the shard to which a host
-    belongs.
+    belongs. *on_subresource* is called with each message about a subresource.
     """
 
     shard: Shard
     path: Path
     number_of: Callable[[str], int]
+    on_subresource: Callable[[SubresourceMessage], object] = lambda _: None
     incarnation: str = ""
     #: The ID of a stream entry; all entries up to it are in the shard.
     position: str = START
@@ -186,6 +188,8 @@ class Inbox:
                 elif isinstance(message, LinkedHosts):
                     for domain, hosts in message.hosts.items():
                         self.shard.intake.note_linked(domain, hosts)
+                elif isinstance(message, SubresourceMessage):
+                    self.on_subresource(message)
                 else:
                     self.shard.enqueue(message.entry, message.name)
 
@@ -225,6 +229,8 @@ class Inbox:
                 )
             case EntryMessage(entry):
                 return message if self._own_indexes((host_of(entry.url),), refused) else None
+            case SubresourceMessage(url):
+                return message if self._own_indexes((host_of(url),), refused) else None
         return message
 
     def _own_indexes(self, hosts: Sequence[str], refused: Mapping[str, list[str]]) -> list[int]:

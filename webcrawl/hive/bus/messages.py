@@ -1,4 +1,4 @@
-"""Messages between shards: links, hosts that a domain links to, Requests, the end of the seeds.
+"""Messages between shards: links, linked hosts, Requests, the end of the seeds, subresources.
 
 splitter.py makes messages for the outbox of the sending shard; inbox.py reads them for the target.
 A message contains what the target needs to know about a link: its URL, how and where it was found,
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #   kind 3: all seeds were sent
 #   kind 4: a domain, and hosts that it links to by URLs that the target already has
 #   kind 5: the same as kind 4, for several domains
+#   kind 6: a URL of the target, the content for its renderer (render/remote.py), and the body of an
+#           answer or, if that is large, the name of its object in HIVE_STORE
 _USUAL_KIND = "a"
 _HOP_BYTES = 16
 
@@ -97,7 +99,20 @@ class LinkedHosts(_Message, frozen=True, tag=5):
     hosts: dict[_Host, _Hosts]
 
 
-Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent
+class SubresourceMessage(_Message, frozen=True, tag=6):
+    """Message with *content* for the renderer of the process that holds the shard of *url*.
+
+    The content may have a *body*. If *is_stored*, that is the name of an object in HIVE_STORE, ""
+    if it could not be stored.
+    """
+
+    url: str
+    content: bytes
+    body: bytes = b""
+    is_stored: bool = False
+
+
+Message: TypeAlias = LinkBatch | LinkedHosts | EntryMessage | SeedsSent | SubresourceMessage
 
 
 class MessageError(ValueError):
@@ -105,7 +120,9 @@ class MessageError(ValueError):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgpack_decoder(_Links | _Linked | LinkedHosts | EntryMessage | SeedsSent)  # type: ignore[arg-type]  # a union
+_decode = msgpack_decoder(
+    _Links | _Linked | LinkedHosts | EntryMessage | SeedsSent | SubresourceMessage  # type: ignore[arg-type]  # a union
+)
 #: The encoded message that all seeds were sent.
 SEEDS_SENT = _encode(SeedsSent())
 
@@ -149,6 +166,11 @@ def encode_hosts(linked: Mapping[str, Iterable[str]]) -> bytes:
 def encode_entry(entry: Entry, name: int | None) -> bytes:
     """Encode *entry*, to be submitted under the fingerprint *name*, or requeued if that is None."""
     return _encode(EntryMessage(entry, name))
+
+
+def encode_subresource(message: SubresourceMessage) -> bytes:
+    """Encode *message*."""
+    return _encode(message)
 
 
 def decode(data: bytes) -> Message:

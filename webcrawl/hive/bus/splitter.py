@@ -17,7 +17,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from webcrawl.crawl.shard.shards import NotHeldError, Shards
-from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_links
+from webcrawl.hive.bus.messages import (
+    SEEDS_SENT,
+    SubresourceMessage,
+    encode_entry,
+    encode_links,
+    encode_subresource,
+)
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
 
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
 
     from webcrawl.crawl.links.link_intake import LinkBatch
     from webcrawl.frontier import Entry
+    from webcrawl.hive.bus.large_bodies import LargeBodies
     from webcrawl.hive.bus.outbox import Outbox
     from webcrawl.seen.caches import UrlCache
 
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
 _MAX_LINKS = 512
 # Sources of URLs pause while an outbox has more unsent bytes than this.
 _FULL_BYTES = 16 << 20
+# Larger bodies of subresources are put into HIVE_STORE.
+_MAX_BODY = 1 << 16
 # The shard whose holder reads the seeds.
 _SEED_SHARD = 0
 
@@ -44,13 +53,21 @@ class HostSplitter:
     """``RemoteShards`` that sends links through *outboxes*, which are keyed by held shard.
 
     *cache* has the fingerprints of links, and hashes of pairs of domains, that need not be sent
-    again. *shards* are those of the process.
+    again. *shards* are those of the process. *bodies* stores large bodies of subresources.
     """
 
-    def __init__(self, shards: Shards, *, outboxes: Mapping[int, Outbox], cache: UrlCache) -> None:
+    def __init__(
+        self,
+        shards: Shards,
+        *,
+        outboxes: Mapping[int, Outbox],
+        cache: UrlCache,
+        bodies: LargeBodies,
+    ) -> None:
         self._shards = shards
         self._outboxes = outboxes
         self._cache = cache
+        self._bodies = bodies
         # Numbers of links: to the shard of their page, sent to others, and not sent because they
         # were in the cache.
         self._kept = 0
@@ -159,6 +176,24 @@ class HostSplitter:
         outbox.note_requests()
         target = self._shards.number_of(host_of(entry.url))
         outbox.append_all([(target, encode_entry(entry, name), ())])
+
+    def tell(self, source: str, target: str, content: bytes, body: bytes = b"") -> None:
+        """See ``RemoteShards.tell``. A large body is stored first."""
+        if len(body) <= _MAX_BODY:
+            self._tell(source, SubresourceMessage(target, content, body))
+        else:
+            self._bodies.put(
+                body,
+                lambda name: self._tell(
+                    source, SubresourceMessage(target, content, name.encode(), is_stored=True)
+                ),
+            )
+
+    def _tell(self, source: str, message: SubresourceMessage) -> None:
+        outbox = self._outboxes.get(self._shards.number_of(host_of(source)))
+        if outbox is not None:  # otherwise the next holder of the shard is asked
+            target = self._shards.number_of(host_of(message.url))
+            outbox.append_all([(target, encode_subresource(message), ())])
 
     def _request_outbox(self) -> Outbox:
         """Return the first outbox, preferably of a shard that is not leaving.
