@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from webcrawl.crawl.task.renderer import Renderer
+    from webcrawl.hive.bus.large_bodies import LargeBodies
     from webcrawl.hive.bus.messages import SubresourceMessage
     from webcrawl.hive.membership.membership import Beat, Owner
     from webcrawl.hive.parts import DroneParts
@@ -194,7 +196,7 @@ class Adoption:
             shard=shard,
             path=path,
             number_of=hive.shards.number_of,
-            on_subresource=self._receive,
+            on_subresource=partial(receive_subresource, self._renderer, hive.bodies),
         )
 
         shard.trusts_log = trusts_log
@@ -214,16 +216,18 @@ class Adoption:
         if self._renderer is not None:  # pages wait for hosts of the shard
             self._renderer.resume({number})
 
-    def _receive(self, message: SubresourceMessage) -> None:
-        """Pass *message* on to the renderer, when its body is here."""
-        renderer = self._renderer
-        if renderer is None:
-            return
-        if message.is_stored:
-            receive = partial(renderer.receive, message.content)
-            self._hive.bodies.get(message.body.decode("ascii", "replace"), receive)
-        else:
-            renderer.receive(message.content, message.body)
+
+def receive_subresource(
+    renderer: Renderer | None, bodies: LargeBodies, message: SubresourceMessage
+) -> None:
+    """Pass *message* on to *renderer*, with the body that it names in *bodies*."""
+    if renderer is None:
+        return
+    if message.is_stored:
+        receive = partial(renderer.receive, message.content)
+        bodies.get(message.body.decode("ascii", "replace"), receive)
+    else:
+        renderer.receive(message.content, message.body)
 
 
 def _prepare_directory(path: Path, claim: _Claim) -> bool:

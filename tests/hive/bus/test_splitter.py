@@ -39,7 +39,9 @@ class Rig:
             self.shards.add(model)
             self.outboxes[number] = Outbox(path=directory / str(number))
             self.outboxes[number].open(None)
-        self.splitter = HostSplitter(self.shards, outboxes=self.outboxes, cache=self.cache)
+        self.splitter = HostSplitter(
+            self.shards, outboxes=self.outboxes, cache=self.cache, bodies=None
+        )
 
     def submit(self, links, *, via, seeds=None):
         source = LinkSource(via and f"http://{via}/", 1, 0, b"", 1.0)

@@ -22,7 +22,7 @@ class ScriptedEngine:
         pass
 
     def render(self, page, stored):
-        self.html = page.answer.body.decode()
+        self.html = page.answer.body.decode(errors="replace")
         self.url, self.stored = page.url, stored
         self.result = Rendering("settled")
         for url, kind in _SCRIPT.findall(self.html):

@@ -185,13 +185,8 @@ class Inbox:
                 elif isinstance(message, LinkBatch):
                     links.append(message)
                     link_count += len(message.links)
-                elif isinstance(message, LinkedHosts):
-                    for domain, hosts in message.hosts.items():
-                        self.shard.intake.note_linked(domain, hosts)
-                elif isinstance(message, SubresourceMessage):
-                    self.on_subresource(message)
                 else:
-                    self.shard.enqueue(message.entry, message.name)
+                    self._process(message)
 
             # The next read begins with the first skipped entry.
             if should_reread:
@@ -207,6 +202,17 @@ class Inbox:
         self.position = position
         self._has_skipped = has_skipped
         return link_count, refused
+
+    def _process(self, message: LinkedHosts | EntryMessage | SubresourceMessage) -> None:
+        """Pass *message* on to the shard or, about a subresource, to ``on_subresource``."""
+        match message:
+            case LinkedHosts(linked):
+                for domain, hosts in linked.items():
+                    self.shard.intake.note_linked(domain, hosts)
+            case EntryMessage(entry, name):
+                self.shard.enqueue(entry, name)
+            case SubresourceMessage():
+                self.on_subresource(message)
 
     def _accept(self, message: Message, refused: Mapping[str, list[str]]) -> Message | None:
         """Return the part of *message* that is for this shard, or None.
