@@ -228,14 +228,6 @@ def test_a_module_that_fails_on_page_after_page_ends_the_hive(web, tmp_path, mon
     assert record.read_text().split()
 
 
-def test_a_hive_that_cannot_render_says_so_in_the_words_of_its_user(web, tmp_path):
-    with Hive(web, tmp_path / "said", drones=1, RENDER="auto") as hive:
-        said = hive.ends(code=2)
-    assert said.startswith("drone 0: RENDER works in a single process so far: set RENDER=0, or use")
-    assert "leave HIVE" not in said
-    assert not web.job.exists()
-
-
 def test_what_a_drone_says_of_its_input_ends_the_hive(web, tmp_path):
     web.seeds.write_text("\n")
     with Hive(web, tmp_path / "said", drones=1) as hive:

@@ -45,7 +45,7 @@ SCRIPT = f"http://{next(hosts(1))}/app.js"
 
 
 async def until(is_so):
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(LIMIT_SECS):
         while not is_so():  # noqa: ASYNC110  # of whatever there is
             await asyncio.sleep(0.01)
 
