@@ -121,6 +121,9 @@ def test_a_drone_whose_version_has_another_format_of_the_store_is_refused(tmp_pa
         (first,) = hive.join()
         told = refusal_of(hive, **later)
         assert f"webcrawl: The hive {NAME} runs with HIVE_STORE format 4, not 5: keep the" in told
+        # An earlier version does not know the messages about subresources.
+        told = refusal_of(hive, RENDER="all", RENDER_ENGINE="scripted_engine:ScriptedEngine")
+        assert f"{NAME} runs with HIVE_STORE format 4, not 4 with rendering: keep" in told
         hive.leave(first)
         second = hive.add(**later)
         hive.wait_for_entry(second)
