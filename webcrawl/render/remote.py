@@ -75,7 +75,7 @@ decode: Callable[[bytes], Content] = msgpack_decoder(Wanted | Given)  # type: ig
 
 
 class RemoteSubresources:
-    """Asks other processes for the subresources of pages, and serves their pages.
+    """Exchange of subresources with other processes: for the pages of this one, and for theirs.
 
     *submit* and *audience_of* as in ``Passes``.
     """
