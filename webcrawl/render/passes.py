@@ -184,6 +184,8 @@ class Passes:
 
     def resume(self, shards: Container[int] | None = None) -> None:
         """Submit what pages wait for again: all of it, or what *shards* have, which have moved."""
+        if self._threads is None:  # it was closed
+            return
         again = [
             (number, sent.url, page_url)
             for number, page_url in self.store.pending()
@@ -198,6 +200,8 @@ class Passes:
 
     def forget_shard(self, number: int) -> None:
         """Delete the pages of shard *number*, which has left, and what guests need of its hosts."""
+        if self._threads is None:
+            return
         for url in [url for url in self._pages if self._shard_of(url) == number]:
             for request in self.store.pending_of(url):
                 self.on_end(request, url)
@@ -352,6 +356,8 @@ class Passes:
 
     def receive(self, content: bytes, body: bytes | None) -> None:
         """Process *content* from another process; *body* is None if it is lost."""
+        if self._threads is None:
+            return
         try:
             message = decode(content)
         except UndecodableError:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from webcrawl.hive.store.store import CheckpointStore
+
+_T = TypeVar("_T")
 
 # The bodies of larger answers are not sent: their pages are rendered without them.
 _MAX_BYTES = 5_000_000
@@ -30,27 +33,20 @@ class LargeBodies:
 
     def put(self, body: bytes, then: Callable[[str], None]) -> None:
         """Store *body*, and call *then* with its name; "" if it cannot be stored."""
-
-        async def put() -> None:
-            try:
-                name = await asyncio.to_thread(self._store.put_body, body, self._keep_secs)
-            except OSError:
-                name = ""
-            then(name)
-
         if len(body) > _MAX_BYTES:
             then("")
         else:
-            self._run(put())
+            self._run(_call(partial(self._store.put_body, body, self._keep_secs), then, ""))
 
     def get(self, name: str, then: Callable[[bytes | None], None]) -> None:
         """Read the body *name*, and call *then* with it; None if it cannot be read."""
+        self._run(_call(partial(self._store.body, name), then, None))
 
-        async def get() -> None:
-            try:
-                body = await asyncio.to_thread(self._store.body, name)
-            except OSError:
-                body = None
-            then(body)
 
-        self._run(get())
+async def _call(work: Callable[[], _T], then: Callable[[_T], None], otherwise: _T) -> None:
+    """Run *work* in a thread, and call *then* with its result; with *otherwise* if it fails."""
+    try:
+        result = await asyncio.to_thread(work)
+    except OSError:
+        result = otherwise
+    then(result)

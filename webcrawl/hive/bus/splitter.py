@@ -191,7 +191,8 @@ class HostSplitter:
 
     def _tell(self, source: str, message: SubresourceMessage) -> None:
         outbox = self._outboxes.get(self._shards.number_of(host_of(source)))
-        if outbox is not None:  # otherwise the next holder of the shard is asked
+        # Otherwise the next holder of the shard is asked.
+        if outbox is not None and outbox.is_open:
             target = self._shards.number_of(host_of(message.url))
             outbox.append_all([(target, encode_subresource(message), ())])
 
