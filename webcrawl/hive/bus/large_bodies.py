@@ -15,6 +15,8 @@ _T = TypeVar("_T")
 
 # The bodies of larger answers are not sent: their pages are rendered without them.
 _MAX_BYTES = 5_000_000
+# Other work with the store must not have to wait for a free thread.
+_MAX_TRANSFERS = 2
 
 
 class LargeBodies:
@@ -30,23 +32,26 @@ class LargeBodies:
         self._store = store
         self._keep_secs = keep_secs
         self._run = run
+        self._transfers = asyncio.Semaphore(_MAX_TRANSFERS)
 
     def put(self, body: bytes, then: Callable[[str], None]) -> None:
         """Store *body*, and call *then* with its name; "" if it cannot be stored."""
         if len(body) > _MAX_BYTES:
             then("")
         else:
-            self._run(_call(partial(self._store.put_body, body, self._keep_secs), then, ""))
+            self._run(self._call(partial(self._store.put_body, body, self._keep_secs), then, ""))
 
     def get(self, name: str, then: Callable[[bytes | None], None]) -> None:
         """Read the body *name*, and call *then* with it; None if it cannot be read."""
-        self._run(_call(partial(self._store.body, name), then, None))
+        self._run(self._call(partial(self._store.body, name), then, None))
 
-
-async def _call(work: Callable[[], _T], then: Callable[[_T], None], otherwise: _T) -> None:
-    """Run *work* in a thread, and call *then* with its result; with *otherwise* if it fails."""
-    try:
-        result = await asyncio.to_thread(work)
-    except OSError:
-        result = otherwise
-    then(result)
+    async def _call(
+        self, work: Callable[[], _T], then: Callable[[_T], None], otherwise: _T
+    ) -> None:
+        """Run *work* in a thread, and call *then* with its result; with *otherwise* if it fails."""
+        async with self._transfers:
+            try:
+                result = await asyncio.to_thread(work)
+            except OSError:
+                result = otherwise
+        then(result)
