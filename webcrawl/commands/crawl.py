@@ -66,6 +66,7 @@ from webcrawl.commands import (
 )
 from webcrawl.configuration.secrets import mask
 from webcrawl.configuration.setting_check import check_crawl, check_process
+from webcrawl.configuration.values import plain_value
 from webcrawl.crawl.engine.json_log import log_json
 from webcrawl.crawl.engine.user_messages import print_and_log, print_error
 from webcrawl.crawl.figures.counts import Counts, is_unused, refused_seeds
@@ -395,10 +396,11 @@ def _lower_list_to_debug(record: logging.LogRecord) -> bool:
 def _describe_arguments(crawler: Crawler, arguments: dict[str, str]) -> str:
     """Describe the spider *arguments* and the settings of the command line, for the log."""
     priority = crawler.settings.getpriority
-    values = arguments | {
-        name: value
-        for name, value in sorted(crawler.settings.copy_to_dict().items())
+    given = {
+        str(name): plain_value(value)
+        for name, value in crawler.settings.items()
         if (priority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
     }
+    values = arguments | dict(sorted(given.items()))
     text = ", ".join(f"{name}={mask(name, value)}" for name, value in values.items())
     return f", with {text[:_MAX_CHARACTERS]}" if text else ""

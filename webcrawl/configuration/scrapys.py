@@ -83,9 +83,13 @@ OF_OTHER_CRAWLERS = {
     for name in names.split()
 }
 
-#: All settings of Scrapy and scrapy-redis.
+#: All settings of Scrapy and scrapy-redis, and the one that Scrapy sets itself.
 OF_OTHERS = frozenset(
-    {*SCRAPYS, *(name for names in chain(*WITHOUT_EFFECT.values()) for name in names.split())}
+    {
+        "SETTINGS_MODULE",
+        *SCRAPYS,
+        *(name for names in chain(*WITHOUT_EFFECT.values()) for name in names.split()),
+    }
     | {"REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_ITEMS_KEY", "REDIS_ITEMS_SERIALIZER"}
     | {"REDIS_START_URLS_KEY", "REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET"}
 )

@@ -128,6 +128,11 @@ def _bounded(settings: BaseSettings, name: str, value: float) -> float:
     return value
 
 
+def plain_value(value: Any) -> Any:
+    """Return *value*, or a dictionary again if Scrapy has turned one into BaseSettings."""
+    return value.copy_to_dict() if isinstance(value, BaseSettings) else value
+
+
 def convert_units(name: str, value: Any) -> Any:
     """Convert *value* of the setting *name* to bytes or seconds, if it ends with a known unit.
 

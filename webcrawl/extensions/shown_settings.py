@@ -17,6 +17,7 @@ from scrapy.settings import default_settings, overridden_settings
 
 from webcrawl import settings as own_settings
 from webcrawl.configuration.secrets import mask
+from webcrawl.configuration.values import plain_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,8 @@ def public_settings(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     Settings that only the user's code knows are left out, because their names may be private.
     """
     defaults = vars(default_settings) | vars(own_settings) | own_settings.web_spider
-    for name, value in sorted(settings.copy_to_dict().items()):
+    values = {str(name): plain_value(value) for name, value in settings.items()}
+    for name, value in sorted(values.items()):
         default = defaults.get(name, value)
         if str(value) == str(default):
             continue

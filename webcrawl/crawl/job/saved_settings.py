@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
 
+from webcrawl.configuration.values import plain_value
 from webcrawl.crawl.job.state_directory import read_state
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
@@ -33,8 +34,7 @@ def settings_to_save(settings: BaseSettings) -> dict[str, Any]:
     Values that JSON cannot represent are left out.
     """
     saved = {
-        # Scrapy turns some dictionaries into BaseSettings.
-        name: value.copy_to_dict() if isinstance(value, BaseSettings) else value
+        name: plain_value(value)
         for name, value in settings.items()
         if isinstance(name, str)
         and name.startswith(_SAVED_PREFIXES)
