@@ -54,6 +54,9 @@ class Gate:
     #: Whether the crawl may end while this gate holds URLs. False if it will decide soon.
     may_outlive_crawl = True
 
+    #: Whether it releases more only once no other gate can.
+    is_last_resort = False
+
     #: Whether it holds no URL at present, so that it need not be asked.
     is_idle = False
 
@@ -259,6 +262,7 @@ class Admission:
 
         if supply is Supply.NONE and not parked.due:
             gates = self._gates_to_relax()
+            gates = [gate for gate in gates if not gate.is_last_resort] or gates
             for gate in gates:
                 gate.release_more()
             parked.begin_pass([gate.name for gate in gates])

@@ -1,33 +1,37 @@
 """Aliases: other names of a site that is crawled under one name.
 
 Hosts may serve the same site: ``www`` and the bare name, country names, staging copies, mirrors.
-The first pages of each host are remembered, by path and document. The host's own name, and that in
-a canonical link, do not count in a document. Two hosts are names of one site if each has eight of
-the first twelve pages of the other, with the same documents, and nothing differs. If more pages of
-a host are known than are remembered, any eight of these will do. The documents must differ from
-each other. A redirect says which name leads, else a canonical link, else the seeds. Otherwise the
-host leads of which more pages were fetched, or the older one.
+Two hosts are a pair if three of their first pages have the same path and title. One of them then is
+on trial: of its URLs, one path in eight is fetched from both names, and the others are parked. If
+three different documents are the same and none differs, it is an alias. Otherwise the trial ends,
+at the latest when an hour is over or nothing else is left to fetch.
 
-URLs of the other name are parked. The same URLs of the name that leads are submitted instead, so
-no page is lost to which only links of the other name lead. One path in a hundred is fetched from
-both names to check. If it differs, the alias ends and its URLs are released. If the name that leads
-does not have a page, the URL of the other name is fetched, too.
+Documents are compared word by word, without the host's own name and that in a canonical link. About
+four of the words may differ: a time, a counter, a token. The host that the other one names as its
+redirect target or in a canonical link leads, else the one in the seed list, else the one of which
+more pages were fetched.
+
+The parked URLs of an alias are submitted with the name that leads, so no page is lost to which only
+links of the other name lead. If the name that leads does not have a page, the URL of the other name
+is fetched, too. Some paths are still fetched from both names, the fewer the more were the same. If
+one differs, the alias ends and its URLs are released.
 
 The alias also ends if robots.txt, an exclusion or an owner's statement allows one name less than
 the other. After an exclusion or purge, its URLs stay parked until a command frees them.
 
 Tables in HOSTS_POLICY_FILE name aliases as well (``alias``). These are not checked.
 
-Invariants: memory is bounded, the hosts used least recently are forgotten first; paths to check are
-chosen by the job's secret seed; what the gate holds is held or released by the table as it is now.
-Everything is saved with checkpoints; after ``kill -9`` a pair may have to be found again.
+Invariants: memory is bounded, the hosts used least recently are forgotten first; paths to compare
+are chosen by the job's secret seed; what the gate holds is held or released by the table as it is
+now. Everything is saved with checkpoints; after ``kill -9`` a pair may have to be found again.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from operator import eq
 from pathlib import Path
 from typing import Literal
 
@@ -49,80 +53,82 @@ ALIAS = "alias"
 #: ``Entry.kind`` of a URL that the name that leads does not have, so this name is tried.
 RETRIED = "alias_retried"
 
-# The other host must have so many of the first pages of a host, and so many are remembered. After
-# kill -9 the other one may have had some before.
-_EQUAL = 8
-_FIRST = 12
-_REMEMBERED = 32
-# So many are remembered of two hosts with an equal page, as they may be crawled in another order.
+# So many of the first pages of a host are looked at, and so many with different titles are a pair.
+_FIRST = 32
+_ALIKE = 3
+# One path in so many is compared. An alias needs so many documents that are the same.
+_ONE_IN = 8
+_SAME = 3
+# Once so many paths were the same, one in so many is compared, a multiple of the above.
+_SURE = 8
+_LATER_ONE_IN = 64
+# So many pages of an alias may be ahead of the same ones of the host that leads.
+_AHEAD = 4
+# Samples that are remembered of a host, and of one that has another name.
+_SAMPLES = 32
 _COMPARED = 256
+# The words of a document are spread over so many parts, of which three in four must be the same.
+_PARTS = 16
 # Aliases of a shard, 0.3 kB each.
 _ALIASES = 1 << 12
-# One path in so many is fetched from both names.
-_ONE_IN = 100
-# The fingerprint of a page that a host does not have.
-_MISSING = 0
+# Longest time of a trial, and how long URLs wait for its result to be applied, in seconds.
+_TRIAL_SECS = 3600.0
+_RESULT_SECS = 30.0
+# The sample of a page that a host does not have.
+_MISSING = b""
 # Header fields in which owners say what may be done with a page, see rights/vocabulary.py.
 _STATING = frozenset({b"x-robots-tag", b"tdm-reservation", b"tdm-policy", b"content-usage"})
-_STATING_LENGTHS = frozenset(map(len, _STATING))
 # The URL of a canonical link, whose attributes may be in any order.
 _CANONICAL = re.compile(
     rb"<link(?=[^>]*\brel=[\"']?canonical\b)[^>]*\bhref=[\"']?(https?://[^\s\"'>]*)"
 )
-_HEAD_BYTES = 1 << 15
+_HEAD_BYTES = 1 << 12
+_TITLE_BYTES = 512
 #: The reason why the host leads that a table in HOSTS_POLICY_FILE names.
 BY_RULE = "HOSTS_POLICY_FILE"
 _MISSING_STATUSES = frozenset({404, 410})
 # Seconds between two checks of exclusions and other rules. Commands also release URLs at once.
 _RULES_SECS = 5.0
-_VERSION = 1
+_VERSION = 2
 
-State = Literal["alias", "held", "ended"]
+State = Literal["trial", "alias", "held", "ended"]
+_IN_FORCE = frozenset({"trial", "alias"})
 
 
 class Alias(msgspec.Struct):
     """Another name of the site of the host *leading*, which leads by *reason*.
 
-    In the state "held" or "ended" it is an alias no more because of *ended_by*; if "held", its URLs
-    stay parked. *checked* counts the pages that were found the same on both. *own* and *foreign*
-    count the URLs held since the last pass over all, by ``Entry.foreign``; some are in both.
+    It is on trial since *since*, epoch seconds, or was. In the state "held" or "ended" it is not an
+    alias any more because of *ended_by*; if "held", its URLs stay parked. *checked* counts the
+    pages that were found the same on both, *saved* the URLs held since the last pass over all. URLs
+    known only from other domains are left out, because some are held twice.
     """
 
     leading: str
     reason: str
     state: State = "alias"
+    since: Epoch = 0.0
     ended_by: str = ""
     checked: int = 0
-    own: int = 0
-    foreign: int = 0
-
-    @property
-    def saved(self) -> int:
-        """Return how many contacts are saved, at least."""
-        return self.own or self.foreign
-
-    def forget_held(self) -> None:
-        """Count the held URLs from 0 again."""
-        self.own = 0
-        self.foreign = 0
+    saved: int = 0
 
 
-class FirstPages(msgspec.Struct):
-    """First documents of a host by the fingerprints of their paths, and what makes it lead.
+class HostPages(msgspec.Struct):
+    """Samples of a host's documents by the fingerprints of their paths, and what makes it lead.
 
-    *documents* is their number in all, since the host was first seen at *since*, epoch seconds.
-    *rank* is that in the seed list, 0 if it is not in it. *redirected* and *canonical* are the last
-    hosts to which its pages redirect, and which their canonical links name. *candidate* is a host
-    with one of its documents at the same path.
+    *documents* is their number in all. *rank* is that in the seed list, 0 if it is not there. The
+    last host to which its pages redirect, or which their canonical links name, is *named*.
     """
 
-    since: Epoch
     documents: int = 0
     rank: int = 0
-    redirected: str = ""
-    canonical: str = ""
-    candidate: str = ""
-    pages: dict[int, int] = {}
+    named: str = ""
+    samples: dict[int, bytes] = {}
+
+    def note_name(self, name: str, own: str) -> None:
+        """Record that a page of the host *own* names the host *name*."""
+        if name != own:
+            self.named = name
 
 
 class AliasSnapshot(msgspec.Struct, array_like=True, frozen=True):
@@ -130,7 +136,7 @@ class AliasSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
     version: int
     aliases: dict[str, Alias]
-    hosts: dict[str, FirstPages]
+    hosts: dict[str, HostPages]
 
 
 class Aliases(Gate):
@@ -141,6 +147,7 @@ class Aliases(Gate):
     """
 
     name = "alias_of"
+    is_last_resort = True
 
     def __init__(
         self,
@@ -157,16 +164,17 @@ class Aliases(Gate):
         #: What owners allow: robots.txt, and the files about data mining. Set when both are built.
         self.searches: Sequence[RobotsSearch] = ()
         self.aliases: dict[str, Alias] = {}
-        self._hosts: LocalCache[str, FirstPages] = LocalCache()
+        self._hosts: LocalCache[str, HostPages] = LocalCache()
         # Host that leads -> its other names, also of aliases that have ended.
         self._names: dict[str, list[str]] = {}
-        # (path and document) of the first pages -> a host that has them.
+        # (path and title) of the first pages -> a host that has them.
         self._places: LocalCache[int, str] = LocalCache()
-        # (host, path) -> the document of a page that is compared.
-        self._checked: LocalCache[tuple[str, int], int] = LocalCache()
+        # Two hosts -> the titles of pages that both have at the same path.
+        self._pairs: LocalCache[tuple[str, str], set[int]] = LocalCache()
         # Held entries whose URLs are still to be submitted with the name that leads.
         self._moved: list[tuple[str, Entry]] = []
-        self._has_changed = False
+        # When the next pass over the parked URLs is due.
+        self._pass_at = math.inf
         self._rules_at = 0.0
         # The versions of the rules that the last pass went by.
         self._seen_rules = self._rules_version
@@ -204,7 +212,7 @@ class Aliases(Gate):
         alias = self.alias_of(host)
         if alias is None or entry.extra or entry.kind == RETRIED:
             return False
-        is_check = _is_check(alias, host, entry.url)
+        is_check = self._is_check(alias, host, entry.url)
         return not (is_check or self._rules.may_pass(self.name, entry.url))
 
     def note_held(self, entry: Entry, count: int) -> None:
@@ -212,13 +220,11 @@ class Aliases(Gate):
         host = host_of(entry.url)
         alias = self.alias_of(host)
         if alias is not None:
-            if entry.foreign:
-                alias.foreign += count
-            else:
-                alias.own += count
+            alias.saved += 0 if entry.foreign else count
             if host in self.aliases or len(self.aliases) < _ALIASES:
                 self.aliases[host] = alias  # one of HOSTS_POLICY_FILE may be new
-            self._move(host, alias, entry)
+            if alias.state != "trial":
+                self._move(host, alias, entry)
 
     def let_in(self, entry: Entry, count: int = 1) -> None:  # noqa: ARG002  # part of the interface
         """Have a URL that is fetched to check fetched from the host that leads as well."""
@@ -226,46 +232,62 @@ class Aliases(Gate):
             return
         host = host_of(entry.url)
         alias = self.alias_of(host)
-        if alias is not None and entry.kind != RETRIED and _is_check(alias, host, entry.url):
+        if alias is not None and entry.kind != RETRIED and self._is_check(alias, host, entry.url):
             self._move(host, alias, entry)
 
     def _move(self, host: str, alias: Alias, entry: Entry) -> None:
         """Have the URL of *entry* fetched from the host that leads, if owners allow both alike."""
         url = _renamed(entry.url, host, alias.leading)
-        if alias.reason != BY_RULE and alias.state == "alias":
+        if alias.reason != BY_RULE and alias.state in _IN_FORCE:
             why = self._difference(entry.url, url)
             if why:
                 self._end(host, why)
-        if alias.state == "alias":
+        if alias.state in _IN_FORCE:
             self._moved.append((url, entry))
 
+    def _is_check(self, alias: Alias, host: str, url: str) -> bool:
+        """Return whether *url* of *host* is fetched to check *alias*."""
+        if alias.state not in _IN_FORCE or alias.reason == BY_RULE:
+            return False
+        one_in = _ONE_IN if alias.checked < _SURE else _LATER_ONE_IN
+        if _path_fingerprint(url, host) % one_in:
+            return False
+        pages = self._hosts.get(host)
+        return pages is None or len(pages.samples) < alias.checked + _AHEAD
+
     def advance(self, supply: Supply) -> bool:  # noqa: ARG002  # part of the interface
-        """Submit URLs with the names that lead; return whether some alias has ended."""
+        """Submit URLs with the names that lead; return whether some state has changed."""
         if self._moved:
             self._submit_moved()
         now = self._clock()
         if now >= self._rules_at:
             self._rules_at = now + _RULES_SECS
-            self._check_rules()
-        if not self._has_changed:
+            self._check_rules(now)
+        if now < self._pass_at:
             return False
-        self._has_changed = False
-        for name, alias in [*self.aliases.items()]:
-            alias.forget_held()  # the pass counts what is still held
-            if alias.reason == BY_RULE:
-                del self.aliases[name]
+        self._begin_pass()
         return True
 
-    def _check_rules(self) -> None:
-        """End aliases of excluded hosts, and note whether rules for aliases have changed."""
-        for name, alias in self.aliases.items():
+    def _begin_pass(self) -> None:
+        """Count held URLs from 0, because all are checked again."""
+        self._pass_at = math.inf
+        for name, alias in [*self.aliases.items()]:
+            alias.saved = 0
+            if alias.reason == BY_RULE:
+                del self.aliases[name]
+
+    def _check_rules(self, now: float) -> None:
+        """End long trials and aliases of excluded hosts; note whether rules have changed."""
+        for name, alias in [*self.aliases.items()]:
             exclusions = map(self._rules.exclusion_of, (name, alias.leading))
-            if alias.state == "alias" and alias.reason != BY_RULE and any(exclusions):
+            if alias.state in _IN_FORCE and alias.reason != BY_RULE and any(exclusions):
                 self._end(name, "exclusion")
+            elif alias.state == "trial" and now > alias.since + _TRIAL_SECS:
+                self._end(name, "time")
         rules = self._rules_version
         if rules != self._seen_rules:
             self._seen_rules = rules
-            self._has_changed = True
+            self._pass_at = now
 
     @property
     def _rules_version(self) -> tuple[object, ...]:
@@ -274,11 +296,16 @@ class Aliases(Gate):
 
     @property
     def can_release_more(self) -> bool:
-        """Return whether URLs still have to be submitted with the name that leads."""
-        return bool(self._moved)
+        """Return whether some URLs are still to be submitted, or hosts are on trial."""
+        is_trial = any(alias.state == "trial" for alias in self.aliases.values())
+        return bool(self._moved) or is_trial or self._pass_at < math.inf
 
     def release_more(self) -> None:
-        self._submit_moved()
+        """End all trials, because nothing else is left to fetch."""
+        for name, alias in [*self.aliases.items()]:
+            if alias.state == "trial":
+                self._end(name, "end of the crawl")
+        self._begin_pass()
 
     def _submit_moved(self) -> None:
         moved = self._moved
@@ -294,108 +321,122 @@ class Aliases(Gate):
         if not self.learns:
             return
         host = host_of(page.url)
-        first = self._first_pages_of(host, entry.rank)
+        pages = self._pages_of(host, entry.rank)
         if page.redirect_target:
-            target = host_of(page.redirect_target)
-            if target != host:
-                first.redirected = target
+            pages.note_name(host_of(page.redirect_target), host)
             return
         if not document and page.status not in _MISSING_STATUSES:
             return
 
-        first.documents += bool(document)
+        pages.documents += bool(document)
         path = _path_fingerprint(page.url, host)
-        room = _COMPARED if first.candidate else _REMEMBERED
-        is_first = bool(document) and path not in first.pages and len(first.pages) < room
-        is_check = path % _ONE_IN == 0 or entry.kind in {ALIAS, RETRIED}
-        if not (is_first or is_check):
+        is_first = bool(document) and pages.documents <= _FIRST
+        # The first pages are left out: most hosts of a broad crawl have no others.
+        is_sample = path % _ONE_IN == 0 and pages.documents >= _ALIKE
+        is_sample = is_sample or entry.kind in {ALIAS, RETRIED}
+        if is_sample and not (host in self.aliases or self.is_leading(page.url)):
+            is_sample = len(pages.samples) < _SAMPLES
+        if not (is_first or is_sample):
             return
-        canonical = _canonical_host(page.shown[0]) if document else ""
-        shown = _shown_by(page, document, {host, canonical} - {""}) if document else _MISSING
-        if is_check:
-            self._checked[host, path] = shown
-        if host in self.aliases or host in self._names:
-            self._compare(host, path, shown, is_retried=entry.kind == RETRIED)
+        body, _ = page.shown
+        names = [host]
+        canonical = _canonical_host(body) if document else ""
+        if canonical:
+            pages.note_name(canonical, host)
+            # The longest first, as one may be the end of the other.
+            names = sorted({host, canonical}, key=len, reverse=True)
+        if is_sample:
+            if len(pages.samples) >= _COMPARED:
+                del pages.samples[next(iter(pages.samples))]
+            pages.samples[path] = _sample_of(page, body, names) if document else _MISSING
+            self._compare(host)
+            for name in self._names.get(host, ()):
+                if self.aliases[name].state == "trial":
+                    self._moved.append((_renamed(page.url, host, name), entry))
         if is_first:
-            first.pages[path] = shown
-            first.canonical = canonical or first.canonical
-            self._look_for_alias(host, first, path, shown)
+            self._look_for_pair(host, path, _title_of(body, names))
 
-    def _first_pages_of(self, host: str, rank: int) -> FirstPages:
-        first = self._hosts.get(host)
-        if first is None:
-            first = self._hosts[host] = FirstPages(self._clock(), rank=rank)
+    def _pages_of(self, host: str, rank: int) -> HostPages:
+        pages = self._hosts.get(host)
+        if pages is None:
+            pages = self._hosts[host] = HostPages(rank=rank)
         self._hosts.move_to_end(host)
-        return first
+        return pages
 
-    def _compare(self, host: str, path: int, shown: int, *, is_retried: bool) -> None:
-        """End the aliases of *host* whose other name showed something else at *path*."""
-        for name, alias in self._in_force(host):
-            other = alias.leading if name == host else name
-            theirs = self._checked.get((other, path))
-            if theirs is None and is_retried:
-                theirs = _MISSING
-            if theirs is None:
-                theirs = self._hosts[other].pages.get(path) if other in self._hosts else None
-            if theirs == shown:
-                alias.checked += 1
-            elif theirs is not None:
-                self._end(name, "difference")
+    def _look_for_pair(self, host: str, path: int, title: int) -> None:
+        """Look for a host with the first pages of *host*; one of them has *path* and *title*."""
+        other = self._places.get(path ^ title)
+        if other is None:
+            self._places[path ^ title] = host
+        elif other != host:
+            pair = (min(host, other), max(host, other))
+            titles = self._pairs.get(pair)
+            if titles is None:
+                titles = self._pairs[pair] = set()
+            if title not in titles:
+                titles.add(title)
+                if len(titles) == _ALIKE:
+                    self._begin_trial(host, other)
 
-    def _in_force(self, host: str) -> list[tuple[str, Alias]]:
-        """Return the aliases in force in which *host* is the alias or leads."""
-        names = [host, *self._names.get(host, ())]
-        pairs = [(name, self.aliases[name]) for name in names if name in self.aliases]
-        return [pair for pair in pairs if pair[1].state == "alias" and pair[1].reason != BY_RULE]
-
-    def _look_for_alias(self, host: str, first: FirstPages, path: int, shown: int) -> None:
-        """Look for a host that has the documents of *host*, which now showed one more."""
-        place = path ^ shown
-        other = self._places.get(place)
-        if other is None and len(first.pages) <= _EQUAL // 2:
-            self._places[place] = host
-        elif other is not None and other != host and not first.candidate:
-            first.candidate = other
-        if not first.candidate:
+    def _begin_trial(self, host: str, other: str) -> None:
+        """Begin to find out whether *host* and *other* are names of one site."""
+        ours = self._hosts[host]
+        theirs = self._hosts.get(other)
+        if theirs is None:
             return
-        theirs = self._hosts.get(first.candidate)
-        if theirs is None or self.alias_of(host) is not None:
-            return
-        theirs.candidate = theirs.candidate or host
-        match _has_same(first.pages, theirs.pages):
-            case False:
-                first.candidate = ""
-            case True:
-                self._found(host, first, first.candidate, theirs)
-
-    def _found(self, host: str, ours: FirstPages, other: str, theirs: FirstPages) -> None:
-        """Enter that *host* and *other* are names of one site."""
         leads, reason = _leads(host, ours, other, theirs)
         name, leading = (other, host) if leads else (host, other)
         chief = self.alias_of(leading)
         if chief is not None:
             leading = chief.leading
-        earlier = self.aliases.get(name)
-        was_ended = earlier is not None and earlier.leading == leading
-        is_known = was_ended or self.alias_of(name) is not None
+        is_known = name in self.aliases or self.alias_of(name) is not None
         if leading == name or is_known or len(self.aliases) >= _ALIASES:
             return
         if not self._difference(f"http://{name}/", f"http://{leading}/"):
-            self.aliases[name] = Alias(leading, reason)
+            self.aliases[name] = Alias(leading, reason, "trial", since=self._clock())
             self._names.setdefault(leading, []).append(name)
-            self._counters["aliases/found"] += 1
+            self._compare(name)
+
+    def _compare(self, host: str) -> None:
+        """Compare the samples of *host* with those of its other names; begin or end aliases."""
+        for name, alias in self._in_force(host):
+            if name not in self._hosts or alias.leading not in self._hosts:
+                continue
+            ours = self._hosts[name].samples
+            theirs = self._hosts[alias.leading].samples
+            common = ours.keys() & theirs.keys()
+            if not all(_is_same(ours[path], theirs[path]) for path in common):
+                self._end(name, "difference")
+                continue
+            alias.checked = len(common)
+            documents = {ours[path] for path in common} - {_MISSING}
+            has_enough = len(documents) >= _SAME and len(ours) <= len(common) + 1
+            if alias.state == "trial" and has_enough:
+                alias.state = "alias"
+                self._counters["aliases/found"] += 1
+                self._pass_at = min(self._pass_at, self._clock() + _RESULT_SECS)
+
+    def _in_force(self, host: str) -> list[tuple[str, Alias]]:
+        """Return the aliases in force in which *host* is the alias or leads."""
+        names = [host, *self._names.get(host, ())]
+        pairs = [(name, self.aliases[name]) for name in names if name in self.aliases]
+        return [pair for pair in pairs if pair[1].state in _IN_FORCE and pair[1].reason != BY_RULE]
 
     def _end(self, name: str, why: str) -> None:
-        """End the alias *name*; after an exclusion its URLs stay parked."""
+        """End the alias or trial *name*; after an exclusion the URLs of an alias stay parked."""
         alias = self.aliases[name]
+        if alias.state == "trial":
+            del self.aliases[name]
+            self._names[alias.leading].remove(name)
+        else:
+            self._counters["aliases/ended"] += 1
         alias.state = "held" if why == "exclusion" else "ended"
         alias.ended_by = why
-        self._counters["aliases/ended"] += 1
-        self._has_changed = True
+        self._pass_at = min(self._pass_at, self._clock() + _RESULT_SECS)
 
     def is_leading(self, url: str) -> bool:
         """Return whether the host of *url* leads, so that another name may have had its pages."""
-        return host_of(url) in self._names
+        return bool(self._names.get(host_of(url)))
 
     # --- what owners and operators allow
 
@@ -436,8 +477,8 @@ class Aliases(Gate):
     def resize(self, hosts: int) -> None:
         """Remember the first pages of at most *hosts* hosts, from the next page on."""
         self._hosts.limit = hosts
-        self._places.limit = hosts * 4
-        self._checked.limit = hosts * 4
+        self._places.limit = hosts * 8
+        self._pairs.limit = hosts
 
     def open(self, saved: bytes | None) -> None:
         """Restore the table from *saved*; one that cannot be read is found again."""
@@ -448,7 +489,7 @@ class Aliases(Gate):
         if state is not None and state.version == _VERSION:
             self.aliases = state.aliases
             for name, alias in self.aliases.items():
-                alias.forget_held()  # the pass with which a run begins counts again
+                alias.saved = 0  # the pass with which a run begins counts again
                 self._names.setdefault(alias.leading, []).append(name)
             self._hosts.update(state.hosts)
 
@@ -485,36 +526,20 @@ def other_names(
     return sorted(name for name in names if not is_meant(name))
 
 
-def _has_same(ours: Mapping[int, int], theirs: Mapping[int, int]) -> bool | None:
-    """Return whether two hosts have the same first pages; None if that is not known yet."""
-    common = ours.keys() & theirs.keys()
-    if any(ours[path] != theirs[path] for path in common):
-        return False
-    has_firsts = all(
-        len(second) >= _REMEMBERED or len(common.intersection(islice(first, _FIRST))) >= _EQUAL
-        for first, second in ((ours, theirs), (theirs, ours))
-    )
-    distinct = {ours[path] for path in common}
-    return True if len(distinct) >= _EQUAL and has_firsts else None
-
-
-def _leads(host: str, ours: FirstPages, other: str, theirs: FirstPages) -> tuple[bool, str]:
+def _leads(host: str, ours: HostPages, other: str, theirs: HostPages) -> tuple[bool, str]:
     """Return whether *host* leads, not *other*, and the reason."""
-    redirected = {ours.redirected, theirs.redirected} & {host, other}
-    if len(redirected) == 1:
-        return host in redirected, "redirect"
-    canonical = {ours.canonical, theirs.canonical} & {host, other}
-    if len(canonical) == 1:
-        return host in canonical, "canonical link"
+    is_named = theirs.named == host
+    if is_named != (ours.named == other):
+        return is_named, "redirect or canonical link"
     if bool(ours.rank) != bool(theirs.rank):
         return bool(ours.rank), "seeds"
-    return (-ours.documents, ours.since) <= (-theirs.documents, theirs.since), "more pages"
+    return ours.documents > theirs.documents, "more pages"
 
 
-def _is_check(alias: Alias, host: str, url: str) -> bool:
-    """Return whether *url* of *host* is fetched to check *alias*."""
-    is_checked = alias.state == "alias" and alias.reason != BY_RULE
-    return is_checked and _path_fingerprint(url, host) % _ONE_IN == 0
+def _is_same(sample: bytes, other: bytes) -> bool:
+    """Return whether two samples are of the same document, but for a few words."""
+    same: int = sum(map(eq, sample, other))
+    return 4 * same >= 3 * max(len(sample), len(other))
 
 
 def _allowed(search: RobotsSearch, url: str) -> tuple[object, ...]:
@@ -545,18 +570,25 @@ def _canonical_host(body: bytes) -> str:
     return "" if link is None else host_of(link[1].decode("ascii", "replace").lower())
 
 
-def _shown_by(page: Page, document: int, names: Iterable[str]) -> int:
-    """Return the fingerprint of *page* without *names*, and with what its owner says about it."""
-    original, _ = page.shown
-    body = original
-    # The longest first, as one may be the end of the other.
-    for name in sorted(names, key=len, reverse=True):
+def _title_of(body: bytes, names: Iterable[str]) -> int:
+    """Return the fingerprint of the title of *body*, else of its first bytes, without *names*."""
+    start = max(body.find(b"<title", 0, _HEAD_BYTES), 0)
+    title = body[start : start + _TITLE_BYTES].partition(b"</title")[0]
+    return document_fingerprint(_without(names, title)[:64])
+
+
+def _sample_of(page: Page, body: bytes, names: Iterable[str]) -> bytes:
+    """Return a digest of the words in *body* without *names*, of which some may be compared.
+
+    What the owner says in the header about the use of the page is part of each word.
+    """
+    said = b"".join(value for field, value in page.headers if field.lower() in _STATING)
+    words = _without(names, body).split()
+    parts = (b" ".join([said, *words[part::_PARTS]]) for part in range(min(_PARTS, len(words))))
+    return bytes(document_fingerprint(part) & 255 for part in parts)
+
+
+def _without(names: Iterable[str], body: bytes) -> bytes:
+    for name in names:
         body = body.replace(name.encode(), b"")
-    shown = document if body is original else document_fingerprint(body)
-    # What the document says about its use is in its bytes.
-    said = [
-        value
-        for field, value in page.headers
-        if len(field) in _STATING_LENGTHS and field.lower() in _STATING
-    ]
-    return shown ^ document_fingerprint(b"\n".join(said)) if said else shown
+    return body

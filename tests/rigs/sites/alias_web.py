@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ _ALIAS_KINDS = {
     "staging": ("site{}.test", "staging.site{}.test"),
     "documentation": ("docs{}.test", "mirror.docs{}.example"),
     "node": ("n{}.test", "node7.n{}.test"),
+    "volatile": ("v{}.test", "copy.v{}.example"),
 }
 
 
@@ -91,7 +93,22 @@ def _alias_site(kind, name, host, leading, size):
         pages = _site(name, size, f"http://{host}")
         return {path: head % path + body for path, body in pages.items()}
     pages = _site(name, size)
+    if kind == "volatile":
+        return {path: _changing(host, i, body) for i, (path, body) in enumerate(pages.items())}
     return pages | (_sitemap(host, pages) if kind == "documentation" else {})
+
+
+def _changing(host, number, body):
+    """*body* with a clock, a token and a counter, as one request for it had them."""
+    token = sha256(f"{host} {number}".encode()).hexdigest()
+    seconds = int(token, 16) % 86_400
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    title = body.partition("<p>")[2][:30]
+    return (
+        f"<title>{title}</title><i>Mon, 30 Nov 2026 {clock} GMT</i>"
+        f"<form><input type=hidden name=csrf value={token[:32]}></form>"
+        f"{body}<i>You are visitor {seconds} today</i>"
+    )
 
 
 def _lagging(pages, is_front_older):
@@ -135,11 +152,22 @@ def _framework(number):
     return pages | own, [*own]
 
 
+def _template(number):
+    """Eight pages are the same. Others have the same paths in all sites, but texts of their own; a
+    directory links to one of them."""
+    shell = ["/", *(f"/about/{page}" for page in range(7))]
+    pages = {path: _text("template", i) + _tree(shell)[path] for i, path in enumerate(shell)}
+    own = [f"/own/{page}" for page in range(60)]
+    texts = {path: _text(f"template{number}", i) for i, path in enumerate(own)}
+    return pages | texts | {own[0]: texts[own[0]] + _links(own)}, own[:1]
+
+
 _LOOKALIKES = {
     "shop": _shop,
     "parked": _parked_domain,
     "language": _language,
     "framework": _framework,
+    "template": _template,
 }
 
 
