@@ -519,7 +519,7 @@ def other_names(
         (name, alias.leading)
         for table in tables
         for name, alias in table.items()
-        if alias.state != "ended"
+        if alias.state not in {"trial", "ended"}
     ]
     leading = {pair[1] for pair in pairs if any(map(is_meant, pair))}
     names = {name for pair in pairs if pair[1] in leading for name in pair}

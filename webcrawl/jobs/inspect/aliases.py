@@ -57,6 +57,8 @@ def alias_rows(shards: Iterable[ShardView]) -> list[AliasRow]:
 
 def _said_of(alias: Alias) -> str:
     """Return why the host leads that does, and how the alias ended, in words."""
+    if alias.state == "trial":
+        return "being compared"
     stays = "; its URLs stay parked" if alias.state == "held" else ""
     ended = f", ended by a {alias.ended_by}{stays}" if alias.ended_by else ""
     return f"by {alias.reason}{ended}"

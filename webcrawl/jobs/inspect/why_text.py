@@ -94,8 +94,8 @@ _WAITS_FOR = {
     "unverified": "header fields, cookies and a proxy's password in HOSTS_POLICY_FILE go only over "
     "TLS with a valid certificate; verify = false in its table (for the proxy: proxy_verify = "
     "false) sends them anyway",
-    "alias_of": "its host serves the same site as this one, from which the page is fetched; if "
-    "they differ, it is released; the command free releases it now",
+    "alias_of": "its host serves the same site as this one, from which the page is fetched, or may "
+    "do so; if they differ, it is released; the command free releases it now",
     "learned_trap": "pages with one of its patterns below had content that was seen before; the "
     "next run releases it, or TRAP_EXCEPTIONS_FILE",
     "url_space": "its host has too many URLs for the pages with new content that it had; more such "
