@@ -3,11 +3,11 @@
 Used by ``text`` and ``search_index``; a page that goes to both is read only once. How a document is
 processed::
 
-    body ─► encoding ─► linear scan ─► tree of Resiliparse ─► main text ─► language
-                               │                └───► TEXT_EXTRACTOR=trafilatura ──┘
+    body ─► encoding ─► linear scan ─► navigation ─► tree of Resiliparse ─► main text ─► language
+                               │                  TEXT_EXTRACTOR=trafilatura ──┘
                                └───► title, signals, declared language
 
-text_encoding.py finds the encoding and language.py the language.
+text_encoding.py finds the encoding, navigation.py the navigation, and language.py the language.
 
 Building the tree that the HTML Standard prescribes, and finding the main text in it, can take
 quadratic time: in the depth of the document, the attributes of a tag, nested formatting, or the
@@ -32,6 +32,7 @@ from webcrawl.configuration.values import choice, flag, whole_number
 from webcrawl.errors import FatalError, require_package
 from webcrawl.items import Page, replace_unprintable
 from webcrawl.pipelines.language import language_of
+from webcrawl.pipelines.navigation import MARK, mark_navigation
 from webcrawl.pipelines.text_encoding import encoding_of
 from webcrawl.urls import normalize
 from webcrawl.urls.extraction import charset
@@ -73,21 +74,19 @@ _MIN_SHARE = 0.05
 
 # Elements of a page that are not its main text. Its other menus are found by Resiliparse.
 _CLUTTER = [
+    MARK,
     "header:not(article header, main header, section header)",
     "footer",
-    ".navheader",  # DocBook
     "div[class*=comment i]",
     "[class*=byline i]",
     "[class*=caption i]",
+    "[class*=author i]:not(body, main, article, :has(p + p))",
+    "[class*=cookie i]",
+    "[id*=cookie i]",
+    "[id*=consent i]",
+    ".mw-editsection",  # MediaWiki
+    ".postprofile",  # phpBB
 ]
-# The tags of a paragraph that fills a table cell. Without them the cells of a row share a line.
-_CELL_PARAGRAPH = re.compile(
-    rb"(<t[dh]\b[^<>]*+>)\s*+<p\b[^<>]*+>|</p>\s*+(?=</t[dh]>)", re.IGNORECASE
-)
-# A list without links. Resiliparse takes each list near the top of the tree for a menu, so these
-# lists are put three levels deeper.
-_PLAIN_LIST = re.compile(rb"<ul\b[^<>]*+>(?:[^<]++|<(?!/?ul\b|a[\s>]))*+</ul>", re.IGNORECASE)
-_DEEPER = rb"<div>" * 3 + rb"\g<0>" + rb"</div>" * 3
 _PREFORMATTED = re.compile(r"(<pre>.*?</pre>)", re.DOTALL)
 # Lines with cells, as Resiliparse separates them.
 _CELL_SEPARATOR = "\t\t"
@@ -236,8 +235,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         declared_language = match[1].decode() if match is not None else ""
 
         pieces, is_cut = _kept_pieces(data)
-        data = _CELL_PARAGRAPH.sub(rb"\1", _with_shadow_roots(b"".join(pieces)))
-        data = _PLAIN_LIST.sub(_DEEPER, data)
+        data = _with_shadow_roots(b"".join(pieces))
         tree = _safe_tree(data)
         if tree is None:
             # Piece by piece, because a search holds the interpreter lock.
@@ -338,7 +336,7 @@ def _safe_tree(page: bytes) -> Any:
     tags = page.count(b"<")
     if tags > _MAX_TAGS:
         return None
-    tree = _parse(page)
+    tree = _parse(mark_navigation(page))
     is_deep = tags > _SAFE_TAGS and tree.document.query_selector(_DEEP) is not None
     return None if is_deep else tree
 
