@@ -45,6 +45,7 @@ RUNS = dict(
         blocklist_lookups.py     | 100
         exclusion_expressions.py | 100
         html_edges.py            | {inputs}/docs
+        page_layouts.py          | 1
         page_navigation.py       | 1
         queue_frames.py          | {inputs}/articles.tar
         soak.py                  | --minutes 3 --hosts 100 --kills 1

@@ -28,6 +28,12 @@ _BLOCK = re.compile(
     % (_PLAIN, _PLAIN),
     re.IGNORECASE,
 )
+# An aside that Resiliparse would leave out, although it is content.
+_NOTE = re.compile(
+    rb"<aside\b(?=[^<>]{0,200}?\b(?:note|tip|info|warning|caution|danger|important|callout)\b)"
+    rb"[^<>]*+>((?:[^<]++|<(?!/?aside\b))*+)</aside>",
+    re.IGNORECASE,
+)
 _INLINE = re.compile(rb"<[^<>]*+>|&#?\w++;")
 _NOT_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha())
 _LISTS = {b"ul", b"ol", b"dl", b"table"}
@@ -57,6 +63,7 @@ _MIN_TEXT = 60  # letters outside of links that make a text
 _MAX_NOTICE = 250
 _MAX_TEASER = 300  # letters of a text below a link to more of it
 _MAX_LABEL = 25
+_MIN_TITLE = 8  # letters of a link that is the title of another page
 _MIN_SENTENCE = 90  # letters of a link that is a sentence of the text
 _MAX_PAGER_ROWS = 3
 # Kinds of segments. KEPT are lines, and short cells, of a list or table that is content.
@@ -68,7 +75,7 @@ class _Segment(msgspec.Struct):
 
     ``texts``: where its texts are among the parts of the page.
     ``box``, ``outer_box``: the innermost and outermost list or table around it, or 0.
-    ``known_links``: links whose letters are in _LINK_WORDS.
+    ``known_links``: links whose letters are in _LINK_WORDS; 2 in each cell of a pager.
     """
 
     tag: bytes = b""
@@ -92,6 +99,7 @@ def mark_navigation(page: bytes) -> bytes:
     content are therefore put deeper, without links. Paragraphs that fill a table cell lose their
     tags, without which the cells of a row share a line.
     """
+    page = _NOTE.sub(rb"<div>\1</div>", page)
     parts = _BLOCK.split(page)  # a text, a tag, its name, the next text, and so on
     segments, spans = _segments(parts)
     _classify(segments, parts)
@@ -194,7 +202,7 @@ def _classify(segments: list[_Segment], parts: list[bytes]) -> None:
         elif one.outside >= _MIN_TEXT or one.tag == b"pre":
             one.kind = TEXT
     _classify_boxes(segments)
-    _classify_teasers(segments)
+    _classify_teasers(segments, parts)
 
 
 def _classify_boxes(segments: list[_Segment]) -> None:
@@ -205,23 +213,24 @@ def _classify_boxes(segments: list[_Segment]) -> None:
     boxes.pop(0, None)
     for cells in boxes.values():
         is_table = cells[0].tag in _CELLS
-        if is_table and cells[-1].row - cells[0].row < _MAX_PAGER_ROWS:
-            if sum(cell.known_links for cell in cells) > 1:
-                for cell in cells:
-                    cell.kind = LINE
+        is_small = is_table and cells[-1].row - cells[0].row < _MAX_PAGER_ROWS
+        if is_small and sum(cell.known_links for cell in cells) > 1:
+            for cell in cells:
+                cell.kind, cell.known_links = LINE, 2
         elif sum(cell.kind == LINE for cell in cells) < 0.7 * len(cells):
             for cell in cells:
-                if cell.kind == LINE or (is_table and cell.kind == SHORT):
+                is_menu = is_small and cell.links > 1
+                if (cell.kind == LINE and not is_menu) or (cell.kind == SHORT and is_table):
                     cell.kind = KEPT
 
 
-def _classify_teasers(segments: list[_Segment]) -> None:
+def _classify_teasers(segments: list[_Segment], parts: list[bytes]) -> None:
     """Change the kinds of texts below links, and of headings above other links."""
     teasers = []
     for above, one in pairwise(segments):
         if not above.inside or above.kind not in (LINE, HEADING):
             continue
-        if one.kind != TEXT and above.inside > above.outside:
+        if one.kind != TEXT and above.outside <= 3 and b"#" not in parts[above.texts[0] - 2]:
             above.kind = LINE
         elif one.kind == TEXT and one.outside < _MAX_TEASER and not above.has_label:
             teasers.append(one)
@@ -247,8 +256,10 @@ def _navigation(segments: list[_Segment]) -> set[int]:
             marked.add(number)
     for number in lines:
         one = segments[number]
-        is_short = one.inside < _MIN_SENTENCE and one.outside <= max(3, one.inside * 0.2)
-        says_so = one.has_label or one.is_notice or one.known_links == one.links
+        is_short = _MIN_TITLE <= one.inside < _MIN_SENTENCE and one.outside <= max(
+            3, one.inside * 0.2
+        )
+        says_so = one.has_label or one.is_notice or one.known_links >= one.links
         if number < first or (number < last and (says_so or (is_short and not one.box))):
             marked.add(number)
     below = [number for number in lines if number > last]
@@ -280,7 +291,8 @@ def _save_lists(
         pure = sum(segments[n].inside > 5 * segments[n].outside for n in numbers)
         if parts[begin + 1] != b"ul" or marked.issuperset(numbers):
             continue
-        if pure > 0.3 * len(numbers) and segments[numbers[0] - 1].kind != TEXT:
+        above = segments[numbers[0] - 1]
+        if pure > 0.3 * len(numbers) and above.kind != TEXT and above.tag != b"p":
             continue
         for at in range(begin, end, 3):
             if parts[at + 1] in (b"a", b"/a"):

@@ -9,8 +9,8 @@ Between braces it says
 - ``{u}`` a URL, ``{c}`` a class without a meaning, ``{i}`` a number, which does not count;
 - ``{article}``, ``{site}`` and ``{foot}``, which are in other pages, too.
 
-Words are made up and differ, so that each word of a text has one place in the page. The words "the",
-"of" and "to", which all sentences have, do not count.
+Words are made up and differ, so that each word of a text has one place in the page. The words
+"the", "of" and "to", which all sentences have, do not count.
 """
 
 import random
@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _LAYOUTS = Path(__file__).parents[2] / "data/layouts.txt"
-_SYLLABLES = "ba be bi bo da de di do ga ge ka ke ki ko la le li lo ma me mi mo na ne ni no ra re ri ro sa se si so"
+_SYLLABLES = [a + b for a in "bdgklmnrs" for b in "aeio"]
 _FILLERS = ("the", "of", "to")
 _ARTICLE = "<h1>{t3-6}</h1>{2-5*<p>{b25-60}</p>}"
 _SITES = (
-    '<header><a href="{u}">{n2}</a><nav><ul>{4-6*<li><a href="{u}">{n1-2}</a></li>}</ul></nav></header>',
+    '<header><a href="{u}">{n2}</a><ul>{4-6*<li><a href="{u}">{n1-2}</a></li>}</ul></header>',
     '<div class="{c}">{4-6*<a href="{u}">{n1}</a> }</div>',
     "",
 )
@@ -33,6 +33,7 @@ _FEET = (
     '<div class="{c}"><a href="{u}">{n2}</a> | <a href="{u}">{n2}</a></div>',
     "",
 )
+_FRAGMENTS = {"article": (_ARTICLE,), "site": _SITES, "foot": _FEET}
 # Around the body of a page.
 _FRAMES = (
     "<main>{body}</main>",
@@ -139,23 +140,18 @@ class _Maker:
             self._page.foreign.update(words(re.sub(r"&#?\w+;", " ", order)))
             return order[1:]
         if repeated := re.match(r"([\d-]+)\*", order):
-            return "".join(self._fill(order[repeated.end() :]) for _ in range(self._size(repeated[1])))
+            return "".join(
+                self._fill(order[repeated.end() :]) for _ in range(self._size(repeated[1]))
+            )
         if counted := re.fullmatch(r"([bnt])([\d-]+)", order):
             return self._sentence(counted[1], self._size(counted[2]))
-        match order:
-            case "u":
-                return f"/{self._word()}.html"
-            case "c":
-                return f"css-{self._random.getrandbits(32):x}"
-            case "i":
-                return str(self._random.randint(1, 40))
-            case "article":
-                return self._fill(_ARTICLE)
-            case "site":
-                return self._fill(self._random.choice(_SITES))
-            case "foot":
-                return self._fill(self._random.choice(_FEET))
-        raise ValueError(order)
+        if order in _FRAGMENTS:
+            return self._fill(self._random.choice(_FRAGMENTS[order]))
+        return {
+            "u": lambda: f"/{self._word()}.html",
+            "c": lambda: f"css-{self._random.getrandbits(32):x}",
+            "i": lambda: str(self._random.randint(1, 40)),
+        }[order]()
 
     def _size(self, bounds):
         least, _, most = bounds.partition("-")
@@ -174,7 +170,7 @@ class _Maker:
 
     def _word(self):
         while True:
-            syllables = self._random.choices(_SYLLABLES.split(), k=self._random.randint(2, 4))
+            syllables = self._random.choices(_SYLLABLES, k=self._random.randint(2, 4))
             word = "".join(syllables)
             if word not in self._made:
                 self._made.add(word)
