@@ -22,6 +22,9 @@ def test_a_hive_that_is_disturbed_renders_as_one_process(tmp_path, monkeypatch, 
     monkeypatch.setenv("PYTHONPATH", RIGS)
     rng = random.Random(seed)
     given = SETTINGS | {"RENDER_ENGINE": engine}
+    # No script is to be given up because the machine is busy: a page would lack its links.
+    times = ("DOWNLOAD_TIMEOUT", "NET_CONNECT_TIMEOUT_SECS", "NET_FIRST_BYTE_TIMEOUT_SECS")
+    given |= dict.fromkeys(times, 100)
     with (
         simulated(tmp_path, "rendered", seed=rng.randrange(1000), **size) as web,
         HiveCrawl(web, tmp_path, rng=rng, **given) as hive,
