@@ -344,7 +344,8 @@ def _safe_tree(page: bytes) -> Any:
 def _text(tree: Any, page: bytes, extractor: str) -> tuple[str, bool]:
     """Return the main text of *page*, whose tree is *tree*, and whether it is the main text.
 
-    If *extractor* is empty, or finds only a tiny part of the text, this is the whole text.
+    If *extractor* is empty, or finds only a tiny part of the text, this is the whole text without
+    what is marked as navigation.
     """
     from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # as above
 
@@ -363,7 +364,8 @@ def _text(tree: Any, page: bytes, extractor: str) -> tuple[str, bool]:
     if max_whole_chars < len(page) and max_whole_chars < sum(
         map(len, (tree.body.text or "").split())
     ):
-        return extract_plain_text(tree, alt_texts=False).strip(), False
+        whole = extract_plain_text(tree, alt_texts=False, skip_elements=[MARK])
+        return whole.strip(), False
     return text, True
 
 
@@ -377,7 +379,7 @@ def _markdown(tree: Any, *, is_main: bool) -> str:
         preserve_formatting="minimal_html",
         main_content=is_main,
         alt_texts=False,
-        skip_elements=_CLUTTER if is_main else [],
+        skip_elements=_CLUTTER if is_main else [MARK],
     )
     # The parts at odd positions are preformatted, so lines with tabs in them are not tables.
     parts = _PREFORMATTED.split(minimal_html)
