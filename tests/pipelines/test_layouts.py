@@ -50,7 +50,7 @@ def test_links_next_to_each_other_keep_their_space():
 def test_a_menu_that_is_longer_than_the_page_is_left_out():
     menu = "".join(f"<li><a href=/{n}>Feature {n} of the language</a></li>" for n in range(600))
     words = "The tracking issue of this feature says what is left to do before it is stable."
-    body = f"<div><ol>{menu}</ol></div><main><p>{words}</p></main>"
+    body = f"<nav><ol>{menu}</ol></nav><main><p>{words}</p></main>"
     text = main_text(a_page(body), max_chars=100_000).text
     assert "tracking issue" in text
     assert "Feature" not in text

@@ -87,6 +87,7 @@ _CLUTTER = [
     ".mw-editsection",  # MediaWiki
     ".postprofile",  # phpBB
 ]
+_MENUS = [f"nav {MARK}"]  # what is left out of the whole text of a page
 _PREFORMATTED = re.compile(r"(<pre>.*?</pre>)", re.DOTALL)
 # Lines with cells, as Resiliparse separates them.
 _CELL_SEPARATOR = "\t\t"
@@ -345,7 +346,7 @@ def _text(tree: Any, page: bytes, extractor: str) -> tuple[str, bool]:
     """Return the main text of *page*, whose tree is *tree*, and whether it is the main text.
 
     If *extractor* is empty, or finds only a tiny part of the text, this is the whole text without
-    what is marked as navigation.
+    menus.
     """
     from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # as above
 
@@ -364,7 +365,7 @@ def _text(tree: Any, page: bytes, extractor: str) -> tuple[str, bool]:
     if max_whole_chars < len(page) and max_whole_chars < sum(
         map(len, (tree.body.text or "").split())
     ):
-        whole = extract_plain_text(tree, alt_texts=False, skip_elements=[MARK])
+        whole = extract_plain_text(tree, alt_texts=False, skip_elements=_MENUS)
         return whole.strip(), False
     return text, True
 
@@ -379,7 +380,7 @@ def _markdown(tree: Any, *, is_main: bool) -> str:
         preserve_formatting="minimal_html",
         main_content=is_main,
         alt_texts=False,
-        skip_elements=_CLUTTER if is_main else [MARK],
+        skip_elements=_CLUTTER if is_main else _MENUS,
     )
     # The parts at odd positions are preformatted, so lines with tabs in them are not tables.
     parts = _PREFORMATTED.split(minimal_html)
