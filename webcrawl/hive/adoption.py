@@ -60,11 +60,11 @@ class Adoption:
         # When to try again to fetch shards that could not be fetched.
         self._retry_at: dict[int, float] = {}
 
-    async def adopt(self, beat: Beat, unrecorded: Mapping[int, int], limit: int) -> None:
+    async def adopt(self, beat: Beat, unrecorded: Mapping[int, int], limit: int) -> bool:
         """Claim and adopt up to *limit* shards: first the *unrecorded* ones, then a few free ones.
 
         *unrecorded* has the tokens of leases that Redis has for this drone but the drone does not.
-        Raises one of UNREACHABLE.
+        Returns whether it has claimed any. Raises one of UNREACHABLE.
         """
         owners = await self._free.find(beat, unrecorded)
         additional = sorted(owners.keys() - unrecorded)[
@@ -73,7 +73,7 @@ class Adoption:
         wanted = [*sorted(owners.keys() & unrecorded), *additional]
         chosen = [number for number in wanted if self._retry_at.get(number, 0.0) <= now()][:limit]
         if not chosen:
-            return
+            return False
 
         with_requests = {
             number
@@ -115,7 +115,7 @@ class Adoption:
                     rival_secs=lease_secs if has_rival else 0.0,
                 )
                 await asyncio.sleep(0)
-        self._process.checkpoints.start()
+        return True
 
     async def _claim(self, owners: Mapping[int, Owner]) -> dict[int, _Claim]:
         """Claim the shards of *owners* in Redis, and in the store if needed; return those claimed.

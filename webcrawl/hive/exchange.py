@@ -48,6 +48,8 @@ class ShardExchange:
         self._adoption = Adoption(parts, publication)
         #: Whether shards are being handed over. Until others can take them, the drone is not idle.
         self.is_handing_over = False
+        # Whether shards were adopted since the last checkpoint that was started here.
+        self._has_adopted = False
 
     async def work(self, beat: Beat) -> None:
         """Adopt or hand over shards as the latest heartbeat requires.
@@ -55,9 +57,6 @@ class ShardExchange:
         Raises one of UNREACHABLE; the work is repeated with the next heartbeat.
         """
         hive = self._hive
-        if not all((hive.directory(n) / "CURRENT").exists() for n in self._holding.outboxes):
-            hive.process.checkpoints.start()  # shards were adopted while the last one was made
-
         leases = self._holding.leases
         # Leases of this drone that only Redis knows: another drone has handed over the shard, or
         # the answer to a claim or release was lost.
@@ -65,8 +64,12 @@ class ShardExchange:
             number: token for number, token in beat.leases.items() if number not in leases
         }
         limit = max(beat.state.share - len(leases), len(unrecorded))
-        if limit > 0 and self._holding.is_valid():
-            await self._adoption.adopt(beat, unrecorded, limit)
+        may_adopt = limit > 0 and self._holding.is_valid()
+        if may_adopt and await self._adoption.adopt(beat, unrecorded, limit):
+            self._has_adopted = True
+        elif self._has_adopted:
+            # One checkpoint of all shards that were adopted in a row.
+            self._has_adopted = not hive.process.checkpoints.start()
         words = iter(beat.state.moves.split())
         for giver, taker, one_in in zip(words, words, words, strict=False):
             if giver == hive.name and (numbers := to_hand_over(hive.shards, int(one_in))):
