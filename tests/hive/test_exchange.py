@@ -477,6 +477,7 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
         ),
         receiver=SimpleNamespace(incarnation=""),
         live_seeds=SimpleNamespace(begin=lambda: None),
+        bodies=None,  # it renders nothing
         sender=SimpleNamespace(forget=lambda: None),
         job=SimpleNamespace(path=directory / drone),
         directory=path_of,
@@ -484,11 +485,12 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
         stats=SimpleNamespace(inc_value=lambda *_: None),
         process=SimpleNamespace(
             parts=SimpleNamespace(
+                services=SimpleNamespace(renderer=None),
                 lifecycle=SimpleNamespace(
                     until_gone=until_gone,
                     adopt=adopt,
                     abandon=lambda shard, **_: held.pop(shard.number),
-                )
+                ),
             ),
             intake=SimpleNamespace(enqueue_early=lambda: None),
             checkpoints=SimpleNamespace(start=lambda: None),
