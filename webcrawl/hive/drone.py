@@ -433,11 +433,13 @@ class Drone:
 
     def _ask_again(self, beat: Beat) -> None:
         """Let pages that wait for hosts of other shards ask again if these have new holders."""
+        renderer = self.process.parts.services.renderer
+        if renderer is None:
+            return
         tokens = {number: owner.token for number, owner in beat.owners.items()}
         moved = {n for n, token in tokens.items() if self._tokens.get(n) != token}
         self._tokens |= tokens
-        renderer = self.process.parts.services.renderer
-        if moved and renderer is not None:
+        if moved:
             renderer.resume(moved)
 
     def _leave_store(self) -> None:

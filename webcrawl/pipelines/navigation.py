@@ -119,7 +119,11 @@ def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, tuple[int, 
     found: list[_Segment] = []
     spans: dict[int, tuple[int, int]] = {}
     boxes = [0]
-    number = outer = opened = row = links = 0
+    number = 0
+    outer = 0
+    opened = 0
+    row = 0
+    links = 0
     tag = b""
     in_link = False
     segment = None
@@ -130,7 +134,8 @@ def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, tuple[int, 
                 segment = _Segment(tag, boxes[-1], outer, row)
                 found.append(segment)
             _count(segment, at, text, in_link=in_link)
-        name = parts[at + 2] = (parts[at + 2] or b"").lower()
+        name = (parts[at + 2] or b"").lower()
+        parts[at + 2] = name
         if name in (b"a", b"/a"):
             in_link = name == b"a"
             links += in_link
@@ -139,7 +144,8 @@ def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, tuple[int, 
             number += 1
             boxes.append(number)
             if len(boxes) == 2:
-                outer, opened = number, at + 1
+                outer = number
+                opened = at + 1
         elif name in _LIST_ENDS and len(boxes) > 1:
             boxes.pop()
             if len(boxes) == 1:
@@ -177,7 +183,8 @@ def _find_notices(segments: list[_Segment], parts: list[bytes]) -> None:
     texts = (b"".join(parts[at] for at in one.texts) for one in short)
     letters = b" ".join([text.translate(None, _NOT_LETTERS) for text in texts]).lower()
     for words in _NOTICES:
-        number = begin = 0
+        number = 0
+        begin = 0
         while (found := letters.find(words, begin)) >= 0:
             number += letters.count(b" ", begin, found)
             short[number].is_notice = True
@@ -216,7 +223,8 @@ def _classify_boxes(segments: list[_Segment]) -> None:
         is_small = is_table and cells[-1].row - cells[0].row < _MAX_PAGER_ROWS
         if is_small and sum(cell.known_links for cell in cells) > 1:
             for cell in cells:
-                cell.kind, cell.known_links = LINE, 2
+                cell.kind = LINE
+                cell.known_links = 2
         elif sum(cell.kind == LINE for cell in cells) < 0.7 * len(cells):
             for cell in cells:
                 is_menu = is_small and cell.links > 1
