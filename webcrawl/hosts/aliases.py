@@ -304,7 +304,7 @@ class Aliases(Gate):
         """End all trials, because nothing else is left to fetch."""
         for name, alias in [*self.aliases.items()]:
             if alias.state == "trial":
-                self._end(name, "end of the crawl")
+                self._end(name, "nothing else is left to fetch")
         self._begin_pass()
 
     def _submit_moved(self) -> None:
