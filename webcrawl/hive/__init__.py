@@ -5,9 +5,9 @@ some of the shards, which are stored in Redis. A link to another shard is writte
 its page's shard, then sent to the target shard's stream in Redis. It is acknowledged once a
 published checkpoint of the target contains it. A drone whose lease expires loses its shards; other
 drones adopt them from their newest checkpoint in HIVE_STORE. One drone at a time is the queen, also
-by a lease: it detects the end of the crawl and divides the shards evenly. All data in Redis may be
-lost at any moment: shards are in the store and on the disks of their holders, and links that are
-not yet in a checkpoint are in the outboxes.
+by a lease: it detects the end of the crawl and says which shards move, by what waits in them. All
+data in Redis may be lost at any moment: shards are in the store and on the disks of their holders,
+and links that are not yet in a checkpoint are in the outboxes.
 
 ::
 
@@ -15,7 +15,7 @@ not yet in a checkpoint are in the outboxes.
                       |-- Exchange     hands shards over, abandons lost ones
                       |     +-- Adoption     claims free shards, fetches and opens them
                       |-- Publication  uploads checkpoints to the store, then acknowledges them
-                      |-- bus/         links and Requests between shards
+                      |-- bus/         links, Requests and subresources between shards
                       |-- store/       checkpoints of shards
                       +-- membership/  leases, the queen, reports
     launch/           starts, shows and ends the drones of one machine

@@ -71,7 +71,7 @@ TEXT, LINE, SHORT, HEADING, KEPT = range(5)
 
 
 class _Segment(msgspec.Struct):
-    """What is between the tag of a block, *tag*, and the next. Sizes are numbers of letters.
+    """Part of a page between the tag of a block, *tag*, and the next. Sizes are in letters.
 
     ``texts``: where its texts are among the parts of the page.
     ``box``, ``outer_box``: the innermost and outermost list or table around it, or 0.
@@ -256,7 +256,8 @@ def _navigation(segments: list[_Segment]) -> set[int]:
     marked = {number for number in lines if segments[number].known_links > 1}
     if not texts:
         return marked
-    first, last = texts[0], texts[-1]
+    first = texts[0]
+    last = texts[-1]
     lowest = max((number for number in lines if number < first), default=0)
     for number, one in enumerate(segments[:first]):
         is_apart = not one.box and one.tag != b"p"

@@ -40,7 +40,7 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Given(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """What became of a ``Wanted``: the *outcome*, and the *answer* without its body, if any.
+    """Reply to a ``Wanted``: the *outcome* of its request, and the *answer* without its body.
 
     digest: the XXH3-128 of the body, in hex.
     at: when the answer came.

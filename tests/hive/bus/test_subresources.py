@@ -46,7 +46,7 @@ SCRIPT = f"http://{next(hosts(1))}/app.js"
 
 async def until(is_so):
     async with asyncio.timeout(LIMIT_SECS):
-        while not is_so():  # noqa: ASYNC110  # of whatever there is
+        while not is_so():  # noqa: ASYNC110  # many events can end it
             await asyncio.sleep(0.01)
 
 
@@ -56,7 +56,9 @@ class Renderer:
     def __init__(self, drone, path):
         [(number, _)] = drone.shards.items()
         self.number = number
-        self.entries, self.counted, self.tasks = [], [], []
+        self.entries = []
+        self.counted = []
+        self.tasks = []
         settings = Settings()
         settings.setmodule("webcrawl.settings")
         path.mkdir()
