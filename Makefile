@@ -97,7 +97,7 @@ test-covered: .venv/.test .venv-pywb/.run
 	done
 
 # ARGS="--part 1/3" runs a third of their files.
-test-slow: .venv/.test .venv-pywb/.run .venv-datasets/.run .venv-websub/.run .npm-replay/.run .vite/.run .release/.run
+test-slow: .venv/.test .venv-pywb/.run .venv-datasets/.run .venv-websub/.run .npm-replay/.run .npm-axe/.run .vite/.run .release/.run
 	@unshare --net true 2>/dev/null || echo 'Some of the long tests make network namespaces and root directories, which only root may: they are going to fail' >&2
 	$(BIN)/pytest -m long $(ARGS)
 
@@ -147,7 +147,7 @@ tags: docs/releases.txt ## tag the commits of all releases
 	@grep -v '^#' $< | while read version commit; do git tag --force "v$$version" "$$commit"; done
 
 clean: ## remove the virtual environments and caches; crawls/ stays
-	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .venv-websub .npm-replay .vite .release .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
+	rm -rf .venv .venv-docs .venv-lock .venv-peers .venv-pywb .venv-datasets .venv-websub .npm-replay .npm-axe .vite .release .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp files: newer than the pins means installed.
@@ -173,11 +173,13 @@ clean: ## remove the virtual environments and caches; crawls/ stays
 	@$(PYTHON) -m venv .venv-pywb
 	$(call install,tests/requirements-pywb,.venv-pywb)
 
-# ReplayWeb.page is built already: its package needs none of the packages that it names.
+# ReplayWeb.page and axe-core are built already: their packages need none of those that they name.
 .npm-replay/.run: tests/replaywebpage.sha512
+.npm-axe/.run: tests/axe-core.sha512
+.npm-replay/.run .npm-axe/.run:
 	@command -v npm >/dev/null || { echo 'The long tests need npm: apt-get install npm' >&2; exit 1; }
-	@rm -rf .npm-replay && mkdir .npm-replay
-	cd .npm-replay && npm pack --silent "$$(sed 's/.*  //; s/-\([0-9.]*\)\.tgz/@\1/' ../$<)" && \
+	@rm -rf $(@D) && mkdir $(@D)
+	cd $(@D) && npm pack --silent "$$(sed 's/.*  //; s/-\([0-9.]*\)\.tgz/@\1/' ../$<)" && \
 	  sha512sum --check --quiet ../$< && tar -xzf *.tgz
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,22 +13,25 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from itertools import islice
 from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
 import warm
+from aiohttp import web
 from crawling import DOWNLOAD_TIMEOUT, access_log, kill, simulated, start_crawl, wait_until
-from lxml import html
 from monitored import FORM, monitored
 from patience import LIMIT_SECS, SLOWNESS
+from reading_report import line, write_log
 from redis_server import free_port
 from scrapy.utils.project import get_project_settings
 
 from webcrawl.crawl.job.ports import ports_of
 from webcrawl.errors import FatalError
+from webcrawl.monitor.access import Access
 from webcrawl.monitor.launch import LOG_BYTES, MonitorProcess
+from webcrawl.monitor.site import Site
+from webcrawl.monitor.watch import Watch
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\"'&{{7*7}}"
 
@@ -124,10 +128,31 @@ def test_pages_are_searched_and_found_pages_are_paged(monitor):
     assert note == f"Not searched: {said.strip()}"
 
 
-def test_its_first_screen_comes_again_and_again(monitor):
-    screens = islice(monitor.events(), 2)
-    pages = [html.fromstring(one).xpath("//dl[@class='summary']//dd")[0].text for one in screens]
-    assert int(pages[0].replace(",", "")) < int(pages[1].replace(",", ""))
+def test_a_page_is_kept_up_to_date_and_one_of_a_minute_ago_is_not_shown(tmp_path, monkeypatch):
+    given = get_project_settings()
+    given.set("JOBDIR", str(tmp_path))
+    log = write_log(tmp_path, [line("http://a.test/", "http_200", 1e9)])
+    watch = Watch(given, [])
+    asyncio.run(watch.page())
+    log.write_bytes(2 * log.read_bytes())
+    for after, pages in ((59, "1"), (61, "2")):
+        monkeypatch.setattr("webcrawl.monitor.watch.wall_time", lambda: time.time() + after)  # noqa: B023  # now
+        assert dict(asyncio.run(watch.page()).summary)["pages"] == pages
+
+
+def test_the_page_is_updated_before_anybody_looks(tmp_path):
+    write_log(tmp_path, [line("http://a.test/", "http_200", 1e9)])
+    given = get_project_settings()
+    given.set("JOBDIR", str(tmp_path))
+    watch = Watch(given, [])
+
+    async def serve():
+        runner = web.AppRunner(Site(watch, Access("t" * 20, is_open=True)).app())
+        await runner.setup()
+        await asyncio.to_thread(wait_until, lambda: watch._page is not None)
+        await runner.cleanup()
+
+    asyncio.run(serve())
 
 
 def test_a_command_by_the_api_acts_is_journaled_and_shown(monitor):
@@ -390,7 +415,7 @@ def test_beyond_this_machine_looking_needs_the_token_too(tmp_path):
     mine.chmod(0o600)
     with monitored(tmp_path, MONITOR_HOST="0.0.0.0", MONITOR_TOKEN_FILE=mine) as monitor:
         assert not (monitor.job / "monitor.token").exists()
-        paths = ("/", "/token", "/api/state", "/events", "/page.js")
+        paths = ("/", "/token", "/api/state", "/page.js")
         assert {monitor.status("GET", path) for path in paths} == {401}
         bearer = {"Authorization": f"Bearer {mine.read_text().strip()}"}
         assert monitor.status("GET", "/api/state", **bearer) == 200

@@ -159,7 +159,7 @@ def test_the_page_of_a_crawl_that_was_killed_is_marked_and_says_how_old_it_is(tm
         tab.page.clock.install(time=time.time() - 3600)
         tab.page.goto(monitor.url)
         tab.page.wait_for_selector("#now > p")
-        tab.page.wait_for_function("!Number.isNaN(ahead)")
+        wait_until(lambda: tab.page.evaluate("!Number.isNaN(ahead)"))
         kill(monitor.crawl)
         tab.page.wait_for_selector("body.lost")
         tab.page.clock.pause_at(tab.page.evaluate("Date.now()") / 1000 + 1)

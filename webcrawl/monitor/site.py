@@ -2,7 +2,6 @@
 
     GET /, ?url=             the page, with an answer about a URL or a host
     GET /search?q=, &offset= the pages of the crawl with these words
-    GET /events              updates of its first screen (Server-Sent Events)
     GET /token               makes the browser ask for the token and remember it
     POST /commands/NAME      a form of the page: runs a command, then redirects to the page
     GET /api/state           JSON: the state of the crawl
@@ -20,6 +19,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -27,7 +28,6 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from webcrawl.clock import wall_time
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
@@ -41,10 +41,8 @@ from webcrawl.monitor.watch import Watch, arguments_of
 _FAILURES = (FatalError, OSError, sqlite3.Error)
 _MAX_BODY_BYTES = 1 << 16
 _decode = json_decoder(Request)
-# Limit of the pages that receive updates at the same time.
-_MAX_STREAMS = 32
-# Interval at which an open page is checked for updates.
-_UPDATE_SECS = 1.0
+# Interval of the checks whether an update is due.
+_CHECK_SECS = 1.0
 # Limit of the pages in an answer of /api/search.
 _MAX_API_HITS = 100
 # Number of answers to commands that are kept until their pages have shown them.
@@ -71,7 +69,6 @@ class Site:
         self._access = access
         #: Timeout for the head of a request; its body has the same timeout.
         self.timeout = RequestTimeout()
-        self._streams = 0  # pages that receive updates now
         self._answers: OrderedDict[str, str] = OrderedDict()  # to the last commands, oldest first
         self._commands = 0  # number of commands so far; the key of the last answer
 
@@ -81,13 +78,13 @@ class Site:
             middlewares=[self.timeout.manage, self._check_access], client_max_size=_MAX_BODY_BYTES
         )
         app.on_response_prepare.append(_add_headers)
+        app.cleanup_ctx.append(self._keep_fresh)
         app.add_routes(
             [
                 web.get("/", self._page),
                 web.get("/page.css", self._asset),
                 web.get("/page.js", self._asset),
                 web.get("/search", self._search),
-                web.get("/events", self._events),
                 web.get("/token", self._token),
                 web.post("/commands/{name}", self._command),
                 web.get("/api/state", self._state),
@@ -96,6 +93,18 @@ class Site:
             ]
         )
         return app
+
+    async def _keep_fresh(self, _: web.Application) -> AsyncIterator[None]:
+        """Update the page while the site is open, so that a reader finds a recent one."""
+        updating = asyncio.ensure_future(self._update_page())
+        yield
+        updating.cancel()
+
+    async def _update_page(self) -> None:
+        while True:
+            with suppress(*_FAILURES):  # a reader of the page will get the error
+                await self._watch.page()
+            await asyncio.sleep(_CHECK_SECS)
 
     @web.middleware
     async def _check_access(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -123,7 +132,9 @@ class Site:
             question=query.get("url", query.get("host", "")),  # host is an old name
         )
         model = replace(await self._watch.page(), live=live)
-        return _html(await asyncio.to_thread(page, model))
+        answer = _html(await asyncio.to_thread(page, model))
+        answer.enable_compression()
+        return answer
 
     async def _search(self, request: web.Request) -> web.Response:
         """Return the page of a search; without words, only its form."""
@@ -153,32 +164,6 @@ class Site:
         name = request.path[1:]
         content_type = "text/css" if name.endswith(".css") else "text/javascript"
         return web.Response(text=render(name), content_type=content_type)
-
-    async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Send the first screen of the page whenever there is a new one."""
-        if self._streams >= _MAX_STREAMS:
-            raise web.HTTPTooManyRequests(text="Too many pages of the monitor are open.\n")
-        model = await self._watch.page()
-        sent_at = 0.0
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        self._streams += 1
-        try:
-            while True:
-                if model.at != sent_at:
-                    sent_at = model.at
-                    screen = await asyncio.to_thread(render, "now.html", page=model)
-                    lines = "".join(f"data: {line}\n" for line in screen.splitlines())
-                    await response.write(
-                        f"event: now\nid: {wall_time():.3f}\n{lines}\n".encode("utf-8", "replace")
-                    )
-                await asyncio.sleep(_UPDATE_SECS)
-                model = await self._watch.page()
-        # The page was closed, or the job cannot be read; the browser then reconnects.
-        except _FAILURES:
-            return response
-        finally:
-            self._streams -= 1
 
     async def _token(self, request: web.Request) -> web.Response:
         """Make the browser ask for the token; then redirect to the commands of the page."""

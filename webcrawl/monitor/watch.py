@@ -1,7 +1,7 @@
 """Provides the current page about a crawl, answers queries, and sends commands to the crawl.
 
-One thread reads the files of the job; of the log of finished URLs it reads only new lines. It uses
-at most a hundredth of a core, and only while someone looks at the page.
+One thread reads the files of the job; of the log of finished URLs it reads only new lines. Once it
+has read the whole log, it uses at most a hundredth of a core.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _PAUSE_FACTOR = 100
 # One update reads a long log for at most this long.
 _READING_SECS = 2.0
 _MAX_SENDERS = 4
+# An older page is updated before it is shown.
+_MAX_AGE_SECS = 60.0
 
 
 class Watch:
@@ -68,20 +70,22 @@ class Watch:
         self._query_lock = asyncio.Lock()
 
     async def page(self) -> ReportPage:
-        """Return the last page, without its live part, and start an update if one is due.
+        """Return the page, without its live part, and start an update if one is due.
 
-        Raises FatalError, OSError or sqlite3.Error if the last update failed.
+        A page that is older than a minute is updated first. Raises FatalError, OSError or
+        sqlite3.Error if the last update failed.
         """
+        is_old = self._page is None or wall_time() - self._page.at > _MAX_AGE_SECS
         if self._update is None or self._update.done():
             # This request reports the failure of the last update, while the next one is running.
             last_update = self._update
             self._update = None
-            if now() >= self._next_update_at:
+            if is_old or now() >= self._next_update_at:
                 loop = asyncio.get_running_loop()
                 self._update = loop.run_in_executor(self._thread, self._update_page)
             if last_update is not None and self._page is not None:
                 last_update.result()  # raises its exception, if it failed
-        if self._page is None and self._update is not None:
+        if is_old and self._update is not None:
             await asyncio.shield(self._update)  # other requests may wait for it, too
         assert self._page is not None
         return self._page
@@ -120,6 +124,7 @@ class Watch:
             question=question,
             why=await self._answer_about(question) if question else "",
             can_search=indexes_of(self._settings)[0].is_dir(),
+            now=wall_time(),
         )
 
     async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:

@@ -254,11 +254,11 @@ def test_the_live_page_has_questions_commands_and_only_its_own_scripts(stored):
     assert root.xpath("//form | //input") == []
     assert root.xpath("//main//a/@href") == ["token"]
     assert root.findtext(".//h1") == escape_controls(HOSTILE)
-    # What the script puts in place of it is that part of the page.
+    # The script puts these elements in the places of older ones.
     first_screen = render("now.html", page=model)
     assert first_screen.strip() in page(model)
     assert html.fromstring(first_screen).get("id") == "now"
-    assert "EventSource" in render("page.js")
+    assert 'id="further"' in page(live(model))
 
 
 @pytest.mark.parametrize(

@@ -62,18 +62,6 @@ class Monitor:
         """How many pages the summary shows."""
         return int(self.state()["summary"]["pages"].replace(",", ""))
 
-    def events(self):
-        """The first screens that are sent, one after the other."""
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_SECS)) as connection:
-            connection.request("GET", "/events")
-            with connection.getresponse() as answer:
-                assert answer.headers["Content-Type"] == "text/event-stream"
-                while True:
-                    lines = [*iter(lambda: answer.readline().decode().rstrip("\n"), "")]
-                    assert lines[0] == "event: now"
-                    assert float(lines[1].removeprefix("id: "))
-                    yield "\n".join(line.removeprefix("data: ") for line in lines[2:])
-
     def journal(self):
         path = self.job / "logs/control.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

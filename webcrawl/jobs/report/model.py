@@ -52,6 +52,7 @@ class Live(msgspec.Struct, frozen=True):
     question: URL or host that the reader asked about, from ``?url=``.
     why: the answer, as ``scrapy why`` prints it.
     can_search: whether there is a search index.
+    now: the present time, epoch seconds.
     """
 
     token: str
@@ -60,6 +61,7 @@ class Live(msgspec.Struct, frozen=True):
     question: str = ""
     why: str = ""
     can_search: bool = False
+    now: float = 0.0
 
 
 class ReportPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,13 +29,13 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
     With *is_live* it is for the page of a running crawl, which compares nothing with older crawls.
     """
     span = " to ".join(map(utc_time, crawl.log.span))
-    period = f"{span}; " if span else ""
+    period = f"; {span} (UTC)" if span else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
     return ReportPage(
         title=f"Crawl {crawl.path.resolve().name}",
         at=at,
-        head=[f"{crawl.state}{drones}; {period}report of {utc_time(at)} (UTC)"],
+        head=[f"{crawl.state}{drones}{period}"],
         alarms=alarms_of(
             crawl.processes,
             module_failures(crawl.stats),
