@@ -103,8 +103,8 @@ test-slow: .venv/.test .venv-pywb/.run .venv-datasets/.run .venv-websub/.run .np
 
 # Sphinx runs in its own environment, and docs/conf.py finds the crawler's packages in .venv.
 docs: .venv-docs/.run .venv/.run ## build a site of the documents, with search and an API reference
-	@.venv-docs/bin/python -m sphinx --quiet --fail-on-warning --builder html docs docs/_build
-	@echo 'built docs/_build/index.html'
+	@.venv-docs/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --builder html docs docs/_build
+	@echo 'built docs/_build/index.html; with excerpts in its search: python3 -m http.server -d docs/_build'
 
 loc: ## count lines of code, without blank lines, comments and docstrings
 	@$(PYTHON) tests/loc.py

@@ -16,7 +16,8 @@ Four in five links stay on their host, nearly all are new, and titles are as rea
 (distributions.py): of half of the hosts they differ by a number alone. ``broad-numbers``,
 ``broad-one`` and ``broad-words`` have one kind of title each.
 
-``graph``: a hundred pages a host, of 2.5 kB with eleven links.
+``graph``: a hundred pages a host, of 2.5 kB with eleven links, of which one in five leaves it;
+``crossing``: the same, but three in five leave.
 
 The first two have a million pages on 2,000 hosts; all have robots.txt files that forbid nothing,
 and no errors. Bodies are put together from a stock of text and come from a pool: who asks second
@@ -88,6 +89,12 @@ WEBS = {
             for titles in ("numbers", "one", "words")
         ),
         Web(name="graph", preset="graph", pages=40_000, changes={"hosts": 1000}),
+        Web(
+            name="crossing",
+            preset="graph",
+            pages=40_000,
+            changes={"hosts": 1000, "local_links": 0.4},
+        ),
     )
 }
 

@@ -22,6 +22,8 @@ html_theme = "furo"
 html_title = f"webcrawl {release}"
 html_copy_source = False
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 # Indented blocks are commands, output and file trees more often than Python.
 highlight_language = "text"
 # The anchors that GitHub gives to headings.
@@ -59,6 +61,17 @@ def link_files(app, page, source):
     source[0] = re.sub(r"\[([^]]+)\]\(((?:\.\./)+[\w/-]+\.md)(?:#[\w-]+)?\)", link, source[0])
 
 
+def index_words(_app, _page, source):
+    """Put the words that people search a page for into the index, which the search looks into."""
+
+    def directive(match):
+        # The search puts the main entries of the index before all else.
+        words = ", ".join(f"! {word}" for word in match[1].split(", "))
+        return f"```{{index}} {words}\n```"
+
+    source[0] = re.sub("<!-- index: (.+) -->", directive, source[0])
+
+
 def list_fields(_app, _what, _name, _object, _options, lines):
     """Make list items of a docstring's lines like `name: what it is`, with their continuations."""
     done, in_list = [], False
@@ -82,8 +95,9 @@ def add_index(app, error):
 
 
 def setup(app):
-    """Connect the four."""
+    """Connect them all."""
     app.connect("source-read", add_contents)
+    app.connect("source-read", index_words)
     app.connect("source-read", link_files)
     app.connect("autodoc-process-docstring", list_fields)
     app.connect("build-finished", add_index)

@@ -39,7 +39,6 @@ ENDLESS_PATHS = ("/calendar/?d=0", "/maze/")
 _LINK_BYTES = 130
 _PAGE_BYTES = 300
 
-_LOCAL_LINKS = 0.8  # share of links that stay within the host
 _BRANCHES = 4  # number of trunk pages that each trunk page links to
 
 # robots.txt files may forbid the first four.
@@ -282,7 +281,7 @@ def links_of(world: World, page: PageSpec) -> list[int]:
         local_count = 0.0
     else:
         keys = _trunk_links(host, number) if number < host.trunk else []
-        local_count = _LOCAL_LINKS * max(link_count, len(keys)) - len(keys)
+        local_count = world.local_links * max(link_count, len(keys)) - len(keys)
         if number < host.trunk:
             keys += [world.index_of(rank0) << 32 for rank0 in world.guided_ranks(host, number)]
 

@@ -146,6 +146,7 @@ class World(_DerivedFields):
     addresses: int = 0  # distinct addresses; 0 means a quarter of the hosts, at most 256
     mean_pages: float = 10.0  # URLs per host
     max_pages: int = 300  # URLs of the largest host
+    local_links: float = 0.8  # share of the links that stay within their host
     seed_share: float = 0.5  # share of the hosts, by rank, whose roots are seeds
     https_share: float = 0.3
     ftp: float = 0.0  # hosts that speak FTP instead of HTTP
