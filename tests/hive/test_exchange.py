@@ -417,9 +417,18 @@ async def adopted_by_a(directory, url, *, is_paused):
 
 
 @asynccontextmanager
-async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **options):
+async def drone(directory, url, **options):
+    """One of a hive with the Redis at *url*, made by ``_joined``."""
+    client = client_of(Settings({"REDIS_URL": url}))
+    try:
+        yield await _joined(client, directory, **options)
+    finally:
+        await close(client)
+
+
+async def _joined(client, directory, *, name="hive", lease_secs=60.0, shards=0, **options):
     """One of the hive *name*, with so many shards if it is the first: they are all its share."""
-    client, keys = client_of(Settings({"REDIS_URL": url})), Keys(name)
+    keys = Keys(name)
     drone = secrets.token_hex(4)
     membership = Membership(client=client, keys=keys, drone=drone, lease_secs=lease_secs)
     store = CheckpointStore(url=str(directory / f"store-{name}"))
@@ -518,18 +527,15 @@ async def drone(directory, url, *, name="hive", lease_secs=60.0, shards=0, **opt
         if lost := parts.holding.superseded:
             exchange.abandon(lost)
 
-    try:
-        yield SimpleNamespace(
-            work=work,
-            beat=beat,
-            renew=renew,
-            parts=parts,
-            keys=keys,
-            membership=membership,
-            exchange=exchange,
-            shards=held,
-            trusted=trusted,
-            waits=waits,
-        )
-    finally:
-        await close(client)
+    return SimpleNamespace(
+        work=work,
+        beat=beat,
+        renew=renew,
+        parts=parts,
+        keys=keys,
+        membership=membership,
+        exchange=exchange,
+        shards=held,
+        trusted=trusted,
+        waits=waits,
+    )
