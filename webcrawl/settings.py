@@ -349,7 +349,10 @@ TEXT_MAX_CHARS = 200_000
 TEXT_EXTRACTOR = "resiliparse"
 # Also write the main text as Markdown, to the column markdown; needs TEXT_EXTRACTOR=resiliparse.
 TEXT_MARKDOWN = False
-# File of the fastText model with which PageScore scores pages, and its label for good pages.
+# Replace email and public IP addresses in the text dataset.
+TEXT_REPLACE_ADDRESSES = False
+# File of the fastText model with which PageScore scores pages, and TextDataset its rows, and the
+# model's label for good pages.
 SCORE_MODEL = ""
 SCORE_LABEL = "__label__hq"
 # Directory of the full-text index of SearchIndex; empty: JOBDIR/search.

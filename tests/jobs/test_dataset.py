@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections import defaultdict
 
 import duckdb
 import pyarrow.parquet as pq
@@ -20,10 +21,11 @@ from webcrawl.rights.statements import Rights
 
 GERMAN = "Alle Menschen sind frei und gleich an Würde und Rechten geboren. " * 5
 ENGLISH = "All human beings are born free and equal in dignity and rights. " * 5
+OTHER_ENGLISH = f"{ENGLISH * 2} So it is."
 LICENCE = "<link rel=license href='https://creativecommons.org/licenses/by/4.0/'>"
 
 
-def job_in(jobdir, *names, text=ENGLISH):
+def job_in(jobdir, *names, text=ENGLISH, at=1_750_000_000.0):
     """A job with a file of the text of pages called *names*, which have a licence."""
     (jobdir / "logs").mkdir(parents=True, exist_ok=True)
     (jobdir / "logs/info.jsonl").touch()
@@ -31,8 +33,9 @@ def job_in(jobdir, *names, text=ENGLISH):
         a_page(f"<title>{name}</title>{LICENCE}<p>{text}", url=f"http://a.test/{name}")
         for name in names
     ]
-    for page in pages:
+    for second, page in enumerate(pages):
         page.rights = Rights(purpose="train", agent="tests/1.0")
+        page.fetched_at = at + second
     run_module(TextDataset, pages, jobdir)
 
 
@@ -41,9 +44,26 @@ def make_in(directory):
     lay_out(text_directories(directory / "job", ""), directory / "made")
 
 
+def drop_in(directory):
+    """For ``die_between_lines``."""
+    lay_out(text_directories(directory / "job", ""), directory / "made", "drop")
+
+
 def urls_in(directory):
     files = f"{directory}/data/train-*.parquet"
     return [url[14:] for (url,) in duckdb.sql(f"select url from '{files}' order by 1").fetchall()]
+
+
+def clusters_in(directory):
+    """The names of the pages of each cluster, with its representative in capitals."""
+    rows = duckdb.sql(f"""
+        select cluster, if(is_representative, upper(url[15:]), url[15:])
+        from '{directory}/data/train-*.parquet' order by url
+    """).fetchall()
+    clusters = defaultdict(str)
+    for cluster, name in rows:
+        clusters[cluster] += name
+    return sorted(clusters.values())
 
 
 def test_each_run_adds_what_is_new(tmp_path):
@@ -84,18 +104,55 @@ def test_purged_pages_leave_with_the_next_run(tmp_path):
     assert copy.read_bytes() == file.read_bytes()
 
 
-def test_nothing_is_there_twice_or_missing_after_kill_9(tmp_path):
+def test_the_first_page_of_a_cluster_represents_it_until_it_is_purged_or_refused(tmp_path):
+    job, hive, made = tmp_path / "web", tmp_path / "hive", tmp_path / "made"
+    job_in(job, "b", "c", text=OTHER_ENGLISH)
+    job_in(job, "d", text=GERMAN)
+    printed("dataset", job, "-o", made)
+    mark = "-o", made, "--near-duplicates", "mark"
+    assert printed("dataset", job, *mark) == f"{made}: 3 pages in 2 files; 1 near-duplicate\n"
+    assert clusters_in(made) == words("Bc D")
+    before = {path: path.stat().st_ino for path in (made / "data").iterdir()}
+    job_in(hive / "drones/0", "a", "e", at=1_740_000_000)
+    job_in(hive / "drones/1", "f", text="Too few words.")
+    assert printed("dataset", hive, *mark) == f"{made}: 6 pages in 4 files; 3 near-duplicates\n"
+    assert clusters_in(made) == words("Abce D F")
+    changed = [path for path in before if path.stat().st_ino != before[path]]
+    assert len(changed) == 1  # d, in the other one, is in no other cluster
+    drop = *mark[:-1], "drop"
+    printed("dataset", job, *drop)
+    assert clusters_in(made) == words("A D F")
+    assert "\n3 pages, stored" in (made / "README.md").read_text()
+
+    (purged,) = (hive / "drones/0/text").glob("*.parquet")
+    purge_parquet(purged, "http://a.test/a".__eq__, lambda _: True, column="url")
+    printed("dataset", hive, *drop)
+    assert clusters_in(made) == words("D E F")
+    (hive / "drones/0/text/_left_out.jsonl").write_text(
+        '{"url":"http://a.test/e","fetched_at":1740000001.5}\n{"url":"http://a.test/b","fetched_at":1'
+    )
+    printed("dataset", hive, *drop)
+    assert clusters_in(made) == words("B D F")
+    printed("dataset", job, "-o", made)
+    assert urls_in(made) == words("b c d e f")
+    assert not (made / "originals").exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "rest"), [(make_in, ENGLISH, set()), (drop_in, GERMAN, {"originals"})]
+)
+def test_nothing_is_there_twice_or_missing_after_kill_9(tmp_path, make, text, rest):
     start, out = tmp_path / "start", tmp_path / "out"
     job_in(start / "job", "a")
-    job_in(start / "job", "b")
-    killed = die_between_lines("tests.jobs.test_dataset:make_in", start, out)
+    job_in(start / "job", "b", text=text)
+    killed = die_between_lines(f"tests.jobs.test_dataset:{make.__name__}", start, out)
     assert len(killed) > 5
     for left in killed:
         if [*left.glob("made/data/*.parquet")]:
             assert set(urls_in(left / "made")) <= {"a", "b"}
-        make_in(left)
+        make(left)
         assert urls_in(left / "made") == ["a", "b"]
-        assert {path.name for path in (left / "made").iterdir()} == {"data", "README.md"}
+        assert {path.name for path in (left / "made").iterdir()} == {"data", "README.md", *rest}
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ RUNS = dict(
     table("""
         bench.py
             | --web small --row webcrawl --row floor --pages 100 --rounds 1 --skip-eliminator
+        bench_clusters.py        | 20000
         bench_doctor.py          | 'one page, visits'
         bench_drones.py          | --drones 16 --shards 64 --secs 20
         bench_eliminator.py      | --stored 100000 --submit 100000

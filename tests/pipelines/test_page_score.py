@@ -7,13 +7,15 @@ import struct
 from statistics import mean
 from typing import Any, ClassVar
 
+import duckdb
 import pytest
-from contracts.modules import ModuleContract, Run, a_page
+from contracts.modules import ModuleContract, Run, a_page, run_module
 from crawling import ROOT
 from text_tables import cases
 
 from webcrawl.errors import FatalError
 from webcrawl.pipelines.page_score import PageScore
+from webcrawl.pipelines.text import TextDataset
 from webcrawl.settings import FRONTIER_PRIORITIZER
 
 MODEL = ROOT / "tests/data/quality.bin"
@@ -80,6 +82,13 @@ def test_bad_settings_end_the_crawl_and_unused_scores_are_reported(tmp_path, cap
     caplog.clear()
     scores(tmp_path, FRONTIER_PRIORITIZER=prioritizer)
     assert "not used" not in caplog.text
+
+
+def test_rows_of_the_text_dataset_have_the_score_of_their_text(tmp_path):
+    pages = [a_page(f"<p>{body}</p>") for body in (BAD, GOOD)]
+    run_module(TextDataset, pages, tmp_path, **SETTINGS)
+    query = f"select score from '{tmp_path}/text/*.parquet' order by 1"
+    assert duckdb.sql(query).fetchall() == [(0,), (100,)]
 
 
 def test_a_crawl_follows_links_of_good_pages_first(tmp_path, monkeypatch):

@@ -47,6 +47,22 @@ def test_minhash_is_that_of_datatrove(text, first, digest):
     assert hashlib.sha1(np.array(values, "<u8").tobytes()).hexdigest()[:16] == digest
 
 
+# What datatrove's PIIFormatter (0.10.1) makes of it.
+def test_addresses_are_counted_and_by_setting_replaced(tmp_path):
+    given = "Ask <a.b@c.test>, d@e.test or x@[1.2.3.4]: 8.8.8.8, not 10.0.0.1, 1.02.3.4 or @home."
+    replaced = (
+        "Ask <email@example.com>, firstname.lastname@example.org or email@example.com: "
+        "22.214.171.124, not 10.0.0.1, 1.02.3.4 or @home."
+    )
+    page = a_page(f"{given} {'Some more words. ' * 9}", content_type="text/plain")
+    for settings, expected in {"0": given, "1": replaced}.items():
+        run_module(TextDataset, [page], tmp_path / settings, TEXT_REPLACE_ADDRESSES=settings)
+        (file,) = (tmp_path / settings / "text").glob("*.parquet")
+        query = f"select text, email_addresses, ip_addresses from '{file}'"
+        ((text, *counts),) = duckdb.sql(query).fetchall()
+        assert (text.partition(" Some")[0], counts) == (expected, [3, 1])
+
+
 def test_text_of_four_words_has_no_minhash():
     assert minhash("too few words here") is minhash("") is None
 

@@ -2,7 +2,7 @@
 
 The user brings the model (SCORE_MODEL): any supervised one, of quality or of a topic. The score
 becomes ``Entry.score`` of the URLs that a page is the first to link to, and ``ScorePrioritizer``
-orders URLs by it.
+orders URLs by it. It is also a column of the text dataset.
 
 The score is not the probability, because good models give most pages a very small one: that of
 DataComp-LM accepts pages from 0.018 on. It is the logarithm of the odds, which spreads such pages
@@ -14,9 +14,11 @@ from __future__ import annotations
 import logging
 import re
 import struct
+import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -83,29 +85,54 @@ class PageScore(ProcessingModule):
 
     def open(self) -> None:
         """Load the model. Raises FatalError if that fails or the model lacks the label."""
-        import fasttext  # noqa: PLC0415  # installed by `make modules`
-
-        try:
-            _check(self._path)
-            self._model = fasttext.load_model(self._path)
-            labels = self._probabilities("")  # a prediction names all labels
-        except (OSError, ValueError) as error:
-            raise FatalError(f"SCORE_MODEL {self._path} cannot be used: {error}.") from error
-        if self._label not in labels:
-            raise FatalError(
-                f"SCORE_LABEL must be a label of the model, not {self._label!r}, such as "
-                f"{sorted(labels)[:10]}."
-            )
+        self._model = ScoreModel.load(self._path, self._label)
 
     def process(self, page: Page) -> None:
         """Do nothing with *page*, which was scored before its links were submitted."""
 
     def score(self, page: Page) -> int:
         """Return the score of *page*. Takes 3 ms at most, and as long again to find its text."""
-        text = " ".join(self._read(page).text[:_MAX_CHARS].split())
-        if not text:
+        return self._model.score(self._read(page).text)
+
+
+class ScoreModel:
+    """The fastText model in the file *path*, with its *label* for good pages."""
+
+    # Models in use, which several modules of a process may share, by path and label.
+    _loaded: ClassVar[WeakValueDictionary[tuple[str, str], ScoreModel]] = WeakValueDictionary()
+    _loading: ClassVar = threading.Lock()
+
+    def __init__(self, path: str, label: str) -> None:
+        """Load the model. Raises FatalError if that fails or the model lacks the label."""
+        import fasttext  # noqa: PLC0415  # installed by `make modules`
+
+        try:
+            _check(path)
+            self._model = fasttext.load_model(path)
+            labels = self._probabilities("")  # a prediction names all labels
+        except (OSError, ValueError) as error:
+            raise FatalError(f"SCORE_MODEL {path} cannot be used: {error}.") from error
+        if label not in labels:
+            raise FatalError(
+                f"SCORE_LABEL must be a label of the model, not {label!r}, such as "
+                f"{sorted(labels)[:10]}."
+            )
+        self._label = label
+
+    @classmethod
+    def load(cls, path: str, label: str) -> ScoreModel:
+        """Return the model, loaded only once while it is in use. Raises FatalError."""
+        with cls._loading:
+            model = cls._loaded.get((path, label)) or cls(path, label)
+            cls._loaded[path, label] = model
+        return model
+
+    def score(self, text: str) -> int:
+        """Return the score of a page with this *text*."""
+        line = " ".join(text[:_MAX_CHARS].split())
+        if not line:
             return 0
-        probability = np.clip(self._probabilities(text)[self._label], *_LIMITS)
+        probability = np.clip(self._probabilities(line)[self._label], *_LIMITS)
         return int(np.rint(50 + 10 * np.log(probability / (1 - probability))))
 
     def _probabilities(self, line: str) -> dict[str, float]:

@@ -19,12 +19,14 @@ import msgspec
 import numpy as np
 import xxhash
 
-from webcrawl.configuration.values import choice
+from webcrawl.configuration.values import choice, flag
 from webcrawl.errors import require_package
+from webcrawl.pipelines.datasets.addresses import replace_addresses
 from webcrawl.pipelines.datasets.minhash import minhash
 from webcrawl.pipelines.datasets.signals import Signals, signals_of
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule
+from webcrawl.pipelines.page_score import ScoreModel
 from webcrawl.pipelines.parquet import ParquetFiles, schema_of
 from webcrawl.pipelines.warc.records import new_record_id
 from webcrawl.storage.atomic import make_directory
@@ -54,6 +56,9 @@ _TYPES = {
     "warc_offset": "int64",
     "warc_length": "int64",
     "minhash": "uint64s",
+    "email_addresses": "int64",
+    "ip_addresses": "int64",
+    "score": "int16",
     **{name: f"{kind}64" for name, kind in Signals.__annotations__.items()},
     **dict.fromkeys(("robots", "licences"), "strings"),
 }
@@ -93,6 +98,9 @@ class TextRow(msgspec.Struct):
     warc_offset: int | None
     warc_length: int | None
     minhash: list[int] | None
+    email_addresses: int
+    ip_addresses: int
+    score: int | None
     markdown: str
 
 
@@ -112,14 +120,24 @@ class TextDataset(ProcessingModule):
     _rows: ParquetFiles | LineLog
 
     def __init__(
-        self, *, is_parquet: bool, read: Callable[[Page], MainText], complaints: str
+        self,
+        *,
+        is_parquet: bool,
+        read: Callable[[Page], MainText],
+        complaints: str,
+        replaces_addresses: bool,
+        model: tuple[str, str],
     ) -> None:
         """Make the module for Parquet files or, unless *is_parquet*, for JSON lines.
 
         *read* extracts the main text of a page. *complaints* is the URL or email address at which
-        site owners reach the operator, "" if there is none.
+        site owners reach the operator, "" if there is none. *model* is the path of the model that
+        scores texts, or "", and its label for good ones.
         """
         self._is_parquet = is_parquet
+        self._replaces_addresses = replaces_addresses
+        self._model_file = model
+        self._model: ScoreModel | None = None  # ``open`` loads it
         self._complaints = complaints
         # The file of the pages that are left out; None until there is such a page.
         self._left_out: LineLog | None = None
@@ -135,11 +153,18 @@ class TextDataset(ProcessingModule):
         is_parquet = choice(settings, "TEXT_FORMAT", ("parquet", "jsonl")) == "parquet"
         if is_parquet:
             require_package("pyarrow", feature="The module text_dataset")
-        values |= {"is_parquet": is_parquet, "read": reader(settings)}
+        values |= {
+            "is_parquet": is_parquet,
+            "read": reader(settings),
+            "replaces_addresses": flag(settings, "TEXT_REPLACE_ADDRESSES"),
+            "model": (str(settings["SCORE_MODEL"] or ""), settings["SCORE_LABEL"]),
+        }
         return super().from_crawler(crawler, complaints=settings["CRAWLER_CONTACT"] or "", **values)
 
     def open(self) -> None:
-        """Open the Parquet files or the line log, which is locked."""
+        """Open the Parquet files or the line log, which is locked, and load the model, if any."""
+        if self._model_file[0]:
+            self._model = ScoreModel.load(*self._model_file)
         self._job = self.jobdir.name if self.jobdir is not None else "crawl"
         if self._is_parquet:
             self._rows = ParquetFiles(directory=self.directory)
@@ -155,6 +180,15 @@ class TextDataset(ProcessingModule):
     def process(self, page: Page) -> None:
         """Write a row with the main text of *page*."""
         main_text = self._read(page)
+        score = self._model.score(main_text.text) if self._model is not None else None
+        addresses = replace_addresses(main_text.text)
+        if self._replaces_addresses:
+            main_text = msgspec.structs.replace(
+                main_text,
+                text=addresses.text,
+                title=replace_addresses(main_text.title).text,
+                markdown=replace_addresses(main_text.markdown).text,
+            )
         text = main_text.text
         # Its ID, file, offset and length. Without a WARC record, the row gets a new ID.
         record = page.warc_record or (new_record_id(), None, None, None)
@@ -176,6 +210,9 @@ class TextDataset(ProcessingModule):
             warc_offset=record[2],
             warc_length=record[3],
             minhash=minhash(text),
+            email_addresses=addresses.emails,
+            ip_addresses=addresses.ips,
+            score=score,
             **msgspec.structs.asdict(main_text),
         )
         signals = signals_of(text)

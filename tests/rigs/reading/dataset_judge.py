@@ -6,7 +6,9 @@
 
 import collections
 import json
+import random
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import datasets
@@ -22,11 +24,19 @@ from datatrove.pipeline.filters import (
     GopherQualityFilter,
     GopherRepetitionFilter,
 )
+from datatrove.pipeline.formatters import PIIFormatter
 from datatrove.pipeline.readers import ParquetReader, WarcReader
 from huggingface_hub import DatasetCard
 
 FILTERS = GopherRepetitionFilter(), GopherQualityFilter(), C4QualityFilter(), FineWebQualityFilter()
 BUCKETS = 14
+# What texts with addresses, and with what looks like one, consist of.
+PIECES = (
+    *("a", "B.c", "x_y", "a-b", "\u00e9", "\u4e2d", "..", "com", "@", "@", "@mail.example.com"),
+    *("info@example.org", "1.2.3.4", "8.8.8.8", "10.0.0.1", "256.1.1.1", "01.2.3.4", "[1.2.3.4]"),
+    *("@[8.8.8.8]", "5", *".-!,;<>/' \n"),
+)
+TEXTS = 100_000
 TOP, DUPLICATE = FILTERS[0].top_n_grams, FILTERS[0].dup_n_grams
 # By filter: its reasons in its order, each with a column and its limits.
 LIMITS = [
@@ -64,16 +74,6 @@ LIMITS = [
 ]
 
 
-class ColumnSignature(MinhashDedupSignature):
-    """Stage 1 that reads the column instead of the text."""
-
-    def get_shingles(self, text):
-        return np.array(self.column[text] or [], np.uint64)
-
-    def get_signature(self, shingles):
-        return [part.tolist() for part in np.split(shingles, BUCKETS)]
-
-
 def by_columns(row):
     """The reason of each filter to drop *row*, by its columns; "" if it does not."""
     return [
@@ -88,14 +88,34 @@ def by_filters(text):
     return ["" if answer is True else answer[1] for answer in answers]
 
 
-def clusters(signature, rows, directory):
-    """The rows that datatrove's stages after *signature* remove."""
-    signature.run(rows)
+def clusters(rows, directory):
+    """The clusters of more than one row that datatrove's three stages find, as sets of IDs."""
+    MinhashDedupSignature(f"{directory}/sigs").run(rows)
     for bucket in range(BUCKETS):
         MinhashDedupBuckets(f"{directory}/sigs", f"{directory}/pairs").run(None, bucket, BUCKETS)
-    MinhashDedupCluster(f"{directory}/pairs", f"{directory}/removed").run(None, 0, 1)
-    data = b"".join(path.read_bytes() for path in sorted(Path(directory, "removed").iterdir()))
-    return sorted(np.frombuffer(data, "<u4").tolist())
+    found = f"{directory}/found"
+    MinhashDedupCluster(f"{directory}/pairs", found, save_cluster_id=True).run(None, 0, 1)
+    data = b"".join(path.read_bytes() for path in sorted(Path(found).glob("*.clusters")))
+    by_cluster = collections.defaultdict(set)
+    for number, cluster in np.frombuffer(data, "<u4").reshape(-1, 2).tolist():
+        by_cluster[cluster].add(rows[number].id)
+    return {frozenset(ids) for ids in by_cluster.values()}
+
+
+def other_replacements():
+    """How many of TEXTS random texts datatrove's formatter changes otherwise."""
+    # The module needs nothing of the crawler, which is not installed here.
+    sys.path.append(str(Path(__file__).parents[3] / "webcrawl/pipelines/datasets"))
+    replace_addresses = import_module("addresses").replace_addresses
+    rng = random.Random(5)
+    formatter = PIIFormatter()
+    count = 0
+    for _ in range(TEXTS):
+        text = "".join(rng.choices(PIECES, k=rng.randrange(25)))
+        formatter.emails_replacer._replace_i = 0  # ours begin again with each text
+        formatter.ip_replacer._replace_i = 0
+        count += formatter.format(text) != replace_addresses(text).text
+    return count
 
 
 def main(text_directory, warc_directory, made, work):
@@ -103,11 +123,6 @@ def main(text_directory, warc_directory, made, work):
     pages = [row for row in rows if row.metadata["content_type"] == "text/html"]
     verdicts = {row.id: by_filters(row.text) for row in pages}
     other = sum(verdicts[row.id] != by_columns(row.metadata) for row in pages)
-
-    column = ColumnSignature(f"{work}/column/sigs")
-    column.column = {row.text: row.metadata["minhash"] for row in rows}
-    removed = clusters(column, rows, f"{work}/column")
-    expected = clusters(MinhashDedupSignature(f"{work}/text/sigs"), rows, f"{work}/text")
 
     stored = list(WarcReader(warc_directory, glob_pattern="*.warc.gz").run())
     read = {document.id for document in stored}
@@ -121,6 +136,9 @@ def main(text_directory, warc_directory, made, work):
         for here, there in zip(verdicts[row.id], theirs, strict=True):
             causes["agree" if bool(here) == bool(there) else f"{here or 'kept'}/{there}"] += 1
     frame = pl.read_parquet(f"{made}/data/*.parquet")
+    marked = frame.group_by("cluster").agg("id", pl.col("is_representative").sum())
+    assert marked["is_representative"].unique().to_list() == [1]
+    groups = {frozenset(ids) for ids in marked["id"] if len(ids) > 1}
     loaded = datasets.load_dataset(made, cache_dir=f"{work}/cache")
     card = DatasetCard.load(Path(made, "README.md")).data
     print(
@@ -133,8 +151,9 @@ def main(text_directory, warc_directory, made, work):
                 "pages": len(pages),
                 "read_by_datatrove": len(read & verdicts.keys()),
                 "other_verdicts": other,
-                "removed": len(removed),
-                "is_same_removed": removed == expected,
+                "other_replacements": other_replacements(),
+                "clusters": len(groups),
+                "other_clusters": len(groups ^ clusters(rows, f"{work}/text")),
                 "verdicts": causes,
                 "pages_with_one_fate": alike,
             }
