@@ -19,6 +19,7 @@ from webcrawl.jobs import arguments
 OPTIONS = """
     control --reason          | text
     dataset --output          | directory
+    dataset --near-duplicates | choice
     delta --since             | since
     delta --output            | output
     frontier --hosts          | count
@@ -178,7 +179,8 @@ WITHOUT_EFFECT = """
 # Options that have an effect in each use of their command; old names and those that say what a
 # drop or a deletion does are among them.
 ALWAYS = """
-    control: --json --reason --yes; dataset: --output; delta: --output --since; frontier: --json;
+    control: --json --reason --yes; dataset: --near-duplicates --output; delta: --output --since;
+    frontier: --json;
     job: --json; pagerank: --output --pages; politeness-audit: --delay --json --key --top;
     purge: --dry-run --host --list --url --with-aliases; queue-build: --json --queue --seeds;
     rehearse: --contacts --directory --seed; replay: --from --output --submit;
