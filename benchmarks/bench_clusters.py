@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from webcrawl.jobs.dataset import limit_memory
+from webcrawl.jobs.dataset import MEMORY_LIMIT
 from webcrawl.pipelines.datasets.clusters import Clusters
 
 BUCKETS = 14
@@ -51,7 +51,7 @@ def write(path: Path, start: int, rows: int, rng: np.random.Generator) -> int:
 
 def main(rows: int, directory: str | None = None) -> None:
     rng = np.random.default_rng(1)
-    with TemporaryDirectory(dir=directory) as work, duckdb.connect() as db:
+    with TemporaryDirectory(dir=directory) as work:
         starts = range(0, rows, ROWS_PER_FILE)
         files = [Path(work, f"{start:012}.parquet") for start in starts]
         alike = [
@@ -61,14 +61,15 @@ def main(rows: int, directory: str | None = None) -> None:
         refused = Path(work, "refused.jsonl")
         refused.touch()
         spill = Path(work, "spill")
-        limit_memory(db, spill)
+        db = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(spill)})
         began = perf_counter()
         cpu_began = process_time()
         clusters = Clusters(db, files, refused=[refused])
-        assert clusters.near_duplicates == sum(alike), clusters.near_duplicates
         secs = perf_counter() - began
         cpu_secs = process_time() - cpu_began
         spilled = sum(path.stat().st_size for path in spill.glob("*"))
+        db.close()
+    assert clusters.near_duplicates == sum(alike)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"{rows:,} rows, {clusters.near_duplicates:,} near-duplicates: {secs:,.0f} s")
     print(f"{cpu_secs:,.0f} s of CPU, {peak / 1e6:.2f} GB of memory at most")

@@ -21,7 +21,7 @@ import shutil
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -61,7 +61,8 @@ _NOTES = {
     DROP: " {:,} near-duplicates of these rows were left out.",
 }
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
-_MEMORY_LIMIT = "1GB"
+#: Of DuckDB, which then uses the disk.
+MEMORY_LIMIT = "1GB"
 # Files with the same columns, by the first of them.
 _FIRST_FILES = """
     SELECT min(file_name) FROM (
@@ -110,7 +111,8 @@ def lay_out(
         make_directory(path)
     activity = f"{output} is being made"
     work = output / "dataset.work"
-    with work_directory(work, activity=activity), duckdb.connect() as db:
+    limits: dict[str, Any] = {"memory_limit": MEMORY_LIMIT, "temp_directory": str(work / "spill")}
+    with work_directory(work, activity=activity), duckdb.connect(config=limits) as db:
         _change_copies(output, near_duplicates=bool(near_duplicates))
         _add_files(directories, copies, near_duplicates=bool(near_duplicates))
         files = sorted(copies.glob("*.parquet"))
@@ -119,7 +121,6 @@ def lay_out(
                 "The crawl has no finished Parquet file of TextDataset. A file is finished when "
                 "it is full, the last one when the crawl ends."
             )
-        limit_memory(db, work / "spill")
         found = 0
         try:
             _check_columns(db, f"{copies}/*.parquet")
@@ -135,12 +136,6 @@ def lay_out(
         except duckdb.Error as error:
             raise FatalError(f"The files in {copies} cannot be read: {error}.") from error
     return rows, len(files), found
-
-
-def limit_memory(db: duckdb.DuckDBPyConnection, spill: Path) -> None:
-    """Limit the memory of *db*, which moves what does not fit to the directory *spill*."""
-    db.execute("SET memory_limit = ?", [_MEMORY_LIMIT])
-    db.execute("SET temp_directory = ?", [str(spill)])
 
 
 def _change_copies(output: Path, *, near_duplicates: bool) -> None:
