@@ -105,7 +105,7 @@ def test_purged_pages_leave_with_the_next_run(tmp_path):
 
 
 def test_the_first_page_of_a_cluster_represents_it_until_it_is_purged_or_refused(tmp_path):
-    job, hive, made = tmp_path / "web", tmp_path / "hive", tmp_path / "made"
+    job, hive, made = tmp_path / "web", tmp_path / "it's", tmp_path / "made"
     job_in(job, "b", "c", text=OTHER_ENGLISH)
     job_in(job, "d", text=GERMAN)
     printed("dataset", job, "-o", made)

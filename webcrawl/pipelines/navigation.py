@@ -39,7 +39,7 @@ _NOT_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha())
 _LISTS = {b"ul", b"ol", b"dl", b"table"}
 _LIST_ENDS = {b"/ul", b"/ol", b"/dl", b"/table"}
 _CELLS = {b"td", b"th"}
-_HEADINGS = {b"h1", b"h2", b"h3", b"h4", b"h5", b"h6"}
+_HEADINGS = set(b"h1 h2 h3 h4 h5 h6".split())
 # Letters of links that lead elsewhere.
 _LINK_WORDS = frozenset(
     "prev previous next up home contents index top backtotop readmore continuereading edit reply "
@@ -74,7 +74,7 @@ class _Segment(msgspec.Struct):
     """Part of a page between the tag of a block, *tag*, and the next. Sizes are in letters.
 
     ``texts``: where its texts are among the parts of the page.
-    ``box``, ``outer_box``: the innermost and outermost list or table around it, or 0.
+    ``box``, ``outer_box``: where the innermost and outermost list or table around it begins, or 0.
     ``known_links``: links whose letters are in _LINK_WORDS; 2 in each cell of a pager.
     """
 
@@ -114,14 +114,11 @@ def mark_navigation(page: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, tuple[int, int]]]:
-    """Return the segments of a page, and where the tags of its outermost boxes are."""
+def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, int]]:
+    """Return the segments of a page, and where its outermost boxes begin and end."""
     found: list[_Segment] = []
-    spans: dict[int, tuple[int, int]] = {}
+    spans: dict[int, int] = {}
     boxes = [0]
-    number = 0
-    outer = 0
-    opened = 0
     row = 0
     links = 0
     tag = b""
@@ -131,7 +128,7 @@ def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, tuple[int, 
         text = parts[at]
         if text and not text.isspace():
             if segment is None:
-                segment = _Segment(tag, boxes[-1], outer, row)
+                segment = _Segment(tag, boxes[-1], boxes[:2][-1], row)
                 found.append(segment)
             _count(segment, at, text, in_link=in_link)
         name = (parts[at + 2] or b"").lower()
@@ -141,16 +138,11 @@ def _segments(parts: list[bytes]) -> tuple[list[_Segment], dict[int, tuple[int, 
             links += in_link
             continue
         if name in _LISTS:
-            number += 1
-            boxes.append(number)
-            if len(boxes) == 2:
-                outer = number
-                opened = at + 1
+            boxes.append(at + 1)
         elif name in _LIST_ENDS and len(boxes) > 1:
-            boxes.pop()
+            box = boxes.pop()
             if len(boxes) == 1:
-                spans[outer] = opened, at + 1
-                outer = 0
+                spans[box] = at + 1
         elif name == b"tr":
             row += 1
         elif segment is None and name == b"p" and tag in _CELLS:
@@ -286,17 +278,14 @@ def _navigation(segments: list[_Segment]) -> set[int]:
 
 
 def _save_lists(
-    parts: list[bytes],
-    segments: list[_Segment],
-    spans: dict[int, tuple[int, int]],
-    marked: set[int],
+    parts: list[bytes], segments: list[_Segment], spans: dict[int, int], marked: set[int]
 ) -> None:
     """Change lists that are content in *parts* so that Resiliparse keeps them."""
     lists: defaultdict[int, list[int]] = defaultdict(list)
     for number, one in enumerate(segments):
         lists[one.outer_box].append(number)
-    for box, (begin, end) in spans.items():
-        numbers = lists[box]
+    for begin, end in spans.items():
+        numbers = lists[begin]
         pure = sum(segments[n].inside > 5 * segments[n].outside for n in numbers)
         if parts[begin + 1] != b"ul" or marked.issuperset(numbers):
             continue

@@ -46,7 +46,7 @@ class Addresses(NamedTuple):
 
 
 def replace_addresses(text: str) -> Addresses:
-    """Replace the email and public IP addresses in *text*. Takes 0.1 ms for 900 words."""
+    """Replace the email and public IP addresses in *text*. Takes 0.3 ms for 900 words."""
     text, emails = _replace(text, _emails_in(text), _EMAILS)
     text, ips = _replace(text, _public_ips_in(text), _IPS)
     return Addresses(text, emails, ips)

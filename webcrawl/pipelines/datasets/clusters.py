@@ -32,12 +32,12 @@ _CREATE_ROWS = """
     CREATE TABLE rows AS
     WITH refused AS (
         SELECT url, max(fetched_at) AS refused_at
-        FROM read_json({refused}, format = 'newline_delimited', ignore_errors = true,
+        FROM read_json(?, format = 'newline_delimited', ignore_errors = true,
             columns = {{url: 'VARCHAR', fetched_at: 'DOUBLE'}}) GROUP BY 1
     )
     SELECT file_index AS file, file_row_number AS position, id,
-        coalesce(epoch(fetched_at) < refused_at, false) AS is_refused, {buckets}
-    FROM read_parquet({files}) LEFT JOIN refused USING (url)
+        coalesce(epoch(fetched_at) < refused_at, false) AS is_refused, {}
+    FROM read_parquet(?) LEFT JOIN refused USING (url)
     ORDER BY is_refused, fetched_at, file, position
 """
 _BUCKET_HASH = "CASE WHEN minhash NOTNULL THEN hash(minhash[{}:{}]) END AS bucket{}"
@@ -78,8 +78,8 @@ class Clusters:
             _BUCKET_HASH.format(_BUCKET * number + 1, _BUCKET * (number + 1), number)
             for number in range(_BUCKETS)
         ]
-        names = {"files": [*map(str, files)], "refused": [*map(str, refused)]}
-        db.execute(_CREATE_ROWS.format(buckets=", ".join(buckets), **names))
+        paths = [[*map(str, refused)], [*map(str, files)]]
+        db.execute(_CREATE_ROWS.format(", ".join(buckets)), paths)
         rows, _ = db.table("rows").shape
         roots = np.arange(rows)
         for number in range(_BUCKETS):
