@@ -71,7 +71,7 @@ class Clusters:
     def __init__(
         self, db: duckdb.DuckDBPyConnection, files: Sequence[Path], *, refused: Sequence[Path]
     ) -> None:
-        """Find the clusters. Takes a minute and 3 GB of disk for a million rows."""
+        """Find the clusters. Takes 40 s of CPU and 0.2 GB of disk for a million rows."""
         self._db = db
         self._files = files
         buckets = [
