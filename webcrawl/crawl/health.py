@@ -154,7 +154,7 @@ class Health:
         if any(shard.awaits_seeds for shard in shards):
             return State(CrawlState.STARTING, "reading all seeds first")
         if waits_for := self.waits_for:
-            return State(CrawlState.WAITING, waits_for, self._next_visit_at or 0.0)
+            return State(CrawlState.WAITING, waits_for, self.next_visit_at or 0.0)
         return State(CrawlState.RUNNING)
 
     @property
@@ -163,12 +163,12 @@ class Health:
         shards = self._state.shards
         if shards.has_pending or self._may_end():
             return ""
-        if (at := self._next_visit_at) is not None:
+        if (at := self.next_visit_at) is not None:
             return f"visits from {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
         return self._awaits()
 
     @property
-    def _next_visit_at(self) -> float | None:
+    def next_visit_at(self) -> float | None:
         """Return when the next repeat visit is due, in epoch seconds; None if none. O(shards)."""
         times = [shard.frontier.due.next_at for shard in self._state.shards]
         return min((at for at in times if at is not None), default=None)

@@ -46,6 +46,9 @@ class CrawlDoctor(Doctor):
             ready=activity.ready,
             resting=activity.resting,
             due=activity.due,
+            fresh=activity.fresh,
+            next_visit=health.next_visit_at or 0.0,
+            lag=round(self.mean_lag, 4),
             parked=dict(activity.parked),
         )
 

@@ -116,6 +116,12 @@ class Doctor:
         return last
 
     @property
+    def mean_lag(self) -> float:
+        """Return the mean delay of the event loop in the last 20 s, in seconds."""
+        lags = [look.use.lag for look in self._last_looks()]
+        return sum(lags) / max(len(lags), 1)
+
+    @property
     def sees_nothing_left(self) -> bool:
         """Return whether the crawl had nothing left to do when last checked."""
         return self._named is Cause.NOTHING_LEFT

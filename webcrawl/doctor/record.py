@@ -16,8 +16,9 @@ from webcrawl.states import State  # as above
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State and diagnosis of a crawl's process at one moment.
 
-    *shards* has the numbers of shards by state. *busy* is the number of workers with a request. The
-    other fields are those of ``CrawlActivity``.
+    *shards* has the numbers of shards by state. *busy* is the number of workers with a request, and
+    *lag* the mean delay of the event loop in the last looks, in seconds. *next_visit* is when the
+    next visit is due, in epoch seconds. The other fields are those of ``CrawlActivity``.
     """
 
     state: State
@@ -31,6 +32,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: int = 0
     resting: int = 0
     due: int = 0
+    fresh: int = 0
+    next_visit: Seconds = 0.0
+    lag: float = 0.0
     parked: dict[str, int] = {}
 
 

@@ -3,7 +3,8 @@
 It is written periodically while the crawl runs, and at its end. Each time, the numeric stats are
 also appended to a history for plots, ``JOBDIR/logs/stats.jsonl``, as a line of JSON with the time
 ``at`` in epoch seconds. Each time a progress line is logged, a line with the doctor's diagnosis is
-added to the history (doctor/record.py), for ``scrapy why``.
+added to the history (doctor/record.py), for ``scrapy why``, and a sample to the file of bounded
+size from which the charts are drawn (doctor/history.py).
 
 The last stats are written at ``spider_closed``, for a crawl that ends before its engine runs. They
 are written again at ``engine_stopped``, because CoreStats and others set stats in their
@@ -15,8 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from scrapy import signals
@@ -24,6 +28,7 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import log_file_secs, number
+from webcrawl.doctor.history import NAME, History
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
 from webcrawl.storage.atomic import write_atomic
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+
+    from webcrawl.doctor.record import Record
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +66,7 @@ class StatsFile:
             max_bytes=_HISTORY_FILE_BYTES,
             max_secs=max_secs,
         )
+        self._charts = History(path.parent / NAME, at=wall_time())
         self._lock = asyncio.Lock()  # held while a thread writes
         # The last tasks of ``write`` and ``record``; None before the first one.
         self._writing: asyncio.Task[None] | None = None
@@ -95,9 +103,9 @@ class StatsFile:
         process = process_of(self._crawler)
         doctor = None if process is None else process.health.doctor
         if doctor is not None and (self._recording is None or self._recording.done()):
-            line = msgspec.json.encode({"at": round(wall_time(), 3), "doctor": doctor.record()})
+            stats = dict(self._crawler.stats.get_stats())
             self._recording = asyncio.ensure_future(
-                self._write_in_thread(self._history.append_once, line)
+                self._write_in_thread(self._save_record, stats, doctor.record())
             )
 
     def write(self) -> None:
@@ -122,7 +130,7 @@ class StatsFile:
         line = msgspec.json.encode({"at": round(wall_time(), 3), **numbers})
         await self._write_in_thread(self._save, data, line)
 
-    async def _write_in_thread(self, write: Callable[..., None], *data: bytes) -> None:
+    async def _write_in_thread(self, write: Callable[..., None], *data: Any) -> None:
         """Call *write* with *data* in a thread. Log an OSError, once."""
         try:
             async with self._lock:
@@ -137,7 +145,23 @@ class StatsFile:
                 )
             self._failed = True
 
+    def _save_record(self, stats: dict[str, Any], record: Record) -> None:
+        """Append *record* to the history, and a sample to the charts. Runs in a thread."""
+        at = round(wall_time(), 3)
+        self._history.append_once(msgspec.json.encode({"at": at, "doctor": record}))
+        free = shutil.disk_usage(self._path.parent).free
+        self._charts.add(at, stats, record, lag=record.lag, memory=_memory(), **{"free disk": free})
+
     def _save(self, data: bytes, line: bytes) -> None:
         """Write the file and append *line* to the history. Runs in a thread."""
         write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
         self._history.append_once(line)
+
+
+def _memory() -> int:
+    """Return the number of bytes of memory that the process uses; 0 if it is not known."""
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
+    return 0

@@ -1,6 +1,7 @@
 """Web site of the monitor: the page, its commands, and the API.
 
     GET /, ?url=             the page, with an answer about a URL or a host
+       ?range=, &drone=      with charts of the last hour or day, or all; of one drone
     GET /search?q=, &offset= the pages of the crawl with these words
     GET /token               makes the browser ask for the token and remember it
     POST /commands/NAME      a form of the page: runs a command, then redirects to the page
@@ -130,8 +131,10 @@ class Site:
             form=self._access.form if may_change else "",
             answer=self._answers.get(query.get("said", ""), ""),
             question=query.get("url", query.get("host", "")),  # host is an old name
+            period=query.get("range", "day"),
+            drone=query.get("drone", ""),
         )
-        model = replace(await self._watch.page(), live=live)
+        model = await self._watch.shown_page(live)
         answer = _html(await asyncio.to_thread(page, model))
         answer.enable_compression()
         return answer

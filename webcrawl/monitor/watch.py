@@ -22,6 +22,7 @@ from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.answers import answer_about
 from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
+from webcrawl.jobs.report.over_time import RANGES, charts
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
 from webcrawl.jobs.search import SearchResult, indexes_of, search_all
@@ -111,8 +112,21 @@ class Watch:
         pause = max(_MIN_PAUSE_SECS, _PAUSE_FACTOR * update_secs) if is_complete else 0.0
         self._next_update_at = now() + pause
 
-    async def live_part(self, *, form: str, answer: str, question: str) -> Live:
-        """Return the part that only the live page has.
+    async def shown_page(self, live: Live) -> ReportPage:
+        """Return the page with its *live* part and the charts that it names.
+
+        Raises as ``page`` does.
+        """
+        model = await self.page()
+        assert self._reader is not None  # it has made that page
+        jobdirs = [jobdir for jobdir in self._reader.jobdirs if live.drone in ("", jobdir.name)]
+        draw = partial(charts, jobdirs, secs=RANGES.get(live.range, RANGES["day"]))
+        return replace(model, live=live, rates=await asyncio.to_thread(draw))
+
+    async def live_part(
+        self, *, form: str, answer: str, question: str, period: str, drone: str
+    ) -> Live:
+        """Return the part that only the live page has, with charts of *period* and *drone*.
 
         *form* is the hidden value of its forms, and *answer* the answer to the last command.
         *question* is the URL or host that the reader asks about, or "".
@@ -125,6 +139,8 @@ class Watch:
             why=await self._answer_about(question) if question else "",
             can_search=indexes_of(self._settings)[0].is_dir(),
             now=wall_time(),
+            range=period,
+            drone=drone,
         )
 
     async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:

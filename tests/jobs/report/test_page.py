@@ -17,7 +17,7 @@ from frontier_rig import entry
 from golden import golden
 from looking import contents
 from lxml import html
-from reading_report import line, report_of, tables_of, write_log
+from reading_report import line, report_of, tables_of, write_history, write_log
 from scrapy.settings import Settings
 from stored_job import Stored, in_use
 
@@ -73,6 +73,14 @@ def stored(tmp_path, clock):
     return stored.path
 
 
+def write_all(path):
+    """Write everything of which the report has figures."""
+    write_log(path, lines())
+    (path / "stats.json").write_text(json.dumps(STATS))
+    ats = range(int(T0), int(T0) + 120_000, 400)
+    write_history(path, ats, waiting=int, busy=lambda number: number % 7)
+
+
 def run(*arguments):
     done = warm.scrapy("report", *arguments)
     assert "Traceback" not in done.stderr, done.stderr
@@ -80,8 +88,7 @@ def run(*arguments):
 
 
 def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
-    write_log(stored, lines())
-    (stored / "stats.json").write_text(json.dumps(STATS))
+    write_all(stored)
     before = contents(stored)
     done = run(stored, "--price-per-hour", "0.5", "--figures", tmp_path / "figures")
     said = "report: instead of --figures, see the charts in the report\n"
@@ -103,13 +110,13 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in root.xpath("//@href")} <= {*ids}
     drawings = root.xpath("//*[local-name()='svg'][@role='img']")
-    assert len(drawings) == 4
-    assert text.count(">time (UTC)</text>") == 2
+    assert len(drawings) == 10
+    assert text.count(">time (UTC)</text>") == 8
     assert ">Mbit/s</text>" in text
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = "waiting workers seeds-report refusals-unsigned refusals-signed journal walled-hosts"
+    empty = "seeds-report refusals-unsigned refusals-signed journal walled-hosts"
     assert [name for name, rows in tables.items() if not rows] == empty.split()
     assert tables["responsecode-report"][0][:3] == ["200", "2,666", "http_200"]
     # The rows of some tables have bars, the longest one for the largest number.
@@ -146,6 +153,7 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     ]
     data = [msgspec.json.encode(Line(T0 + 10 * at, one)) for at, one in enumerate(said)]
     (stored / "logs/stats.jsonl").write_bytes(b"\n".join(data) + b"\n")
+    write_history(stored, (T0, T0 + 60), waiting=lambda number: 100 - 40 * number)
     stats = {
         "frontier/waiting": 60,
         "frontier/parked/reputation": 5,
@@ -356,8 +364,7 @@ def overlapping(boxes):
 
 @pytest.mark.long
 def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
-    write_log(stored, lines())
-    (stored / "stats.json").write_text(json.dumps(STATS))
+    write_all(stored)
     written = tmp_path / "report.html"
     assert run(stored, "-o", written, "--price-per-hour", "0.5").returncode == 0
     found = {}
@@ -372,7 +379,7 @@ def test_a_browser_shows_it_light_and_dark_wide_and_narrow(stored, tmp_path):
                 assert (tab.said, tab.asked) == ([], [written.as_uri()])
     for (_, width), seen in found.items():
         assert seen["wide"] <= width
-        assert len(seen["drawings"]) == 4
+        assert len(seen["drawings"]) == 10
         assert seen["holes"] == 0
         assert min(map(contrast, seen["colours"])) >= 4.5, seen["colours"]
         for one in seen["drawings"]:

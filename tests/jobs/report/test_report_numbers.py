@@ -25,14 +25,13 @@ from reading_report import (
     numbers,
     open_crawl,
     report_of,
+    write_history,
     write_log,
 )
 
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.crawl.lease.outcome_log import NAMES
-from webcrawl.doctor.diagnosis import Cause, Diagnosis
-from webcrawl.doctor.record import Line, Record
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.info_log import line_chunks
 from webcrawl.jobs.report import chart, figures, heritrix_log, totals_file
@@ -40,7 +39,6 @@ from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
-from webcrawl.states import State
 
 T0 = 1_800_000_000.0
 KNOWN = [
@@ -262,17 +260,6 @@ def test_intervals_hold_every_moment_in_its_place(moments, span):
     ]
 
 
-def test_a_crawl_that_was_stopped_for_a_night_has_no_documents_in_it(tmp_path):
-    lines = [
-        line("http://a.com/", "http_200", T0 + run + secs, bytes=125_000)
-        for run in (0, 32_768)
-        for secs in range(100)
-    ]
-    write_log(tmp_path, lines)
-    rates = [row[1] for row in figure(report_of(tmp_path), "documents").table.rows]
-    assert rates == [round(100 / 512, 3), *[0] * 63, round(100 / 512, 3)]
-
-
 @pytest.mark.parametrize("module", [chart, figures, heritrix_log, totals_file])
 def test_the_examples_of_docstrings_are_true(module):
     result = doctest.testmod(module)
@@ -298,33 +285,41 @@ def test_rates_are_those_of_the_last_minute_and_of_the_stats(tmp_path):
             assert summary["visits per second"] == f"{visits} in the last minute, 0.2 on average"
 
 
-def said(at, waiting):
-    """A line of a doctor."""
-    diagnosis = Diagnosis(Cause.POLITENESS, T0, "")
-    return msgspec.json.encode(
-        Line(at, Record(state=State("running"), diagnosis=diagnosis, waiting=waiting))
-    )
-
-
 def test_gauges_of_drones_are_summed_even_if_one_has_ended(tmp_path):
     for number in (0, 1):
-        log = tmp_path / f"drones/{number}/logs/stats.jsonl"
-        log.parent.mkdir(parents=True)
-        rounds = range(12 if number else 6)
-        write_log(log.parents[1], [])
-        log.write_bytes(b"".join(said(T0 + 10 * n + 5 * number, 100) + b"\n" for n in rounds))
+        ats = range(int(T0), int(T0) + (720 if number else 360), 60)
+        write_log(tmp_path / f"drones/{number}", [])
+        write_history(tmp_path / f"drones/{number}", ats, waiting=lambda _: 100)
     rows = figure(report_of(tmp_path), "waiting").table.rows
     assert [row[1] for row in rows] == [200] * 6 + [100] * 6
 
 
 def test_no_line_is_drawn_over_a_gap_in_the_data(tmp_path):
-    log = tmp_path / "logs/stats.jsonl"
     write_log(tmp_path, [])
-    ats = [*range(0, 1000, 10), *range(5000, 6000, 10), 9000]
-    log.write_bytes(b"".join(said(T0 + at, 100) + b"\n" for at in ats))
+    ats = [*range(0, 6000, 60), *range(30_000, 36_000, 60), 54_000]
+    write_history(tmp_path, [T0 + at for at in ats], waiting=lambda number: number)
+    found = report_of(tmp_path)
     (path,) = [
         path
-        for style, path in chart.laid_out(figure(report_of(tmp_path), "waiting").chart).marks
+        for style, path in chart.laid_out(figure(found, "waiting").chart).marks
         if style.startswith("line c0") and "L" in path
     ]
     assert path.count("M") == 3
+    assert len(figure(found, "waiting").table.rows) <= 120
+
+
+def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
+    write_log(tmp_path, [])
+    write_history(tmp_path, range(int(T0), int(T0) + 600, 60), waiting=lambda _: 7, resting=int)
+    found = report_of(tmp_path)
+    assert figure(found, "waiting").chart is None
+    assert figure(found, "waiting").lead == "Now: 7 URLs."
+    assert [*figure(found, "workers").chart.series] == ["hosts paused"]
+
+
+def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
+    """81 GB in nine minutes, of 919 GB that are left."""
+    write_log(tmp_path, [])
+    write_history(tmp_path, range(int(T0), int(T0) + 600, 60))
+    lead = figure(report_of(tmp_path), "disk").lead
+    assert lead == "Now: 919 GB. At this rate the disk is full in 102 min."

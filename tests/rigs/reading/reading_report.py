@@ -6,9 +6,13 @@ import msgspec
 from lxml import html
 
 from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.history import NAME, History
+from webcrawl.doctor.record import Record
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
+from webcrawl.states import State
 
 
 @contextmanager
@@ -66,6 +70,21 @@ def line(url, outcome, at, **facts):
         facts = {"status": int(outcome[5:]), "took": 0.1, **facts}
     form = str(facts.pop("form", "0" * 16))
     return OutcomeLine(at, url, "", outcome, form, **facts)
+
+
+def write_history(jobdir, ats, **gauges):
+    """The history of a process with samples at *ats*: *gauges* by the number of the sample,
+    and as many pages and URLs that timed out, in all, as the square of that number."""
+    jobdir.mkdir(parents=True, exist_ok=True)
+    history = History(jobdir / NAME, at=ats[0] - 10)
+    diagnosis = Diagnosis(Cause.POLITENESS, 0.0, "")
+    for number, at in enumerate(ats):
+        square = number * number
+        stats = {"outcome/http_200": square, "outcome/timeout": square, "fetch/bytes": square}
+        found = {name: gauge(number) for name, gauge in gauges.items()}
+        record = Record(state=State("running"), diagnosis=diagnosis, **found)
+        free = {"free disk": 1e12 - 1e9 * square}
+        history.add(at, stats, record, lag=0.001 * number, memory=1e6 * number, **free)
 
 
 def write_log(jobdir, lines, *, more=b""):

@@ -53,6 +53,8 @@ class Live(msgspec.Struct, frozen=True):
     why: the answer, as ``scrapy why`` prints it.
     can_search: whether there is a search index.
     now: the present time, epoch seconds.
+    range: name of the range of the charts.
+    drone: name of the drone that the charts show; "" for all.
     """
 
     token: str
@@ -62,6 +64,8 @@ class Live(msgspec.Struct, frozen=True):
     why: str = ""
     can_search: bool = False
     now: float = 0.0
+    range: str = ""
+    drone: str = ""
 
 
 class ReportPage(msgspec.Struct, frozen=True, kw_only=True):

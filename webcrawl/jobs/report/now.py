@@ -1,29 +1,14 @@
-"""Builds the figures about the state of a crawl: URLs, workers and hosts over time, commands."""
+"""Builds the tables about the state of a crawl: hosts, aliases and commands."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.jobs.report.figures import Figure, Table, over_time
-from webcrawl.jobs.report.sources import GAUGES, Crawl
+from webcrawl.jobs.report.figures import Figure, Table
 from webcrawl.wording import COMMAND, utc_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-def gauge_figures(crawl: Crawl) -> Iterator[Figure]:
-    """Yield the figures of *crawl* that show waiting URLs and busy workers over time."""
-    edges, means = crawl.gauges
-    # The first two gauges count URLs, the others workers and hosts.
-    for name, title, gauges, y in (
-        ("waiting", "URLs waiting and parked", GAUGES[:2], "URLs"),
-        ("workers", "Workers and hosts", GAUGES[2:], "workers or hosts"),
-    ):
-        if edges:
-            yield over_time(name, title, "", edges, {gauge: means[gauge] for gauge in gauges}, y=y)
-        else:
-            yield Figure(name, title, "No diagnosis yet.")
+    from webcrawl.jobs.report.sources import Crawl
 
 
 def hosts_table(crawl: Crawl, at: float) -> Figure:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from webcrawl.crawl.figures.counts import Counts, module_failures
 from webcrawl.jobs.report import breakdowns, now, tables
-from webcrawl.jobs.report.figures import Figure, over_time, share, size, span
-from webcrawl.jobs.report.log_totals import BYTES, MINUTE, PAGES
+from webcrawl.jobs.report.figures import Figure, share, size, span
+from webcrawl.jobs.report.log_totals import MINUTE
 from webcrawl.jobs.report.model import ReportPage, alarms_of
+from webcrawl.jobs.report.over_time import RANGES, charts
 from webcrawl.wording import counted, utc_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from webcrawl.jobs.report.sources import Crawl
 
@@ -46,7 +47,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         + damage,
         processes=crawl.processes,
         summary=_summary(crawl, at),
-        rates=[documents(crawl), megabits(crawl), *now.gauge_figures(crawl)],
+        rates=charts(crawl.jobdirs, secs=RANGES["all"]),
         outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
             "Crawl": [
@@ -111,32 +112,3 @@ def _rates(crawl: Crawl, at: float) -> Iterator[tuple[str, str]]:
         # Only a crawl with repeat visits has a row for visits.
         if (present or average) and (column == 0 or count):
             yield f"{name} per second", ", ".join(filter(None, (present, average)))
-
-
-def documents(crawl: Crawl) -> Figure:
-    """Return the figure of documents downloaded over time (Mercator's figure 5a)."""
-    counts = crawl.log.timeline.sums(PAGES)
-    width = crawl.log.timeline.width
-    pages = counted(crawl.results.pages, "document")
-    lead = f"{pages}, at most {max(counts, default=0):,} in {width:,} s."
-    values = [count / width for count in counts]
-    return _over_time(crawl, "documents", "Documents downloaded", lead, values, y="documents/s")
-
-
-def megabits(crawl: Crawl) -> Figure:
-    """Return the figure of megabits received over time (Mercator's figure 5b)."""
-    timeline = crawl.log.timeline
-    mean = crawl.log.decoded / (crawl.log.pages or 1)
-    lead = f"{size(crawl.received)} received. A decoded document has {size(mean)} on average."
-    values = [count * 8e-6 / timeline.width for count in timeline.sums(BYTES)]
-    return _over_time(crawl, "megabits", "Megabits received", lead, values, y="Mbit/s")
-
-
-def _over_time(
-    crawl: Crawl, name: str, title: str, lead: str, values: Sequence[float], *, y: str
-) -> Figure:
-    """Return a figure of *values*, one for each interval of the timeline; *y* is their unit."""
-    if not crawl.log.pages:
-        return Figure(name, title, "No pages yet.")
-    series = {y: [round(value, 3) for value in values]}
-    return over_time(name, title, lead, crawl.log.timeline.edges[:-1], series, y=y)

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from contextlib import suppress
 from heapq import merge
-from itertools import compress, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webcrawl.clock import now
@@ -23,11 +23,11 @@ from webcrawl.crawl.lease.outcome_log import INFO_LOG, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import merge_stats, shard_counts, stats_of
 from webcrawl.jobs.inspect.aliases import AliasRow, alias_rows
-from webcrawl.jobs.inspect.examination import Examination, doctor_lines, examinations
+from webcrawl.jobs.inspect.examination import Examination, examinations
 from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outcome_lines
 from webcrawl.jobs.inspect.job_view import ask, running
 from webcrawl.jobs.inspect.overview import HostRow, host_rows, longest_queues
-from webcrawl.jobs.report.log_totals import LogTotals, Timeline
+from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.pipelines.warc.payloads import FILE
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-#: Names of the values that are read from each line of the doctor.
-GAUGES = ("waiting", "parked", "workers busy", "hosts ready", "hosts paused")
 # Number of hosts with long queues, and of aliases.
 _MAX_HOSTS = 50
 _MAX_ALIASES = 50
@@ -49,6 +47,7 @@ class Crawl(NamedTuple):
     """All data from which the report about a crawl is made.
 
     path: directory of the crawl.
+    jobdirs: its job directories.
     state: whether the crawl is running, or how it ended, in words.
     drones: number of drones, 0 if it is not a hive.
     stats: stats of the whole crawl, as last written, without the prefix ``crawl/``.
@@ -59,13 +58,13 @@ class Crawl(NamedTuple):
     file: totals by host, content type and seed. It can be read until the reader is closed.
     damage: for each log that could not be read to its end, the reason.
     processes: diagnoses of the crawl's processes.
-    gauges: starts of intervals, and the mean of each gauge in them.
     longest_queues: the hosts with the longest queues, as of the last checkpoint.
     aliases: the hosts whose site is crawled under another name, as of the last checkpoint.
     commands: the last commands to the crawl, or to the first drone.
     """
 
     path: Path
+    jobdirs: Sequence[Path]
     state: str
     drones: int
     stats: dict[str, Any]
@@ -75,7 +74,6 @@ class Crawl(NamedTuple):
     file: TotalsFile
     damage: list[str]
     processes: list[Examination]
-    gauges: tuple[list[int], dict[str, list[int]]]
     longest_queues: list[HostRow]
     aliases: list[AliasRow]
     commands: list[Change]
@@ -219,6 +217,7 @@ class CrawlReader:
 
         return Crawl(
             path=path,
+            jobdirs=jobdirs,
             state=_state(jobdirs, process_stats, with_prefix("frontier/parked/", stats)),
             drones=len(jobdirs) if jobdirs[0] != path else 0,
             stats=last_run | totals | present,
@@ -235,7 +234,6 @@ class CrawlReader:
                 ),
             ],
             processes=processes,
-            gauges=_gauges(jobdirs),
             longest_queues=queues,
             aliases=aliases,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
@@ -256,49 +254,6 @@ def _present_stats(processes: Sequence[Examination]) -> dict[str, int]:
         stats["frontier/hosts/snoozed"] += record.resting
         stats.update({f"frontier/parked/{gate}": n for gate, n in record.parked.items()})
     return {**stats, "seen/waiting": 0} if processes else {}
-
-
-def _gauges(jobdirs: Sequence[Path]) -> tuple[list[int], dict[str, list[int]]]:
-    """Return the starts of intervals, and the mean of each gauge in them."""
-    # The first column counts the rounds in an interval, for the mean of the others.
-    timeline = Timeline(columns=1 + len(GAUGES))
-    for at, values in _rounds(jobdirs):
-        row = timeline.row(at)
-        row[:] = map(sum, zip(row, (1, *values), strict=True))
-    counts = timeline.sums(0)
-    means = {
-        name: [
-            total // count
-            for total, count in zip(timeline.sums(column), counts, strict=True)
-            if count
-        ]
-        for column, name in enumerate(GAUGES, start=1)
-    }
-    return [*compress(timeline.edges, counts)], means
-
-
-def _rounds(jobdirs: Sequence[Path]) -> Iterator[tuple[float, list[int]]]:
-    """Yield the time of each round of the doctors, and the sums of the gauges of all processes.
-
-    A round has one line of each process. It ends when a process that is already in it writes
-    another line.
-    """
-    in_round: dict[int, list[int]] = {}
-    at = 0.0
-    numbered_lines = [
-        zip(doctor_lines(jobdir), repeat(number)) for number, jobdir in enumerate(jobdirs)
-    ]
-    for line, process in merge(*numbered_lines, key=lambda pair: pair[0].at):
-        record = line.doctor
-        assert record is not None
-        if process in in_round:
-            yield at, [*map(sum, zip(*in_round.values(), strict=True))]
-            in_round.clear()
-        at = line.at
-        parked = sum(record.parked.values())
-        in_round[process] = [record.waiting, parked, record.busy, record.ready, record.resting]
-    if in_round:
-        yield at, [*map(sum, zip(*in_round.values(), strict=True))]
 
 
 def _state(

@@ -1,0 +1,118 @@
+"""Charts of a crawl over time, from the history that its processes keep (doctor/history.py)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from webcrawl.doctor.history import DAY, HOUR, KINDS, MINUTE, ROWS, Series, read_series
+from webcrawl.jobs.report.figures import Figure, over_time, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+#: Ranges of the charts, in seconds.
+RANGES = {"hour": HOUR, "day": DAY, "all": math.inf}
+_MAX_INTERVALS = 120
+_FULL_SECS = 366 * DAY  # a disk that lasts longer is not worth a word
+
+
+class _Chart(NamedTuple):
+    """Definition of a chart of *columns*, divided by *unit*, or of their rates per second."""
+
+    name: str
+    title: str
+    y: str
+    columns: tuple[str, ...]
+    unit: float = 1.0
+    is_rate: bool = False
+
+
+_CHARTS = (
+    _Chart("documents", "Pages", "pages per second", ("pages",), is_rate=True),
+    _Chart(
+        "failures", "URLs without a page", "URLs per second", ("redirects", *KINDS), is_rate=True
+    ),
+    _Chart("waiting", "URLs waiting and parked", "URLs", ("waiting", "parked")),
+    _Chart("megabits", "Bandwidth", "Mbit/s", ("bytes",), 125_000, is_rate=True),
+    _Chart("workers", "Workers and hosts", "", ("workers busy", "hosts ready", "hosts paused")),
+    _Chart("memory", "Memory of the crawl", "MB", ("memory",), 1e6),
+    _Chart("disk", "Free disk space", "GB", ("free disk",), 1e9),
+    _Chart("loop", "Delay of the event loop", "ms", ("lag",), 0.001),
+)
+_VISITS = (
+    _Chart("revisits", "Visits", "visits per second", ("visits", "changed"), is_rate=True),
+    _Chart("due", "URLs with a next visit", "URLs", ("due", "fresh")),
+)
+
+
+def charts(jobdirs: Sequence[Path], *, secs: float) -> list[Figure]:
+    """Return the charts of the processes in *jobdirs* for the last *secs* of their history.
+
+    Charts of visits come first if there were any.
+    """
+    series = series_of(jobdirs, secs=secs)
+    visits = _VISITS if series.total("visits", "due") else ()
+    return [_figure(kind, series) for kind in (*visits, *_CHARTS)]
+
+
+def series_of(jobdirs: Sequence[Path], *, secs: float) -> Series:
+    """Return the last *secs* of the history of *jobdirs*, in at most about 120 intervals."""
+    newest = read_series(jobdirs, MINUTE)
+    if not len(newest.at):
+        return newest
+    end = float(newest.at[-1])
+    if secs == math.inf:
+        secs = end - _beginning(jobdirs, newest)
+    row = next(row for row, number in ROWS.items() if secs <= number * row or row == DAY)
+    every = math.ceil(max(secs, 1) / row / _MAX_INTERVALS)
+    return read_series(jobdirs, row, every=every).since(end - secs)
+
+
+def _beginning(jobdirs: Sequence[Path], minutes: Series) -> float:
+    """Return when the history of *jobdirs* began; *minutes* is its last day."""
+    hours = read_series(jobdirs, HOUR).at[0]
+    days = read_series(jobdirs, DAY).at[0]
+    beginning = hours if hours < days + DAY else days
+    return float(minutes.at[0] if minutes.at[0] < beginning + HOUR else beginning)
+
+
+def _figure(kind: _Chart, series: Series) -> Figure:
+    """Return the figure *kind* of *series*."""
+    if not len(series.at):
+        return Figure(kind.name, kind.title, "No history yet.")
+    lines = {}
+    for name in kind.columns:
+        values = (series.rates if kind.is_rate else series.columns)[name] / kind.unit
+        lines[name] = [*map(_rounded, values.tolist())]
+    lines = {name: values for name, values in lines.items() if any(values)} or lines
+    parts = [
+        f"{name} {values[-1]:,}" if len(lines) > 1 else f"{values[-1]:,}"
+        for name, values in lines.items()
+    ]
+    lead = "Now: " + f"{', '.join(parts)} {kind.y}".rstrip() + "."
+    if kind.name == "disk":
+        lead += f" {full_in(series)}"
+    # Values that never change need no chart.
+    if all(min(values) == max(values) for values in lines.values()):
+        return Figure(kind.name, kind.title, lead)
+    y = kind.y or "number"
+    edges = [int(at) for at in series.at]
+    return over_time(kind.name, kind.title, lead, edges, lines, y=y)
+
+
+def _rounded(value: float) -> float:
+    """Return *value* with three digits, or as a whole number."""
+    return round(value) if value >= 100 or value.is_integer() else float(f"{value:.3g}")
+
+
+def full_in(series: Series) -> str:
+    """Say when the disk is going to be full if it fills as it did in *series*."""
+    free = series.columns["free disk"]
+    used = free[0] - free[-1]
+    secs = series.at[-1] - series.at[0]
+    left = free[-1] * secs / used if used > 0 else math.inf
+    if left > _FULL_SECS:
+        return "It does not fill up in a year."
+    return f"At this rate the disk is full in {span(left)}."
