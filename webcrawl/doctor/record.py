@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from webcrawl.configuration.decoding import Seconds, json_decoder
+from webcrawl.configuration.decoding import Epoch, Seconds, json_decoder
 from webcrawl.doctor.diagnosis import Diagnosis  # msgspec reads the annotations
 from webcrawl.states import State  # as above
 
@@ -33,8 +33,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resting: int = 0
     due: int = 0
     fresh: int = 0
-    next_visit: Seconds = 0.0
-    lag: float = 0.0
+    next_visit: Epoch = 0.0
+    lag: Seconds = 0.0
     parked: dict[str, int] = {}
 
 

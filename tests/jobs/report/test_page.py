@@ -35,6 +35,8 @@ from webcrawl.states import CrawlState, State
 from webcrawl.wording import escape_controls
 
 T0 = 1_800_000_000.0
+WRONG = "docs/howto/when-something-is-wrong.md#"
+MODULE_FAILS = f"{WRONG}a-processing-module-fails"
 HOSTILE = "</style><script>alert(1)</script><img src=//x.test/>$\\frac{1}{2}$\x00\x1b[2J\u202e"
 
 
@@ -116,7 +118,7 @@ def test_a_page_is_self_contained_and_changes_nothing_else(stored, tmp_path):
     assert all(len(one.find("title").text) > 20 for one in drawings)
     # Without its drawing, each figure is a table.
     tables = tables_of(text)
-    empty = "seeds-report refusals-unsigned refusals-signed journal walled-hosts"
+    empty = "warnings seeds-report refusals-unsigned refusals-signed journal walled-hosts"
     assert [name for name, rows in tables.items() if not rows] == empty.split()
     assert tables["responsecode-report"][0][:3] == ["200", "2,666", "http_200"]
     # The rows of some tables have bars, the longest one for the largest number.
@@ -163,7 +165,7 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
     model = report_of(stored)
     assert model.alarms == [
         "stopped: killed; it can be resumed",
-        "my.Module failed on 2 pages: see logs/critical.jsonl",
+        f"my.Module failed on 2 pages: see logs/critical.jsonl and {MODULE_FAILS}",
     ]
     tables = tables_of(page(model))
     names = ("waiting", "responsecode-report", "crawl-report")
@@ -190,7 +192,12 @@ def test_the_first_screen_says_whether_the_crawl_is_well(stored):
         ("control_stopped", 0, 0, []),
         ("hive_stopped", 0, 0, []),
         ("closespider_timeout", 9, 0, []),
-        ("shutdown", 10, 0, ["10% of 100 URLs were given up"]),
+        (
+            "shutdown",
+            10,
+            0,
+            [f"10% of 100 URLs failed (connections): see {WRONG}urls-were-given-up"],
+        ),
         (
             "shutdown",
             0,

@@ -29,6 +29,8 @@ from webcrawl.wording import iso_time
 
 #: Directory of a job's shards, within its own.
 SHARDS = "shards"
+#: Log of warnings and errors (extensions/repeated_lines.py).
+WARNINGS = "logs/warnings.jsonl"
 #: The directory in which ``scrapy hive`` makes the job directories of its drones.
 DRONES = "drones"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -19,13 +19,10 @@ from webcrawl.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_HOW_TO = "docs/howto/when-something-is-wrong.md#a-processing-module-fails"
 _BAD_CAUSES = (Cause.OUTAGE, Cause.DISK, Cause.NAME_SERVERS)
 # How the reasons of a stop that the user requested begin.
 _REQUESTED = ("shutdown", "hive_stopped", "control_stopped", "closespider_")
-# An alarm is shown if at least this share of the finished URLs was given up.
-_MAX_GIVEN_UP_SHARE = 0.1
-# With fewer finished URLs, that alarm is not shown.
-_MIN_URLS = 100
 
 
 class NextCommand(msgspec.Struct, frozen=True):
@@ -101,16 +98,12 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
 def alarms_of(
     processes: list[Examination],
     modules: Mapping[str, int],
-    *,
-    given_up: int,
-    urls: int,
     denied: Mapping[str, int],
 ) -> list[str]:
     """Return sentences about what needs the user's attention.
 
-    *modules* has the number of pages on which each module failed. Of *urls* finished URLs,
-    *given_up* were given up. *denied* has the number of pages of each host that were fetched
-    before, but that robots.txt now denies.
+    *modules* has the number of pages on which each module failed. *denied* has the number of pages
+    of each host that were fetched before, but that robots.txt now denies.
     """
     alarms = []
     for process in processes:
@@ -123,13 +116,11 @@ def alarms_of(
             alarms.append(f"{label}{state.in_words()}")
         elif not has_ended and process.diagnosis.cause in _BAD_CAUSES:
             alarms.append(f"{label}{process.diagnosis.brief}")
-    if urls >= _MIN_URLS and given_up >= _MAX_GIVEN_UP_SHARE * urls:
-        alarms.append(f"{given_up / urls:.0%} of {urls:,} URLs were given up")
     hosts = [host for host, number in denied.items() if number > 0]
     if hosts:
         pages = counted(sum(denied[host] for host in hosts), "page")
         alarms.append(f"robots.txt now denies {pages} fetched before, such as on {hosts[0]}")
     return alarms + [
-        f"{name} failed on {counted(number, 'page')}: see logs/critical.jsonl"
+        f"{name} failed on {counted(number, 'page')}: see logs/critical.jsonl and {_HOW_TO}"
         for name, number in modules.items()
     ]

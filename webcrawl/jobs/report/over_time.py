@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from webcrawl.doctor.history import DAY, HOUR, KINDS, MINUTE, ROWS, Series, read_series
+from webcrawl.doctor.history import (
+    DAY,
+    FAULTS,
+    HOUR,
+    KINDS,
+    MINUTE,
+    ROWS,
+    Series,
+    count_kinds,
+    read_series,
+)
 from webcrawl.jobs.report.figures import Figure, over_time, span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 #: Ranges of the charts, in seconds.
 RANGES = {"hour": HOUR, "day": DAY, "all": math.inf}
 _MAX_INTERVALS = 120
+# A kind of failure needs attention if it is at least this share of the URLs of an hour, and so many
+# times its share of the day before. With fewer URLs, a share says nothing.
+_MIN_SHARE = 0.1
+_MIN_GROWTH = 2.0
+_MIN_URLS = 100
 _FULL_SECS = 366 * DAY  # a disk that lasts longer is not worth a word
 
 
@@ -29,6 +45,10 @@ class _Chart(NamedTuple):
     is_rate: bool = False
 
 
+_FINISHED = ("pages", "redirects", "visits", *KINDS)
+_WRONG = "docs/howto/when-something-is-wrong.md"
+_HOW_TO = dict.fromkeys(FAULTS, f"{_WRONG}#urls-were-given-up")
+_HOW_TO["refused"] = f"{_WRONG}#sites-refuse-the-crawl"
 _CHARTS = (
     _Chart("documents", "Pages", "pages per second", ("pages",), is_rate=True),
     _Chart(
@@ -116,3 +136,32 @@ def full_in(series: Series) -> str:
     if left > _FULL_SECS:
         return "It does not fill up in a year."
     return f"At this rate the disk is full in {span(left)}."
+
+
+def fault_alarms(jobdirs: Sequence[Path], given_up: Mapping[str, int], urls: int) -> list[str]:
+    """Return sentences about kinds of failures that are not normal for the crawl in *jobdirs*.
+
+    Its last hour is compared with the day before. Without a history, *given_up* of the *urls* of
+    the whole crawl count, by outcome.
+    """
+    series = read_series(jobdirs, MINUTE)
+    recent = count_kinds(given_up)
+    period = ""
+    before: dict[str, float] = {}
+    if len(series.at):
+        hour = series.since(float(series.at[-1]) - HOUR + MINUTE)
+        urls = int(hour.total(*_FINISHED))
+        recent = Counter({kind: int(hour.total(kind)) for kind in FAULTS})
+        urls_before = series.total(*_FINISHED) - urls
+        if urls_before >= _MIN_URLS:
+            before = {kind: (series.total(kind) - recent[kind]) / urls_before for kind in FAULTS}
+        period = " of the last hour"
+    alarms = []
+    for kind in FAULTS:
+        part = recent[kind] / max(urls, _MIN_URLS)
+        if part >= max(_MIN_SHARE, _MIN_GROWTH * before.get(kind, 0.0)):
+            earlier = f", and {before[kind]:.0%} of the day before" if before else ""
+            alarms.append(
+                f"{part:.0%} of {urls:,} URLs{period} failed{earlier} ({kind}): see {_HOW_TO[kind]}"
+            )
+    return alarms

@@ -15,7 +15,8 @@ from webcrawl.jobs.report import breakdowns, now, tables
 from webcrawl.jobs.report.figures import Figure, share, size, span
 from webcrawl.jobs.report.log_totals import MINUTE
 from webcrawl.jobs.report.model import ReportPage, alarms_of
-from webcrawl.jobs.report.over_time import RANGES, charts
+from webcrawl.jobs.report.over_time import RANGES, charts, fault_alarms
+from webcrawl.jobs.report.warning_log import warnings
 from webcrawl.wording import counted, utc_time
 
 if TYPE_CHECKING:
@@ -40,16 +41,16 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         alarms=alarms_of(
             crawl.processes,
             module_failures(crawl.stats),
-            given_up=crawl.results.total_given_up,
-            urls=crawl.results.urls,
-            denied=crawl.counts("robots/lost/"),
+            crawl.counts("robots/lost/"),
         )
+        + fault_alarms(crawl.jobdirs, crawl.results.given_up, crawl.results.urls)
         + damage,
         processes=crawl.processes,
         summary=_summary(crawl, at),
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
         outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
+            "Warnings": [warnings(crawl.jobdirs)],
             "Crawl": [
                 Figure("crawl-report", "The crawl in numbers", "", tables.crawl_table(crawl)),
                 tables.SEEDS.figure(crawl),

@@ -1,0 +1,80 @@
+"""What the report says needs attention: failures that are not normal, and warnings of the log."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+from reading_report import figure, report_of, write_log
+from scrapy.utils.test import get_crawler
+from text_tables import each
+
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.history import History
+from webcrawl.doctor.record import Record
+from webcrawl.extensions.repeated_lines import RepeatedLines
+from webcrawl.jobs.report.over_time import fault_alarms
+from webcrawl.jobs.report.warning_log import HOW_TO, how_to
+from webcrawl.states import State
+
+ROOT = Path(__file__).parents[3]
+T0 = 1_800_000_000
+RECORD = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
+
+
+def write_hours(jobdir, *hours):
+    """A history in which each of *hours* has 1,000 URLs: these outcomes, and pages."""
+    history = History(jobdir / "history", at=T0)
+    stats = {}
+    for number, outcomes in enumerate(hours):
+        pages = {"http_200": 1000 - sum(outcomes.values())}
+        for outcome, count in (outcomes | pages).items():
+            stats[f"outcome/{outcome}"] = stats.get(f"outcome/{outcome}", 0) + count
+        history.add(T0 + 3600 * number + 1800, stats, RECORD)
+
+
+@each(
+    "hours alarm",
+    ([{}, {"http_404": 400, "robots_denied": 500}], ""),  # both are normal
+    ([{}, {"timeout": 99}], ""),
+    ([{}, {"timeout": 50, "tls_failed": 50}], "10% of 1,000 URLs of the last hour failed, and 0%"),
+    ([{"http_503": 300}, {"http_503": 310}], ""),  # as always
+    ([{"http_503": 100}, {"http_503": 300}], "30% of 1,000 URLs of the last hour failed, and 10%"),
+    ([{"http_429": 300}], "30% of 1,000 URLs of the last hour failed"),
+)
+def test_failures_need_attention_if_there_are_more_than_the_day_before(tmp_path, hours, alarm):
+    write_hours(tmp_path, *hours)
+    alarms = fault_alarms([tmp_path], {"dns_failed": 900}, 900)
+    assert [one[: len(alarm)] for one in alarms] == [alarm] * bool(alarm)
+    assert all(
+        re.search(r" \((connections|server errors|refused)\): see docs/", one) for one in alarms
+    )
+
+
+def test_the_last_warnings_are_counted_and_errors_come_first(tmp_path):
+    """Also those of an earlier run."""
+    write_log(tmp_path, [])
+    for run in range(2):
+        crawler = get_crawler(settings_dict={"JOBDIR": str(tmp_path)})
+        extension = RepeatedLines(crawler=crawler)
+        extension.spider_opened()
+        for number in range(3000):
+            logging.getLogger("my.module").warning("page %d failed\nwith a traceback", number)
+        logging.getLogger("webcrawl.extensions.disk_guard").error("%d MB are free", run)
+        extension._engine_stopped()
+    table = figure(report_of(tmp_path), "warnings").table
+    shown = [(row[0], row[1], row[4], row[5]) for row in table.rows]
+    assert shown == [
+        ("error", 2, "1 MB are free", how_to("webcrawl.extensions.disk_guard")),
+        ("warning", 6000, "page 5 failed", how_to("my.module")),
+    ]
+    assert all(re.match(r"\d{4}-", row[2]) and row[2] <= row[3] for row in table.rows)
+
+
+def test_pages_about_what_to_do_exist():
+    for page in HOW_TO.values():
+        name, _, heading = page.partition("#")
+        titles = re.findall(r"^#+ (.+)$", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+        anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+        assert not heading or heading in anchors, page
