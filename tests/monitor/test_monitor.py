@@ -12,7 +12,7 @@ import stat
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 from urllib.parse import urlencode
 
@@ -60,7 +60,9 @@ def test_the_token_is_the_users_alone_and_is_nowhere_else(monitor):
     # Tantivy deletes files all the time.
     files = {one for one in monitor.job.rglob("*") if one.is_file() and one.parent.name != "search"}
     files.remove(path)
-    assert [one for one in files if monitor.token.encode() in one.read_bytes()] == []
+    for one in files:
+        with suppress(FileNotFoundError):  # a checkpoint has replaced it
+            assert monitor.token.encode() not in one.read_bytes(), one
     assert monitor.token not in monitor.ask("GET", "/")[2]
 
 
