@@ -37,7 +37,8 @@ _IS_ADVICE = re.compile(rf"(?:[:;.,] |, or |, and |^)(?:{_VERBS}) ", re.IGNORECA
 _DESCRIBES = {"help", "syntax", "example", "epilog", "undo", "line", "ends"}
 _IS_OTHER = re.compile(
     r"\s*(?:select|PRAGMA|FROM|SET memory|set memory|set \{name|unset|end (?:\(|in|between)|"
-    r"Give (?:them|these|up)|free disk|give it up|name service|write the changes|\(restart|"
+    r"Give (?:them|these|up)|free disk|give it up|name servers$|name service|write the changes|"
+    r"\(restart|"
     r"The crawler follows robots|webcrawl does not run on|"
     r"DELETE FROM|rowid|start over$|not reached, because)",
 ).match

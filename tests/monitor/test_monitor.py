@@ -130,6 +130,22 @@ def test_pages_are_searched_and_found_pages_are_paged(monitor):
     assert note == f"Not searched: {said.strip()}"
 
 
+def test_all_hosts_are_listed_and_each_leads_to_its_answer(monitor):
+    wait_until(lambda: monitor.page("/hosts?state=waiting").xpath("//td/a"))
+    (link, *_) = monitor.page("/hosts?q=SITE&sort=name").xpath("//td/a/@href")
+    path = link.removeprefix(".").partition("#")[0]
+    assert "host  site" in monitor.page(path).xpath("//pre")[0].text
+    assert monitor.page("/hosts?q=no.such.host").xpath("//td/a") == []
+    assert monitor.status("GET", "/hosts?offset=-1") == 400
+
+
+def test_charts_have_the_range_and_the_drone_that_are_asked_for(monitor):
+    for query in ("", "?range=hour", "?range=all&drone=0", "?range=x&drone=%22"):
+        assert monitor.page(f"/{query}").xpath("//figure[@id='waiting']")
+    current = monitor.page("/?range=all").xpath("//a[@aria-current]")
+    assert [one.text for one in current] == ["All"]
+
+
 def test_a_page_is_kept_up_to_date_and_one_of_a_minute_ago_is_not_shown(tmp_path, monkeypatch):
     given = get_project_settings()
     given.set("JOBDIR", str(tmp_path))

@@ -2,6 +2,8 @@
 
     GET /, ?url=             the page, with an answer about a URL or a host
        ?range=, &drone=      with charts of the last hour or day, or all; of one drone
+    GET /hosts?q=, &state=, &sort=, &offset=
+                             all hosts of the crawl, filtered and sorted
     GET /search?q=, &offset= the pages of the crawl with these words
     GET /token               makes the browser ask for the token and remember it
     POST /commands/NAME      a form of the page: runs a command, then redirects to the page
@@ -32,6 +34,7 @@ from msgspec.structs import replace
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.crawl.job.control_journal import Request
 from webcrawl.errors import FatalError
+from webcrawl.jobs.report.hosts_page import FILTERS, HOSTS_SHOWN, ORDERS
 from webcrawl.jobs.report.page import HITS_SHOWN, page, render
 from webcrawl.jobs.search import MAX_HITS, SearchResult
 from webcrawl.monitor.access import Access
@@ -46,6 +49,8 @@ _decode = json_decoder(Request)
 _CHECK_SECS = 1.0
 # Limit of the pages in an answer of /api/search.
 _MAX_API_HITS = 100
+# Limit of the hosts that are skipped.
+_MAX_OFFSET = 99_999_999
 # Number of answers to commands that are kept until their pages have shown them.
 _MAX_ANSWERS = 64
 # The parts of the page that /api/state has, apart from the summary.
@@ -85,6 +90,7 @@ class Site:
                 web.get("/", self._page),
                 web.get("/page.css", self._asset),
                 web.get("/page.js", self._asset),
+                web.get("/hosts", self._hosts),
                 web.get("/search", self._search),
                 web.get("/token", self._token),
                 web.post("/commands/{name}", self._command),
@@ -138,6 +144,21 @@ class Site:
         answer = _html(await asyncio.to_thread(page, model))
         answer.enable_compression()
         return answer
+
+    async def _hosts(self, request: web.Request) -> web.Response:
+        """Return the page of all hosts that the query selects."""
+        query = request.query
+        hosts = await self._watch.hosts(
+            words=query.get("q", "").strip(),
+            state=query.get("state", ""),
+            order=query.get("sort", ""),
+            offset=_whole_number(request, "offset", default=0, limit=_MAX_OFFSET),
+        )
+        title = (await self._watch.page()).title
+        values = {"states": FILTERS, "orders": ORDERS, "step": HOSTS_SHOWN}
+        return _html(
+            await asyncio.to_thread(render, "hosts.html", title=title, hosts=hosts, **values)
+        )
 
     async def _search(self, request: web.Request) -> web.Response:
         """Return the page of a search; without words, only its form."""

@@ -21,6 +21,7 @@ from webcrawl.errors import FatalError
 from webcrawl.hive.launch.job_directories import jobdirs_of
 from webcrawl.jobs.inspect.answers import answer_about
 from webcrawl.jobs.report.figures import Figure, Table
+from webcrawl.jobs.report.hosts_page import HostsPage, hosts_page
 from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
 from webcrawl.jobs.report.over_time import RANGES, charts
 from webcrawl.jobs.report.sections import report
@@ -142,6 +143,12 @@ class Watch:
             range=period,
             drone=drone,
         )
+
+    async def hosts(self, **question: Any) -> HostsPage:
+        """Return the hosts of the crawl, as ``hosts_page`` does. Raises as ``page`` does."""
+        await self.page()
+        assert self._reader is not None  # it has made that page
+        return await asyncio.to_thread(hosts_page, self._reader.file, **question)
 
     async def search(self, words: str, *, limit: int, offset: int) -> SearchResult:
         """Search the pages of the crawl, as ``search_all`` does, in a thread. Raises FatalError."""

@@ -322,4 +322,4 @@ def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
     write_log(tmp_path, [])
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60))
     lead = figure(report_of(tmp_path), "disk").lead
-    assert lead == "Now: 919 GB. At this rate the disk is full in 102 min."
+    assert lead == "Now: 919 GB free. At this rate the disk is full in 102 min."

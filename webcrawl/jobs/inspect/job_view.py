@@ -165,13 +165,13 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
     """
     for _ in range(_TRIES):
         jobdirs = jobdirs_of(jobdir)
-        manifests = _live_manifests(jobdirs)
+        manifests = live_manifests(jobdirs)
         try:
             with open_view(jobdir, jobdirs) as view:
                 answer = question(view)
         except (CorruptRecordError, UndecodableError, OSError) as error:
             # Otherwise the files were replaced by those of a new checkpoint: try again.
-            if _live_manifests(jobdirs) == manifests:
+            if live_manifests(jobdirs) == manifests:
                 raise FatalError(
                     f"The crawl in JOBDIR {jobdir} cannot be read: {error}."
                 ) from error
@@ -179,7 +179,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
             raise FatalError(f"{error}.") from error
         else:
             # The answer is only right if no file was deleted or replaced while it was read.
-            if _live_manifests(jobdirs) == manifests:
+            if live_manifests(jobdirs) == manifests:
                 return answer
     raise FatalError(
         f"The crawl in JOBDIR {jobdir} makes checkpoints faster than it can be read: increase "
@@ -187,7 +187,7 @@ def ask(jobdir: Path, question: Callable[[JobView], T]) -> T:
     )
 
 
-def _live_manifests(jobdirs: Sequence[Path]) -> list[bytes]:
+def live_manifests(jobdirs: Sequence[Path]) -> list[bytes]:
     """Return the name of the live manifest of each job and shard; "" for one that has none."""
     shards = [shard_path(jobdir, name) for jobdir in jobdirs for name in shard_names(jobdir)]
     return [_content(path / "CURRENT") for path in (*jobdirs, *shards)]

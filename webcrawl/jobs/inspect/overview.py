@@ -26,6 +26,8 @@ from webcrawl.urls.registered_domain import POLITENESS_KEYS
 from webcrawl.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from webcrawl.jobs.inspect.job_view import JobView
 
 
@@ -98,7 +100,7 @@ def overview(view: JobView, *, top: int) -> Overview:
     lengths: dict[Where, Counter[str]] = {where: Counter() for where in Where}
     for queue in chain.from_iterable(frontier.queues() for frontier in frontiers):
         lengths[queue.where][queue.name] += queue.length
-    rows = host_rows(view)
+    rows = [*host_rows(view)]
     # These states are shown in this order, even without a host.
     states: Counter[str] = Counter(ready=0, paused=0, **{HostState.IN_PROCESS: 0})
     states.update(row.state for row in rows)
@@ -129,14 +131,11 @@ def longest_queues(rows: list[HostRow], number: int) -> list[HostRow]:
     return heapq.nsmallest(number, rows, key=lambda row: (-row.waiting, row.name))
 
 
-def host_rows(view: JobView) -> list[HostRow]:
-    """Return a row for each host with a queue."""
+def host_rows(view: JobView) -> Iterator[HostRow]:
+    """Yield a row for each host with a queue."""
     now = wall_time()
-    hosts = chain.from_iterable(shard.frontier.hosts() for shard in view.shards)
-    return [
-        HostRow(name, state_of(times, now=now), times.ready_at, times.length)
-        for name, times in hosts
-    ]
+    for name, times in chain.from_iterable(shard.frontier.hosts() for shard in view.shards):
+        yield HostRow(name, state_of(times, now=now), times.ready_at, times.length)
 
 
 def host_overview(view: JobView, host: str) -> HostOverview:

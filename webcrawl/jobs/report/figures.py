@@ -6,7 +6,7 @@ the code that prints them must escape them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 from webcrawl.jobs.report.chart import Chart
 from webcrawl.wording import utc_time
@@ -23,6 +23,17 @@ OTHERS = "all others"
 
 _MAX_ROWS = 50
 _PREFIXES = ("", "k", "M", "G", "T")
+
+
+class Link(str):  # noqa: SLOT000  # a text with slots has no attributes
+    """Text of a cell that leads to *url* on the live page."""
+
+    url: str
+
+    def __new__(cls, text: str, url: str) -> Self:
+        link = super().__new__(cls, text)
+        link.url = url
+        return link
 
 
 class Table(NamedTuple):

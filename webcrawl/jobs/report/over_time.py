@@ -58,7 +58,7 @@ _CHARTS = (
     _Chart("megabits", "Bandwidth", "Mbit/s", ("bytes",), 125_000, is_rate=True),
     _Chart("workers", "Workers and hosts", "", ("workers busy", "hosts ready", "hosts paused")),
     _Chart("memory", "Memory of the crawl", "MB", ("memory",), 1e6),
-    _Chart("disk", "Free disk space", "GB", ("free disk",), 1e9),
+    _Chart("disk", "Disk space", "GB free", ("free disk",), 1e9),
     _Chart("loop", "Delay of the event loop", "ms", ("lag",), 0.001),
 )
 _VISITS = (

@@ -14,6 +14,8 @@ from heapq import merge
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import astuple
+
 from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import Counts, with_prefix
 from webcrawl.crawl.figures.summary import describe_end
@@ -25,8 +27,8 @@ from webcrawl.hive.launch.crawl_stats import merge_stats, shard_counts, stats_of
 from webcrawl.jobs.inspect.aliases import AliasRow, alias_rows
 from webcrawl.jobs.inspect.examination import Examination, examinations
 from webcrawl.jobs.inspect.info_log import BEGINNING, end_of, line_chunks, outcome_lines
-from webcrawl.jobs.inspect.job_view import ask, running
-from webcrawl.jobs.inspect.overview import HostRow, host_rows, longest_queues
+from webcrawl.jobs.inspect.job_view import ask, live_manifests, running
+from webcrawl.jobs.inspect.overview import HostRow, host_rows
 from webcrawl.jobs.report.log_totals import LogTotals
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.pipelines.warc.payloads import FILE
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# Number of hosts with long queues, and of aliases.
-_MAX_HOSTS = 50
+# The hosts with the longest queues.
+_LONGEST_QUEUES = "SELECT * FROM queues ORDER BY waiting DESC, host LIMIT 50"
 _MAX_ALIASES = 50
 # Number of commands that are shown.
 _MAX_COMMANDS = 20
@@ -122,16 +124,19 @@ class CrawlReader:
     def __init__(self, path: Path, jobdirs: Sequence[Path]) -> None:
         self.jobdirs = jobdirs
         self._path = path
-        self._file = TotalsFile()
-        self._log = LogTotals(file=self._file)
+        self.file = TotalsFile()
+        self._log = LogTotals(file=self.file)
         self._damage: list[str] = []
+        # The checkpoint from which queues and aliases were read.
+        self._manifests: list[bytes] = []
+        self._aliases: list[AliasRow] = []
         # Up to where ``_new_lines`` reads each log, or has read it.
         self._ends = dict.fromkeys(jobdirs, BEGINNING)
         self._lines = self._new_lines()  # ``add`` continues with it
 
     def close(self) -> None:
         """Delete the temporary file."""
-        self._file.close()
+        self.file.close()
 
     def add(self, on_progress: Callable[[int], object], *, until: float = math.inf) -> bool:
         """Read new lines of the logs; return whether all of them were read.
@@ -160,7 +165,7 @@ class CrawlReader:
         lines.
         """
         for jobdir in self.jobdirs:
-            self._file.add_digests(jobdir.absolute() / "warc" / FILE)
+            self.file.add_digests(jobdir.absolute() / "warc" / FILE)
         logs = [
             zip(
                 outcome_lines(job, end=self._ends[job], on_damage=self._add_damage),
@@ -171,7 +176,7 @@ class CrawlReader:
         by_time = merge(*logs, key=lambda pair: pair[0].at)
         for count, (line, process_number) in enumerate(by_time, start=1):
             on_progress(count)
-            yield line, process_number, self._file.digest(line.url, line.sent)
+            yield line, process_number, self.file.digest(line.url, line.sent)
 
     def _new_lines(self) -> Iterator[bytes]:
         """Yield the lines added to the logs since the last call, in large chunks."""
@@ -195,11 +200,12 @@ class CrawlReader:
         processes: list[Examination] = []
         with suppress(FatalError):  # raised if there is no diagnosis yet
             processes = examinations(path)
-        queues: list[HostRow] = []
-        aliases: list[AliasRow] = []
-        with suppress(FatalError):  # raised if no checkpoint can be read
-            queues = ask(path, lambda view: longest_queues(host_rows(view), _MAX_HOSTS))
-            aliases = ask(path, lambda view: alias_rows(view.shards)[:_MAX_ALIASES])
+        manifests = live_manifests(jobdirs)
+        if manifests != self._manifests:  # there is a new checkpoint
+            self._manifests = manifests
+            with suppress(FatalError):  # raised if no checkpoint can be read
+                ask(path, lambda view: self.file.replace_queues(map(astuple, host_rows(view))))
+                self._aliases = ask(path, lambda view: alias_rows(view.shards)[:_MAX_ALIASES])
 
         process_stats = [stats_of(jobdir) for jobdir in jobdirs]
         stats = merge_stats(process_stats)
@@ -224,7 +230,7 @@ class CrawlReader:
             totals=totals_of_shards,
             results=Counts.of(totals_of_shards),
             log=log,
-            file=self._file,
+            file=self.file,
             damage=[
                 *self._damage,
                 *(
@@ -234,8 +240,8 @@ class CrawlReader:
                 ),
             ],
             processes=processes,
-            longest_queues=queues,
-            aliases=aliases,
+            longest_queues=[HostRow(*row) for row in self.file.select(_LONGEST_QUEUES)],
+            aliases=self._aliases,
             commands=last_changes(jobdirs[0], _MAX_COMMANDS),
         )
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from webcrawl.crawl.lease.outcome_log import DENIED, OutcomeLine, is_given_up
+from webcrawl.doctor.history import FAULTS, kind_of
 from webcrawl.jobs.report.heritrix_log import status_code
 from webcrawl.net.outcomes import is_document
 from webcrawl.net.walls import WALLS
@@ -15,7 +16,7 @@ from webcrawl.pipelines.warc.payloads import DIGESTS
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 
@@ -26,14 +27,17 @@ RAW_ADDRESSES = "raw IP addresses"
 _SEEDS = ("seed", "request")
 # Lines are added to the table ``lines``, then to the totals of all other tables.
 _CREATE = """
-PRAGMA cache_size = -65536;
+PRAGMA cache_size = -8192;
 PRAGMA journal_mode = OFF;
 CREATE TABLE lines (
     url, host, type, outcome, redirect, kind, status INT, bytes INT, secs REAL, is_seed INT,
-    sent REAL, is_first INT, is_page INT, is_denied INT, is_given_up INT, is_wall INT);
+    sent REAL, is_first INT, is_page INT, is_denied INT, is_given_up INT, is_wall INT,
+    is_fault INT);
 CREATE TABLE hosts (
     host TEXT PRIMARY KEY, urls INT, bytes INT, pages INT, fetches INT, secs REAL, denied INT,
-    given_up INT, walls INT) WITHOUT ROWID;
+    given_up INT, walls INT, faults INT, first REAL, last REAL) WITHOUT ROWID;
+CREATE TABLE queues (
+    host TEXT PRIMARY KEY, state TEXT, ready_at REAL, waiting INT) WITHOUT ROWID;
 CREATE TABLE types (type TEXT PRIMARY KEY, urls INT, bytes INT, pages INT) WITHOUT ROWID;
 CREATE TABLE seeds (
     url TEXT PRIMARY KEY, is_seed INT, status INT, outcome TEXT, redirect TEXT) WITHOUT ROWID;
@@ -42,16 +46,19 @@ CREATE INDEX dates ON digests (at);
 """
 _ADD_DIGEST = "INSERT INTO digests VALUES (?, ?, ?)"
 _DIGEST = "SELECT digest FROM digests WHERE at = ? AND url = ?"
-_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_UP = """
 INSERT INTO hosts
     SELECT host, sum(is_first), sum(bytes), sum(is_page), sum(status OR sent OR secs > 0),
-        sum(secs), sum(is_denied AND is_first), sum(is_given_up AND is_first), sum(is_wall)
+        sum(secs), sum(is_denied AND is_first), sum(is_given_up AND is_first), sum(is_wall),
+        sum(is_fault), min(nullif(sent, 0)), max(nullif(sent, 0))
     FROM lines GROUP BY host
     ON CONFLICT DO UPDATE SET urls = urls + excluded.urls, bytes = bytes + excluded.bytes,
         pages = pages + excluded.pages, fetches = fetches + excluded.fetches,
         secs = secs + excluded.secs, denied = denied + excluded.denied,
-        given_up = given_up + excluded.given_up, walls = walls + excluded.walls;
+        given_up = given_up + excluded.given_up, walls = walls + excluded.walls,
+        faults = faults + excluded.faults, first = coalesce(min(first, excluded.first),
+        first, excluded.first), last = coalesce(max(last, excluded.last), last, excluded.last);
 INSERT INTO types
     SELECT type, count(*), sum(bytes), sum(is_page) FROM lines WHERE status AND is_first
     GROUP BY type
@@ -68,15 +75,18 @@ class TotalsFile:
     """Totals as rows of tables in a temporary SQLite file.
 
     hosts: for each host: finished URLs, bytes of all answers, pages, fetches and their time in
-        seconds, URLs denied by robots.txt, URLs given up, and URLs that ended at a wall.
+        seconds, URLs denied by robots.txt, URLs given up, and URLs that ended at a wall; failures
+        of the kinds FAULTS; and when the first and the last request was sent.
+    queues: for each host with a queue: its state, when it is ready, and its waiting URLs.
     types: for each content type: answered URLs, their bytes, and pages.
     seeds: the last result of each seed, and of each URL that was found by a redirect.
 
-    Takes up to 64 MB of memory. SQLite deletes the file itself. All methods raise sqlite3.Error.
+    Takes up to 16 MB of memory. SQLite deletes the file itself. ``select`` may be called in any
+    thread. All methods raise sqlite3.Error.
     """
 
     def __init__(self) -> None:
-        self._database = sqlite3.connect("")  # a temporary file
+        self._database = sqlite3.connect("", check_same_thread=False)  # a temporary file
         self._database.executescript(_CREATE)
         for function, count in ((tld_of, 1), (status_code, 2), (is_given_up, 1)):
             self._database.create_function(function.__name__, count, function)
@@ -103,11 +113,17 @@ class TotalsFile:
                 line.outcome == DENIED,
                 is_given_up(line.outcome),
                 bool(line.flags) or line.outcome in WALLS,
+                kind_of(line.outcome) in FAULTS,
             )
             for line in lines
         ]
         self._database.executemany(_INSERT, rows)
         self._database.executescript(_ADD_UP)  # adds them to the other tables, and deletes them
+
+    def replace_queues(self, rows: Iterable[tuple[str, str, float, int]]) -> None:
+        """Replace the table ``queues`` by *rows*."""
+        self._database.execute("DELETE FROM queues")
+        self._database.executemany("REPLACE INTO queues VALUES (?, ?, ?, ?)", rows)
 
     def add_digests(self, payloads: Path) -> None:
         """Add the digests in the table *payloads* of a WARC writer, if it can be read."""
@@ -123,13 +139,15 @@ class TotalsFile:
         row = self._database.execute(_DIGEST, (at, url)).fetchone()
         return labelled_digest(bytes.fromhex(row[0])) if row else "-"
 
-    def select(self, query: str) -> sqlite3.Cursor:
-        """Return the rows of the SQL *query*. Reading a million hosts takes a few seconds.
+    def select(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Return the rows of the SQL *query*, with *values* for its "?".
+
+        Reading a million hosts takes a few seconds.
 
         The query can use the functions ``tld_of``, ``status_code``, ``is_given_up`` and ``bits``,
         the number of bits of an integer.
         """
-        return self._database.execute(query)
+        return self._database.execute(query, values)
 
     def close(self) -> None:
         """Free the memory and delete the file."""

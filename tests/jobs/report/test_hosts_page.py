@@ -1,0 +1,73 @@
+"""The table of all hosts: its orders, filters and pages, and what each column says."""
+
+from contextlib import closing
+
+from lxml import html
+from reading_report import line
+from text_tables import each
+
+from webcrawl.jobs.report.hosts_page import FILTERS, HOSTS_SHOWN, ORDERS, hosts_page
+from webcrawl.jobs.report.page import render
+from webcrawl.jobs.report.totals_file import TotalsFile
+
+T0 = 1_800_000_000.0
+LINES = [
+    *(line(f"http://slow.test/{n}", "http_200", T0, sent=T0 + 60 * n, took=8.0) for n in range(3)),
+    *(line(f"http://fast.test/{n}", "http_200", T0, sent=T0 + n, took=1.0) for n in range(5)),
+    line("http://down.test/", "timeout", T0, sent=T0, took=1.0),
+    line("http://down.test/x", "robots_denied", T0),
+]
+QUEUES = [
+    ("slow.test", "ready", 0.0, 10),
+    ("fast.test", "paused", 2e9, 50),
+    ("new.test", "ready", 0.0, 7),
+]
+
+
+def shown(**question):
+    """The names of the hosts, in their order, and the rows by name."""
+    with closing(TotalsFile()) as file:
+        file.add(LINES)
+        file.replace_queues(QUEUES)
+        page = hosts_page(file, **question)
+    rows = {row[0]: row[1:] for row in page.table.rows}
+    assert page.total == len(rows)
+    return " ".join(rows), rows
+
+
+@each(
+    "order state words hosts",
+    ("time left", "", "", "slow.test fast.test down.test new.test"),
+    ("waiting", "", "", "fast.test slow.test new.test down.test"),
+    ("failures", "all", "", "down.test fast.test new.test slow.test"),
+    ("share of time", "waiting", "", "slow.test fast.test new.test"),
+    ("pages", "ready", "", "slow.test new.test"),
+    ("name", "paused", "", "fast.test"),
+    ("name", "failing", "", "down.test"),
+    ("name", "all", "SLOW", "slow.test"),
+    ("no order", "no state", "%", ""),
+)
+def test_hosts_are_sorted_and_filtered(order, state, words, hosts):
+    assert shown(order=order, state=state, words=words)[0] == hosts
+
+
+def test_a_row_says_how_long_the_host_needs_and_what_share_of_the_time_it_took():
+    rows = shown()[1]
+    assert rows["slow.test"] == ("ready", 10, "10 min", "60 s", 3, 0, 0, "80.0%")
+    assert rows["down.test"] == ("nothing waits", 0, "", "", 0, 1, 1, "3.3%")
+    assert rows["new.test"][:4] == ("ready", 7, "", "")
+
+
+def test_each_host_is_a_link_and_other_pages_are_linked():
+    with closing(TotalsFile()) as file:
+        file.replace_queues((f"h{n:03d}.test", "ready", 0.0, 1) for n in range(HOSTS_SHOWN + 1))
+        hosts = hosts_page(file, order="name")
+        values = {"title": "x", "states": FILTERS, "orders": ORDERS, "step": HOSTS_SHOWN}
+        root = html.fromstring(render("hosts.html", hosts=hosts, **values))
+        (more,) = root.xpath("//a[@rel='next']/@href")
+        assert more == "hosts?q=&state=all&sort=name&offset=100"
+        assert root.xpath("//td/a/@href")[0] == "./?url=h000.test#ask"
+        assert len(root.xpath("//td/a")) == HOSTS_SHOWN
+        last = hosts_page(file, order="name", offset=HOSTS_SHOWN)
+        root = html.fromstring(render("hosts.html", hosts=last, **values))
+        assert root.xpath("//a[@class='button']/@rel") == ["prev"]
