@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from webcrawl.jobs.dataset import MEMORY_LIMIT
+from webcrawl.jobs.dataset import LIMITS
 from webcrawl.pipelines.datasets.clusters import Clusters
 
 BUCKETS = 14
@@ -60,7 +60,7 @@ def main(rows: int, directory: str | None = None) -> None:
         ]
         refused = Path(work, "refused.jsonl")
         refused.touch()
-        db = duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": work})
+        db = duckdb.connect(config=LIMITS | {"temp_directory": work})
         began = perf_counter()
         cpu_began = process_time()
         clusters = Clusters(db, files, refused=[refused])

@@ -61,8 +61,8 @@ _NOTES = {
     DROP: " {:,} near-duplicates of these rows were left out.",
 }
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
-#: Of DuckDB, which then uses the disk.
-MEMORY_LIMIT = "1GB"
+#: Limits of DuckDB, which then uses the disk. Each thread needs memory.
+LIMITS: dict[str, Any] = {"memory_limit": "1GB", "threads": 2}
 # Files with the same columns, by the first of them.
 _FIRST_FILES = """
     SELECT min(file_name) FROM (
@@ -111,7 +111,7 @@ def lay_out(
         make_directory(path)
     activity = f"{output} is being made"
     work = output / "dataset.work"
-    limits: dict[str, Any] = {"memory_limit": MEMORY_LIMIT, "temp_directory": str(work / "spill")}
+    limits = LIMITS | {"temp_directory": str(work / "spill")}
     with work_directory(work, activity=activity), duckdb.connect(config=limits) as db:
         _change_copies(output, near_duplicates=bool(near_duplicates))
         _add_files(directories, copies, near_duplicates=bool(near_duplicates))

@@ -254,7 +254,9 @@ def purge_parquet(path: Path, is_covered: Covers, begin: Begin, *, column: str) 
                 pq.ParquetWriter(new, old.schema_arrow, compression="zstd") as writer,
             ):
                 for group in groups:
-                    writer.write_table(old.read_row_group(group).filter(is_kept(group)))
+                    kept = old.read_row_group(group).filter(is_kept(group))
+                    if kept.num_rows:  # Hugging Face's reader fails at an empty row group
+                        writer.write_table(kept)
 
 
 def purge_index(path: Path, is_covered: Covers, begin: Begin) -> None:

@@ -118,7 +118,8 @@ class Clusters:
                     rows = pa.table([*rows.columns, *part.columns], schema)
                     if drop:
                         rows = rows.filter(part["is_representative"])
-                    writer.write_table(rows)
+                    if rows.num_rows:  # Hugging Face's reader fails at an empty row group
+                        writer.write_table(rows)
 
 
 def _unite(roots: np.ndarray, rows: np.ndarray, others: np.ndarray) -> None:
