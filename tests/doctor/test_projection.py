@@ -59,6 +59,18 @@ def test_budgets_bound_an_end_that_is_not_in_sight():
     assert NOW + 5900 < bounded.range().latest < NOW + 6500
 
 
+def test_time_in_which_there_was_nothing_to_do_does_not_count():
+    samples = steady(1000, urls=30_000, rate=10)
+    projection = fed(samples)
+    last = samples[-1]
+    for minute in range(1, 600):
+        projection.add(last._replace(at=last.at + 60 * minute), is_idle=True)
+    expected = fed(samples).range()
+    assert [at - 60 * 599 for at in projection.range()] == list(expected)
+    projection.add(last._replace(at=last.at + 60 * 600, finished=last.finished + 1), is_idle=True)
+    assert projection._samples[-1].finished == last.finished + 1
+
+
 @each("others", {"again": 0.1}, {"ready": 0.5, "max_secs": 2000.0})
 def test_failed_urls_and_waits_for_workers_make_the_end_later(others):
     samples = steady(1000, urls=30_000, rate=10)

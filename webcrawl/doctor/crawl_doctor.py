@@ -59,8 +59,8 @@ class CrawlDoctor(Doctor):
         kept.
         """
         process = self._process
-        # A crawl that ends or is paused is slower than it would be, so its progress does not count.
-        if process.stop.is_open and not process.pauses:
+        if process.stop.is_open:  # a crawl that ends is slower than it would be
             quotas = process.parts.services.live.quotas
-            self.projection.add(sample_of(process.shards, quotas))
+            is_idle = bool(process.pauses or process.health.waits_for)
+            self.projection.add(sample_of(process.shards, quotas), is_idle=is_idle)
         return self.projection.words()

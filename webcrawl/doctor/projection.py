@@ -86,9 +86,17 @@ class Projection:
     def __init__(self) -> None:
         self._samples: list[Sample] = []
 
-    def add(self, sample: Sample) -> None:
-        """Add *sample*. It replaces the last one if it is close to the last but one."""
+    def add(self, sample: Sample, *, is_idle: bool = False) -> None:
+        """Add *sample*. It replaces the last one if it is close to the last but one.
+
+        *is_idle* says that the crawl waits or is paused. If it has finished nothing since the last
+        sample, the time since then is left out.
+        """
         samples = self._samples
+        if is_idle and samples and sample.finished == samples[-1].finished:
+            idle = sample.at - samples[-1].at
+            self._samples = [one._replace(at=one.at + idle) for one in samples]
+            return
         if len(samples) > 1 and sample.at - samples[-2].at < (sample.at - samples[0].at) / _PARTS:
             samples.pop()
         samples.append(sample)

@@ -32,6 +32,8 @@ from reading_report import (
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.crawl.lease.outcome_log import NAMES
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.record import Line, Record
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.info_log import line_chunks
 from webcrawl.jobs.report import chart, figures, heritrix_log, totals_file
@@ -39,6 +41,7 @@ from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
+from webcrawl.states import State
 
 T0 = 1_800_000_000.0
 KNOWN = [
@@ -290,8 +293,28 @@ def test_gauges_of_drones_are_summed_even_if_one_has_ended(tmp_path):
         ats = range(int(T0), int(T0) + (720 if number else 360), 60)
         write_log(tmp_path / f"drones/{number}", [])
         write_history(tmp_path / f"drones/{number}", ats, waiting=lambda _: 100)
-    rows = figure(report_of(tmp_path), "waiting").table.rows
+    found = report_of(tmp_path)
+    rows = figure(found, "waiting").table.rows
     assert [row[1] for row in rows] == [200] * 6 + [100] * 6
+    assert "Drones" not in found.sections  # they have no diagnosis yet
+
+
+def test_each_drone_has_a_row_with_its_speed_and_share(tmp_path):
+    for number, waiting in enumerate((30, 10)):
+        jobdir = tmp_path / f"drones/{number}"
+        write_log(jobdir, [])
+        write_history(jobdir, [T0, T0 + 60])
+        diagnosis = Diagnosis(Cause.POLITENESS, T0, "")
+        record = Record(
+            state=State("running"), diagnosis=diagnosis, waiting=waiting, shards={"running": 4}
+        )
+        said = msgspec.json.encode(Line(T0 + 60, record))
+        (jobdir / "logs/stats.jsonl").write_bytes(said + b"\n")
+        (jobdir / "stats.json").write_text(json.dumps({"crawl/job/cut_off": number}))
+    rows = figure(report_of(tmp_path), "drones").table.rows
+    assert [row[0] for row in rows] == ["drone 0", "drone 1"]
+    assert [row[3:] for row in rows] == [(30, "75.0%", 0, 4, 0), (10, "25.0%", 0, 4, 1)]
+    assert {row[2] for row in rows} == {"0.0"}
 
 
 def test_no_line_is_drawn_over_a_gap_in_the_data(tmp_path):

@@ -148,6 +148,8 @@ def facts_of(examination: Examination, now: float) -> list[tuple[str, str]]:
         hosts = f"{record.ready:,} ready, {record.resting:,} paused"
         rows.append(("hosts", f"{hosts}; {record.in_process:,} requests and pages in process"))
     due = f", {record.due:,} for their next visit" if record.due else ""
+    if record.next_visit:
+        due += f", the first at {moment(record.next_visit, now)}"
     if not has_finished:
         rows.append(("waiting", counted(record.waiting, "URL") + due))
     rows += [("parked", line) for line in parked_lines(record.parked, has_finished=has_finished)]

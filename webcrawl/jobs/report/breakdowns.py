@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.jobs.report.chart import Chart, format_scaled
 from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, size, span
-from webcrawl.jobs.report.tables import codes_table
+from webcrawl.wording import counted as plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,14 @@ def outcomes(crawl: Crawl, *, is_live: bool) -> Figure:
     earlier = "" if is_live else " (81.4% in Mercator's crawl)"
     lead = f"Of {results.urls:,} URLs, {pages} gave a document{earlier}."
     lead += _BEFORE_VISITS * bool(results.visits)
-    lead += " URLs without an answer have one of Heritrix' negative codes."
-    return Figure("responsecode-report", "Outcomes of URLs", lead, codes_table(crawl), bars=1)
+    # Heritrix' codes are only in the tables for programs.
+    counts: Counter[str] = Counter()
+    for (_, outcome), number in crawl.log.answers.items():
+        counts[outcome] += number
+    ranked = sorted(counts, key=lambda outcome: (-counts[outcome], outcome))
+    rows = [(outcome, counts[outcome], crawl.log.examples[outcome]) for outcome in ranked]
+    table = Table(("outcome", "URLs", "example"), rows)
+    return Figure("responsecode-report", "Outcomes of URLs", lead, table, bars=1)
 
 
 def visits(crawl: Crawl) -> Figure:
@@ -104,10 +110,11 @@ def per_server(crawl: Crawl) -> Iterator[Figure]:
         # Add up from the largest limit downwards.
         at_least = accumulate(servers.get(limit.bit_length(), 0) for limit in reversed(limits))
         counts = [*at_least][::-1]
-        most = size(limits[-1]) if what == "bytes" else f"{limits[-1]:,} pages"
+        most = size(limits[-1]) if what == "bytes" else plural(limits[-1], "page")
         lead = (
-            f"{counts[0]:,} servers have any {what}, {counts[-1]:,} have {most} or more. A point "
-            f"counts the servers with at least this many {what}. Zipf's law is a straight line."
+            f"{plural(counts[0], 'server')} with any {what}, {counts[-1]:,} with {most} or more. A "
+            f"point counts the servers with at least this many {what}. Zipf's law is a straight "
+            "line."
         )
         series = {what: (counts, limits)}
         chart = Chart(series, x="servers with at least as many", y=what, log="xy")
@@ -122,7 +129,7 @@ def per_tld(crawl: Crawl) -> Iterator[Figure]:
         counts = dict(crawl.file.select(query).fetchall())
         title = f"{of.capitalize()} by top-level domain"
         lead = (
-            f"{{part}} of the {of} are in {{first}}. There are {{kinds:,}} domains, counting all "
+            f"{{part}} of the {of} are in {{first}}. Number of domains: {{kinds:,}}, counting all "
             "IP addresses as one."
         )
         yield shares(f"{of}-by-tld", title, counts, what="domain", of=of, lead=lead)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webcrawl.jobs.report.figures import Figure, Table
+from webcrawl.crawl.job.totals import CUT_OFF, PREFIX
+from webcrawl.doctor.history import MINUTE, read_series
+from webcrawl.hive.launch.crawl_stats import stats_of
+from webcrawl.jobs.report.figures import Figure, Table, share
 from webcrawl.wording import COMMAND, utc_time
 
 if TYPE_CHECKING:
     from webcrawl.jobs.report.sources import Crawl
+
+
+# Time over which the present speed of a drone is measured.
+_RECENT_SECS = 300.0
 
 
 def hosts_table(crawl: Crawl, at: float) -> Figure:
@@ -17,6 +24,36 @@ def hosts_table(crawl: Crawl, at: float) -> Figure:
     lead = f"As of the last checkpoint. To find out more about a host: {COMMAND} why JOBDIR HOST."
     table = Table(("host", "URLs waiting", "state"), rows)
     return Figure("hosts", "Hosts with the longest queues", lead, table)
+
+
+def drones_table(crawl: Crawl) -> Figure:
+    """Return the table of the drones of a hive."""
+    total = sum(process.record.waiting for process in crawl.processes)
+    rows = []
+    for process in crawl.processes:
+        record = process.record
+        (jobdir,) = (one for one in crawl.jobdirs if process.name == f"drone {one.name}")
+        minutes = read_series([jobdir], MINUTE)
+        recent = minutes.since(process.at - _RECENT_SECS)
+        rates = recent.rates["pages"]
+        rows.append(
+            (
+                process.name,
+                process.state.in_words(),
+                f"{rates.mean():.1f}" if len(rates) else "",
+                record.waiting,
+                share(record.waiting, total),
+                record.ready + record.resting,
+                sum(record.shards.values()),
+                int(stats_of(jobdir).get(f"{PREFIX}{CUT_OFF}", 0)),
+            )
+        )
+    head = (
+        *("drone", "state", "pages per second", "URLs waiting", "share of waiting"),
+        *("hosts", "shards", "runs cut off"),
+    )
+    lead = "Pages of the last five minutes. A run is cut off if its process was killed."
+    return Figure("drones", "Drones", lead, Table(head, rows))
 
 
 def aliases_table(crawl: Crawl) -> Figure:

@@ -51,6 +51,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
             "Warnings": [warnings(crawl.jobdirs)],
+            **({"Drones": [now.drones_table(crawl)]} if crawl.drones and crawl.processes else {}),
             "Crawl": [
                 Figure("crawl-report", "The crawl in numbers", "", tables.crawl_table(crawl)),
                 tables.SEEDS.figure(crawl),

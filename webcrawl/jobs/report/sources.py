@@ -94,11 +94,15 @@ class Crawl(NamedTuple):
     def hosts(self) -> int:
         """Number of hosts that were contacted.
 
-        The log lacks hosts that were only asked for robots.txt, and the stats lack hosts contacted
-        before a kill, so this is the larger number.
+        For a crawl that has ended, it is that of the summary. Otherwise it is the larger of two:
+        the log lacks hosts that were only asked for robots.txt, and the stats are older, or lack
+        hosts contacted before a kill.
         """
+        contacted = int(self.stats.get("hosts/contacted", 0))
+        if contacted and self.stats.get("finish_reason") and not self.stats.get(CUT_OFF):
+            return contacted
         ((number,),) = self.file.select("SELECT count(*) FROM hosts WHERE fetches")
-        return max(int(number), int(self.stats.get("hosts/contacted", 0)))
+        return max(int(number), contacted)
 
     @property
     def secs(self) -> float:

@@ -7,6 +7,7 @@ them. The names of tables are those of Heritrix' reports.
 from __future__ import annotations
 
 import csv
+from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,13 +35,17 @@ _FILES = {_LOG, *(f"{name}-report.csv" for name in _NAMES)}
 
 
 class Listing(NamedTuple):
-    """Definition of a table as an SQL query of ``TotalsFile``; *bars* as in ``Figure``."""
+    """Definition of a table as an SQL query of ``TotalsFile``; *bars* as in ``Figure``.
+
+    The page leaves out the columns in *hidden*, which have words of Heritrix.
+    """
 
     name: str
     title: str
     lead: str
     query: str
     bars: int | None = None
+    hidden: tuple[str, ...] = ()
 
     def table(self, crawl: Crawl, limit: int = SHOWN_ROWS) -> Table:
         """Return the table with its first *limit* rows, or with all of them if it is -1.
@@ -56,6 +61,9 @@ class Listing(NamedTuple):
         table = self.table(crawl, limit)
         if not table.rows:
             return Figure(self.name, self.title, "None so far.")
+        is_shown = [name not in self.hidden for name in table.head]
+        head = tuple(compress(table.head, is_shown))
+        table = Table(head, [tuple(compress(row, is_shown)) for row in table.rows])
         return Figure(self.name, self.title, self.lead, table, bars=self.bars)
 
 
@@ -83,6 +91,7 @@ SEEDS = Listing(
     "status_code(status, seeds.outcome) AS code, "
     "iif(status, 'CRAWLED', 'NOTCRAWLED') AS status, redirect, ends.outcome AS result "
     "FROM ends JOIN seeds ON url = seed ORDER BY failed DESC, seed",
+    hidden=("code", "status"),
 )
 HOSTS = Listing(
     "hosts-report", "Hosts", "Hosts with the most pages.", f"{HOST_ROWS} ORDER BY pages DESC, host"
