@@ -55,8 +55,6 @@ OPTIONS = """
     report --output           | output
     search --limit            | positive
     search --offset           | count
-    search --language         | text
-    search --host             | host
     simweb --hosts            | number
     simweb --seed             | number
     simweb --profile          | choice
@@ -185,7 +183,7 @@ ALWAYS = """
     purge: --dry-run --host --list --url --with-aliases; queue-build: --json --queue --seeds;
     rehearse: --contacts --directory --seed; replay: --from --output --submit;
     report: --bundle --csv --figures --json --output;
-    search: --host --jsonl --language --limit --offset;
+    search: --explain --jsonl --limit --offset --rank;
     simweb: --access-log --dns-port --hosts --http-port --https-port --profile --seconds --seed
     --seeds-file --world; urltrace: --json --popular; wacz: --output; why: --json
 """

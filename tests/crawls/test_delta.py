@@ -124,7 +124,7 @@ async def test_a_consumer_holds_what_is_served_over_kills(tmp_path):
         held = {name: documents[name, at] for name, (at, _) in consumer.pages.items()}
         bodies = {name: one.body for name, one in sites.pages.items() if one.status == 200}
         assert held == {f"http://a.test:{sites.port}{name[6:]}": bodies[name] for name in bodies}
-        hits = search(job / "search", "*", limit=100, language="", host="").hits
+        hits = search(job / "search", "*", limit=100).hits
         assert {hit.url for hit in hits} == held.keys() - {url(7), url(8)}
 
 

@@ -174,7 +174,7 @@ async def test_an_unchanged_document_that_is_refused_now_leaves_index_feed_and_d
     job = tmp_path / "job"
 
     def known():
-        hits = search_in(job / "search", "*", limit=9, language="", host="").hits
+        hits = search_in(job / "search", "*", limit=9).hits
         return {hit.url.split("/")[3] for hit in hits}
 
     async with served(pages) as sites:
@@ -216,7 +216,7 @@ async def test_strict_crawls_remove_an_earlier_version_from_the_index(tmp_path):
         for headers, found in ((), 1), (("X-Robots-Tag: noindex",), 0):
             sites.pages["a.test/"] = Answer(b"<p>text", headers=headers)
             await crawl(sites, job, "a.test", **settings)
-            hits = search_in(job / "search", "*", limit=9, language="", host="").hits
+            hits = search_in(job / "search", "*", limit=9).hits
             assert len(hits) == found
             warm.scrapy("frontier", job, "--refetch", "all")
     files = (job / "warc").glob("*.warc.gz")

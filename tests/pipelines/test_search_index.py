@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -20,11 +21,13 @@ from crawling import ROOT
 from text_tables import cases, table
 
 from webcrawl.errors import DiskError, FatalError, StoreError
-from webcrawl.items import RobotsDirectives
+from webcrawl.items import Link, RobotsDirectives
 from webcrawl.jobs.purge.files import purge_index
 from webcrawl.jobs.search import search
+from webcrawl.pipelines.link_graph import LinkGraph
 from webcrawl.pipelines.search_fields import ONE_CHARACTER_WORD
 from webcrawl.pipelines.search_index import IndexedPage, SearchIndex
+from webcrawl.pipelines.search_ranks import add_links
 from webcrawl.storage.record_log import HEADER_SIZE, RecordLog
 
 GERMAN = "Alle Menschen sind frei und gleich an Würde und Rechten geboren, wo immer sie leben."
@@ -40,8 +43,8 @@ def a_text(number, text, title="", host="a.test", **more):
     return a_page(body, url=f"http://{host}/{number}", **more)
 
 
-def found(jobdir, words, *, limit=10, language="", host=""):
-    return search(jobdir / "search", words, limit=limit, language=language, host=host)
+def found(jobdir, words, *, limit=10, **more):
+    return search(jobdir / "search", words, limit=limit, **more)
 
 
 def urls(jobdir, words, **more):
@@ -125,8 +128,21 @@ def test_pages_are_found_by_their_words(tmp_path):
         title:menschenrechte OR plain   | http://a.test/2 http://a.test/4
     """):
         assert urls(tmp_path, words) == {*wanted.split()}, words
-    assert urls(tmp_path, "*", language="de") == {"http://a.test/2"}
-    assert urls(tmp_path, "rights", host="b.test") == {"http://b.test/3"}
+    every = {f"http://{page}" for page in ("a.test/1", "a.test/2", "b.test/3", "a.test/4")}
+    for words, wanted in table("""
+        lang:de                    | http://a.test/2
+        rights site:b.test         | http://b.test/3
+        site:TEST -site:b.test -lang:de type:html | http://a.test/1
+        type:text                  | http://a.test/4
+        "site:b.test"              |
+        site:a.tes*                |
+        lang:de after:2025-06-15   | http://a.test/2
+        after:2025-06-15T16:00     |
+    """):
+        assert urls(tmp_path, words) == {*wanted.split()}, words
+    assert urls(tmp_path, "after:2025-06-15T15:06:40+00:00") == every
+    with pytest.raises(FatalError, match="after:june must have a date such as"):
+        urls(tmp_path, "rights after:june")
     assert found(tmp_path, "*", limit=1).total == 4
     assert found(tmp_path, 'unbalanced ( " : [').total == 0
     (hit,) = found(tmp_path, "würde").hits
@@ -185,6 +201,54 @@ def test_a_page_replaces_what_was_there_of_its_url(tmp_path):
     assert (urls(tmp_path, "first"), urls(tmp_path, "second")) == (set(), {"http://a.test/1"})
     index(tmp_path, a_text(1, "third"), a_text(2, "other"))
     assert (urls(tmp_path, "second"), documents(tmp_path)) == (set(), 2)
+
+
+def linked(jobdir, *sources):
+    """A crawl of pages in *jobdir* that link to others: each a URL and the links as (URL, text)."""
+    pages = [
+        a_page(url=url, links=[Link(target, text, **more) for target, text, more in links])
+        for url, links in sources
+    ]
+    moved = a_page(url="http://b.test/old", status=301, redirect_target="http://a.test/2")
+    run_module(LinkGraph, [*pages, moved], jobdir)
+    graphs = [jobdir / "graph/edges"]
+    return add_links([jobdir / "search"], graphs, work_parent=jobdir, on_progress=lambda _: None)
+
+
+def test_pages_are_found_and_ranked_by_the_links_to_them(tmp_path):
+    index(tmp_path, *(a_text(n, "same words") for n in range(4)), a_text(1, "same", host="b.test"))
+    two, three = "http://a.test/2", "http://a.test/3"
+    nofollow = {"rel": "nofollow"}
+    replaced = linked(
+        tmp_path,
+        ("http://b.test/1", [("http://b.test/old", "Größe", {}), (three, "paid", nofollow)]),
+        ("http://a.test/1", [(two, "own", {}), (three, "another", {}), (three, "", {})]),
+        (three, [(two, "own", {}), (three, "itself", {})]),
+    )
+    assert replaced == 2
+    expected = {"grosse": two, "own": two, "another": three, "paid": "", "itself": ""}
+    for words, url in expected.items():
+        assert urls(tmp_path, words) == ({url} if url else set()), words
+    hits = found(tmp_path, "same words", explain=True).hits
+    assert [hit.url for hit in hits[:2]] == [two, three]
+    assert hits[0].weight > hits[1].weight > hits[2].weight == 1
+    for hit in hits:
+        assert hit.score == pytest.approx(hit.weight * sum(hit.explanation.values()), abs=0.01)
+    # The crawl goes on: what is known of links is kept, and added to.
+    index(tmp_path, a_text(2, "new words"), a_text(5, "fresh"))
+    assert urls(tmp_path, "grosse new") == {two}
+    assert linked(tmp_path, (three, [("http://a.test/5", "late", {})])) == 1
+    assert urls(tmp_path, "late fresh") == {"http://a.test/5"}
+
+
+@pytest.mark.cures("is being written: wait until the crawl ends")
+async def test_links_are_not_added_while_a_crawl_writes_the_index(tmp_path):
+    page = ("http://a.test/1", [("http://a.test/2", "own", {})])
+    async with Run(SearchIndex, tmp_path) as run:
+        await run.process(a_text(2, "words"))
+        with pytest.raises(FatalError, match="is being written: wait until the crawl ends"):
+            await asyncio.to_thread(linked, tmp_path, page)
+    assert await asyncio.to_thread(linked, tmp_path, page) == 1
 
 
 def test_pages_with_noindex_are_left_out_and_taken_out(tmp_path):
@@ -333,7 +397,9 @@ def test_the_command_prints_titles_urls_and_snippets(indexed):
     assert done.stdout == f"Rights\nhttp://a.test/1\n{ENGLISH[:-1]}\n\n1 page found\n"
     done = command(indexed, "born", "--limit", "1")
     assert done.stdout.endswith("\n\n2 pages found\n")
-    assert command(indexed, "born", "--host", "A.TEST").stdout.endswith("\n\n2 pages found\n")
+    assert command(indexed, "born", "site:A.TEST").stdout.endswith("\n\n2 pages found\n")
+    explained = command(indexed, "born", "--explain", "--limit", "1").stdout
+    assert re.search(r"^[\d.]+ = 1 \* \(.*[\d.]+ text_en.*\)$", explained, re.MULTILINE)
     assert command(indexed, "nowhere").stdout == "0 pages found\n"
     assert command(indexed, "nowhere").returncode == 1
 
@@ -391,7 +457,7 @@ def test_a_directory_of_products_may_be_named_as_a_job(indexed, tmp_path):
 
 
 def test_the_command_prints_json(indexed):
-    done = command(indexed, "würde", "--json", "--language", "de", "--host", "A.test")
+    done = command(indexed, "würde", "--json", "lang:de", "site:A.test")
     result = json.loads(done.stdout)
     assert (result["total"], result["hits"][0]["url"]) == (1, "http://a.test/3")
 

@@ -57,7 +57,7 @@ def test_as_many_right_pages_are_among_the_first_ten_as_with_fts5(tmp_path):
             continue
         words, _, names = line.partition(" | ")
         right = {"http://{}.test/{}".format(*name.split(":")) for name in names.split()}
-        hits = search(tmp_path / "search", words, limit=10, language="", host="").hits
+        hits = search(tmp_path / "search", words, limit=10).hits
         query = " ".join(f'"{word}"' for word in words.split())
         rows = database.execute(
             "SELECT url FROM pages WHERE pages MATCH ? ORDER BY bm25(pages, 0, 2, 1) LIMIT 10",

@@ -48,7 +48,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         require_package(package, feature="The link graph")
     import duckdb
 
-    from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
+    from webcrawl.jobs.pagerank.link_tables import LinkTables
+    from webcrawl.pipelines.link_database import edge_directories
     from webcrawl.pipelines.link_graph import DIRECTORY
     from webcrawl.storage.record_log import CorruptRecordError
     from webcrawl.urls import host_of

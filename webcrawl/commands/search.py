@@ -2,14 +2,20 @@
 
 Uses the index that the module SearchIndex builds. It works while the crawl runs, on the pages up to
 its last checkpoint. A page must contain all words, perhaps in other forms. You can also write "a
-phrase", OR, -word, title:word and prefix*; '*' finds every page.
+phrase", OR, -word, title:word and prefix*; '*' finds every page. These restrict the pages:
+site:example.org lang:en type:html after:2026-11-30
+
+With --rank, adds the links between the pages to the index, from the link graph of the module
+LinkGraph: a page is then also found by the texts of links to it, and is ranked by them. Run it when
+the crawl has ended, and again after each crawl that continues it.
 
 Examples:
+  scrapy search crawls/web --rank
   scrapy search crawls/web solar panels
-  scrapy search crawls/web '"solar power" -title:shop' --language en
+  scrapy search crawls/web '"solar power" -title:shop lang:en'
 
 Exit codes:
-  0  pages were found
+  0  pages were found, or links were added
   1  nothing was found
   2  unusable input
 """
@@ -19,6 +25,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webcrawl.commands import (
@@ -29,6 +36,7 @@ from webcrawl.commands import (
     make_command,
     print_answer,
     print_bytes,
+    progress,
     refuse_options,
     take_job,
 )
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
 
 def _options(add: AddOption) -> None:
     """Add the options of ``scrapy search``."""
-    from webcrawl.jobs.arguments import host, whole
+    from webcrawl.jobs.arguments import whole
     from webcrawl.jobs.search import MAX_HITS
 
     add(
@@ -60,8 +68,8 @@ def _options(add: AddOption) -> None:
         help="skip the N best pages (default: 0)",
     )
     add("--jsonl", action="store_true", help="print each page as one line of JSON")
-    add("--language", default="", metavar="CODE", help="only pages in this language (en, de, ...)")
-    add("--host", type=host, metavar="NAME", help="only pages of this host")
+    add("--explain", action="store_true", help="also print how each page got its score")
+    add("--rank", action="store_true", help="add the links between the pages to the index")
 
 
 def _run(args: list[str], opts: Options, settings: Settings) -> int:
@@ -75,6 +83,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         settings.set("JOBDIR", args.pop(0), priority="cmdline")
     else:
         args = take_job(args, settings)
+    if opts.rank:
+        return _rank(args, settings)
     if not args:
         raise UsageError("give the words to search for")
     if opts.jsonl:
@@ -84,8 +94,7 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         " ".join(args),
         limit=opts.limit,
         offset=opts.offset,
-        language=opts.language,
-        host=opts.host or "",
+        explain=opts.explain,
     )
     for problem in result.not_searched:
         print(f"search: not searched: {escape_controls(problem)}", file=sys.stderr)
@@ -95,6 +104,40 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     marks = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
     print_answer(result, _text(result, marks), as_json=opts.json, is_visible=True)
     return 0 if result.total else 1
+
+
+def _rank(words: list[str], settings: Settings) -> int:
+    """Add the links of the crawl in *settings* to its search indexes; return the exit code."""
+    from webcrawl.errors import FatalError, require_package
+    from webcrawl.jobs.search import indexes_of
+
+    if words:
+        raise UsageError("--rank takes no words")
+    for package in ("pyarrow", "duckdb"):
+        require_package(package, feature="--rank")
+    import duckdb
+
+    from webcrawl.pipelines.link_database import edge_directories
+    from webcrawl.pipelines.link_graph import DIRECTORY
+    from webcrawl.pipelines.search_ranks import add_links
+    from webcrawl.storage.record_log import CorruptRecordError
+
+    jobdir = Path(settings["JOBDIR"])
+    try:
+        with progress("links") as on_progress:
+            replaced = add_links(
+                indexes_of(settings),
+                edge_directories(jobdir),
+                work_parent=jobdir / DIRECTORY,
+                on_progress=on_progress,
+            )
+    except FatalError:  # it is a ValueError, too
+        raise
+    except (OSError, ValueError, duckdb.Error, CorruptRecordError) as error:
+        reason = str(error).partition("\n")[0]
+        raise FatalError(f"The links cannot be added to the search index: {reason}.") from error
+    print(f"links were added to {counted(replaced, 'page')}")
+    return 0
 
 
 def _text(result: SearchResult, marks: tuple[str, str]) -> str:
@@ -111,7 +154,11 @@ def _lines(hit: SearchHit, marks: tuple[str, str]) -> str:
         for text, is_found in hit.parts()
     )
     title = f"{start_mark}{_line(hit.title)}{end_mark}\n" if hit.title else ""
-    return f"{title}{_line(hit.url)}\n{snippet}"
+    explanation = ""
+    if hit.explanation:
+        parts = " + ".join(f"{value:g} {name}" for name, value in hit.explanation.items())
+        explanation = f"\n{hit.score:g} = {hit.weight:g} * ({parts})"
+    return f"{title}{_line(hit.url)}\n{snippet}{explanation}"
 
 
 def _line(text: str) -> str:

@@ -6,7 +6,11 @@ A search finds the pages that were in the index at the crawl's last commit
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from collections import Counter
+from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
@@ -19,7 +23,9 @@ from webcrawl.pipelines.module import output_directory
 from webcrawl.pipelines.search_fields import (
     ONE_CHARACTER_WORD,
     PACKAGE,
+    PRIOR,
     TEXT_FIELDS,
+    WEIGHTS,
     build_analyzer,
     open_index,
 )
@@ -36,13 +42,20 @@ if TYPE_CHECKING:
 #: Limit of the pages that a search returns or skips.
 MAX_HITS = 10_000
 _SNIPPET_CHARS = 200
-_TITLE_BOOST = 2.0
+# A snippet is taken from this much text, which begins before the first word of the query.
+_WINDOW_CHARS = 4000
+_CHARS_BEFORE = 100
 # Tantivy's parser is recursive: thousands of brackets would crash the process.
 _MAX_CHARACTERS = 2000
 _MAX_BRACKETS = 50
 # A word that ends in *, perhaps with its field; and the words that it stands for, at most.
 _PREFIX = re.compile(r"(?<!\w)(?P<field>\w+:)?(?P<prefix>[^\W_]+)\*(?!\w)")
 _MAX_EXPANSIONS = 50
+# A condition on pages, perhaps excluding those that meet it.
+_CONDITION = re.compile(r"(?<!\S)(?P<sign>-?)(?P<name>site|lang|type|after):(?P<value>[^\s\"()]+)")
+_CONDITION_FIELDS = {"lang": "language", "type": "type"}
+# The number of a field in a term, as Tantivy prints it.
+_FIELD = re.compile(r"field=(\d+)")
 # The sign for similar words in other search engines.
 _SIMILARITY_SIGN = re.compile(r"(?<=\w)~[\d.]*")
 # What Tantivy says about a query such as -word, which finds all pages without the word.
@@ -59,15 +72,20 @@ class SearchHit(msgspec.Struct):
 
     ``highlights``: where the words are in the snippet, each as the positions of the first character
     and of the character after the last.
+    ``weight``: the weight of the page by its links, a factor of ``score``.
+    ``explanation``: what each field adds to the score before it is multiplied, if asked for.
     """
 
     url: str
+    host: str
     title: str
     language: str
     fetched_at: str
     score: float
+    weight: float
     snippet: str
     highlights: list[tuple[int, int]]
+    explanation: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
 
     def parts(self) -> Iterator[tuple[str, bool]]:
         """Yield the parts of the snippet, each with whether it is a found word."""
@@ -106,8 +124,7 @@ def search_all(
     *,
     limit: int,
     offset: int = 0,
-    language: str = "",
-    host: str = "",
+    explain: bool = False,
 ) -> SearchResult:
     """Search the indexes in *directories* as ``search`` does, and return the best pages of all.
 
@@ -115,8 +132,7 @@ def search_all(
     several indexes is returned once, but counted in each.
     """
     results = [
-        search(directory, words, limit=offset + limit, language=language, host=host)
-        for directory in directories
+        search(directory, words, limit=offset + limit, explain=explain) for directory in directories
     ]
     hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
     # The best hit of each URL replaces the others in the dict, because it comes last.
@@ -126,13 +142,13 @@ def search_all(
     return SearchResult(total, best[offset : offset + limit], results[0].not_searched)
 
 
-def search(directory: Path, words: str, *, limit: int, language: str, host: str) -> SearchResult:
+def search(directory: Path, words: str, *, limit: int, explain: bool = False) -> SearchResult:
     """Search the index in *directory*, and return the *limit* best pages that have all *words*.
 
     *words* may contain phrases in quotes, ``OR``, ``-word``, ``title:word`` and ``prefix*``, or be
-    only ``*`` for all pages. What cannot be searched is left out. If *language* or *host* is not
-    empty, only pages in that language or of that host are found. Raises FatalError if there is no
-    index, or if nothing of *words* can be searched.
+    only ``*`` for all pages; and the conditions ``site:``, ``lang:``, ``type:`` and ``after:``.
+    What cannot be searched is left out. With *explain*, the hits say how their score was made.
+    Raises FatalError if there is no index, or if nothing of *words* can be searched.
     """
     if len(words) > _MAX_CHARACTERS or words.count("(") > _MAX_BRACKETS:
         raise FatalError(
@@ -152,16 +168,11 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
     try:
         index = open_index(directory)
         searcher = index.searcher()
-        words_query, not_searched = _parse_query(normalize("NFC", words), index, searcher)
-        conditions = [words_query]
-        for name, value in (("language", language), ("host", host)):
-            if value:
-                conditions.append(tantivy.Query.term_query(index.schema, name, value))
-        query = tantivy.Query.boolean_query(
-            [(tantivy.Occur.Must, condition) for condition in conditions]
-        )
-
-        answer: Any = searcher.search(query, limit)  # the library's stub has no count
+        other_words, conditions = _split_conditions(normalize("NFC", words), index.schema)
+        words_query, not_searched = _parse_query(other_words, index, searcher)
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Must, words_query), *conditions])
+        # the library's stub has no count
+        answer: Any = searcher.search(query, limit, weight_by_field=PRIOR)
 
         @cache
         def snippets(field: str) -> tantivy.SnippetGenerator:
@@ -169,12 +180,77 @@ def search(directory: Path, words: str, *, limit: int, language: str, host: str)
             generator.set_max_num_chars(_SNIPPET_CHARS)
             return generator
 
-        hits = [_hit(searcher.doc(address), score, snippets) for score, address in answer.hits]
+        words_pattern = re.compile(
+            "|".join(map(re.escape, re.findall(r"\w+", other_words))) or "$", re.IGNORECASE
+        )
+        hits = [
+            _hit(searcher.doc(address), score, snippets, words_pattern)
+            for score, address in answer.hits
+        ]
+        if explain:
+            for hit, (_, address) in zip(hits, answer.hits, strict=True):
+                explanation = words_query.explain(searcher, address).to_json()
+                hit.explanation = _by_field(json.loads(explanation), index.schema)
     except FatalError:  # it is a ValueError, too
         raise
     except ValueError as error:
         raise FatalError(f"The search index in {directory} cannot be read: {error}.") from error
     return SearchResult(answer.count, hits, not_searched)
+
+
+def _split_conditions(
+    words: str, schema: tantivy.Schema
+) -> tuple[str, list[tuple[tantivy.Occur, tantivy.Query]]]:
+    """Return *words* without its conditions on pages, and these. Raises FatalError."""
+    from tantivy import FieldType, Occur, Query  # noqa: PLC0415  # of `make modules`
+
+    conditions: list[tuple[Occur, Query]] = []
+
+    def take(match: re.Match[str]) -> str:
+        """Add the condition in *match*, and return what replaces it."""
+        value = match["value"]
+        match match["name"]:
+            case "site":  # and its subdomains
+                pattern = rf"(.*\.)?{re.escape(value.lower())}"
+                query = Query.regex_query(schema, "host", pattern)
+            case "after":
+                try:
+                    date = datetime.fromisoformat(value)
+                except ValueError:
+                    raise FatalError(
+                        f"after:{value} must have a date such as after:2026-11-30."
+                    ) from None
+                first = date if date.tzinfo else date.replace(tzinfo=UTC)
+                query = Query.range_query(schema, "date", FieldType.Date, lower_bound=first)
+            case name:
+                query = Query.term_query(schema, _CONDITION_FIELDS[name], value)
+        conditions.append((Occur.MustNot if match["sign"] else Occur.Must, query))
+        return ""
+
+    parts = words.split('"')  # every second part is in quotes
+    parts[::2] = [_CONDITION.sub(take, part) for part in parts[::2]]
+    others = '"'.join(parts)
+    return ("*" if conditions and not others.strip() else others), conditions
+
+
+def _by_field(explanation: dict[str, Any], schema: tantivy.Schema) -> dict[str, float]:
+    """Return what each field adds to a score, by Tantivy's *explanation* of it."""
+    from tantivy import Query  # noqa: PLC0415  # as above
+
+    names = {_FIELD.findall(str(Query.term_query(schema, name, "")))[0]: name for name in WEIGHTS}
+    values: Counter[str] = Counter()
+
+    def add(node: dict[str, Any]) -> None:
+        """Add the values of the terms at or below *node*, with their weights."""
+        if node["description"].startswith("BooleanClause"):
+            for part in node.get("details", ()):
+                add(part)
+        else:
+            fields = _FIELD.findall(json.dumps(node))
+            values[names[fields[0]] if fields else ""] += node["value"]
+
+    add(explanation)
+    return {name: round(value, 3) for name, value in values.most_common()}
 
 
 def _parse_query(
@@ -186,8 +262,8 @@ def _parse_query(
     """
     parse = partial(
         index.parse_query_lenient,
-        default_field_names=["title", "words", *TEXT_FIELDS],
-        field_boosts={"title": _TITLE_BOOST},
+        default_field_names=[*WEIGHTS],
+        field_boosts=WEIGHTS,
         conjunction_by_default=True,
     )
     query, _ = parse(_with_prefixes(words, searcher))
@@ -231,12 +307,22 @@ def _with_prefixes(words: str, searcher: tantivy.Searcher) -> str:
 
 
 def _hit(
-    document: tantivy.Document, score: float, snippets: Callable[[str], tantivy.SnippetGenerator]
+    document: tantivy.Document,
+    score: float,
+    snippets: Callable[[str], tantivy.SnippetGenerator],
+    words: re.Pattern[str],
 ) -> SearchHit:
-    """Return *document* as a hit, with a snippet of its text."""
+    """Return *document* as a hit, with a snippet of its text where *words* are found."""
+    from tantivy import Document  # noqa: PLC0415  # of `make modules`
+
     fields = document.to_dict()
     name = next(name for name in TEXT_FIELDS if name in fields)
-    snippet = snippets(name).snippet_from_doc(document)
+    body = fields[name][-1]
+    match = words.search(body)
+    start = max(match.start() - _CHARS_BEFORE, 0) if match else 0
+    start = body.rfind(" ", 0, start) + 1
+    window = Document(**{name: body[start : start + _WINDOW_CHARS]})
+    snippet = snippets(name).snippet_from_doc(window)
     text = snippet.fragment()
     data = text.encode()
     # The library counts bytes, not characters.
@@ -244,18 +330,15 @@ def _hit(
         (len(data[: span.start].decode()), len(data[: span.end].decode()))
         for span in snippet.highlighted()
     ]
-    title = fields["title"][0]
-    if title and text.startswith(f"{title} "):  # the field begins with the title
-        cut = len(title) + 1
-        text = text[cut:]
-        highlights = [(start - cut, end - cut) for start, end in highlights if start >= cut]
     return SearchHit(
         url=fields["url"][0],
-        title=title,
+        host=fields["host"][0],
+        title=fields["title"][0],
         language=fields["language"][0],
         fetched_at=fields["date"][0].isoformat(timespec="seconds"),
         score=round(score, 3),
+        weight=round(math.log2(2.0 + fields.get(PRIOR, [0.0])[0]), 3),
         # Without a found word in the text, the snippet is the beginning of the text.
-        snippet=text or fields[name][-1][:_SNIPPET_CHARS],
+        snippet=text or body[:_SNIPPET_CHARS],
         highlights=highlights,
     )

@@ -57,6 +57,7 @@ EXTRACTORS = ("resiliparse", "trafilatura")
 MAX_TITLE_CHARS = 500
 MAX_SIGNALS = 20
 MAX_SIGNAL_CHARS = 1000
+_MAX_HEADINGS_CHARS = 1 << 14
 _MAX_SIGNAL_TAGS = 500
 _MAX_TAG_BYTES = 2048  # how far before a word about a licence its tag may begin
 # Limit of the steps of the scan. A real page takes 120; this many take 0.1 s.
@@ -87,6 +88,8 @@ _CLUTTER = [
     ".mw-editsection",  # MediaWiki
     ".postprofile",  # phpBB
 ]
+# Headings, and terms that the page defines.
+_HEADINGS = "h1, h2, h3, h4, h5, h6, dt"
 _MENUS = [f"nav {MARK}"]  # what is left out of the whole text of a page
 _PREFORMATTED = re.compile(r"(<pre>.*?</pre>)", re.DOTALL)
 # Lines with cells, as Resiliparse separates them.
@@ -151,6 +154,7 @@ class MainText(msgspec.Struct, frozen=True):
     ``licences``: URLs of links that have ``rel=license`` or point to Creative Commons.
     ``tdm_reservation``, ``tdm_policy``: values of the TDM Reservation Protocol, from headers or
         meta elements.
+    ``headings``: headings and defined terms of an HTML page, one per line.
     ``markdown``: the same text as Markdown, for HTML pages with TEXT_MARKDOWN; otherwise empty. At
         most as many characters as ``text`` may have.
     """
@@ -167,6 +171,7 @@ class MainText(msgspec.Struct, frozen=True):
     language_source: str = ""
     encoding: str = ""
     encoding_source: str = ""
+    headings: str = ""
     markdown: str = ""
 
 
@@ -219,6 +224,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
     }
     licences: list[str | None] = []
     title = ""
+    headings = ""
     declared_language = ""
     formatted = ""
     is_cut = False
@@ -249,6 +255,8 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         if markdown:
             formatted = _markdown(tree, is_main=is_main)
         title = tree.title or ""
+        found = tree.document.query_selector_all(_HEADINGS)
+        headings = "\n".join(element.text for element in found)
 
         for attributes in _signal_attributes(data):
             name = attributes.get("name", "").strip().lower()
@@ -279,6 +287,7 @@ def _read(page: Page, max_chars: int, extractor: str, *, markdown: bool) -> Main
         language_source=detected.source,
         encoding=charset.NAMES[codec],
         encoding_source=encoding_source,
+        headings=replace_unprintable(headings[:_MAX_HEADINGS_CHARS]),
         markdown=replace_unprintable(formatted)[:max_chars],
     )
 

@@ -2,25 +2,33 @@
 
 Case and accents are folded in all of them. The fields::
 
-    title           title of the page, without stemming
+    title, headings title of the page, and its headings with the terms that it defines
+    path            words of the URL
+    anchors         texts of links to the page from other hosts
+    own_anchors     texts of links to the page from its own host
     text_CODE       title and text of a page in a language with a stemmer, whose CODE is ISO 639-1
     text_characters title and text in Chinese, Japanese, Korean and other scripts without spaces:
                     each character is a word, and adjacent characters are found as a phrase
     text            title and text of all other pages
-    words           all words of title and text, without stemming: for searches by prefix, and for
-                    words that are written without their accents
-    url, host, language, date, truncated
+    words           all words of title and text: for searches by prefix, and for words that are
+                    written without their accents
+    url, host, type, language, date, truncated
+    prior           weight of the page by the links to it (search_ranks.py)
+
+The fields of the first group, and ``words``, are without stemming.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from webcrawl.errors import FatalError
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import tantivy
@@ -35,6 +43,20 @@ _STEMMERS = {
 _STEMMED = {code: f"text_{code}" for code in _STEMMERS}
 #: All fields with title and text; a page has one of them.
 TEXT_FIELDS = ("text", "text_characters", *_STEMMED.values())
+#: Fields with the texts of links from other hosts, and from the page's own host.
+ANCHORS = "anchors"
+OWN_ANCHORS = "own_anchors"
+#: Field with the weight of a page, by which a search multiplies its score (see Tantivy's
+#: ``weight_by_field``).
+PRIOR = "prior"
+#: The fields that come from the links to a page.
+LINK_FIELDS = (ANCHORS, OWN_ANCHORS, PRIOR)
+#: Weights of the fields in which a search looks for words. They were fitted by
+#: benchmarks/search_quality.py.
+WEIGHTS = {
+    "title": 0.5, "headings": 0.6, "path": 1.25, ANCHORS: 1.0, OWN_ANCHORS: 4.0, "words": 1.0,
+    **dict.fromkeys(TEXT_FIELDS, 1.0),
+}  # fmt: skip
 # Thai, Lao, Burmese, Khmer, Kana, Han and Hangul.
 _SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 #: A character of a script without spaces between the words.
@@ -54,6 +76,7 @@ def text_field(language: str, text: str) -> str:
     return _STEMMED.get(language, "text")
 
 
+@cache
 def build_analyzer(stemmer: str = "", *, by_character: bool = False) -> tantivy.TextAnalyzer:
     """Return an analyzer that folds case and accents, and stems if *stemmer* is given.
 
@@ -89,8 +112,8 @@ def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
     else:
         index = tantivy.Index.open(str(directory))
     try:
-        # Raises ValueError if there is no field "words", which older versions did not have.
-        tantivy.Query.term_query(index.schema, "words", "")
+        # Raises ValueError if there is no field "anchors", which older versions did not have.
+        tantivy.Query.term_query(index.schema, ANCHORS, "")
     except ValueError as error:
         raise FatalError(
             f"The search index in {directory} was made by an older version. Move it away, and "
@@ -116,16 +139,36 @@ def _schema() -> tantivy.Schema:
 
     builder = tantivy.SchemaBuilder()
     # These values are not divided into words; for "basic", only the pages that have them are kept.
-    for name in ("url", "host", "language"):
+    for name in ("url", "host", "language", "type"):
         builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
-    builder.add_text_field("words", tokenizer_name="folded", index_option="freq")
+    for name in ("words", "path"):
+        builder.add_text_field(name, tokenizer_name="folded", index_option="freq")
     for name, tokenizer in (
-        ("title", "folded"),
-        ("text", "folded"),
+        *((field, "folded") for field in ("title", "headings", ANCHORS, OWN_ANCHORS, "text")),
         ("text_characters", "characters"),
         *((field, field) for field in _STEMMED.values()),
     ):
         builder.add_text_field(name, stored=True, tokenizer_name=tokenizer)
     builder.add_date_field("date", stored=True, indexed=True, fast=True)
     builder.add_boolean_field("truncated", stored=True, indexed=True)
+    builder.add_float_field(PRIOR, stored=True, fast=True)
     return builder.build()
+
+
+def stored_fields(searcher: tantivy.Searcher, schema: tantivy.Schema, url: str) -> dict[str, Any]:
+    """Return the stored fields of the page with this *url*, each as a list; {} if there is none."""
+    from tantivy import Query  # noqa: PLC0415  # installed by `make modules`
+
+    hits = searcher.search(Query.term_query(schema, "url", url), 1, count=False).hits
+    return searcher.doc(hits[0][1]).to_dict() if hits else {}
+
+
+def build_document(fields: Mapping[str, Any]) -> tantivy.Document:
+    """Return the document of a page with these stored *fields*, each as a list.
+
+    The fields that are not stored are made from them.
+    """
+    from tantivy import Document  # noqa: PLC0415  # installed by `make modules`
+
+    texts = next(fields[name] for name in TEXT_FIELDS if name in fields)
+    return Document(words=texts, path=fields["url"], **fields)

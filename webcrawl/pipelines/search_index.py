@@ -9,7 +9,8 @@ Files, in SEARCH_DIR (default: JOBDIR/search)::
 
 The index is committed with each checkpoint, and when the log is full. Invariant: each page passed
 to ``process`` is in the index or in the log; ``open`` adds the pages in the log again. A page
-replaces the previous entry of its URL in the index, so adding it twice does no harm. Pages with
+replaces the previous entry of its URL in the index, so adding it twice does no harm; what was known
+of the links to it (search_ranks.py) is kept. Pages with
 ``robots.noindex`` or flags are left out, and pages that have moved or are gone are removed. Tantivy
 writes in its own thread, without holding the interpreter lock.
 """
@@ -29,7 +30,14 @@ from webcrawl.configuration.decoding import Epoch, msgpack_decoder
 from webcrawl.errors import FatalError, StoreError
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule
-from webcrawl.pipelines.search_fields import PACKAGE, open_index, text_field
+from webcrawl.pipelines.search_fields import (
+    LINK_FIELDS,
+    PACKAGE,
+    build_document,
+    open_index,
+    stored_fields,
+    text_field,
+)
 from webcrawl.storage.atomic import make_directory, sync_paths
 from webcrawl.storage.record_log import HEADER_SIZE, CorruptRecordError, RecordLog, read_records
 from webcrawl.urls import host_of
@@ -62,6 +70,8 @@ class IndexedPage(msgspec.Struct, array_like=True):
     fetched_at: Epoch = 0.0
     left_out: bool = False
     truncated: bool = False
+    headings: str = ""
+    type: str = ""
 
 
 _decode = msgpack_decoder(IndexedPage)
@@ -78,6 +88,7 @@ class SearchIndex(ProcessingModule):
     text_reader = staticmethod(reader)  # change detection compares the same text
 
     _log: RecordLog
+    _index: tantivy.Index
     _writer: tantivy.IndexWriter
 
     def __init__(self, *, read: Callable[[Page], MainText]) -> None:
@@ -92,7 +103,8 @@ class SearchIndex(ProcessingModule):
         sync_paths(make_directory(self.directory))
         # The error has no errno if another process is writing to the index. One thread writes.
         with _as_store_errors(errno.EEXIST):
-            self._writer = open_index(self.directory, create=True).writer(_HEAP_BYTES, 1)
+            self._index = open_index(self.directory, create=True)
+            self._writer = self._index.writer(_HEAP_BYTES, 1)
 
         try:
             self._log = RecordLog.open(self.directory / LOG)
@@ -124,6 +136,8 @@ class SearchIndex(ProcessingModule):
                 language=main_text.language,
                 fetched_at=page.fetched_at,
                 truncated=main_text.truncated,
+                headings=normalize("NFC", main_text.headings),
+                type="text" if page.content_type == "text/plain" else "html",
             )
         )
 
@@ -143,6 +157,7 @@ class SearchIndex(ProcessingModule):
         if self._log.size > HEADER_SIZE:
             with _as_store_errors():
                 self._writer.commit()
+                self._index.reload()
             self._log.close()
             self._log = RecordLog.open(self._log.path, size=0)
             self.stats.inc("commits")
@@ -155,24 +170,22 @@ class SearchIndex(ProcessingModule):
 
     def _add(self, page: IndexedPage) -> None:
         """Replace the entry of *page* in the index, or delete it if the page is left out."""
-        import tantivy  # noqa: PLC0415  # installed by `make modules`
-
         with _as_store_errors():
             self._writer.delete_documents_by_term("url", page.url)
             if not page.left_out:
-                # The title and text are in a field for the language, and in one for all languages.
-                parts = [page.title, page.text]
-                document = tantivy.Document(
-                    url=page.url,
-                    host=page.host,
-                    title=page.title,
-                    words=parts,
-                    language=page.language,
-                    date=datetime.fromtimestamp(page.fetched_at, UTC),
-                    truncated=page.truncated,
-                    **{text_field(page.language, page.text): parts},
-                )
-                self._writer.add_document(document)
+                old = stored_fields(self._index.searcher(), self._index.schema, page.url)
+                fields = {name: old[name] for name in LINK_FIELDS if name in old} | {
+                    "url": [page.url],
+                    "host": [page.host],
+                    "type": [page.type],
+                    "title": [page.title],
+                    "headings": [page.headings],
+                    "language": [page.language],
+                    "date": [datetime.fromtimestamp(page.fetched_at, UTC)],
+                    "truncated": [page.truncated],
+                    text_field(page.language, page.text): [page.title, page.text],
+                }
+                self._writer.add_document(build_document(fields))
 
 
 @contextmanager

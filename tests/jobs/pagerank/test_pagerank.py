@@ -12,7 +12,8 @@ from text_tables import each
 
 from webcrawl.errors import FatalError
 from webcrawl.items import Link
-from webcrawl.jobs.pagerank.link_tables import LinkTables, edge_directories
+from webcrawl.jobs.pagerank.link_tables import LinkTables
+from webcrawl.pipelines.link_database import edge_directories
 from webcrawl.pipelines.link_graph import LinkGraph
 from webcrawl.pipelines.pagerank import rank
 from webcrawl.urls import host_of

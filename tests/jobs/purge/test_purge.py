@@ -114,7 +114,7 @@ def state(job):
     assert warc_checks.dangling(warcs(job)) == []
     assert not [*job.rglob("*~")]
     deltas = warm.scrapy("delta", job, "--since", "0").stdout.splitlines()
-    hits = search(job / "search", "*", limit=1000, language="", host="").hits
+    hits = search(job / "search", "*", limit=1000).hits
     return {
         "records": {one.headers.get("WARC-Target-URI", "") for one in stored(job)},
         "text": Counter(column(job, "url", "text/*.parquet")),

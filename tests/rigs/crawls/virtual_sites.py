@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 import warm
 from crawling import RIGS, ROOT, crawl_command
+from patience import LIMIT_SECS
 from scrapy.cmdline import execute
 
 from webcrawl import scheduler
@@ -149,7 +150,7 @@ class VirtualSites:
         self.job = directory / "job"
         self.log = directory / "contacts"
 
-    def crawl(self, *seeds, killed_at=0, began=0.0, **settings):
+    def crawl(self, *seeds, killed_at=0, began=0.0, timeout=LIMIT_SECS, **settings):
         """Crawl to the end, or until killed; return all contacts of all crawls of the job."""
         seed_file, orders_file = (self._directory / name for name in ("seeds.txt", "orders.json"))
         seed_file.write_text("".join(f"{seed}\n" for seed in seeds))
@@ -160,7 +161,12 @@ class VirtualSites:
         )
         program = [sys.executable, __file__, str(orders_file)]
         environment = {"PYTHONPATH": f"{ROOT}:{RIGS}", "PATH": ""}
-        done = warm.run([*program, *command[3:]], env=environment, stderr=subprocess.STDOUT)
+        done = warm.run(
+            [*program, *command[3:]],
+            env=environment,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+        )
         self.said = done.stdout
         assert done.returncode == (-9 if killed_at else 0), self.said
         lines = self.log.read_bytes().splitlines()

@@ -26,7 +26,7 @@ from webcrawl.configuration.decoding import UndecodableError
 from webcrawl.crawl.lease.outcome_log import PURGED, OutcomeLine
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.info_log import decode_line
-from webcrawl.pipelines.search_fields import TEXT_FIELDS, open_index
+from webcrawl.pipelines.search_fields import build_document, open_index
 from webcrawl.pipelines.warc.records import as_response
 from webcrawl.pipelines.warc.recovery import whole_records
 from webcrawl.storage.atomic import replacement
@@ -284,11 +284,6 @@ def purge_index(path: Path, is_covered: Covers, begin: Begin) -> None:
         writer = index.writer(_HEAP_BYTES, 1)
         writer.delete_all_documents()
         for document in documents(are_kept=True):
-            fields = document.to_dict()
-            for name in TEXT_FIELDS:
-                for part in fields.get(name, ()):
-                    # This field is not stored, so the document that was read does not have it.
-                    document.add_text("words", part)
-            writer.add_document(document)
+            writer.add_document(build_document(document.to_dict()))
         writer.commit()
         writer.wait_merging_threads()
