@@ -6,7 +6,6 @@ A search finds the pages that were in the index at the crawl's last commit
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -17,6 +16,7 @@ from unicodedata import normalize
 
 import msgspec
 
+from webcrawl.configuration.decoding import json_decoder
 from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.errors import FatalError, require_package
 from webcrawl.pipelines.module import output_directory
@@ -54,6 +54,7 @@ _MAX_EXPANSIONS = 50
 # A condition on pages, perhaps excluding those that meet it.
 _CONDITION = re.compile(r"(?<!\S)(?P<sign>-?)(?P<name>site|lang|type|after):(?P<value>[^\s\"()]+)")
 _CONDITION_FIELDS = {"lang": "language", "type": "type"}
+_decode = json_decoder(dict[str, Any])
 # The number of a field in a term, as Tantivy prints it.
 _FIELD = re.compile(r"field=(\d+)")
 # The sign for similar words in other search engines.
@@ -190,7 +191,7 @@ def search(directory: Path, words: str, *, limit: int, explain: bool = False) ->
         if explain:
             for hit, (_, address) in zip(hits, answer.hits, strict=True):
                 explanation = words_query.explain(searcher, address).to_json()
-                hit.explanation = _by_field(json.loads(explanation), index.schema)
+                hit.explanation = _by_field(_decode(explanation), index.schema)
     except FatalError:  # it is a ValueError, too
         raise
     except ValueError as error:
@@ -246,7 +247,7 @@ def _by_field(explanation: dict[str, Any], schema: tantivy.Schema) -> dict[str, 
             for part in node.get("details", ()):
                 add(part)
         else:
-            fields = _FIELD.findall(json.dumps(node))
+            fields = _FIELD.findall(str(node))
             values[names[fields[0]] if fields else ""] += node["value"]
 
     add(explanation)

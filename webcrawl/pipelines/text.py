@@ -190,6 +190,8 @@ class TextDataset(ProcessingModule):
                 markdown=replace_addresses(main_text.markdown).text,
             )
         text = main_text.text
+        columns = msgspec.structs.asdict(main_text)
+        del columns["headings"]  # they are also in the text
         # Its ID, file, offset and length. Without a WARC record, the row gets a new ID.
         record = page.warc_record or (new_record_id(), None, None, None)
         fetched = datetime.fromtimestamp(page.fetched_at, UTC)
@@ -213,7 +215,7 @@ class TextDataset(ProcessingModule):
             email_addresses=addresses.emails,
             ip_addresses=addresses.ips,
             score=score,
-            **msgspec.structs.asdict(main_text),
+            **columns,
         )
         signals = signals_of(text)
         if isinstance(self._rows, ParquetFiles):
