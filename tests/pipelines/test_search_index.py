@@ -128,27 +128,39 @@ def test_pages_are_found_by_their_words(tmp_path):
         title:menschenrechte OR plain   | http://a.test/2 http://a.test/4
     """):
         assert urls(tmp_path, words) == {*wanted.split()}, words
-    every = {f"http://{page}" for page in ("a.test/1", "a.test/2", "b.test/3", "a.test/4")}
-    for words, wanted in table("""
-        lang:de                    | http://a.test/2
-        rights site:b.test         | http://b.test/3
-        site:TEST -site:b.test -lang:de type:html | http://a.test/1
-        type:text                  | http://a.test/4
-        "site:b.test"              |
-        site:a.tes*                |
-        lang:de after:2025-06-15   | http://a.test/2
-        after:2025-06-15T16:00     |
-    """):
-        assert urls(tmp_path, words) == {*wanted.split()}, words
-    assert urls(tmp_path, "after:2025-06-15T15:06:40+00:00") == every
-    with pytest.raises(FatalError, match="after:june must have a date such as"):
-        urls(tmp_path, "rights after:june")
     assert found(tmp_path, "*", limit=1).total == 4
     assert found(tmp_path, 'unbalanced ( " : [').total == 0
     (hit,) = found(tmp_path, "würde").hits
     assert (hit.title, hit.language) == ("Menschenrechte", "de")
     assert hit.fetched_at == "2025-06-15T15:06:40+00:00"
     assert [hit.snippet[start:end] for start, end in hit.highlights] == ["Würde"]
+
+
+def test_conditions_restrict_the_pages(tmp_path):
+    pages = [
+        a_text(1, ENGLISH),
+        a_text(2, GERMAN),
+        a_text(3, ENGLISH, host="b.test"),
+        a_page("plain words", url="http://a.test/4", content_type="text/plain"),
+        a_text(5, GERMAN, host="xn--bcher-kva.test", fetched_at=1.0),
+    ]
+    index(tmp_path, *pages)
+    for words, wanted in table("""
+        lang:de -site:bücher.test  | http://a.test/2
+        rights site:b.test         | http://b.test/3
+        site:TEST -site:b.test -lang:de type:html | http://a.test/1
+        type:text                  | http://a.test/4
+        "site:b.test"              |
+        site:xn--bcher-kva.test    | http://xn--bcher-kva.test/5
+        site:bücher.test           | http://xn--bcher-kva.test/5
+        lang:de after:2025-06-15   | http://a.test/2
+        after:2025-06-15T16:00     |
+    """):
+        assert urls(tmp_path, words) == {*wanted.split()}, words
+    assert len(urls(tmp_path, "after:2025-06-15T15:06:40+00:00")) == 4
+    for words in ("rights after:june", "site:a.tes* rights"):
+        with pytest.raises(FatalError, match=r"(after:june|site:a.tes\*) must have a \w+ such as"):
+            urls(tmp_path, words)
 
 
 def test_a_word_is_found_in_74_languages_in_capitals_and_without_accents(tmp_path):

@@ -19,6 +19,7 @@ import msgspec
 from webcrawl.configuration.decoding import json_decoder
 from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.errors import FatalError, require_package
+from webcrawl.hosts.politeness.exclusions import host_in
 from webcrawl.pipelines.module import output_directory
 from webcrawl.pipelines.search_fields import (
     ONE_CHARACTER_WORD,
@@ -212,8 +213,10 @@ def _split_conditions(
         value = match["value"]
         match match["name"]:
             case "site":  # and its subdomains
-                pattern = rf"(.*\.)?{re.escape(value.lower())}"
-                query = Query.regex_query(schema, "host", pattern)
+                host = host_in(value)
+                if not host:
+                    raise FatalError(f"site:{value} must have a host such as site:example.com.")
+                query = Query.regex_query(schema, "host", rf"(.*\.)?{re.escape(host)}")
             case "after":
                 try:
                     date = datetime.fromisoformat(value)
