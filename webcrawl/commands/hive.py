@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +39,6 @@ from webcrawl.commands import (
     refuse_options,
 )
 from webcrawl.configuration.values import number, port_number
-from webcrawl.errors import UnreachableError
 from webcrawl.wording import COMMAND, escape_controls
 
 _TIMEOUT_SECS = 120.0
@@ -100,11 +100,12 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     """Run the drones of a hive on this machine and return the exit code."""
     from webcrawl.clock import now
     from webcrawl.crawl.engine.user_messages import print_error
+    from webcrawl.errors import FatalError
     from webcrawl.hive.launch.child_process import PERMANENT_ERRORS
+    from webcrawl.hive.launch.crawl_stats import hive_summary
+    from webcrawl.hive.launch.status import find_status, table
     from webcrawl.hive.launch.supervisor import LocalHive, Supervisor
-    from webcrawl.hive.launch.terminal import LocalTable, TerminalView, hive_summary
-    from webcrawl.hive.membership.asking import connect, hive_name
-    from webcrawl.hive.membership.keys import Keys
+    from webcrawl.hive.membership.asking import hive_name
     from webcrawl.monitor.launch import MonitorProcess
 
     name = hive_name(settings)
@@ -121,36 +122,36 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
         store=settings.get("HIVE_STORE") or "",
         metrics_port=port_number(settings, "METRICS_PORT"),
     )
-    table = LocalTable(keys=Keys(name), connect=partial(connect, settings), clock=now)
-    view = TerminalView(stream=sys.stderr, every=every, clock=now)
-    monitor = MonitorProcess(settings) if monitor_port else None
-    supervisor = Supervisor(hive=hive, view=view, clock=now, table=table.lines, monitor=monitor)
 
-    async def run() -> int:
+    async def text() -> str:
+        """Return the table of the hive, as ``scrapy hive status`` prints it."""
         try:
-            return await supervisor.run()
-        finally:
-            await table.close()
+            return "\n".join(table(name, await find_status(name, settings)))
+        except FatalError as error:  # no drone has joined yet
+            return str(error)
 
-    code = asyncio.run(run())
+    supervisor = Supervisor(
+        hive=hive,
+        say=lambda text: print_error(f"{text}\n"),
+        clock=now,
+        table=text,
+        table_secs=every,
+        monitor=MonitorProcess(settings) if monitor_port else None,
+    )
+    code = asyncio.run(supervisor.run())
     if code not in PERMANENT_ERRORS:  # for those, a better message was printed
-        print_error(hive_summary(hive.jobdir, map(hive.directory, range(hive.drones))))
+        print_error(hive_summary(hive.jobdir, [*map(hive.directory, range(hive.drones))]))
     return code
 
 
 def _status(opts: Options, settings: Settings) -> int:
     """Print the state of a hive: as recorded in its Redis or, while that is away, in JOBDIR."""
     from webcrawl.crawl.job.ports import ports_of
-    from webcrawl.hive.launch.status import local_status, look, table
-    from webcrawl.hive.membership.asking import ask_hive, hive_name
+    from webcrawl.hive.launch.status import find_status, table
+    from webcrawl.hive.membership.asking import hive_name
 
     name = hive_name(settings)
-    try:
-        status = asyncio.run(ask_hive(name, settings, look))
-    except UnreachableError:
-        status = local_status(Path(settings["JOBDIR"]))
-        if not status.drones:
-            raise
+    status = asyncio.run(find_status(name, settings))
     port = ports_of(Path(settings["JOBDIR"])).get("monitor")
     rows = [*table(name, status), *([f"the monitor is on port {port}"] if port else [])]
     print_answer(status, "\n".join((*rows, "")), as_json=opts.json)
@@ -169,12 +170,11 @@ def _stop(opts: Options, settings: Settings) -> int:
     is_local = not settings.get("REDIS_URL")
     processes = partial(held_locks, jobdir) if is_local else None
 
-    async def stop() -> list[str]:
+    async def stop() -> Sequence[str]:
         """Stop the drones; return the names of those that are still running."""
         ask = partial(stop_and_wait, secs=opts.timeout, processes=processes)
         try:
-            still_running: list[str] = await ask_hive(name, settings, ask)
-            return still_running
+            return await ask_hive(name, settings, ask)
         finally:
             if is_local:
                 await end_leftover_redis(jobdir)

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from webcrawl.clock import wall_time
 from webcrawl.control.table import CommandError, ControlCommand, Exclude, State, Visit, parse
 from webcrawl.crawl.job.control_journal import Change, Journal, Request
+from webcrawl.crawl.process import Process
 from webcrawl.crawl.steering import Steering
 from webcrawl.errors import FatalError
 from webcrawl.frontier import decode
 from webcrawl.hosts.aliases import other_names
 from webcrawl.wording import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from webcrawl.crawl.process import Process
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ import re
 import socket
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -42,20 +42,18 @@ from webcrawl.control.control import CommandAnswer, Control
 from webcrawl.control.table import Seeds, Stop, parse
 from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import UnreachableError
+from webcrawl.hive.bus.live_seeds import SeedSource
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
     is_cancelled,
     reason_of,
     trouble_of,
 )
+from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership
+from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.hosts.politeness.exclusions import purge_rules
 from webcrawl.storage.numbered import number_of
-
-if TYPE_CHECKING:
-    from webcrawl.hive.bus.live_seeds import SeedSource
-    from webcrawl.hive.membership.keys import Keys
-    from webcrawl.hive.store.store import CheckpointStore
 
 _PAUSE = "hive_commands"
 _READ_EVERY_SECS = 1.0

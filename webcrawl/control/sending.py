@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
+from scrapy.settings import Settings
 
 from webcrawl.control.control import CommandAnswer
 from webcrawl.control.hive import add_sender, send_to_hive
@@ -30,14 +31,8 @@ from webcrawl.hive.membership.asking import ask_hive, hive_name
 from webcrawl.hive.membership.connection import check, client_of, close
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
 from webcrawl.jobs.inspect.requeueing import PutBack, UrlList, answered_filter, push
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from scrapy.settings import Settings
-
-    from webcrawl.jobs.inspect.last_lines import LineFilter, OnProgress
 
 # Number of visits in one request: an entry has at most 20 kB, and a third more in JSON.
 _VISITS_PER_REQUEST = 36
@@ -71,7 +66,7 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
     source = SeedSource.from_settings(settings, "web")
     ask = partial(send_to_hive, request=request, source=source)
     try:
-        answers: list[CommandAnswer] = asyncio.run(ask_hive(hive_name(settings), settings, ask))
+        answers = asyncio.run(ask_hive(hive_name(settings), settings, ask))
     except UnreachableError as error:
         # A one-time command is only for drones that are running.
         if not command.state_key:
@@ -126,9 +121,8 @@ def _live_seeds(settings: Settings) -> Iterator[Callable[[list[bytes]], None]]:
             # A drone may be running the hive's Redis now.
             if not runner.run(redis.wait(secs=1, is_starting=redis.socket.exists)):
                 server = subprocess.Popen(redis.prepare())  # noqa: S603  # our own
-            settings.set("REDIS_URL", redis.url, priority="cmdline")
             runner.run(redis.wait(secs=_REDIS_LOAD_SECS, is_starting=lambda: True))
-        client = client_of(settings)
+        client = client_of(settings, settings.get("REDIS_URL") or redis.url)
 
         def push_items(items: list[bytes]) -> None:
             waiting = runner.run(client.execute_command(*source.push(items)))

@@ -7,24 +7,21 @@ from this table. The docstring of a class is its help text; its name in lower ca
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import FieldInfo, asdict, fields, force_setattr
 
+from webcrawl.crawl.job.control_journal import Change
 from webcrawl.crawl.lease.outcome_log import DROPPED
+from webcrawl.crawl.process import Process
 from webcrawl.crawl.seeds import Seed, parse_line
 from webcrawl.crawl.steering import CHANGEABLE, Steering
 from webcrawl.hosts.politeness.exclusions import host_in
 from webcrawl.urls.host import domain_among
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from webcrawl.crawl.job.control_journal import Change
-    from webcrawl.crawl.process import Process
 
 # Number of parked URLs that are examined in one turn of the event loop.
 _SLICE = 64

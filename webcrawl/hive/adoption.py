@@ -9,28 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from webcrawl.clock import now
 from webcrawl.crawl.job.state_directory import shard_names
+from webcrawl.crawl.task.renderer import Renderer
 from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.bus.inbox import Inbox
+from webcrawl.hive.bus.large_bodies import LargeBodies
+from webcrawl.hive.bus.messages import SubresourceMessage
 from webcrawl.hive.bus.outbox import outbox_of
 from webcrawl.hive.free_shards import FreeShards
 from webcrawl.hive.membership.connection import UNREACHABLE, reason_of
+from webcrawl.hive.membership.membership import Beat, Owner
+from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.publication import Publication, pages_of
 from webcrawl.hive.store.checkpoint_files import LocalRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from webcrawl.crawl.task.renderer import Renderer
-    from webcrawl.hive.bus.large_bodies import LargeBodies
-    from webcrawl.hive.bus.messages import SubresourceMessage
-    from webcrawl.hive.membership.membership import Beat, Owner
-    from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
 

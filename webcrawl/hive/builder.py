@@ -7,7 +7,9 @@ import os
 import socket
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from scrapy.crawler import Crawler
 
 from webcrawl.configuration.values import number
 from webcrawl.crawl.builder import ProcessBuilder, should_keep_open
@@ -40,10 +42,6 @@ from webcrawl.hive.store.store import CheckpointStore
 from webcrawl.net.fence import Fence
 from webcrawl.randomness import random_hex
 from webcrawl.seen.caches import cache_of
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
 
 # How many links sent to other shards a drone remembers, at 160 bytes each. Remembering 50,000 of
 # them avoids about 80 % of the messages (Broder et al., section 5).

@@ -23,8 +23,10 @@ import asyncio
 import contextlib
 import logging
 import threading
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -49,21 +51,16 @@ from webcrawl.hive.membership.connection import (
     replica_warning,
     trouble_of,
 )
+from webcrawl.hive.membership.membership import Beat
 from webcrawl.hive.membership.queen import EndDetection, busiest_of, moves_of, share_of, supply_of
 from webcrawl.hive.membership.report import Gauge, HiveState, Report, drone_name
 from webcrawl.hive.membership.succession import had_drone, record_drone
+from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.publication import Publication
 from webcrawl.hive.store.checkpoint_files import FORMAT, LocalRecord
 from webcrawl.hive.store.store import HiveFacts
 from webcrawl.urls.registered_domain import SuffixList, use_list
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-    from pathlib import Path
-
-    from webcrawl.hive.membership.membership import Beat
-    from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")

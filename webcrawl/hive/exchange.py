@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
 
+from webcrawl.crawl.shard.shard import Shard
 from webcrawl.hive.adoption import Adoption
 from webcrawl.hive.bus.outbox import outbox_of
+from webcrawl.hive.membership.membership import Beat
+from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.publication import Publication, pages_of
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.hive.membership.membership import Beat
-    from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
 

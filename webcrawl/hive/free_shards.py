@@ -7,15 +7,11 @@ holds it while Redis lacks something, by the heartbeats, checkpoints and claims 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 from webcrawl.clock import now
 from webcrawl.hive.membership.membership import Beat, Owner
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from webcrawl.hive.parts import DroneParts
+from webcrawl.hive.parts import DroneParts
 
 
 class FreeShards:

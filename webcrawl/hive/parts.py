@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
+from scrapy.statscollectors import StatsCollector
+
+from webcrawl.crawl.job.jobdir import Job
 from webcrawl.crawl.job.state_directory import shard_name, shard_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.crawl.job.jobdir import Job
-    from webcrawl.crawl.process import Process
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.crawl.shard.shards import Shards
-    from webcrawl.hive.bus.large_bodies import LargeBodies
-    from webcrawl.hive.bus.live_seeds import LiveSeeds
-    from webcrawl.hive.bus.receiver import Receiver
-    from webcrawl.hive.bus.sender import Sender
-    from webcrawl.hive.configuration import HiveSettings
-    from webcrawl.hive.membership.connection import RedisClient
-    from webcrawl.hive.membership.holding import Holding
-    from webcrawl.hive.membership.lease_keeper import LeaseKeeper
-    from webcrawl.hive.membership.membership import Membership
-    from webcrawl.hive.store.store import CheckpointStore
-    from webcrawl.net.fence import Fence
+from webcrawl.crawl.process import Process
+from webcrawl.crawl.shard.shard import Shard
+from webcrawl.crawl.shard.shards import Shards
+from webcrawl.hive.bus.large_bodies import LargeBodies
+from webcrawl.hive.bus.live_seeds import LiveSeeds
+from webcrawl.hive.bus.receiver import Receiver
+from webcrawl.hive.bus.sender import Sender
+from webcrawl.hive.configuration import HiveSettings
+from webcrawl.hive.membership.connection import RedisClient
+from webcrawl.hive.membership.holding import Holding
+from webcrawl.hive.membership.lease_keeper import LeaseKeeper
+from webcrawl.hive.membership.membership import Membership
+from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.net.fence import Fence
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from webcrawl.crawl.figures.counts import Counts
+from webcrawl.crawl.shard.shard import Shard
 from webcrawl.hive.membership.connection import UNREACHABLE
+from webcrawl.hive.parts import DroneParts
 from webcrawl.hive.store.upload import SupersededError
 from webcrawl.storage.record_log import CorruptRecordError
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from webcrawl.crawl.shard.shard import Shard
-    from webcrawl.hive.parts import DroneParts
 
 logger = logging.getLogger(__name__)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
+from scrapy.http import Response
 
 from webcrawl.crawl.lease.stored_exchange import decode_exchange, place_in
 from webcrawl.render.engine import Answer
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
 
 
 def stored_answer(exchange: bytes) -> Answer:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+
+from scrapy.crawler import Crawler
+from scrapy.statscollectors import StatsCollector
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import component, flag
+from webcrawl.crawl.lease.services import ContactRules
+from webcrawl.crawl.shard.shards import Shards
 from webcrawl.crawl.task.renderer import Rendering, RenderSettings
 from webcrawl.frontier import SUBRESOURCE, Entry
+from webcrawl.hosts.host_rules import HostRules
+from webcrawl.hosts.records import HostRecords
+from webcrawl.items import Page
 from webcrawl.render.answers import stored_answer
 from webcrawl.render.candidates import Verdicts, outline_of
 from webcrawl.render.passes import RENDERING, Passes
@@ -16,21 +25,8 @@ from webcrawl.render.store import FILE, RenderStore
 from webcrawl.render.worker import RenderOrder, RenderWorker
 from webcrawl.urls import host_of, normalize
 from webcrawl.urls.extraction.html import HTML_TYPES
+from webcrawl.urls.filters.chain import FilterChain
 from webcrawl.urls.registered_domain import domain_of, is_same_site
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.crawl.lease.services import ContactRules
-    from webcrawl.crawl.shard.shards import Shards
-    from webcrawl.hosts.host_rules import HostRules
-    from webcrawl.hosts.records import HostRecords
-    from webcrawl.items import Page
-    from webcrawl.urls.filters.chain import FilterChain
 
 # Subresources that a domain, or all of them together, may request before RENDER_SHARE applies.
 _FREE_REQUESTS = 100

@@ -9,17 +9,14 @@ is kept in the host's record for 30 days.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import xxhash
 
+from webcrawl.clock import TimeSource
+from webcrawl.hosts.records import HostRecords
 from webcrawl.hosts.records.host_record import RenderVerdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from webcrawl.clock import TimeSource
-    from webcrawl.hosts.records import HostRecords
 
 #: Candidates of a shape that are rendered until one gains.
 SAMPLES = 2

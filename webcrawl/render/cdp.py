@@ -9,16 +9,13 @@ from __future__ import annotations
 import os
 import re
 import select
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import IO, Any
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from webcrawl.clock import TimeSource
 
 # The largest message accepted: the DOM of a page, with all characters escaped.
 _MAX_MESSAGE = 256 << 20

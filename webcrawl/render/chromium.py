@@ -21,12 +21,13 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urldefrag
 from zlib import crc32
 
 import msgspec
 
+from webcrawl.clock import TimeSource
 from webcrawl.render.cdp import Connection, ConnectionLostError, Message, UnansweredError
 from webcrawl.render.engine import (
     Answer,
@@ -42,9 +43,6 @@ from webcrawl.render.isolation import Isolation
 from webcrawl.render.process_tree import usage_of
 from webcrawl.render.scripts import read_script
 from webcrawl.render.subresources import subresource_of
-
-if TYPE_CHECKING:
-    from webcrawl.clock import TimeSource
 
 # The first two lines keep the network away where namespaces do not.
 _FLAGS = """

@@ -16,9 +16,9 @@ again. No page is held in an engine while hosts rest.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -32,15 +32,11 @@ from webcrawl.render.answers import answer_of
 from webcrawl.render.candidates import SAMPLES, Verdicts, outline_of
 from webcrawl.render.engine import Answer, Pass, Rendering, Subresource
 from webcrawl.render.remote import RemoteSubresources, Tell, Wanted, decode
+from webcrawl.render.store import RenderStore, SavedPage
 from webcrawl.render.subresources import redirect
+from webcrawl.render.worker import RenderWorker
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import domain_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
-
-    from webcrawl.render.store import RenderStore, SavedPage
-    from webcrawl.render.worker import RenderWorker
 
 #: Reason for which URLs are parked.
 RENDERING = "rendering"

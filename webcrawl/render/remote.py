@@ -11,7 +11,8 @@ that asks again gets the stored answer, and an answer for which no page waits is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -19,12 +20,8 @@ from xxhash import xxh3_128_hexdigest
 
 from webcrawl.configuration.decoding import Epoch, msgpack_decoder
 from webcrawl.render.engine import Answer, Subresource
+from webcrawl.render.store import RenderStore
 from webcrawl.urls import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from webcrawl.render.store import RenderStore
 
 #: Outcome of an answer whose body was too large for HIVE_STORE, or was lost there.
 _BODY_LOST = "body_lost"

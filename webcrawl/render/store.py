@@ -34,9 +34,11 @@ from __future__ import annotations
 import errno
 import shutil
 import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -48,11 +50,6 @@ from webcrawl.net.guard import PRIVATE_ADDRESS, may_give
 from webcrawl.render.engine import Answer, LookUp, Subresource
 from webcrawl.render.subresources import is_withheld
 from webcrawl.urls import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 #: Each version of the tables has its own name.
 FILE = "store-3.sqlite"

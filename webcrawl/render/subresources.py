@@ -7,15 +7,12 @@ needs a preflight. It does not see Cross-Origin-Resource-Policy in answers that 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from webcrawl.render.engine import Kind, Subresource
 from webcrawl.urls import normalize, origin_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Fields that say who the crawl is, change what an answer is, or are no part of a script's request.
 _NOT_SENT = re.compile(

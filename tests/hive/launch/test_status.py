@@ -5,7 +5,6 @@ import contextlib
 import json
 import re
 import socket
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,14 +19,12 @@ from webcrawl.crawl.figures.activity import CrawlActivity
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.status import look, stop_and_wait, table
-from webcrawl.hive.launch.terminal import LocalTable
 from webcrawl.hive.membership.connection import client_of, close
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Membership, Owner
 from webcrawl.hive.membership.report import DroneFigures, Gauge, Report, drone_name
 
 KEYS = Keys("web")
-HOST = socket.gethostname()
 
 
 @contextlib.asynccontextmanager
@@ -56,24 +53,6 @@ async def drone(client, name, shards, **given):
     await member.claim(dict.fromkeys(shards, Owner(0, "")))
     await member.beat(report(**given))
     return member
-
-
-def shown_of(server, drones, clock):
-    """Return the table of a supervisor, a call that shows it, and its processes.
-
-    *drones* are pairs of pid and progress.
-    """
-    children = [
-        SimpleNamespace(name=f"drone {number}", pid=pid, progress=progress, state="died (exit)")
-        for number, (pid, progress) in enumerate(drones)
-    ]
-    supervisor = SimpleNamespace(
-        redis_url=server.url, drones=children, hive=SimpleNamespace(name="web")
-    )
-    local = LocalTable(
-        keys=KEYS, connect=lambda url: client_of(Settings({"REDIS_URL": url})), clock=clock
-    )
-    return local, partial(local.lines, supervisor), children
 
 
 QUEEN = [
@@ -114,20 +93,6 @@ async def test_drones_of_one_number_are_told_apart(server):
         rows = table("web", await look(client, KEYS))
     found = [row.partition("  ")[0] for row in rows[2:] if row[0] != " "]
     assert found == ["drone 0 (here-1-a)", "drone 0 (there-2-b)", "all"]
-
-
-async def test_pages_of_a_drone_that_died_are_those_of_who_adopts_its_shards(server):
-    local, shown, children = shown_of(server, [(11, ""), (12, "")], lambda: 0.0)
-    async with connected(server) as client:
-        dead = await drone(client, f"{HOST}-11-a", range(32), pages=5, called="drone 0")
-        other = await drone(client, f"{HOST}-12-a", range(32, 64), pages=6, called="drone 1")
-        assert re.match(r"all +64 +11 ", (await shown())[-1])
-        children[0].pid = None
-        await dead.leave()
-        await other.claim(dict.fromkeys(range(32), Owner(0, "")))
-        await other.beat(report(10, called="drone 1"))
-        assert re.match(r"all +\d+ +10 ", (await shown())[-1])
-    await local.close()
 
 
 async def test_the_end_of_the_crawl_is_told(server):
@@ -196,30 +161,6 @@ def test_without_a_hive_to_ask_the_command_says_how_to_name_one(given, sentence,
         killed.bind(str(tmp_path / "redis/redis.sock"))
     said = refusal("hive", "status", *(word.format(left=tmp_path) for word in given))
     assert sentence.format(left=tmp_path) in said
-
-
-async def test_drones_of_this_machine_have_their_numbers(server):
-    times = iter([100.0, 101.0, 165.0, 166.0])
-    drones = [(11, ""), (12, "0:00:10 3 pages"), (None, "x")]
-    local, shown, _ = shown_of(server, drones, lambda: next(times))
-    assert (await shown())[0] == "hive web  0:00:01  starting"
-    async with connected(server) as client:
-        await drone(client, f"{HOST}-11-a", range(32), pages=5, called="drone 0")
-        await drone(client, "other-11-a", range(32, 64), pages=6)
-        asked = table("web", await look(client, KEYS))
-    rows = await shown()
-    assert rows[0] == "hive web  0:01:05  64 shards"
-    assert {*asked[2:-1]} == {*rows[2:4], *rows[8:-1]}  # as `scrapy hive status` has them
-    assert [row.split("  ")[0] for row in rows[2:] if row[0] != " "] == [
-        *("drone 0", "drone 1", "drone 2"), "other-11-a", "all",
-    ]  # fmt: skip
-    assert (rows[5], rows[7]) == ("  0:00:10 3 pages", "  died (exit)")
-    server.kill()
-    rows = await shown()
-    await local.close()
-    assert rows[0] == "hive web  0:01:06  Redis does not answer"
-    assert re.match(r"drone 0 +0 +5 +402 ", rows[2])  # as it was
-    assert rows[3] == "  died (exit)"
 
 
 NAMES_CAUSE = SimpleNamespace(diagnosis=lambda: Diagnosis(Cause.POLITENESS, 0.0, "9 hosts rest"))

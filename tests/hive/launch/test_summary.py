@@ -2,8 +2,7 @@
 
 import json
 
-from webcrawl.hive.launch.crawl_stats import merge_stats
-from webcrawl.hive.launch.terminal import hive_summary
+from webcrawl.hive.launch.crawl_stats import hive_summary, merge_stats
 
 
 def test_counts_are_added_and_times_are_not():

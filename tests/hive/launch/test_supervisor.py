@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 
@@ -45,36 +46,32 @@ def send(number):
     os.kill(os.getpid(), number)
 
 
-class Said:
-    """A view that keeps what it is given."""
-
-    def __init__(self):
-        self.lines, self.tables = [], []
-        self.say, self.show = self.lines.append, self.tables.append
-
-
 @pytest.fixture
 def hive(tmp_path):
-    def made(*scripts, **given):
+    def made(*scripts, table=None, **given):
         hive = Scripts("test", tmp_path / "job", len(scripts), "web", scripts, **given)
-        view = Said()
-
-        async def table(supervisor):
-            return [drone.state for drone in supervisor.drones]
-
-        return hive, Supervisor(hive=hive, view=view, clock=now, table=table), view
+        said = []
+        secs = math.inf if table is None else 0
+        supervisor = Supervisor(hive=hive, say=said.append, clock=now, table=table, table_secs=secs)
+        return hive, supervisor, said
 
     return made
 
 
 async def test_all_drones_share_a_redis_that_ends_with_them(hive):
     script = "echo $0 > {0}.url; test -S ${{0#unix://}}"
-    local, supervisor, view = hive(script, script)
+    shown = iter(range(10_000))
+
+    async def table():
+        return f"table {next(shown)}"
+
+    local, supervisor, said = hive(script, script, table=table)
     assert await supervisor.run() == 0
     urls = {local.mark(number).with_suffix(".url").read_text() for number in range(2)}
     assert urls == {f"unix://{local.jobdir}/redis/redis.sock\n"}
     assert not (local.jobdir / "redis" / "redis.sock").exists()
-    assert (view.lines, view.tables[-1]) == ([], ["ended", "ended"])
+    assert said[0] == "table 0"
+    assert len(said) == next(shown)  # nothing else
 
 
 async def test_with_a_redis_url_there_is_no_other(hive):
@@ -108,14 +105,14 @@ async def test_drones_are_kept_to_a_core_each_if_they_are_as_many(hive, cores, d
 async def test_one_signal_stops_all_and_the_second_is_passed_on(hive):
     once = "trap 'echo >> {0}' TERM; echo > {0}.ready; while [ ! -e {0} ]; do sleep 0.05; done"
     twice = once.replace("[ ! -e {0} ]", "[ $(cat {0} 2>&1 | wc -l) -lt 2 ]")
-    local, supervisor, view = hive(once, once.replace("-e {0}", "-s {0}"), redis_url="-")
+    local, supervisor, said = hive(once, once.replace("-e {0}", "-s {0}"), redis_url="-")
     running = await begun(local, supervisor)
     send(signal.SIGINT)
     assert await running == 0
-    assert view.lines == ["stopping with checkpoints; send the signal again to stop immediately"]
+    assert said == ["stopping with checkpoints; send the signal again to stop immediately"]
     for file in local.jobdir.glob("mark*"):
         file.unlink()
-    local, supervisor, view = hive(twice, redis_url="-")
+    local, supervisor, said = hive(twice, redis_url="-")
     running = await begun(local, supervisor)
     send(signal.SIGTERM)
     while not local.mark(0).exists():  # noqa: ASYNC110  # of another process
@@ -144,42 +141,40 @@ async def test_unusable_input_of_one_stops_the_others_once(hive):
 
 
 async def test_redis_that_dies_is_started_again_under_its_drones(hive):
-    local, supervisor, view = hive(WAITS)
+    local, supervisor, said = hive(WAITS)
     running = await begun(local, supervisor)
-    before = await redis_process(supervisor)
+    before = await redis_process(local)
     os.kill(before, signal.SIGKILL)
-    while (after := await redis_process(supervisor)) in {None, before}:  # noqa: ASYNC110  # by its pid
+    while (after := await redis_process(local)) in {None, before}:  # noqa: ASYNC110  # by its pid
         await asyncio.sleep(0.1)
-    assert view.lines == ["Redis died (killed by SIGKILL): restarting in 1 s (restart 1 of 5)"]
+    assert said == ["Redis died (killed by SIGKILL): restarting in 1 s (restart 1 of 5)"]
     os.kill(after, signal.SIGTERM)  # somebody wants it to end, and it does not come back
     assert await running == 0
 
 
-async def redis_process(supervisor):
-    async with redis.asyncio.Redis.from_url(supervisor.redis_url) as client:
+async def redis_process(local):
+    async with redis.asyncio.Redis.from_url(f"unix://{local.jobdir}/redis/redis.sock") as client:
         with contextlib.suppress(redis.exceptions.RedisError):
             return (await client.info("server"))["process_id"]
 
 
 async def test_a_redis_that_is_given_up_stops_the_drones_and_is_told(hive, monkeypatch):
     monkeypatch.setattr("webcrawl.hive.launch.child_process._MAX_RESTARTS", 0)
-    local, supervisor, view = hive(WAITS)
+    local, supervisor, said = hive(WAITS)
     running = await begun(local, supervisor)
-    os.kill(await redis_process(supervisor), signal.SIGKILL)
+    os.kill(await redis_process(local), signal.SIGKILL)
     assert await running == 1
-    assert view.lines[0].startswith(
-        "Redis died again (killed by SIGKILL) and will not be restarted"
-    )
+    assert said[0].startswith("Redis died again (killed by SIGKILL) and will not be restarted")
 
 
 async def test_an_error_of_the_command_leaves_no_drone_behind(hive):
-    local, supervisor, view = hive(WAITS.replace("exit 0", "echo > {0}.saved; exit 0"))
-
-    def fail(table):
+    async def table():
         if local.ready(0).exists():
             raise RuntimeError("what nobody has thought of")
+        return ""
 
-    view.show = fail
+    script = WAITS.replace("exit 0", "echo > {0}.saved; exit 0")
+    local, supervisor, _ = hive(script, table=table)
     with pytest.raises(RuntimeError, match="thought of"):
         await supervisor.run()
     assert local.mark(0).with_suffix(".saved").exists()
@@ -193,12 +188,12 @@ def unhandled(number, frame):
 async def test_a_hive_ends_with_its_terminal_unless_it_ignores_sighup(hive, handler):
     before = signal.signal(signal.SIGHUP, handler)
     try:
-        local, supervisor, view = hive(WAITS, redis_url="-")
+        local, supervisor, said = hive(WAITS, redis_url="-")
         running = await begun(local, supervisor)
         send(signal.SIGHUP)
         if handler is signal.SIG_IGN:
             await asyncio.sleep(0.1)
-            assert view.lines == []
+            assert said == []
             send(signal.SIGTERM)
         assert await running == 0
     finally:

@@ -19,13 +19,15 @@ The snapshot of an inbox, in msgpack::
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.crawl.links.link_intake import LinkBatch
+from webcrawl.crawl.shard.shard import Shard
 from webcrawl.hive.bus.messages import (
     EntryMessage,
     LinkedHosts,
@@ -37,12 +39,6 @@ from webcrawl.hive.bus.messages import (
 )
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError, unpack_many
 from webcrawl.urls import host_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from webcrawl.crawl.shard.shard import Shard
 
 _VERSION = 1
 #: The stats that count refused messages: invalid ones, and those for another shard.

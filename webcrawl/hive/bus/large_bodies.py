@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from webcrawl.hive.store.store import CheckpointStore
+from webcrawl.hive.store.store import CheckpointStore
 
 _T = TypeVar("_T")
 

@@ -21,16 +21,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from scrapy import FormRequest, Request
+from scrapy.settings import BaseSettings
+from scrapy.statscollectors import StatsCollector
 from scrapy_redis.defaults import START_URLS_KEY
 
 from webcrawl.configuration.decoding import UndecodableError, check_depth, converter, json_decoder
 from webcrawl.configuration.values import flag, whole_number
+from webcrawl.crawl.process import Process
 from webcrawl.crawl.seeds import BadLine, Seed, parse_line
 from webcrawl.errors import FatalError
 from webcrawl.frontier import NO_URLS, Entry
@@ -38,14 +42,6 @@ from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, is_can
 from webcrawl.randomness import random_hex
 from webcrawl.revisit.history import history_of
 from webcrawl.urls import SCHEMES, normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scrapy.settings import BaseSettings
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.crawl.process import Process
 
 logger = logging.getLogger(__name__)
 

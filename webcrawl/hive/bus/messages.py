@@ -13,7 +13,8 @@ data. So users who can write to Redis can steer the crawl, but cannot run code i
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -21,9 +22,6 @@ from webcrawl.configuration.decoding import Count, Epoch, UndecodableError, msgp
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource, SeedFacts
 from webcrawl.frontier.entry import Entry  # msgspec reads it
 from webcrawl.urls import Link, host_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 # message := msgpack array [kind, field, ...]
 #   kind 1: links; fps are their fingerprints, u64 little-endian. If the list of kinds is empty, all

@@ -24,8 +24,10 @@ after it. They are read up to the first torn record, and nothing is appended to 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,10 +42,6 @@ from webcrawl.storage.record_log import (
     RecordLog,
     read_records,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _VERSION = 1
 # Most notes in memory.

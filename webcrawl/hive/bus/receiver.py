@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redis.asyncio import RedisCluster
 
@@ -23,10 +24,7 @@ from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClien
 from webcrawl.hive.membership.keys import Keys, stream_id_key
 from webcrawl.storage.record_log import CorruptRecordError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    _Entries = Sequence[tuple[bytes, Mapping[bytes, bytes]]]
+_Entries = Sequence[tuple[bytes, Mapping[bytes, bytes]]]
 
 logger = logging.getLogger(__name__)
 

@@ -20,11 +20,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from redis.asyncio import RedisCluster
 
+from webcrawl.hive.bus.outbox import Outbox, Outgoing
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
     BackOff,
@@ -32,14 +34,9 @@ from webcrawl.hive.membership.connection import (
     is_cancelled,
     reason_of,
 )
+from webcrawl.hive.membership.keys import Keys
+from webcrawl.seen.caches import UrlCache
 from webcrawl.storage.record_log import CorruptRecordError, pack_many
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from webcrawl.hive.bus.outbox import Outbox, Outgoing
-    from webcrawl.hive.membership.keys import Keys
-    from webcrawl.seen.caches import UrlCache
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,14 @@ checkpoint of the target.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from webcrawl.crawl.links.link_intake import LinkBatch
 from webcrawl.crawl.shard.shards import NotHeldError, Shards
+from webcrawl.frontier import Entry
+from webcrawl.hive.bus.large_bodies import LargeBodies
 from webcrawl.hive.bus.messages import (
     SEEDS_SENT,
     SubresourceMessage,
@@ -24,17 +28,10 @@ from webcrawl.hive.bus.messages import (
     encode_links,
     encode_subresource,
 )
+from webcrawl.hive.bus.outbox import Outbox
+from webcrawl.seen.caches import UrlCache
 from webcrawl.urls import host_of
 from webcrawl.urls.registered_domain import registered_domain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from webcrawl.crawl.links.link_intake import LinkBatch
-    from webcrawl.frontier import Entry
-    from webcrawl.hive.bus.large_bodies import LargeBodies
-    from webcrawl.hive.bus.outbox import Outbox
-    from webcrawl.seen.caches import UrlCache
 
 # Most links in one message, which is a megabyte if all URLs have URL_MAX_LENGTH_BYTES.
 _MAX_LINKS = 512

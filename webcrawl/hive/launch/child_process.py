@@ -13,18 +13,13 @@ import os
 import re
 import signal
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from webcrawl.clock import TimeSource
 from webcrawl.hive.launch.log_lines import in_plain_lines
-from webcrawl.states import CrawlState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from webcrawl.clock import TimeSource
 
 #: Exit codes of ``scrapy crawl`` after which a restart would not help: bad input, a bad disk, too
 #: many errors.
@@ -46,7 +41,6 @@ _MAX_MESSAGES = 5
 _MESSAGE = re.compile(
     r"\S+ \S+ \[[^\]]+\] (?:WARNING|ERROR|CRITICAL): |webcrawl: (?=.)|\S+: error: "
 )
-_PROGRESS = re.compile(r"\S+ \S+ \[webcrawl\] INFO: (\d+:\d\d:\d\d .*)")
 
 
 def core_of(number: int, drones: int) -> int | None:
@@ -75,11 +69,6 @@ class ChildProcess:
     say: Callable[[str], None]
     clock: TimeSource
     core: int | None = None
-    #: What the process is doing, for display before its first progress line and while it is not
-    #: running.
-    state: str = CrawlState.STARTING
-    #: The last progress line in its log.
-    progress: str = ""
     # None before the first start.
     _process: asyncio.subprocess.Process | None = None
     # The times of the last restarts.
@@ -110,7 +99,6 @@ class ChildProcess:
                 why = f"cannot be started: {error}"
             self.read_log()
             if code in _ENDING_CODES or code in PERMANENT_ERRORS or self._is_stopping.is_set():
-                self.state = "ended" if code == 0 else f"ended with exit code {code}"
                 # SIGTERM kills a process whose handlers are not set yet; nothing is lost.
                 if code < 0:
                     return 0 if code == -signal.SIGTERM else 1
@@ -121,7 +109,6 @@ class ChildProcess:
             # Waiting for Redis does not count as a restart.
             is_away = code == _UNREACHABLE_CODE
             if not (is_away or self._record_restart()):
-                self.state = "given up"
                 self.say(
                     f"{self.name} died again ({why}) and will not be restarted; see {self.log}"
                 )
@@ -132,11 +119,9 @@ class ChildProcess:
             if is_away:
                 secs = _UNREACHABLE_SECS
                 restart = "until Redis answers"
-            self.state = f"died ({why})"
             self.say(f"{self.name} died ({why}): restarting in {secs:.0f} s {restart}")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_stopping.wait(), secs)
-        self.state = "ended"
         return 0
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -168,10 +153,6 @@ class ChildProcess:
         if len(messages) > _MAX_MESSAGES:
             self.say(f"{self.name}: {len(messages) - _MAX_MESSAGES:,} more in {self.log}")
 
-        for line in lines:
-            if match := _PROGRESS.match(line):
-                self.progress = match[1]
-
     async def _run_once(self) -> int:
         """Start the process and return its exit code, negative for a signal. Raises OSError."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -187,8 +168,6 @@ class ChildProcess:
             # The process may have ended, or the core may no longer be available.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(self.pid, {self.core})  # new threads inherit this
-        self.state = CrawlState.STARTING
-        self.progress = ""
         if self._is_stopping.is_set():
             self.stop()  # ``stop`` was called while the process was being started
         return await self._process.wait()

@@ -8,9 +8,12 @@ process.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
+from webcrawl.crawl.figures.summary import summary
 from webcrawl.crawl.job.jobdir import read_checkpoint
 from webcrawl.crawl.job.state_directory import shard_path
 from webcrawl.crawl.job.totals import OF_SHARDS, PREFIX, of_older_job, sum_counts
@@ -18,28 +21,31 @@ from webcrawl.frontier.view import FrontierView
 from webcrawl.hive.launch.job_directories import lost_shards
 from webcrawl.storage.record_log import CorruptRecordError, NewerFormatError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
 # How many times the files are read, if a checkpoint was published meanwhile.
 _TRIES = 10
 # The prefixes of stats of the whole crawl that are counted in the shards (``crawl/...``).
 _OF_SHARDS = tuple(PREFIX + name for name in OF_SHARDS)
 
 
-def crawl_stats(jobdirs: Sequence[Path]) -> dict[str, Any]:
-    """Return the stats of the crawl whose job directories are *jobdirs*, or {}. Blocks.
+def hive_summary(jobdir: Path, drones: Sequence[Path]) -> str:
+    """Return the summary of the hive in *jobdir*; *drones* are its drones' job directories.
 
-    Counts of the whole crawl, over all of its runs, have the prefix ``crawl/``.
+    Returns "" if no drone has stats. Blocks.
     """
-    stats = merge_stats(filter(None, map(stats_of, jobdirs)))
-    counts = shard_counts(jobdirs)
+    stats = merge_stats(map(stats_of, drones))
+    if not stats:
+        return ""
+    counts = shard_counts(drones)
     # The files of the shards are newer than the stats, and count each shard once.
     if counts:
         stats = {name: value for name, value in stats.items() if not name.startswith(_OF_SHARDS)}
         stats |= {PREFIX + name: number for name, number in counts.items()}
-    return stats
+    return summary(
+        stats,
+        jobdir=str(jobdir),
+        places={"WARC": f"{jobdir}/drones/*/warc"},
+        files=f"{jobdir}/drones/*",
+    )
 
 
 def shard_counts(jobdirs: Sequence[Path]) -> Mapping[str, float]:

@@ -9,16 +9,13 @@ checkpoint, which lacks the shard.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from webcrawl.crawl.job.state_directory import DRONES, SHARDS, read_state, shard_names, shard_path
 from webcrawl.errors import FatalError
 from webcrawl.hive.store.checkpoint_files import RECORD, LocalRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 # Any of these files shows that a directory is a job directory.
 _JOB_FILES = ("CURRENT", SHARDS, "logs/info*.jsonl*")

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
+from scrapy.settings import Settings
 
 from webcrawl.clock import now
 from webcrawl.crawl.figures.counts import format_elapsed, format_short, per_second
 from webcrawl.crawl.job.state_directory import DRONES
-from webcrawl.errors import FatalError
+from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.supervisor import held_locks
+from webcrawl.hive.membership.asking import ask_hive
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, replica_warning
+from webcrawl.hive.membership.keys import Keys
 from webcrawl.hive.membership.membership import Beat, Membership
 from webcrawl.hive.membership.report import DroneFigures, drone_name
 from webcrawl.states import CrawlState
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from webcrawl.hive.membership.keys import Keys
 
 # The columns of the table and their widths.
 _COLUMNS = {
@@ -158,11 +156,22 @@ async def look(client: RedisClient, keys: Keys) -> HiveStatus:
     return replace(status_of(beat), warning=warning)
 
 
-def local_status(jobdir: Path) -> HiveStatus:
-    """Return the status of the drones that run in *jobdir*, from their files.
+async def find_status(name: str, settings: Settings) -> HiveStatus:
+    """Return the status of the hive *name*: from its Redis or, while that is away, from JOBDIR.
 
-    For use while Redis is away.
+    Raises FatalError if there is no such hive.
     """
+    try:
+        return await ask_hive(name, settings, look)
+    except UnreachableError:
+        status = _local_status(Path(settings["JOBDIR"]))
+        if not status.drones:
+            raise
+        return status
+
+
+def _local_status(jobdir: Path) -> HiveStatus:
+    """Return the status of the drones that run in *jobdir*, from their files."""
     drones = [
         DroneStatus(drone_name(path) or path.name, note=str(stats_of(path).get("pauses/now", "")))
         for path in (jobdir, *jobdir.glob(f"{DRONES}/*/"))

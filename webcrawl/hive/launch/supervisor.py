@@ -20,9 +20,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
+from webcrawl.clock import TimeSource
 from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.errors import FatalError, refusal
 from webcrawl.hive.launch.child_process import PERMANENT_ERRORS, ChildProcess, core_of
@@ -31,13 +34,6 @@ from webcrawl.hive.membership.report import drone_name
 from webcrawl.storage.atomic import remove_new
 from webcrawl.storage.lock import DirectoryLock, LockedError
 from webcrawl.wording import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from pathlib import Path
-
-    from webcrawl.clock import TimeSource
-    from webcrawl.hive.launch.terminal import TerminalView
 
 _REFRESH_SECS = 0.5
 # How long Redis may take to start; it reads an append-only log of a gigabyte in ten seconds.
@@ -159,24 +155,27 @@ class SideProcess(Protocol):
 
 
 class Supervisor:
-    """Runs the processes of *hive* and a *monitor*; *view* prints the lines of *table*.
+    """Runs the processes of *hive* and a *monitor*.
 
-    *clock* returns seconds, for the restarts of processes.
+    *say* is called with messages for the user, and every *table_secs* with the text of *table*.
+    *clock* returns seconds.
     """
 
     def __init__(
         self,
         *,
         hive: LocalHive,
-        view: TerminalView,
+        say: Callable[[str], None],
         clock: TimeSource,
-        table: Callable[[Supervisor], Awaitable[Sequence[str]]],
+        table: Callable[[], Awaitable[str]],
+        table_secs: float,
         monitor: SideProcess | None = None,
     ) -> None:
         self.hive = hive
-        self._view = view
+        self._say = say
         self._clock = clock
         self._table = table
+        self._table_secs = table_secs
         self._monitor = monitor
         # Number of signals to stop that this process has received.
         self._signals = 0
@@ -184,8 +183,6 @@ class Supervisor:
         self._lock = DirectoryLock(path=hive.jobdir / _LOCK_FILE)
         #: The drones; none until Redis answers.
         self.drones: list[ChildProcess] = []
-        #: That of the embedded Redis, once it runs, if the hive does not name one.
-        self.redis_url = hive.redis_url
 
     async def run(self) -> int:
         """Run the hive to its end and return the highest exit code of its drones.
@@ -229,9 +226,9 @@ class Supervisor:
         """Start the monitor, if there is one; an error is only shown."""
         if self._monitor is not None:
             try:
-                self._view.say(await asyncio.to_thread(self._monitor.start))
+                self._say(await asyncio.to_thread(self._monitor.start))
             except (FatalError, OSError) as error:
-                self._view.say(str(error))
+                self._say(str(error))
 
     async def _run_with_signal_handlers(self) -> int:
         """Run the hive, stop it when a signal arrives, and return the exit code."""
@@ -242,7 +239,8 @@ class Supervisor:
         for signal_number in signals:
             loop.add_signal_handler(signal_number, self._on_signal)
         try:
-            return await (self._run_drones() if self.redis_url else self._run_with_redis())
+            redis_url = self.hive.redis_url
+            return await (self._run_drones(redis_url) if redis_url else self._run_with_redis())
         finally:
             for signal_number in signals:
                 loop.remove_signal_handler(signal_number)
@@ -261,22 +259,21 @@ class Supervisor:
                 log_text = redis.log.read_text("utf-8", "replace") if redis.log.exists() else ""
                 *_, last_line = ["", *log_text.splitlines()]
                 raise FatalError(f"Redis did not start: {last_line}")
-            self.redis_url = redis.url
             # Without Redis, which was restarted in vain, the drones cannot work together.
             redis_run.add_done_callback(lambda _: self._stop_once())
-            code = await self._run_drones()
+            code = await self._run_drones(redis.url)
         finally:
             server.stop()
             redis_code = await redis_run
         return max(code, redis_code)
 
-    async def _run_drones(self) -> int:
-        """Run the drones to their ends, and return their highest exit code."""
+    async def _run_drones(self, redis_url: str) -> int:
+        """Run the drones with the Redis at *redis_url*, and return their highest exit code."""
         hive = self.hive
         self.drones = [
             self._child(
                 drone_name(hive.directory(number)),
-                hive.command(number, self.redis_url),
+                hive.command(number, redis_url),
                 hive.directory(number) / "logs" / "drone.log",
                 core_of(number, hive.drones),
             )
@@ -285,12 +282,14 @@ class Supervisor:
         all_runs = asyncio.gather(*map(self._run_drone, self.drones))
         try:
             # Show messages and the table until all drones have ended.
+            shown_at = self._clock()
             while not all_runs.done():
                 for drone in self.drones:
                     drone.read_log()
-                self._view.show(await self._table(self))
+                if self._clock() >= shown_at + self._table_secs:
+                    shown_at = self._clock()
+                    self._say(await self._table())
                 await asyncio.wait([all_runs], timeout=_REFRESH_SECS)
-            self._view.show(await self._table(self))
         finally:
             self._stop_once()  # after an error no drone may be left running
             codes = await all_runs
@@ -311,7 +310,7 @@ class Supervisor:
             name=name,
             command=command,
             log=log,
-            say=self._view.say,
+            say=self._say,
             clock=self._clock,
             core=core,
         )
@@ -323,7 +322,7 @@ class Supervisor:
         """Stop the drones with checkpoints; at later signals immediately, then by SIGKILL."""
         self._signals += 1
         if self._signals == 1:
-            self._view.say("stopping with checkpoints; send the signal again to stop immediately")
+            self._say("stopping with checkpoints; send the signal again to stop immediately")
         self._stop_all(signal.SIGKILL if self._signals > 2 else signal.SIGTERM)
 
     def _stop_once(self) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TypeVar
+
+from scrapy.settings import Settings
 
 from webcrawl.errors import FatalError, UnreachableError
 from webcrawl.hive.membership.connection import (
@@ -17,25 +20,23 @@ from webcrawl.hive.membership.connection import (
 from webcrawl.hive.membership.embedded_redis import EmbeddedRedis
 from webcrawl.hive.membership.keys import Keys
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from scrapy.settings import Settings
+_T = TypeVar("_T")
 
 #: The name of a hive that has its own Redis.
 HERE = "local"
 
 
 async def ask_hive(
-    name: str, settings: Settings, ask: Callable[[Any, Keys], Awaitable[Any]]
-) -> Any:
+    name: str, settings: Settings, ask: Callable[[RedisClient, Keys], Awaitable[_T]]
+) -> _T:
     """Call *ask* with a Redis client and the keys of the hive *name*, and return its result.
 
     Raises FatalError if there is no such hive.
     """
     redis_url = settings.get("REDIS_URL")
     jobdir = Path(settings["JOBDIR"])
-    client = connect(settings, redis_url or EmbeddedRedis(directory=jobdir / "redis").url)
+    url = redis_url or EmbeddedRedis(directory=jobdir / "redis").url
+    client = client_of(settings, url)
     try:
         await check(client)
         return await ask(client, Keys(name))
@@ -60,10 +61,3 @@ def hive_name(settings: Settings) -> str:
     if not name and settings.get("REDIS_URL"):
         raise FatalError("Name the hive with -s HIVE=NAME, because others may use the same Redis.")
     return name or HERE
-
-
-def connect(settings: Settings, url: str) -> RedisClient:
-    """Return a client for the Redis at *url*, with the other *settings* for Redis."""
-    settings = settings.copy()
-    settings.set("REDIS_URL", url, priority="cmdline")
-    return client_of(settings)

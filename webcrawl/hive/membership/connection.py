@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
@@ -44,14 +44,12 @@ from redis.exceptions import (
     RedisError,
     ResponseError,
 )
+from scrapy.settings import BaseSettings
 
 from webcrawl.clock import now
 from webcrawl.configuration.secrets import masked_error
 from webcrawl.configuration.values import whole_number
 from webcrawl.errors import FatalError, UnreachableError
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
 
 #: Client of one server, or of all servers of a cluster.
 RedisClient: TypeAlias = Redis | RedisCluster
@@ -77,12 +75,12 @@ _IGNORED_PARAMS = frozenset(
 )
 
 
-def client_of(settings: BaseSettings) -> RedisClient:
-    """Return a client for the Redis in *settings*, which connects on first use.
+def client_of(settings: BaseSettings, url: str | None = None) -> RedisClient:
+    """Return a client for the Redis in *settings* or at *url*, which connects on first use.
 
     It must be closed with ``close``. Raises FatalError for an invalid URL or invalid parameters.
     """
-    url = settings.get("REDIS_URL")
+    url = url or settings.get("REDIS_URL")
     try:
         all_params = settings.getdict("REDIS_PARAMS")
         params = {name: value for name, value in all_params.items() if name not in _IGNORED_PARAMS}

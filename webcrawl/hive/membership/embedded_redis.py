@@ -12,17 +12,14 @@ import contextlib
 import importlib.util
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 
 from webcrawl.clock import now
 from webcrawl.errors import FatalError
 from webcrawl.hive.membership.connection import client_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # The lowest limit of all systems, without the terminating zero.
 _MAX_SOCKET_BYTES = 103

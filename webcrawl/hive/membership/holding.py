@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from webcrawl.hive.bus.inbox import Inbox
     from webcrawl.hive.bus.outbox import Outbox
 

@@ -20,19 +20,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from webcrawl.clock import now
 from webcrawl.hive.membership.connection import UNREACHABLE, RedisClient, close, reason_of
+from webcrawl.hive.membership.holding import Holding
+from webcrawl.hive.membership.membership import Beat, Membership
+from webcrawl.hive.membership.report import Report
 from webcrawl.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from webcrawl.hive.membership.holding import Holding
-    from webcrawl.hive.membership.membership import Beat, Membership
-    from webcrawl.hive.membership.report import Report
 
 logger = logging.getLogger(__name__)
 

@@ -29,8 +29,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from redis.exceptions import ResponseError
 
@@ -47,10 +48,6 @@ from webcrawl.hive.membership.report import (
     encode_state,
 )
 from webcrawl.randomness import random_hex
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
 
 logger = logging.getLogger(__name__)
 

@@ -16,16 +16,13 @@ step.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import NamedTuple
 
 from webcrawl.frontier import Supply
 from webcrawl.hive.membership.keys import stream_id_key
 from webcrawl.hive.membership.membership import Beat, Owner
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
-
-    from webcrawl.hive.membership.report import Report
+from webcrawl.hive.membership.report import Report
 
 # Up to this many drones can start a hive together without handing over a shard.
 _EXPECTED_DRONES = 8

@@ -8,11 +8,15 @@ strings in Redis. Times are epoch seconds; those in the state are by Redis' cloc
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from scrapy.statscollectors import StatsCollector
 
+from webcrawl.clock import TimeSource
 from webcrawl.configuration.decoding import (
     Count,
     Seconds,
@@ -21,18 +25,10 @@ from webcrawl.configuration.decoding import (
     msgpack_decoder,
 )
 from webcrawl.crawl.figures.counts import Counts
+from webcrawl.crawl.health import Health
 from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.crawl.job.totals import PREFIX
 from webcrawl.hive.membership.keys import stream_id_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from scrapy.statscollectors import StatsCollector
-
-    from webcrawl.clock import TimeSource
-    from webcrawl.crawl.health import Health
 
 # Rates are averages over the last seconds.
 _RATE_SECS = 60.0

@@ -7,13 +7,10 @@ reboot or on another machine the boot ID differs. In these cases the leases must
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from webcrawl.crawl.job.state_directory import boot_id
 from webcrawl.storage.atomic import write_atomic
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _FILE = "DRONE"
 

@@ -23,19 +23,17 @@ In a shard's directory::
 from __future__ import annotations
 
 import math
+import os
 import re
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from webcrawl.configuration.decoding import Count, Seconds, UndecodableError, json_decoder
 from webcrawl.storage.atomic import write_atomic
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable
-    from pathlib import Path
 
 #: Format version of ``Published`` and other JSON files in the store.
 FORMAT = 4

@@ -11,10 +11,12 @@ import logging
 import os
 import shutil
 import zlib
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from webcrawl.errors import ObjectStoreError
 from webcrawl.hive.store import upload
 from webcrawl.hive.store.checkpoint_files import (
     KnownFile,
@@ -27,11 +29,6 @@ from webcrawl.hive.store.checkpoint_files import (
 from webcrawl.hive.store.upload import HOSTS, digest_of
 from webcrawl.storage.atomic import make_directory, sync_path
 from webcrawl.storage.object_store import ObjectStore, is_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from webcrawl.errors import ObjectStoreError
 
 logger = logging.getLogger(__name__)
 

@@ -38,9 +38,11 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import takewhile
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
@@ -61,15 +63,10 @@ from webcrawl.hive.store.checkpoint_files import (
 )
 from webcrawl.hive.store.download import Download
 from webcrawl.hive.store.upload import HOSTS, SupersededError, Upload, live_files
+from webcrawl.hosts.records.database import Database
 from webcrawl.storage.atomic import restrict, sync_path
 from webcrawl.storage.numbered import NumberedObjects
 from webcrawl.storage.object_store import ObjectStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
-    from webcrawl.hosts.records.database import Database
 
 # How many times to try a fetch, if objects are deleted meanwhile.
 _MAX_TRIES = 10

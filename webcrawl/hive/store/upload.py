@@ -14,12 +14,14 @@ import os
 import re
 import shutil
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import file_digest
+from io import BufferedReader, FileIO
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from xxhash import xxh3_128
 
@@ -32,11 +34,6 @@ from webcrawl.storage.atomic import make_directory
 from webcrawl.storage.manifest import ManifestStore
 from webcrawl.storage.object_store import ObjectStore, is_plain
 from webcrawl.storage.record_log import CorruptRecordError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from io import BufferedReader, FileIO
-
 
 #: Directory of the host records. They are modified in place, so they are copied and never linked.
 HOSTS = "hosts"
