@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 from text_tables import cases
 
 from webcrawl.errors import FatalError, UnreachableError
-from webcrawl.hive.membership.asking import HERE, connect, hive_name
+from webcrawl.hive.membership.asking import HERE, hive_name
 from webcrawl.hive.membership.connection import (
     UNREACHABLE,
     check,
@@ -126,7 +126,7 @@ async def test_a_client_of_a_cluster_that_was_down_works_again(redis_of):
 async def test_the_address_of_a_hives_own_redis_stays_out_of_its_settings(server):
     """The monitor gets the same settings, sooner or later, and names the hive by them."""
     settings = Settings()
-    client = connect(settings, server.url)
+    client = client_of(settings, server.url)
     assert await client.ping()
     await close(client)
     assert hive_name(settings) == HERE
