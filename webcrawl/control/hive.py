@@ -25,10 +25,8 @@ Answers are kept in separate hashes for an hour.
 from __future__ import annotations
 
 import asyncio
-import getpass
 import logging
 import re
-import socket
 import threading
 from contextlib import suppress
 from typing import Any
@@ -322,12 +320,6 @@ def _is_obsolete(entry: bytes, age: int, key: str) -> bool:
     return age > 0 and command.fill(command.state_key) == key
 
 
-def add_sender(request: Request) -> Request:
-    """Return *request* with the user and machine that send it."""
-    user = f"{getpass.getuser()}@{socket.gethostname()}"
-    return replace(request, origin=f"{request.origin or 'scrapy control'}, user {user}")
-
-
 async def send_to_hive(
     client: Any, keys: Keys, *, request: Request, source: SeedSource
 ) -> list[CommandAnswer]:
@@ -345,7 +337,7 @@ async def send_to_hive(
         owners = f"; it has shards of {', '.join(sorted(beat.members))}" if beat.members else ""
         raise UnreachableError(f"{no_drone}{owners}.")
 
-    entry = msgspec.json.encode(add_sender(request))
+    entry = msgspec.json.encode(request)
     if isinstance(command, Seeds):
         await client.execute_command(*source.push([line.encode() for line in command.lines]))
         return [CommandAnswer("seeds: added to the live seeds of the hive")]

@@ -8,6 +8,8 @@ interruption the same command sends the remaining ones.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +17,11 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 from scrapy.settings import Settings
 
 from webcrawl.control.control import CommandAnswer
-from webcrawl.control.hive import add_sender, send_to_hive
+from webcrawl.control.hive import send_to_hive
 from webcrawl.control.table import CommandError, Due, Refetch, parse
 from webcrawl.control.unix_socket import send
 from webcrawl.crawl.job.control_journal import Change, Request
@@ -60,6 +63,7 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
         )
         result = visit(settings, request, urls, on_progress=lambda *_: None)
         return [CommandAnswer(f"{request.name}: {result.in_words}")]
+    request = _add_sender(request)
     if not (settings.get("HIVE") or is_hive(Path(settings["JOBDIR"]))):
         return [send(Path(settings["JOBDIR"]), request)]
 
@@ -72,7 +76,7 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
         if not command.state_key:
             raise
         store = CheckpointStore(url=store_at(Path(settings["JOBDIR"]), settings))
-        entry = msgspec.json.encode(add_sender(request))
+        entry = msgspec.json.encode(request)
         try:
             store.commands.add(command.fill(command.state_key), entry)
         except StoreAwayError:
@@ -81,6 +85,12 @@ def send_to_crawl(settings: Settings, request: Request) -> list[CommandAnswer]:
         said = f"{name}: written for drones that read the store; {error}"
         answers = [CommandAnswer(said, refused=True)]
     return answers
+
+
+def _add_sender(request: Request) -> Request:
+    """Return *request* with the user and machine that send it."""
+    sender = f"user {os.getuid()} on {socket.gethostname()}"
+    return replace(request, origin=f"{request.origin or 'scrapy control'}, {sender}")
 
 
 def visit(
@@ -103,7 +113,7 @@ def visit(
 
     result = push(jobdir, line_filter, hand_over, on_progress=on_progress, encode_entry=encode)
     # The command itself makes the checkpoint that saves these visits.
-    send(jobdir, request)
+    send(jobdir, _add_sender(request))
     return result
 
 

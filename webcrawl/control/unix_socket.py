@@ -4,9 +4,8 @@
 
 Each connection carries one request. The socket is not in the job directory, because its path must
 be short and network file systems do not support sockets. It is in a directory with a random name,
-so that other users cannot create it in advance; ``JOBDIR/control`` contains its path. Only the
-crawl's own user and root may use it: the mode of the directory, the mode of the socket and the
-system's record of the connecting user ensure that.
+so that other users cannot create it in advance; ``JOBDIR/control`` contains its path. The modes of
+the directory and of the socket let only the crawl's own user and root use it.
 """
 
 from __future__ import annotations
@@ -14,18 +13,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import struct
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 from xxhash import xxh3_64_hexdigest
 
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 from webcrawl.control.control import CommandAnswer, Control
-from webcrawl.control.table import CommandError
 from webcrawl.crawl.job.control_journal import Request, decode_request
 from webcrawl.errors import FatalError
 from webcrawl.storage.atomic import write_atomic
@@ -36,7 +32,6 @@ MAX_BYTES = 1 << 20
 _REQUEST_SECS = 5.0
 # How long a client waits for an answer; the slowest commands take some seconds.
 _ANSWER_SECS = 60.0
-_CREDENTIALS = struct.Struct("3i")
 _decode_answer = json_decoder(CommandAnswer)
 
 
@@ -77,19 +72,11 @@ class ControlSocket:
                 path.parent.rmdir()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the request of one client. Other users are refused."""
-        connection: socket.socket = writer.get_extra_info("socket")
-        size = _CREDENTIALS.size
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        process, user, _group = _CREDENTIALS.unpack(credentials)
+        """Answer the request of one client."""
         try:
-            if user not in {0, os.geteuid()}:
-                raise CommandError("Only the user who runs the crawl may send it commands.")
             async with asyncio.timeout(_REQUEST_SECS):
                 line = await reader.readline()
-            request = decode_request(line)
-            origin = f"{request.origin or 'scrapy control'}, user {user}, process {process}"
-            answer = await self._control.run(replace(request, origin=origin))
+            answer = await self._control.run(decode_request(line))
         except ValueError as error:  # CommandError, UndecodableError, a line that is too long
             answer = CommandAnswer(str(error), refused=True)
         except TimeoutError:

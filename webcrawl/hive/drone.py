@@ -38,9 +38,9 @@ from webcrawl.errors import FatalError, StoreAwayError, UnreachableError
 from webcrawl.frontier import Supply
 from webcrawl.hive.exchange import ShardExchange
 from webcrawl.hive.membership.connection import (
+    RETRY_SECS,
     TIMEOUT_SECS,
     UNREACHABLE,
-    BackOff,
     UnknownHostError,
     check,
     check_for_leases,
@@ -278,7 +278,6 @@ class Drone:
         Meanwhile the crawl has the pause *name*, and the process can be stopped.
         """
         pauses = self.process.pauses
-        back_off = BackOff()
         while True:
             try:
                 result = await enter()
@@ -289,7 +288,7 @@ class Drone:
                     raise asyncio.CancelledError from error
                 if pauses.hold(name, f"Waiting to join the hive: {error}"):
                     logger.warning("Waiting to join the hive: %s", error)
-                await back_off.wait()
+                await asyncio.sleep(RETRY_SECS)
             else:
                 pauses.lift(name)
                 return result
@@ -330,6 +329,9 @@ class Drone:
         except UNREACHABLE as error:
             message = "The hive must wait until this drone's leases expire: %s"
             logger.warning(message, reason_of(error))
+        if self.is_over:  # no page waits for a subresource any more
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self.parts.store.delete_bodies)
         # In these cases the drone has written heartbeats to the store, too.
         if self._holding.needs_claims or not self._holding.is_redis_up:
             await asyncio.to_thread(self._leave_store)

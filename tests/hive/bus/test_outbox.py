@@ -86,20 +86,6 @@ def test_names_come_with_messages_that_were_not_written_before(outbox):
     assert [message.cache_keys for message in outbox.take(100)] == [(), ()]
 
 
-def test_a_barrier_waits_for_the_delivery_of_all_before_it(outbox):
-    fill(outbox, 0, 2)
-    outbox.append_all([(1, b"end", ()), (2, b"end", ())], barrier=True)
-    fill(outbox, 2, 3)
-    for _ in range(2):
-        first, second = outbox.take(1000)
-        assert outbox.take(1000) == []
-        outbox.mark_delivered(first, "1-0")
-        assert outbox.take(1000) == []
-        outbox.mark_delivered(second, "1-0")
-        assert pairs(outbox.take(1000)) == [(1, b"end"), (2, b"end"), item(2)]
-        outbox.rewind()
-
-
 def test_a_segment_goes_when_all_targets_have_acknowledged_it(path, outbox):
     fill(outbox, 0, 6)
     deliver_all(outbox, "9-2")

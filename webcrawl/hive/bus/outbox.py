@@ -14,7 +14,7 @@ On disk are numbered files, each a record log (storage/record_log.py)::
 
     NNNNNN.log   segment; the highest is appended to, until it is large or a checkpoint is prepared
     ../requests  empty file, if there may be Requests from pages of other shards
-    record   := msgpack array [is a barrier, [[target, message], ...]]
+    record   := msgpack array [unused, [[target, message], ...]]
     snapshot := msgpack array [version, next number, [[number, size], ...]]
 
 So a snapshot names complete files that never change. Segments with higher numbers were written
@@ -109,10 +109,9 @@ class Outbox:
         # Segment and offset from which on records are only on disk, and the size of these records.
         self._read_to = (1, HEADER_SIZE)
         self._unread_bytes = 0
-        self._held: deque[Outgoing | None] = deque()  # None is a barrier before the next message
+        self._held: deque[Outgoing] = deque()
         self._held_size = 0  # bytes of these messages
         self._taken_size = 0  # bytes of messages that were taken but not delivered
-        self._taken_count = 0  # number of these messages
         # By target and domain: the hosts that the domain links to, with their cache keys.
         self._notes: dict[int, dict[str, dict[str, int]]] = {}
         self._note_count = 0
@@ -194,17 +193,14 @@ class Outbox:
 
     # --- the shard's side
 
-    def append_all(
-        self, messages: Sequence[tuple[int, bytes, Sequence[int]]], *, barrier: bool = False
-    ) -> None:
+    def append_all(self, messages: Sequence[tuple[int, bytes, Sequence[int]]]) -> None:
         """Append *messages* in one write, each a target, a payload and cache keys.
 
-        With *barrier*, they are not sent before all earlier messages were delivered. Raises OSError
-        if the disk is full; then nothing was appended.
+        Raises OSError if the disk is full; then nothing was appended.
         """
         log = self._segment_log or self._begin_segment()
         start = log.size
-        log.append(_encode_record((barrier, [(target, data) for target, data, _ in messages])))
+        log.append(_encode_record((False, [(target, data) for target, data, _ in messages])))
         number = self._number
         segment = self._segments[self._number]
         segment.size = log.size
@@ -213,7 +209,7 @@ class Outbox:
         if self._unread_bytes or self._held_size >= self.held_bytes:
             self._unread_bytes += log.size - start
         else:
-            self._hold(segment, barrier, [Outgoing(*message, number) for message in messages])
+            self._hold(segment, [Outgoing(*message, number) for message in messages])
             self._read_to = (number, log.size)
         if log.size >= self.segment_bytes:
             self._end_segment()
@@ -269,10 +265,8 @@ class Outbox:
             self._segment_log = None
             self._number += 1
 
-    def _hold(self, segment: _Segment, barrier: bool, messages: Sequence[Outgoing]) -> None:
-        """Keep *messages* of *segment* in memory, after a *barrier* if there is one."""
-        if barrier:
-            self._held.append(None)
+    def _hold(self, segment: _Segment, messages: Sequence[Outgoing]) -> None:
+        """Keep *messages* of *segment* in memory."""
         self._held.extend(messages)
         segment.pending += len(messages)
         self._held_size += sum(len(message.payload) for message in messages)
@@ -292,23 +286,17 @@ class Outbox:
     def take(self, limit: int) -> list[Outgoing]:
         """Return the next messages in order, until they have *limit* bytes or more.
 
-        The list is empty if all messages were taken, or if a barrier must wait until the taken ones
-        are delivered. Reads from disk if necessary. Raises CorruptRecordError or OSError.
+        The list is empty if all messages were taken. Reads from disk if necessary. Raises
+        CorruptRecordError or OSError.
         """
         with suppress(OSError):  # a full disk is reported by the next ``append_all``
             self._append_notes()
         messages: list[Outgoing] = []
         taken_bytes = 0
         while taken_bytes < limit and (self._held or self._load()):
-            message = self._held[0]
-            if message is None:  # a barrier
-                if self._taken_count:
-                    break
-            else:
-                taken_bytes += len(message.payload)
-                self._taken_count += 1
-                messages.append(message)
-            self._held.popleft()
+            message = self._held.popleft()
+            taken_bytes += len(message.payload)
+            messages.append(message)
         self._held_size -= taken_bytes
         self._taken_size += taken_bytes
         return messages
@@ -325,12 +313,10 @@ class Outbox:
             # Read at least one record, and more while there is room in memory.
             for end, record in read_records(path, start=start, end=segment.size):
                 try:
-                    barrier, messages = _decode_record(record)
+                    _, messages = _decode_record(record)
                 except UndecodableError as error:
                     raise CorruptRecordError(path, end, f"not valid messages: {error}") from error
-                self._hold(
-                    segment, barrier, [Outgoing(*message, (), number) for message in messages]
-                )
+                self._hold(segment, [Outgoing(*message, (), number) for message in messages])
                 self._unread_bytes -= end - self._read_to[1]
                 self._read_to = (number, end)
                 if self._held_size >= self.held_bytes:
@@ -341,7 +327,6 @@ class Outbox:
 
     def mark_delivered(self, message: Outgoing, stream_id: str) -> None:
         """Record that *message* was appended to the stream of its target, under *stream_id*."""
-        self._taken_count -= 1
         self._taken_size -= len(message.payload)
         segment = self._segments[message.segment]
         segment.pending -= 1
@@ -369,7 +354,6 @@ class Outbox:
         self._held.clear()
         self._held_size = 0
         self._taken_size = 0
-        self._taken_count = 0
         for segment in self._segments.values():
             segment.pending = 0
             segment.last_ids.clear()

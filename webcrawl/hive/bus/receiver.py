@@ -20,7 +20,7 @@ from redis.asyncio import RedisCluster
 from webcrawl.clock import now, wall_time
 from webcrawl.errors import FatalError
 from webcrawl.hive.bus.inbox import FOREIGN, GARBAGE, Inbox
-from webcrawl.hive.membership.connection import UNREACHABLE, BackOff, RedisClient, is_cancelled
+from webcrawl.hive.membership.connection import RETRY_SECS, UNREACHABLE, RedisClient, is_cancelled
 from webcrawl.hive.membership.keys import Keys, stream_id_key
 from webcrawl.storage.record_log import CorruptRecordError
 
@@ -70,12 +70,11 @@ class Receiver:
 
     async def run(self) -> None:
         """Receive messages until cancelled."""
-        back_off = BackOff()
         while not is_cancelled():
             try:
                 streams = await self._read()
             except UNREACHABLE:
-                await back_off.wait()
+                await asyncio.sleep(RETRY_SECS)
                 continue
             # ``_take_in`` gives the event loop a turn after this time.
             self._break_at = now() + _SLICE_SECS
@@ -84,9 +83,8 @@ class Receiver:
                     await self._take_in(*stream)
             except (OSError, CorruptRecordError, FatalError) as error:
                 self.fail(error)
-                await back_off.wait()
+                await asyncio.sleep(RETRY_SECS)
                 continue
-            back_off = BackOff()
             if streams:
                 await asyncio.sleep(_READ_PAUSE_SECS)
 

@@ -28,8 +28,8 @@ from redis.asyncio import RedisCluster
 
 from webcrawl.hive.bus.outbox import Outbox, Outgoing
 from webcrawl.hive.membership.connection import (
+    RETRY_SECS,
     UNREACHABLE,
-    BackOff,
     RedisClient,
     is_cancelled,
     reason_of,
@@ -147,11 +147,10 @@ class Sender:
 
     async def run(self) -> None:
         """Send messages until cancelled."""
-        back_off = BackOff()
         is_failing = False
         while not is_cancelled():
             if not self._gather():
-                await back_off.wait()
+                await asyncio.sleep(RETRY_SECS)
                 continue
             sent_before = self._messages
             try:
@@ -161,10 +160,9 @@ class Sender:
                     is_failing = True
                     message = "Redis cannot be used, so links to other processes wait on disk: %s"
                     logger.warning(message, reason_of(error))
-                await back_off.wait()
+                await asyncio.sleep(RETRY_SECS)
                 continue
 
-            back_off = BackOff()
             sent = self._messages - sent_before
             is_failing = is_failing and not sent  # a failure is over when something was sent
             # After seeds, or when Redis was down, many more messages are on disk: send them now.

@@ -212,8 +212,7 @@ class HostSplitter:
     def note_all_seeds_read(self) -> None:
         """Tell each shard, including the one that read the seeds, that all seeds were sent."""
         _, outbox = self._source("")
-        messages = [(target, SEEDS_SENT, ()) for target in range(self._shards.number)]
-        outbox.append_all(messages, barrier=True)
+        outbox.append_all([(target, SEEDS_SENT, ()) for target in range(self._shards.number)])
 
     def stats(self) -> dict[str, float]:
         """Return the stats of this splitter by name."""

@@ -67,8 +67,8 @@ TIMEOUT_SECS = 5.0
 # answers: a heartbeat makes two calls in a quarter of a lease, and other calls need as many.
 _TIMED_TRIES = 3
 _MIN_ANSWERS_PER_LEASE = 16
-# The shortest and longest wait between two tries while Redis is down.
-_BACK_OFF_SECS = (0.1, 5.0)
+#: Seconds between two tries while Redis is down.
+RETRY_SECS = 1.0
 # Parameters that scrapy-redis needs for its own blocking client; they are ignored here.
 _IGNORED_PARAMS = frozenset(
     {"url", "redis_cls", "retry_on_timeout", "encoding", "decode_responses", "protocol"}
@@ -254,18 +254,6 @@ async def replica_warning(client: RedisClient, lease_secs: float) -> str:
         f"The Redis master accepts writes {when} it is cut off from its replicas: set "
         f"min-replicas-to-write 1 and min-replicas-max-lag {min(3, max_lag)} on each server."
     )
-
-
-class BackOff:
-    """Pauses between repeated tries, each twice as long as the last one."""
-
-    _secs = 0.0
-
-    async def wait(self) -> None:
-        """Sleep for 0.1 seconds, or twice as long as the last time, but at most 5 seconds."""
-        shortest, longest = _BACK_OFF_SECS
-        self._secs = min(longest, max(shortest, 2 * self._secs))
-        await asyncio.sleep(self._secs)
 
 
 def client_at(url: str, **params: Any) -> RedisClient:

@@ -11,9 +11,10 @@ Each step is one Lua script over keys of one hash slot, so it is atomic. Scripts
 because they are short, and a restarted server does not have them. A step that fails with one of
 ``connection.UNREACHABLE`` may or may not have been carried out; the next heartbeat shows which.
 
-Each change of the table of shards sets a new random version in the same script. A heartbeat sends
-the version that the drone knows. The answer contains the table only if the version differs, or if
-the drone's lease had expired, because other drones may then have claimed its shards.
+Each change of the tables of shards and acknowledgements sets a new random version in the same
+script. A heartbeat sends the version that the drone knows. The answer contains the tables only if
+the version differs, or if the drone's lease had expired, because other drones may then have claimed
+its shards.
 
 Unreadable values are counted and logged. An unreadable state is created again, as in an emptied
 Redis. The holder of a shard writes its row again. A row that is still unreadable after a lease time
@@ -81,26 +82,27 @@ return call('HGETALL', state)
 
 # The end of the scripts for ``beat`` and ``look``, which returns the state of the hive.
 _STATE_ANSWER = """
-local alive = {}
-for _, drone in ipairs(call('HKEYS', drones)) do
-  if call('EXISTS', leases .. drone) == 1 then
-    table.insert(alive, drone)
+local names, keys, alive, reports = call('HKEYS', drones), {}, {}, {}
+for i, drone in ipairs(names) do
+  keys[i] = leases .. drone
+end
+for i, lease in ipairs(#keys > 0 and call('MGET', unpack(keys)) or {}) do
+  if lease then
+    table.insert(alive, names[i])
   elseif beats then
-    call('HDEL', drones, drone)
+    call('HDEL', drones, names[i])
   end
 end
-local reports = {}
 if wants_reports then
   reports = call('HGETALL', drones)
 end
-local version = call('HGET', state, 'version')
-local owners = false
+local version, owners, acknowledged = call('HGET', state, 'version'), false, false
 if had_lease == 0 or not version or version ~= known then
-  owners = call('HGETALL', shards)
+  owners, acknowledged = call('HGETALL', shards), call('HGETALL', acks)
 end
 return {
-  call('TIME'), queen, call('HGETALL', state), version, owners,
-  call('HGETALL', acks), alive, reports, had_lease
+  call('TIME'), queen, call('HGETALL', state), version, owners, acknowledged,
+  alive, reports, had_lease
 }
 """
 
@@ -125,19 +127,19 @@ local queen = call('GET', queen_key) or ''
 local wants_reports, beats, had_lease = true, false, 0
 """ + _STATE_ANSWER  # fmt: skip
 
-# Defines a function that changes a row of the table of shards. It sets the version first, because a
-# failure between the two must not leave a changed table under the old version.
-_SET_OWNER = """
-local shards, state, lease = unpack(KEYS)
+# Defines a function that changes a row of a table. It sets the version first, because a failure
+# between the two must not leave a changed table under the old version.
+_SET_ROW = """
+local shards, state, lease, acks = unpack(KEYS)
 local me, version = ARGV[1], ARGV[2]
-local function set_owner(shard, owner)
+local function set_row(table_key, shard, value)
   call('HSET', state, 'version', version)
-  call('HSET', shards, shard, owner)
+  call('HSET', table_key, shard, value)
 end
 """
 
 # Registers shards with their tokens, unless a shard has a newer token.
-_REGISTER_SCRIPT = _SET_OWNER + """
+_REGISTER_SCRIPT = _SET_ROW + """
 local accepted = {}
 for i = 3, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
@@ -145,7 +147,7 @@ for i = 3, #ARGV, 2 do
   local held = call('HGET', shards, shard)
   local known = held and tonumber(string.match(held, '^%d+'))
   if not held or held == mine or not known or known < tonumber(token) then
-    set_owner(shard, mine)
+    set_row(shards, shard, mine)
     table.insert(accepted, shard)
   end
 end
@@ -153,7 +155,7 @@ return accepted
 """  # fmt: skip
 
 # Claims shards that still have the given owner, if that owner no longer has a lease.
-_CLAIM_SCRIPT = _SET_OWNER + """
+_CLAIM_SCRIPT = _SET_ROW + """
 local leases, newest = ARGV[3], ARGV[4]
 local claimed = {}
 if call('HEXISTS', state, 'born') == 0 or call('EXISTS', lease) == 0 then
@@ -167,7 +169,7 @@ for i = 5, #ARGV, 3 do
   local is_free = drone == '' or drone == me or call('EXISTS', leases .. drone) == 0
   if not held or (held == token .. ' ' .. drone and is_free) then
     token = string.format('%.0f', math.max(tonumber(token) + 1, newest + 1, now))
-    set_owner(shard, token .. ' ' .. me)
+    set_row(shards, shard, token .. ' ' .. me)
     table.insert(claimed, shard)
     table.insert(claimed, token)
   end
@@ -176,28 +178,28 @@ return claimed
 """  # fmt: skip
 
 # Releases shards that the drone holds by the given tokens, for another drone or any.
-_RELEASE_SCRIPT = _SET_OWNER + """
+_RELEASE_SCRIPT = _SET_ROW + """
 local taker = ARGV[3]
 for i = 4, #ARGV, 2 do
   local shard, token = ARGV[i], ARGV[i + 1]
   if call('HGET', shards, shard) == token .. ' ' .. me then
-    set_owner(shard, token .. ' ' .. taker)
+    set_row(shards, shard, token .. ' ' .. taker)
   end
 end
 """  # fmt: skip
 
 # Stores the positions of shards that the drone holds by the given tokens.
-_ACKNOWLEDGE_SCRIPT = """
+_ACKNOWLEDGE_SCRIPT = _SET_ROW + """
 local accepted = {}
-for i = 2, #ARGV, 3 do
+for i = 3, #ARGV, 3 do
   local shard, token, position = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  if call('HGET', KEYS[1], shard) == token .. ' ' .. ARGV[1] then
-    call('HSET', KEYS[2], shard, position)
+  if call('HGET', shards, shard) == token .. ' ' .. me then
+    set_row(acks, shard, position)
     table.insert(accepted, shard)
   end
 end
 return accepted
-"""
+"""  # fmt: skip
 
 # Sets fields of the state, if the drone is the queen, or its name is ''.
 _ORDER_SCRIPT = """
@@ -272,9 +274,10 @@ class Membership:
         self._keys = keys
         self._drone = drone
         self._lease_secs = lease_secs
-        # The table of shards in the last answer, and its version.
+        # The tables in the last answer that had them, and their version.
         self._version = b""
         self._owners: dict[int, Owner] = {}
+        self._acknowledged: dict[int, tuple[str, tuple[int, int]]] = {}
         #: How many values could not be read; a whole state counts as one.
         self.unreadable = 0
         # Since when fields have been unreadable, by the key of their hash and their name.
@@ -329,7 +332,7 @@ class Membership:
             # The holder of a shard writes its row again. What it has not mended within a lease time
             # is deleted.
             for (key, field), unreadable_since in [*self._damaged.items()]:
-                self._version = b""  # the table is read again
+                self._version = b""  # the tables are read again
                 if now() >= unreadable_since + self._lease_secs:
                     await self._client.execute_command("HDEL", key, field)
                     del self._damaged[key, field]
@@ -353,7 +356,7 @@ class Membership:
 
         Returns the accepted ones, those of shards that have no newer token.
         """
-        accepted = await self._set_owners(_REGISTER_SCRIPT, *chain(*leases.items()))
+        accepted = await self._set_rows(_REGISTER_SCRIPT, *chain(*leases.items()))
         return {number: leases[number] for number in map(int, accepted)}
 
     async def claim(self, wanted: Mapping[int, Owner], newest: int = 0) -> dict[int, int]:
@@ -368,7 +371,7 @@ class Membership:
         # The script gets three arguments for each shard: its number, and the token and drone of its
         # owner.
         arguments = [argument for shard, owner in wanted.items() for argument in (shard, *owner)]
-        claimed = await self._set_owners(_CLAIM_SCRIPT, self._keys.leases, newest, *arguments)
+        claimed = await self._set_rows(_CLAIM_SCRIPT, self._keys.leases, newest, *arguments)
         return {int(shard): int(token) for shard, token in _decode_hash(claimed).items()}
 
     async def release(self, leases: Mapping[int, int], *, taker: str = "") -> None:
@@ -377,13 +380,17 @@ class Membership:
         The drone *taker* finds them among the leases of its next heartbeat, and claims them. If it
         has no lease, or is "", any drone can.
         """
-        await self._set_owners(_RELEASE_SCRIPT, taker, *chain(*leases.items()))
+        await self._set_rows(_RELEASE_SCRIPT, taker, *chain(*leases.items()))
 
-    async def _set_owners(self, script: str, *arguments: str | int) -> Any:
-        """Run *script*, which changes the table of shards, and return its answer."""
-        keys = [self._keys.shards, self._keys.state, self._keys.lease(self._drone)]
+    async def _set_rows(self, script: str, *arguments: str | int) -> Any:
+        """Run *script*, which changes a table, and return its answer."""
+        keys = self._keys
         return await self._run_script(
-            script, keys, self._drone, random_hex("membership"), *arguments
+            script,
+            [keys.shards, keys.state, keys.lease(self._drone), keys.acks],
+            self._drone,
+            random_hex("membership"),
+            *arguments,
         )
 
     async def acknowledge(
@@ -404,9 +411,7 @@ class Membership:
             if shard in leases
             for argument in (shard, leases[shard], f"{position} {leases[shard]}-{sequences[shard]}")
         ]
-        keys = [self._keys.shards, self._keys.acks]
-        answer = await self._run_script(_ACKNOWLEDGE_SCRIPT, keys, self._drone, *arguments)
-        accepted = set(map(int, answer))
+        accepted = set(map(int, await self._set_rows(_ACKNOWLEDGE_SCRIPT, *arguments)))
         with contextlib.suppress(*UNREACHABLE):
             await self._run_pipeline(
                 ("XTRIM", self._keys.stream(shard), "MINID", after(positions[shard]))
@@ -479,12 +484,15 @@ class Membership:
         (seconds, microseconds), queen, fields, version, shards, *answer = answer
         acks, alive, reports, had_lease = answer
         state = _decode_state(fields)
-        # The table of shards is only sent if it has changed since the last answer.
+        # The tables are only sent if one has changed since the last answer.
         if shards is not None:
             self._version = version or b""
             self._owners = self._decode_rows(self._keys.shards, shards, state, _decode_owner)
+            self._acknowledged = self._decode_rows(
+                self._keys.acks, acks, state, _decode_acknowledged
+            )
         owners = self._owners
-        acknowledged = self._decode_rows(self._keys.acks, acks, state, _decode_acknowledged)
+        acknowledged = self._acknowledged
         living = frozenset(map(_decode_name, alive))
         return Beat(
             now=int(seconds) + int(microseconds) / 1e6,

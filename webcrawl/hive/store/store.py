@@ -77,6 +77,8 @@ _MAX_JSON = 1 << 28
 _HIVE = "hive.json"
 _CLAIMS = "claims"
 _BODIES = "bodies"
+# In epoch seconds.
+_FAR_FUTURE = 1e10
 _CLAIM = re.compile(r"(\d+)-(\d+)")
 _Decoded = TypeVar("_Decoded")
 _decode = json_decoder(dict[str, Any])
@@ -255,12 +257,16 @@ class CheckpointStore:
         time = wall_time()
         if self._sweep_at <= time:
             self._sweep_at = time + secs
-            names = self._objects.names(_BODIES)
-            expired = [name for name in names if name.partition("-")[0] < f"{time:015.3f}"]
-            self._objects.delete(f"{_BODIES}/{name}" for name in expired)
+            self.delete_bodies(before=time)
         name = f"{time + secs:015.3f}-{xxh3_128_hexdigest(body)}"
         self._objects.write(f"{_BODIES}/{name}", body)
         return name
+
+    def delete_bodies(self, *, before: float = _FAR_FUTURE) -> None:
+        """Delete the bodies whose time was over *before*."""
+        names = self._objects.names(_BODIES)
+        expired = [name for name in names if name.partition("-")[0] < f"{before:015.3f}"]
+        self._objects.delete(f"{_BODIES}/{name}" for name in expired)
 
     def body(self, name: str) -> bytes:
         """Return the body *name*. Raises FileNotFoundError."""
