@@ -5,8 +5,7 @@ it is the time in microseconds, or one more than the highest number. Each drone 
 lasting commands in the order of their numbers and writes them to its own journal. One-time
 commands, such as a checkpoint, delay no other commands. A drone that joins later carries out only
 the lasting commands among those it missed: one-time commands were meant for the drones that were
-running then. The sender deletes its one-time command when it has the answers, and the earlier
-commands that a lasting one replaces.
+running then. The hash expires an hour after the last command.
 
 Lasting commands, and what ``scrapy purge`` excludes, are also in HIVE_STORE under such numbers, for
 drones that enter the hive or are cut off from Redis. Each drone reads them then, and every minute,
@@ -17,7 +16,7 @@ Of several commands that change the same thing, the one with the highest number 
 ends the change. Drones remember it. So a drone that was away cannot bring back a change that was
 ended. The numbers of an emptied Redis may be too low, because its clock may be behind. Then the
 drones answer with the number that overrides the command, and it is sent again with a higher one.
-Answers are kept in separate hashes for an hour.
+Answers are kept in separate hashes, for an hour as well.
 
 ``seeds`` pushes to the hive's list of live seeds, and ``stop`` tells all drones to stop.
 """
@@ -59,7 +58,8 @@ _READ_STORE_EVERY_SECS = 60.0
 # The longest pause between two looks at the store while Redis or the store cannot be read.
 _MAX_RETRY_SECS = 5.0
 _POLL_SECS = 0.1
-_ANSWERS_SECS = 3600
+# How long commands and answers stay in Redis.
+_KEPT_SECS = 3600
 # How long to wait for answers of drones; Redis must answer within a quarter of this.
 _ANSWER_SECS = 15.0
 # Appends an entry and returns its number, which is at least the second argument. A Redis without
@@ -71,6 +71,7 @@ local time = redis.call('TIME')
 local number = math.max(highest + 1, time[1] * 1000000 + time[2], ARGV[2])
 number = string.format('%.0f', number)
 redis.call('HSET', KEYS[1], 'highest', number, number, ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
 return number
 """
 # The names of entries; other fields of the hash are ignored.
@@ -98,9 +99,8 @@ class HiveControl:
         self._pauses.hold(_PAUSE, "Commands to the hive have not been read yet.")
         # Numbers of the commands that this drone has begun to handle, now or in earlier runs.
         self._handled = {*self._lasting_entries()}
-        # Commands that are being carried out, and answers that are not in Redis yet, by number.
-        self._running: dict[int, asyncio.Task[CommandAnswer]] = {}
-        self._answers: dict[int, CommandAnswer] = {}
+        # Commands that are being carried out, or whose answers are not in Redis yet.
+        self._running: set[asyncio.Task[None]] = set()
         # The commands in Redis when they were last read, by number.
         self._sent: dict[int, bytes] = {}
         # The highest number in Redis at that time, as Redis returns it: None if there was no
@@ -139,7 +139,7 @@ class HiveControl:
             # The thread notices that it is closed when it is woken.
             self._is_closed = True
             self._store_due.set()
-            for task in self._running.values():
+            for task in self._running:
                 task.cancel()
 
     def _keep_reading_store(self) -> None:
@@ -179,7 +179,7 @@ class HiveControl:
         }
 
     async def _read(self) -> None:
-        """Handle the new commands in Redis and in the store, and answer them in Redis."""
+        """Start handling the new commands in Redis and in the store."""
         # The thread first sets what it has read, then the trouble. Here the trouble is taken first:
         # if there is none, what is taken next is complete.
         trouble = self._store_trouble
@@ -187,7 +187,11 @@ class HiveControl:
         trouble = self._exclude_purged(stored) or trouble
         sent = await self._read_redis()
         self._start_new(sent, stored)
-        await self._collect_answers()
+        # A checkpoint, for example, takes longer: later commands do not wait for it.
+        if self._running:
+            ended, self._running = await asyncio.wait(self._running, timeout=_POLL_SECS)
+            for task in ended:
+                task.result()  # raises an unexpected error
 
         # The crawl stays paused until all commands that were missed are known and applied.
         if trouble := trouble or self._redis_trouble:
@@ -197,7 +201,6 @@ class HiveControl:
             self._pauses.lift(_PAUSE)
         if not self._redis_trouble:
             self._has_read_redis = True
-            await self._send_answers()
 
     async def _read_redis(self) -> dict[int, bytes]:
         """Return the commands in Redis by number; {} if Redis cannot be read."""
@@ -228,29 +231,7 @@ class HiveControl:
             self._handled.add(number)
             is_missed = number not in sent or not self._has_read_redis
             handling = self._handle(number, entries[number], is_missed=is_missed)
-            self._running[number] = asyncio.ensure_future(handling)
-
-    async def _collect_answers(self) -> None:
-        """Collect the answers of commands that were carried out, after a short wait."""
-        # A checkpoint, for example, takes longer: later commands do not wait for it.
-        if self._running:
-            await asyncio.wait(self._running.values(), timeout=_POLL_SECS)
-        for number, task in [*self._running.items()]:
-            if task.done():
-                del self._running[number]
-                self._answers[number] = task.result()
-                # The thread adds lasting commands to the store.
-                self._store_due.set()
-
-    async def _send_answers(self) -> None:
-        """Write the answers to Redis; if it cannot be reached, the next call writes the rest."""
-        with suppress(*UNREACHABLE):
-            for number in [*self._answers]:
-                key = self._keys.answers(number)
-                data = msgspec.json.encode(self._answers[number])
-                await self._client.execute_command("HSET", key, self._name, data)
-                await self._client.execute_command("EXPIRE", key, _ANSWERS_SECS)
-                del self._answers[number]
+            self._running.add(asyncio.ensure_future(handling))
 
     def _exclude_purged(self, stored: dict[str, bytes]) -> str:
         """Exclude what was purged according to *stored*; say which object cannot be used."""
@@ -274,7 +255,22 @@ class HiveControl:
             rules.hosts.open_purged(process.job.path, self._purged.values())
         return trouble
 
-    async def _handle(self, number: int, data: bytes, *, is_missed: bool) -> CommandAnswer:
+    async def _handle(self, number: int, data: bytes, *, is_missed: bool) -> None:
+        """Carry out the command *number* as ``_carry_out`` does, and write the answer to Redis."""
+        answer = msgspec.json.encode(await self._carry_out(number, data, is_missed=is_missed))
+        # The thread adds lasting commands to the store.
+        self._store_due.set()
+        key = self._keys.answers(number)
+        is_written = False
+        while not is_written:
+            try:
+                await self._client.execute_command("HSET", key, self._name, answer)
+                await self._client.execute_command("EXPIRE", key, _KEPT_SECS)
+                is_written = True
+            except UNREACHABLE:
+                await asyncio.sleep(_READ_EVERY_SECS)
+
+    async def _carry_out(self, number: int, data: bytes, *, is_missed: bool) -> CommandAnswer:
         """Carry out the command *number*, encoded in *data*, and return the answer.
 
         A one-time command that *is_missed* was sent before this drone read commands: it is not
@@ -301,23 +297,6 @@ class HiveControl:
             self._control.refused += 1
             logger.warning("Command %s to the hive was refused: %s", number, error)
             return CommandAnswer(str(error), refused=True)
-
-
-def _is_obsolete(entry: bytes, age: int, key: str) -> bool:
-    """Return whether no drone needs *entry*, which is *age* microseconds older than a new command.
-
-    *key* names what the new command changes, or is "" if it has changed nothing. A one-time
-    command is needed until its sender has its answers.
-    """
-    try:
-        request = decode_request(entry)
-        command = parse(request.name, request.arguments)
-    except ValueError:  # it may be from a newer version
-        return False
-    # The sender deletes its own one-time command, whose age is 0, and leftover ones.
-    if not command.state_key:
-        return age == 0 or age > 1e6 * _ANSWERS_SECS
-    return age > 0 and command.fill(command.state_key) == key
 
 
 async def send_to_hive(
@@ -349,7 +328,11 @@ async def send_to_hive(
         return [CommandAnswer(said, refused=bool(cut_off))]
 
     async def append(lowest: int) -> int:
-        return int(await client.execute_command("EVAL", _APPEND, 1, keys.commands, entry, lowest))
+        return int(
+            await client.execute_command(
+                "EVAL", _APPEND, 1, keys.commands, entry, lowest, _KEPT_SECS
+            )
+        )
 
     deadline = now() + _ANSWER_SECS
     number = await append(0)
@@ -362,22 +345,13 @@ async def send_to_hive(
         for name, data in fields.items():
             with suppress(ValueError):
                 answers.setdefault(name.decode(), _decode_answer(data))
-        accepted = {name: answer for name, answer in answers.items() if not answer.refused}
         # A drone knows a later command with this number (see the module): send the command again.
         if later := max((answer.n for answer in answers.values() if answer.refused), default=0):
             number = await append(later + 1)
-            answers = accepted
+            answers = {name: answer for name, answer in answers.items() if not answer.refused}
         latest = await membership.look()
         # Drones that have left the hive need not answer.
         silent = beat.members & latest.members - answers.keys()
-    key = command.fill(command.state_key)
-    entries = await client.execute_command("HGETALL", keys.commands)
-    obsolete = [
-        field
-        for field in filter(_NUMBER.fullmatch, entries)
-        if _is_obsolete(entries[field], number - int(field), key if accepted else "")
-    ]
-    await client.execute_command("HDEL", keys.commands, *obsolete, "")
     if not (silent or answers):  # all drones have ended
         raise UnreachableError(f"{no_drone}.")
 
