@@ -217,14 +217,13 @@ class Adoption:
 def receive_subresource(
     renderer: Renderer | None, bodies: LargeBodies, message: SubresourceMessage
 ) -> None:
-    """Pass *message* on to *renderer*, with the body that it names in *bodies*."""
+    """Pass *message* on to *renderer*, with the content that it may name in *bodies*."""
     if renderer is None:
         return
     if message.is_stored:
-        receive = partial(renderer.receive, message.content)
-        bodies.get(message.body.decode("ascii", "replace"), receive)
+        bodies.get(message.content.decode("ascii", "replace"), renderer.receive)
     else:
-        renderer.receive(message.content, message.body)
+        renderer.receive(message.content)
 
 
 def _prepare_directory(path: Path, claim: _Claim) -> bool:

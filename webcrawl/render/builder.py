@@ -203,9 +203,9 @@ def _passes_of(
     def count(name: str) -> None:  # before the crawl begins, there are no stats
         crawler.stats.inc_value(name)
 
-    def tell(source: str, target: str, content: bytes, body: bytes) -> None:
+    def tell(source: str, target: str, content: bytes) -> None:
         if shards.remote is not None:
-            shards.remote.tell(source, target, content, body)
+            shards.remote.tell(source, target, content)
 
     if ":" in options.engine:  # another engine, which the worker processes load
         component("RENDER_ENGINE", options.engine.replace(":", "."))

@@ -350,8 +350,8 @@ class Passes:
             page.pending.discard(number)
             self._check(page_url, page)
 
-    def receive(self, content: bytes, body: bytes | None) -> None:
-        """Process *content* from another process; *body* is None if it is lost."""
+    def receive(self, content: bytes) -> None:
+        """Process *content* from another process."""
         if self._threads is None:
             return
         try:
@@ -365,10 +365,14 @@ class Passes:
                 self._remote.serve(message)
                 self._deadlines.append((self._clock() + self._wait_secs, message.page))
             return
-        outcome, answer = message.with_body(body)
         for number in self._remote.ended_by(message):
             self.end_subresource(
-                number, message.page, outcome, answer, was_sent=message.was_sent, at=message.at
+                number,
+                message.page,
+                message.outcome,
+                message.answer,
+                was_sent=message.was_sent,
+                at=message.at,
             )
 
     def _need(self, page_url: str, page: _Waiting, subresources: list[Subresource]) -> None:

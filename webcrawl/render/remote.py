@@ -15,16 +15,15 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
-from msgspec.structs import replace
-from xxhash import xxh3_128_hexdigest
 
 from webcrawl.configuration.decoding import Epoch, msgpack_decoder
 from webcrawl.render.engine import Answer, Subresource
 from webcrawl.render.store import RenderStore
 from webcrawl.urls import normalize
 
-#: Outcome of an answer whose body was too large for HIVE_STORE, or was lost there.
-_BODY_LOST = "body_lost"
+# Larger answers are not sent: their pages are rendered without them.
+_MAX_BYTES = 5_000_000
+_TOO_LARGE = "body_lost"
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -37,9 +36,8 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Given(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Reply to a ``Wanted``: the *outcome* of its request, and the *answer* without its body.
+    """Reply to a ``Wanted``: the *outcome* of its request, and the *answer*.
 
-    digest: the XXH3-128 of the body, in hex.
     at: when the answer came.
     is_for_all: whether it serves pages of any origin.
     was_sent: whether the host was contacted in the turn of this page.
@@ -48,24 +46,15 @@ class Given(msgspec.Struct, frozen=True, array_like=True, tag=2):
     page: str
     subresource: Subresource
     outcome: str
-    digest: str
     at: Epoch
     is_for_all: bool
     was_sent: bool
     answer: Answer | None
 
-    def with_body(self, body: bytes | None) -> tuple[str, Answer | None]:
-        """Return outcome and answer, which has *body*."""
-        if self.answer is None:
-            return self.outcome, None
-        if body is None or xxh3_128_hexdigest(body) != self.digest:
-            return _BODY_LOST, None
-        return self.outcome, replace(self.answer, body=body)
-
 
 Content: TypeAlias = Wanted | Given
-#: Sends a message and a body from the shard of the first URL to that of the second one.
-Tell: TypeAlias = "Callable[[str, str, bytes, bytes], None]"
+#: Sends a message from the shard of the first URL to that of the second one.
+Tell: TypeAlias = Callable[[str, str, bytes], None]
 
 #: Decodes a message. Raises UndecodableError.
 decode: Callable[[bytes], Content] = msgpack_decoder(Wanted | Given)  # type: ignore[arg-type]  # a union
@@ -97,7 +86,7 @@ class RemoteSubresources:
         if sent is not None and page.key:  # guests cannot ask
             place = self._store.place_of(page_url)
             wanted = Wanted(page_url, page.since, place, sent)
-            self._tell(page_url, sent.url, msgspec.msgpack.encode(wanted), b"")
+            self._tell(page_url, sent.url, msgspec.msgpack.encode(wanted))
 
     def serve(self, wanted: Wanted) -> None:
         """Request the subresource that a page of another process has asked for."""
@@ -116,18 +105,12 @@ class RemoteSubresources:
         """Send the guest *page_url* how the request *number* has ended."""
         ended = self._store.ended(number)
         answer = ended.answer
-        body = b"" if answer is None else answer.body
-        given = Given(
-            page_url,
-            ended.sent,
-            f"http_{answer.status}" if answer else ended.refused,
-            xxh3_128_hexdigest(body),
-            ended.at,
-            ended.is_for_all,
-            was_sent,
-            None if answer is None else replace(answer, body=b""),
-        )
-        self._tell(ended.sent.url, page_url, msgspec.msgpack.encode(given), body)
+        outcome = f"http_{answer.status}" if answer else ended.refused
+        if answer and len(answer.body) > _MAX_BYTES:
+            answer = None
+            outcome = _TOO_LARGE
+        given = Given(page_url, ended.sent, outcome, ended.at, ended.is_for_all, was_sent, answer)
+        self._tell(ended.sent.url, page_url, msgspec.msgpack.encode(given))
         self._store.note_sent(page_url, number)
 
     def ended_by(self, given: Given) -> set[int]:

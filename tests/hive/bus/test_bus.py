@@ -12,7 +12,7 @@ from redis_server import RedisServer
 
 from webcrawl.crawl.links.link_intake import SeedFacts
 from webcrawl.frontier import Entry
-from webcrawl.hive.bus.messages import SEEDS_SENT, encode_entry, encode_hosts, encode_links
+from webcrawl.hive.bus.messages import EntryMessage, SeedsSent, encode, encode_hosts, encode_links
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.storage.record_log import pack_many
 
@@ -97,8 +97,8 @@ async def test_a_batch_arrives_and_is_acknowledged(bus):
 async def test_entries_are_submitted_or_requeued(bus):
     async with bus() as (a, _, shard):
         entry = Entry(url="http://b.test/", host="b.test", extra=b"plain/\x80")
-        a.append(encode_entry(entry, 77))
-        a.append(encode_entry(entry, None))
+        a.append(encode(EntryMessage(entry, 77)))
+        a.append(encode(EntryMessage(entry, None)))
         await until(lambda: len(shard.log) == 2)
         assert shard.log == [("entry", 77), ("requeued", "http://b.test/")]
 
@@ -116,7 +116,7 @@ async def test_what_is_another_shard_s_is_refused_and_counted(bus, caplog):
         a.send(mixed._replace(seeds=SeedFacts([1, 2, 3], mixed.hosts)))
         for url in ("http://foreign.test/", "http://b.test/"):
             # Whose it is its URL says; the politeness key beside it is a claim.
-            a.append(encode_entry(Entry(url=url, host="b.test", extra=b"plain/\x80"), None))
+            a.append(encode(EntryMessage(Entry(url=url, host="b.test", extra=b"plain/\x80"), None)))
         a.append(encode_hosts({"a.test": ["foreign.test"]}))
         a.append(encode_hosts({"a.test": ["b.test", "foreign.test"], "c.test": ["foreign.test"]}))
         await until(lambda: len(shard.log) == 4)
@@ -198,7 +198,7 @@ async def test_the_end_of_the_seeds_comes_after_all_seeds(tmp_path, server):
         b.shards[1].eliminator.is_full = True
         for _ in range(500):
             a.append(seed())
-        a.outboxes[0].append_all([(1, SEEDS_SENT, ()), (2, SEEDS_SENT, ())])
+        a.outboxes[0].append_all([(1, encode(SeedsSent()), ()), (2, encode(SeedsSent()), ())])
         await until(lambda: c.shards[2].feeder.has_all_seeds)
         assert not b.shards[1].feeder.has_all_seeds
         b.shards[1].eliminator.is_full = False
@@ -223,7 +223,7 @@ async def test_links_that_overtake_seeds_wait_for_them(bus):
         # Nothing of it is acknowledged, so it may die now.
         await b.checkpoint()
         assert b.positions == {1: "0-0"}
-        a.append(SEEDS_SENT)
+        a.append(encode(SeedsSent()))
         await names_in(shard, 3)
         assert sorted(kind for kind, _ in shard.log) == ["link", "link", "seed", "seed"]
         last = (await b.client.xinfo_stream(b._keys.stream(1)))["last-generated-id"].decode()
@@ -236,7 +236,7 @@ async def test_garbage_is_skipped_counted_and_told_once(bus, caplog):
         for fields in (
             {"b": b"garbage"},
             {"other": b"field"},
-            {"b": pack_many([b"no message", SEEDS_SENT])},
+            {"b": pack_many([b"no message", encode(SeedsSent())])},
             {"b": b""},
         ):
             await b.client.xadd(stream, fields)

@@ -31,10 +31,10 @@ class RemoteShards(Protocol):
         *name* is the fingerprint of the entry. Without it the entry bypasses the eliminator.
         """
 
-    def tell(self, source: str, target: str, content: bytes, body: bytes = b"") -> None:
+    def tell(self, source: str, target: str, content: bytes) -> None:
         """Send *content* about a subresource from the shard of *source* to that of *target*.
 
-        *body* is that of an answer. Nothing is sent if this process has lost the shard of *source*.
+        Nothing is sent if this process has lost the shard of *source*.
         """
 
     def note_all_seeds_read(self) -> None:

@@ -91,11 +91,8 @@ class Renderer(Protocol):
     def forget_shard(self, number: int) -> None:
         """Delete the pages of shard *number*, which has left this process."""
 
-    def receive(self, content: bytes, body: bytes | None) -> None:
-        """Process the *content* of a message from another process (render/remote.py).
-
-        *body* is None if it is lost.
-        """
+    def receive(self, content: bytes) -> None:
+        """Process the *content* of a message from another process (render/remote.py)."""
 
     def close(self) -> None:
         """End the engines and close the store."""

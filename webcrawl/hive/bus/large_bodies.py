@@ -1,18 +1,18 @@
-"""Large bodies of subresources, which go through HIVE_STORE instead of Redis."""
+"""Messages with large bodies of subresources, which go through HIVE_STORE instead of Redis."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TypeVar
 
 from webcrawl.hive.store.store import CheckpointStore
 
+logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# The bodies of larger answers are not sent: their pages are rendered without them.
-_MAX_BYTES = 5_000_000
 # Other work with the store must not have to wait for a free thread.
 _MAX_TRANSFERS = 2
 
@@ -33,23 +33,22 @@ class LargeBodies:
         self._transfers = asyncio.Semaphore(_MAX_TRANSFERS)
 
     def put(self, body: bytes, then: Callable[[str], None]) -> None:
-        """Store *body*, and call *then* with its name; "" if it cannot be stored."""
-        if len(body) > _MAX_BYTES:
-            then("")
-        else:
-            self._run(self._call(partial(self._store.put_body, body, self._keep_secs), then, ""))
+        """Store *body*, and call *then* with its name."""
+        self._run(self._call(partial(self._store.put_body, body, self._keep_secs), then))
 
-    def get(self, name: str, then: Callable[[bytes | None], None]) -> None:
-        """Read the body *name*, and call *then* with it; None if it cannot be read."""
-        self._run(self._call(partial(self._store.body, name), then, None))
+    def get(self, name: str, then: Callable[[bytes], None]) -> None:
+        """Read the body *name*, and call *then* with it."""
+        self._run(self._call(partial(self._store.body, name), then))
 
-    async def _call(
-        self, work: Callable[[], _T], then: Callable[[_T], None], otherwise: _T
-    ) -> None:
-        """Run *work* in a thread, and call *then* with its result; with *otherwise* if it fails."""
+    async def _call(self, work: Callable[[], _T], then: Callable[[_T], None]) -> None:
+        """Run *work* in a thread, and call *then* with its result.
+
+        If it fails, the page waits until it asks again, or for RENDER_WAIT_SECS.
+        """
         async with self._transfers:
             try:
                 result = await asyncio.to_thread(work)
-            except OSError:
-                result = otherwise
+            except OSError as error:
+                logger.warning("An answer for a page that is rendered was lost: %s", error)
+                return
         then(result)

@@ -31,8 +31,8 @@ from webcrawl.urls import Link, host_of
 #   kind 3: all seeds were sent
 #   kind 4: a domain, and hosts that it links to by URLs that the target already has
 #   kind 5: the same as kind 4, for several domains
-#   kind 6: a URL of the target, the content for its renderer (render/remote.py), and the body of an
-#           answer or, if that is large, the name of its object in HIVE_STORE
+#   kind 6: a URL of the target, and the content for its renderer (render/remote.py) or, if that is
+#           large, the name of an object in HIVE_STORE that has it
 _USUAL_KIND = "a"
 _HOP_BYTES = 16
 
@@ -100,13 +100,11 @@ class LinkedHosts(_Message, frozen=True, tag=5):
 class SubresourceMessage(_Message, frozen=True, tag=6):
     """Message with *content* for the renderer of the process that holds the shard of *url*.
 
-    The content may have a *body*. If *is_stored*, that is the name of an object in HIVE_STORE, ""
-    if it could not be stored.
+    If *is_stored*, it is the name of an object in HIVE_STORE that has the content.
     """
 
     url: str
     content: bytes
-    body: bytes = b""
     is_stored: bool = False
 
 
@@ -117,12 +115,11 @@ class MessageError(ValueError):
     """Raised for bytes that are not a valid message, or are a message of a later version."""
 
 
-_encode = msgspec.msgpack.Encoder().encode
+#: Encodes a message; links and linked hosts have functions of their own.
+encode = msgspec.msgpack.Encoder().encode
 _decode = msgpack_decoder(
     _Links | _Linked | LinkedHosts | EntryMessage | SeedsSent | SubresourceMessage  # type: ignore[arg-type]  # a union
 )
-#: The encoded message that all seeds were sent.
-SEEDS_SENT = _encode(SeedsSent())
 
 
 def encode_links(batch: LinkBatch, indexes: Sequence[int] | None = None) -> bytes:
@@ -136,7 +133,7 @@ def encode_links(batch: LinkBatch, indexes: Sequence[int] | None = None) -> byte
         fingerprints = [fingerprints[i] for i in indexes]
     kinds = [link.kind for link in links]
     times = [link.modified for link in links]
-    return _encode(
+    return encode(
         _Links(
             [link.url for link in links],
             kinds if kinds.count(_USUAL_KIND) < len(kinds) else [],
@@ -158,21 +155,11 @@ def encode_links(batch: LinkBatch, indexes: Sequence[int] | None = None) -> byte
 
 def encode_hosts(linked: Mapping[str, Iterable[str]]) -> bytes:
     """Encode *linked*, the hosts that domains link to, by domain."""
-    return _encode(LinkedHosts({domain: [*hosts] for domain, hosts in linked.items()}))
-
-
-def encode_entry(entry: Entry, name: int | None) -> bytes:
-    """Encode *entry*, to be submitted under the fingerprint *name*, or requeued if that is None."""
-    return _encode(EntryMessage(entry, name))
-
-
-def encode_subresource(message: SubresourceMessage) -> bytes:
-    """Encode *message*."""
-    return _encode(message)
+    return encode(LinkedHosts({domain: [*hosts] for domain, hosts in linked.items()}))
 
 
 def decode(data: bytes) -> Message:
-    """Decode a message from ``encode_…``, or ``SEEDS_SENT``. Raises MessageError."""
+    """Decode a message. Raises MessageError."""
     if len(data) > MAX_BYTES:
         raise MessageError(f"a message of {len(data)} bytes; at most {MAX_BYTES} are allowed")
     try:

@@ -22,11 +22,11 @@ from webcrawl.crawl.shard.shards import NotHeldError, Shards
 from webcrawl.frontier import Entry
 from webcrawl.hive.bus.large_bodies import LargeBodies
 from webcrawl.hive.bus.messages import (
-    SEEDS_SENT,
+    EntryMessage,
+    SeedsSent,
     SubresourceMessage,
-    encode_entry,
+    encode,
     encode_links,
-    encode_subresource,
 )
 from webcrawl.hive.bus.outbox import Outbox
 from webcrawl.seen.caches import UrlCache
@@ -37,8 +37,8 @@ from webcrawl.urls.registered_domain import registered_domain
 _MAX_LINKS = 512
 # Sources of URLs pause while an outbox has more unsent bytes than this.
 _FULL_BYTES = 16 << 20
-# Larger bodies of subresources are put into HIVE_STORE.
-_MAX_BODY = 1 << 16
+# Larger contents for renderers are put into HIVE_STORE.
+_MAX_CONTENT = 1 << 16
 # The shard whose holder reads the seeds.
 _SEED_SHARD = 0
 
@@ -50,7 +50,7 @@ class HostSplitter:
     """``RemoteShards`` that sends links through *outboxes*, which are keyed by held shard.
 
     *cache* has the fingerprints of links, and hashes of pairs of domains, that need not be sent
-    again. *shards* are those of the process. *bodies* stores large bodies of subresources.
+    again. *shards* are those of the process. *bodies* stores large contents for renderers.
     """
 
     def __init__(
@@ -172,17 +172,17 @@ class HostSplitter:
         outbox = self._request_outbox()
         outbox.note_requests()
         target = self._shards.number_of(host_of(entry.url))
-        outbox.append_all([(target, encode_entry(entry, name), ())])
+        outbox.append_all([(target, encode(EntryMessage(entry, name)), ())])
 
-    def tell(self, source: str, target: str, content: bytes, body: bytes = b"") -> None:
-        """See ``RemoteShards.tell``. A large body is stored first."""
-        if len(body) <= _MAX_BODY:
-            self._tell(source, SubresourceMessage(target, content, body))
+    def tell(self, source: str, target: str, content: bytes) -> None:
+        """See ``RemoteShards.tell``. A large *content* is stored first."""
+        if len(content) <= _MAX_CONTENT:
+            self._tell(source, SubresourceMessage(target, content))
         else:
             self._bodies.put(
-                body,
+                content,
                 lambda name: self._tell(
-                    source, SubresourceMessage(target, content, name.encode(), is_stored=True)
+                    source, SubresourceMessage(target, name.encode(), is_stored=True)
                 ),
             )
 
@@ -191,7 +191,7 @@ class HostSplitter:
         # Otherwise the next holder of the shard is asked.
         if outbox is not None and outbox.is_open:
             target = self._shards.number_of(host_of(message.url))
-            outbox.append_all([(target, encode_subresource(message), ())])
+            outbox.append_all([(target, encode(message), ())])
 
     def _request_outbox(self) -> Outbox:
         """Return the first outbox, preferably of a shard that is not leaving.
@@ -212,7 +212,8 @@ class HostSplitter:
     def note_all_seeds_read(self) -> None:
         """Tell each shard, including the one that read the seeds, that all seeds were sent."""
         _, outbox = self._source("")
-        outbox.append_all([(target, SEEDS_SENT, ()) for target in range(self._shards.number)])
+        message = encode(SeedsSent())
+        outbox.append_all([(target, message, ()) for target in range(self._shards.number)])
 
     def stats(self) -> dict[str, float]:
         """Return the stats of this splitter by name."""

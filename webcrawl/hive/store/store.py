@@ -269,8 +269,11 @@ class CheckpointStore:
         self._objects.delete(f"{_BODIES}/{name}" for name in expired)
 
     def body(self, name: str) -> bytes:
-        """Return the body *name*. Raises FileNotFoundError."""
-        return self._objects.read(f"{_BODIES}/{name}")
+        """Return the body *name*. Raises FileNotFoundError, or ObjectStoreError if damaged."""
+        body = self._objects.read(f"{_BODIES}/{name}")
+        if not name.endswith(xxh3_128_hexdigest(body)):
+            raise self._objects.damage_error(name, "checksum mismatch")
+        return body
 
     # --- publishing
 
