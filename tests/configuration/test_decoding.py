@@ -27,8 +27,8 @@ from webcrawl.frontier.entry import Entry, decode, encode
 from webcrawl.hive.bus import messages
 from webcrawl.hive.bus.live_seeds import parse_item
 from webcrawl.hive.bus.outbox import messages_of
+from webcrawl.hive.launch.child_process import message_in
 from webcrawl.hive.launch.crawl_stats import stats_of
-from webcrawl.hive.launch.log_lines import in_plain_lines
 from webcrawl.hive.membership.report import HiveState, decode_report, decode_state
 from webcrawl.hive.store.checkpoint_files import LocalRecord
 from webcrawl.hosts.records import host_record
@@ -265,7 +265,7 @@ CALLERS: dict[str, Reader] = {
     "outcomes": (_written("logs/info.jsonl", lambda path: [*outcome_lines(path)]), ()),
     "doctor": (_written("logs/stats.jsonl", lambda path: [*doctor_lines(path)]), ()),
     "audit": (lambda data, _: parse(data.decode("latin-1"), log="a", line=1), ()),
-    "log": (lambda data, _: in_plain_lines('{"time": ' + data.decode("latin-1") + "}"), ()),
+    "log": (lambda data, _: message_in('{"level": ' + data.decode("latin-1") + "}"), ()),
 }
 
 

@@ -18,8 +18,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+import msgspec
+
 from webcrawl.clock import TimeSource
-from webcrawl.hive.launch.log_lines import in_plain_lines
+from webcrawl.configuration.decoding import UndecodableError, json_decoder
 
 #: Exit codes of ``scrapy crawl`` after which a restart would not help: bad input, a bad disk, too
 #: many errors.
@@ -41,6 +43,30 @@ _MAX_MESSAGES = 5
 _MESSAGE = re.compile(
     r"\S+ \S+ \[[^\]]+\] (?:WARNING|ERROR|CRITICAL): |webcrawl: (?=.)|\S+: error: "
 )
+
+
+class _LogLine(msgspec.Struct, frozen=True):
+    """Fields of a JSON log line, as crawl/engine/json_log.py writes them."""
+
+    level: str
+    message: str
+
+
+_decode = json_decoder(_LogLine)
+
+
+def message_in(line: str) -> str:
+    """Return the message in *line* of a log, of text or JSON (LOG_JSON).
+
+    Returns "" if it is not for the user.
+    """
+    if match := _MESSAGE.match(line):
+        return line[match.end() :]
+    with contextlib.suppress(UndecodableError):
+        record = _decode(line)
+        if record.level in {"WARNING", "ERROR", "CRITICAL"}:
+            return record.message.partition("\n")[0]
+    return ""
 
 
 def core_of(number: int, drones: int) -> int | None:
@@ -144,10 +170,9 @@ class ChildProcess:
             end = len(data)  # a line longer than the limit
         self._log_position += end
 
-        lines = in_plain_lines(data[:end].decode(errors="replace")).splitlines()
+        lines = data[:end].decode(errors="replace").splitlines()
         # Adjacent duplicates are dropped, because messages for the user are also logged.
-        texts = (_MESSAGE.sub("", line) for line in lines if _MESSAGE.match(line))
-        messages = [text for text, _ in groupby(texts)]
+        messages = [text for text, _ in groupby(filter(None, map(message_in, lines)))]
         for text in messages[:_MAX_MESSAGES]:
             self.say(f"{self.name}: {text}")
         if len(messages) > _MAX_MESSAGES:
