@@ -14,7 +14,7 @@ from web_truth import allowed_urls
 
 from webcrawl.crawl.links.link_intake import LinkBatch, LinkSource
 from webcrawl.frontier import Entry
-from webcrawl.hive.bus.messages import encode_entry, encode_links
+from webcrawl.hive.bus.messages import EntryMessage, encode, encode_links
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.seen.fingerprint import fingerprint
 from webcrawl.storage.record_log import pack_many
@@ -58,7 +58,7 @@ def test_forged_messages_in_redis_make_no_storm_and_run_no_code(tmp_path):
         message = encode_links(LinkBatch([Link(url)], [host], [77], source))
         bomb = Entry(url, host, extra=pickle.dumps(Bomb(tmp_path / "exploded")))
         with hive.redis.client() as client:
-            code = pack_many([encode_entry(bomb, None)])
+            code = pack_many([encode(EntryMessage(bomb, None))])
             client.xadd(Keys(NAME).stream(right), {"b": code})
             for number in range(SHARDS):
                 if number != right:

@@ -13,7 +13,7 @@ from redis_server import RedisServer
 from web_truth import allowed_urls
 
 from webcrawl.frontier import Entry
-from webcrawl.hive.bus.messages import encode_entry
+from webcrawl.hive.bus.messages import EntryMessage, encode
 from webcrawl.hive.membership.keys import Keys
 from webcrawl.revisit.history import History, encode_history
 from webcrawl.storage.record_log import pack_many
@@ -87,7 +87,7 @@ def test_a_hive_goes_on(tmp_path):
         wrong = messages(url)
         entries = [Entry(url, host_of(url), history=one) for one in BROKEN] + [*odd_entries(url)]
         packed = [b"", NO_TEXT, pack_many(wrong)]
-        packed.append(pack_many([encode_entry(one, None) for one in entries]))
+        packed.append(pack_many([encode(EntryMessage(one, None)) for one in entries]))
         for shard in range(12):
             client.xadd(KEYS.stream(shard), {"c": b""})
             for one in packed:
