@@ -12,7 +12,6 @@ import json
 import random
 import sys
 
-from webcrawl.clock import now
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import Answer, Pass
 
@@ -58,7 +57,7 @@ STORE = {
 
 
 def main(passes: str = "30", path: str = "") -> None:
-    engine = Chromium(path, clock=now)
+    engine = Chromium(path)
     engine.start()
     try:
         for name, html in (("static", STATIC), ("application", APPLICATION)):

@@ -25,7 +25,6 @@ from rendered_pages import (
 )
 from text_tables import words
 
-from webcrawl.clock import now
 from webcrawl.render import chromium, hostile_check, isolation
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import EngineError, Pass
@@ -42,7 +41,7 @@ LOOK = (
 
 @pytest.fixture(scope="module")
 def engine():
-    engine = Chromium(clock=now)
+    engine = Chromium()
     engine.start()
     yield engine
     engine.stop()
@@ -137,7 +136,7 @@ def test_each_pass_of_a_page_asks_for_the_same_urls(engine):
 
 @pytest.mark.parametrize("case", cases("hostile"))
 def test_a_hostile_page_stays_within_its_bounds(case):
-    engine = Chromium(clock=now)
+    engine = Chromium()
     engine.start()
     try:
         rendering = engine.render(page(case["html"], **HOSTILE), stored)
@@ -203,9 +202,8 @@ Path("/proc/self/gid_map").write_text("65534 65534 1")
 Path("/proc/sys/user/max_user_namespaces").write_text("0")
 """
 STARTS = """
-from webcrawl.clock import now
 from webcrawl.render import chromium
-engine = chromium.Chromium(clock=now)
+engine = chromium.Chromium()
 try:
     engine.start()
     print("started")
@@ -215,11 +213,10 @@ engine.stop()
 """
 RENDERED = """
 from rendered_pages import page, stored
-from webcrawl.clock import now
 from webcrawl.render import chromium, hostile_check, isolation
 if "without namespaces" in __import__("sys").argv:
     isolation._NAMESPACES = ["false"]
-engine = chromium.Chromium(clock=now)
+engine = chromium.Chromium()
 engine.start()
 html = "<p>x<script>document.body.append('a' + 'b')</script>"
 print(engine.warning, "ab</body>" in engine.render(page(html), stored).html)
@@ -252,7 +249,7 @@ def test_the_hostile_page_finds_the_holes_of_an_engine_without_rules(monkeypatch
     monkeypatch.setattr(chromium, "_FLAGS", " ".join(flags))
     monkeypatch.setattr(isolation, "_NAMESPACES", ["false"])
     monkeypatch.setattr(tempfile, "tempdir", "/tmp")  # which another user may enter
-    engine = Chromium(clock=now)
+    engine = Chromium()
     engine.start()
     try:
         assert "namespaces" in engine.warning
@@ -271,7 +268,7 @@ def test_packets_in_the_namespace_of_an_engine_are_found(monkeypatch):
     flags = [flag for flag in words(chromium._FLAGS) if not re.search("nowhere|NOTFOUND", flag)]
     monkeypatch.setattr(chromium, "_FLAGS", " ".join(flags))
     monkeypatch.setattr(isolation, "_ENTER", f"ip link set lo up; {isolation._ENTER}")
-    engine = Chromium(clock=now)
+    engine = Chromium()
     engine.start()
     try:
         assert engine.warning == ""
@@ -298,7 +295,7 @@ def test_a_program_that_is_no_browser_is_a_sentence(engine):
         ("chromuim", "chromuim is not a program: .* or name the program with RENDER_ENGINE"),
     ):
         with pytest.raises(EngineError, match=sentence):
-            Chromium(program, clock=now).start()
+            Chromium(program).start()
     assert engine.render(page("<p>x"), stored).ended == "settled"
 
 

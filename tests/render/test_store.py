@@ -322,10 +322,10 @@ def test_a_refusal_for_one_page_is_not_for_others(store):
     need(store, OTHER)
     assert store.refuse(number, "over_budget", OTHER) != number
     assert (look_up(store, ONE), look_up(store, OTHER)) == (None, "over_budget")
-    assert store.pending() == [(number, ONE)]
+    assert store.pending() == [(number, SCRIPT.url, ONE)]
     # For a page that does not wait any more, nothing changes.
     assert store.refuse(number, "over_budget", OTHER) != number
-    assert store.pending() == [(number, ONE)]
+    assert store.pending() == [(number, SCRIPT.url, ONE)]
     assert store.refuse(number, "over_budget", ONE) == number
     assert (look_up(store, ONE), store.pending()) == ("over_budget", [])
 
@@ -447,7 +447,7 @@ def test_a_restart_finds_pages_and_what_they_wait_for_and_a_reboot_nothing(store
         OTHER, "<p>", 2, [(SCRIPT.url, "timeout")]
     )  # fmt: skip
     assert (second.html, store.pending_of(ONE)) == (None, {number})
-    assert (store.pending(), store.pending_request(number)) == ([(number, ONE)], sent)
+    assert (store.pending(), store.pending_request(number)) == ([(number, sent.url, ONE)], sent)
     expected = {"accept": "*/*", "x-own": "1", "Origin": "http://a.test"}
     assert store.head_of(number) == ("GET", expected, "")
     store.close()
@@ -494,7 +494,7 @@ def test_a_kill_between_two_statements_leaves_no_page_that_waits_for_nothing(
         killed.open(forgets=False)
         waiting = [page.url for page in killed.pages() if page.html is None]
         needed = {(number, page) for page in waiting for number in killed.pending_of(page)}
-        assert set(killed.pending()) == needed
+        assert {(number, page) for number, _, page in killed.pending()} == needed
         for number, _ in needed:
             assert killed.pending_request(number)
         killed.close()

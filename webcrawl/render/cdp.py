@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import msgspec
 
-from webcrawl.clock import TimeSource
+from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 
 # The largest message accepted: the DOM of a page, with all characters escaped.
@@ -54,10 +54,9 @@ class Connection:
     Sending blocks while the browser does not read.
     """
 
-    def __init__(self, reader: IO[bytes], writer: IO[bytes], *, clock: TimeSource) -> None:
+    def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
         self._reader = reader.fileno()
         self._writer = writer
-        self._clock = clock
         self._last_id = 0
         self._received = bytearray()
 
@@ -79,11 +78,11 @@ class Connection:
 
         Raises ConnectionLostError.
         """
-        deadline = self._clock() + secs
+        deadline = now() + secs
         searched = 0  # number of received bytes among which the end was not found
         while (end := self._received.find(b"\0", searched)) < 0:
             searched = len(self._received)
-            wait = max(0.0, deadline - self._clock())
+            wait = max(0.0, deadline - now())
             if not select.select([self._reader], [], [], wait)[0]:
                 return None
             data = os.read(self._reader, 1 << 20)
@@ -113,8 +112,8 @@ class Connection:
         Raises ConnectionLostError, and UnansweredError if there is no result in *secs*.
         """
         wanted = self.send(method, session, **params)
-        deadline = self._clock() + secs
-        while message := self.receive(max(0.0, deadline - self._clock())):
+        deadline = now() + secs
+        while message := self.receive(max(0.0, deadline - now())):
             if message.id == wanted:
                 return message.result
             if on_event:

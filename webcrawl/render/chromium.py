@@ -27,7 +27,7 @@ from zlib import crc32
 
 import msgspec
 
-from webcrawl.clock import TimeSource
+from webcrawl.clock import now
 from webcrawl.render.cdp import Connection, ConnectionLostError, Message, UnansweredError
 from webcrawl.render.engine import (
     Answer,
@@ -125,9 +125,8 @@ class Chromium:
     ``warning`` is a sentence after ``start`` if namespaces are not allowed.
     """
 
-    def __init__(self, path: str = "", *, clock: TimeSource) -> None:
+    def __init__(self, path: str = "") -> None:
         self._path = path
-        self.clock = clock
         # ``start`` sets all of the following. The first two are None while nothing runs.
         self._process: subprocess.Popen[bytes] | None = None
         self._isolation: Isolation | None = None
@@ -170,7 +169,7 @@ class Chromium:
             assert process.stdin
             assert process.stdout
             self.pid = process.pid
-            self.connection = Connection(process.stdout, process.stdin, clock=self.clock)
+            self.connection = Connection(process.stdout, process.stdin)
             try:
                 self._open_tab()
             except ConnectionLostError as error:
@@ -251,7 +250,6 @@ class _Run:
         self._engine = engine
         self._page = page
         self._stored = stored
-        self._clock = engine.clock
         self._connection = engine.connection
         self._steady = steady
         # Calls go to the page, or to the browser as a whole.
@@ -261,7 +259,7 @@ class _Run:
         )
         self._call = partial(self._call_browser, session=session)
         self._url = urldefrag(page.url).url
-        self._began = self._clock()
+        self._began = now()
         self._cpu_before = usage_of(engine.pid)[0]
         # How often the document was given to the engine.
         self._documents = 0
@@ -306,7 +304,7 @@ class _Run:
         result.refused = [*self._refused]
         if result.html:
             result.html += _refreshes(result.refused)
-        result.wall_secs = self._clock() - self._began
+        result.wall_secs = now() - self._began
         self._measure()
         return result
 
@@ -361,12 +359,12 @@ class _Run:
                 self._on_event(message)
                 if "errorText" in message.result:  # of Page.navigate
                     raise ConnectionLostError("it does not show the page")
-            if self._clock() >= next_look:
+            if now() >= next_look:
                 if bound := self._measure():
                     return bound
                 is_close = self._result.memory > self._page.bounds.memory / 2
                 poll_secs = _CLOSE_POLL_SECS if is_close else _POLL_SECS
-                next_look = self._clock() + poll_secs
+                next_look = now() + poll_secs
         return None
 
     def _grant_time(self) -> None:
@@ -397,7 +395,7 @@ class _Run:
             return "memory"
         if result.cpu_secs > bounds.cpu_secs:
             return "cpu"
-        return "wall" if self._clock() - self._began > bounds.wall_secs else None
+        return "wall" if now() - self._began > bounds.wall_secs else None
 
     def _take_snapshot(self) -> None:
         """Store the DOM in the result; "" if it exceeds a bound. Raises ConnectionLostError."""

@@ -183,10 +183,9 @@ class Passes:
         if self._threads is None:  # it was closed
             return
         again = [
-            (number, sent.url, page_url)
-            for number, page_url in self.store.pending()
-            if (sent := self.store.pending_request(number)) is not None
-            and (shards is None or self._shard_of(sent.url) in shards)
+            (number, url, page_url)
+            for number, url, page_url in self.store.pending()
+            if shards is None or self._shard_of(url) in shards
         ]
         if shards is not None:  # what was submitted is gone
             for number, _, _ in again:
@@ -202,10 +201,8 @@ class Passes:
             for request in self.store.pending_of(url):
                 self.on_end(request, url)
             self._delete(url)
-        for request, page_url in self.store.pending():
-            sent = self.store.pending_request(request)
-            is_gone = sent is not None and self._shard_of(sent.url) == number
-            if is_gone and page_url not in self._pages:
+        for request, url, page_url in self.store.pending():
+            if self._shard_of(url) == number and page_url not in self._pages:
                 self.on_end(request, page_url)
                 self.store.forget_need(page_url, request)
 

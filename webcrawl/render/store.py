@@ -315,15 +315,16 @@ class RenderStore:
         rows = self._rows("SELECT request FROM needs WHERE page = ? AND NOT answered", [page])
         return {number for (number,) in rows}
 
-    def pending(self) -> list[tuple[int, str]]:
-        """Return the pending requests, with each page that waits for them.
+    def pending(self) -> list[tuple[int, str, str]]:
+        """Return number and URL of the pending requests, with each page that waits for them.
 
         Those of the oldest pages are the first.
         """
-        return self._rows(
-            "SELECT id, needs.page FROM requests JOIN needs ON request = id"
+        rows = self._rows(
+            "SELECT id, sent, needs.page FROM requests JOIN needs ON request = id"
             " JOIN pages ON url = needs.page WHERE NOT answered ORDER BY since, id"
         )
+        return [(number, _decode_sent(sent).url, page) for number, sent, page in rows]
 
     def pages_needing(self, number: int, *, answered: bool) -> list[str]:
         """Return the pages with an answer to the request *number*, or those that wait for it."""

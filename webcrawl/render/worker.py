@@ -16,7 +16,6 @@ from pkgutil import resolve_name
 
 import msgspec
 
-from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, msgpack_decoder
 from webcrawl.errors import FatalError
 from webcrawl.render.chromium import Chromium
@@ -136,7 +135,7 @@ def serve(pipe: Pipes) -> None:
     """
     order = _decode_order(pipe.recv_bytes())
     # The class of another engine is named like the store.
-    engine = resolve_name(order.path)() if ":" in order.path else Chromium(order.path, clock=now)
+    engine = resolve_name(order.path)() if ":" in order.path else Chromium(order.path)
     stored = resolve_name(order.store)(order.argument)
     try:
         error = _start(engine, check=order.check)

@@ -17,7 +17,6 @@ from typing import ClassVar
 import msgspec
 from rendered_pages import page, stored
 
-from webcrawl.clock import now
 from webcrawl.render import chromium
 from webcrawl.render.cdp import Connection
 
@@ -48,7 +47,7 @@ class Recorder(Connection):
 
 def record():
     chromium.Connection = Recorder
-    engine = chromium.Chromium(clock=now)
+    engine = chromium.Chromium()
     engine.start()
     engine.render(page(HTML), stored)
     engine.stop()
@@ -79,14 +78,14 @@ def played(lines):
 
     player = threading.Thread(target=play)
     player.start()
-    engine = chromium.Chromium(clock=now)
+    engine = chromium.Chromium()
     with (
         subprocess.Popen(["sleep", "60"], start_new_session=True) as engine._process,
         os.fdopen(from_browser, "rb") as reader,
         os.fdopen(to_browser, "wb", buffering=0) as writer,
     ):
         engine.pid = engine._process.pid
-        engine.connection = Connection(reader, writer, clock=now)
+        engine.connection = Connection(reader, writer)
         try:
             engine._open_tab()
             yield engine, calls

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from webcrawl.clock import now
 from webcrawl.render import builder
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import Rendering  # msgspec reads it
@@ -25,7 +24,7 @@ class RecordingEngine(Chromium):
     """Engine that appends a line of JSON for each pass to the file that RENDERINGS names."""
 
     def __init__(self):
-        super().__init__(clock=now)
+        super().__init__()
 
     def render(self, page, stored):
         result = super().render(page, stored)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from webcrawl.clock import now
 from webcrawl.render import isolation
 from webcrawl.render.chromium import Chromium
 from webcrawl.render.engine import Answer, Bounds, Pass
@@ -70,7 +69,7 @@ def opened(_):
 def chromium_without_namespaces():
     """An engine, as a worker process makes it."""
     isolation._NAMESPACES = ["false"]
-    return Chromium(clock=now)
+    return Chromium()
 
 
 def page(html, **bounds):
