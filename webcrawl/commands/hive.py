@@ -98,7 +98,6 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
 
 def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     """Run the drones of a hive on this machine and return the exit code."""
-    from webcrawl.clock import now
     from webcrawl.crawl.engine.user_messages import print_error
     from webcrawl.errors import FatalError
     from webcrawl.hive.launch.child_process import PERMANENT_ERRORS
@@ -133,7 +132,6 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     supervisor = Supervisor(
         hive=hive,
         say=lambda text: print_error(f"{text}\n"),
-        clock=now,
         table=text,
         table_secs=every,
         monitor=MonitorProcess(settings) if monitor_port else None,

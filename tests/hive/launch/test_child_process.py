@@ -8,7 +8,6 @@ import signal
 import pytest
 from text_tables import each
 
-from webcrawl.clock import now
 from webcrawl.hive.launch import child_process
 from webcrawl.hive.launch.child_process import PERMANENT_ERRORS, ChildProcess
 
@@ -25,7 +24,6 @@ class Child:
             command=["sh", "-c", f"echo >> $0; {script}", str(self.marks)],
             log=self.log,
             say=self.said.append,
-            clock=now,
         )
 
     @property

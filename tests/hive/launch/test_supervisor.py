@@ -10,7 +10,6 @@ import pytest
 import redis.asyncio
 from text_tables import cases, each
 
-from webcrawl.clock import now
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.supervisor import LocalHive, Supervisor
 from webcrawl.storage.lock import DirectoryLock
@@ -52,7 +51,7 @@ def hive(tmp_path):
         hive = Scripts("test", tmp_path / "job", len(scripts), "web", scripts, **given)
         said = []
         secs = math.inf if table is None else 0
-        supervisor = Supervisor(hive=hive, say=said.append, clock=now, table=table, table_secs=secs)
+        supervisor = Supervisor(hive=hive, say=said.append, table=table, table_secs=secs)
         return hive, supervisor, said
 
     return made

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from webcrawl.clock import TimeSource
+from webcrawl.clock import now
 from webcrawl.configuration.decoding import UndecodableError, json_decoder
 
 #: Exit codes of ``scrapy crawl`` after which a restart would not help: bad input, a bad disk, too
@@ -93,7 +93,6 @@ class ChildProcess:
     command: Sequence[str]
     log: Path
     say: Callable[[str], None]
-    clock: TimeSource
     core: int | None = None
     # None before the first start.
     _process: asyncio.subprocess.Process | None = None
@@ -199,10 +198,9 @@ class ChildProcess:
 
     def _record_restart(self) -> bool:
         """Record a restart and return True, unless there were too many lately."""
-        now = self.clock()
-        while self._restarts and now - self._restarts[0] > _RESTART_WINDOW_SECS:
+        while self._restarts and self._restarts[0] < now() - _RESTART_WINDOW_SECS:
             self._restarts.popleft()
         if len(self._restarts) == _MAX_RESTARTS:
             return False
-        self._restarts.append(now)
+        self._restarts.append(now())
         return True

@@ -25,7 +25,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from webcrawl.clock import TimeSource
+from webcrawl.clock import now
 from webcrawl.crawl.job.state_directory import DRONES
 from webcrawl.errors import FatalError, refusal
 from webcrawl.hive.launch.child_process import PERMANENT_ERRORS, ChildProcess, core_of
@@ -158,7 +158,6 @@ class Supervisor:
     """Runs the processes of *hive* and a *monitor*.
 
     *say* is called with messages for the user, and every *table_secs* with the text of *table*.
-    *clock* returns seconds.
     """
 
     def __init__(
@@ -166,14 +165,12 @@ class Supervisor:
         *,
         hive: LocalHive,
         say: Callable[[str], None],
-        clock: TimeSource,
         table: Callable[[], Awaitable[str]],
         table_secs: float,
         monitor: SideProcess | None = None,
     ) -> None:
         self.hive = hive
         self._say = say
-        self._clock = clock
         self._table = table
         self._table_secs = table_secs
         self._monitor = monitor
@@ -282,12 +279,12 @@ class Supervisor:
         all_runs = asyncio.gather(*map(self._run_drone, self.drones))
         try:
             # Show messages and the table until all drones have ended.
-            shown_at = self._clock()
+            shown_at = now()
             while not all_runs.done():
                 for drone in self.drones:
                     drone.read_log()
-                if self._clock() >= shown_at + self._table_secs:
-                    shown_at = self._clock()
+                if now() >= shown_at + self._table_secs:
+                    shown_at = now()
                     self._say(await self._table())
                 await asyncio.wait([all_runs], timeout=_REFRESH_SECS)
         finally:
@@ -311,7 +308,6 @@ class Supervisor:
             command=command,
             log=log,
             say=self._say,
-            clock=self._clock,
             core=core,
         )
         if self._is_stopping:
