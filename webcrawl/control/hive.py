@@ -321,7 +321,7 @@ async def send_to_hive(
         await client.execute_command(*source.push([line.encode() for line in command.lines]))
         return [CommandAnswer("seeds: added to the live seeds of the hive")]
     if isinstance(command, Stop):
-        await membership.stop()
+        await membership.order(stopping=True)
         said = "stop: all drones are stopping with a checkpoint"
         if cut_off := beat.members - beat.alive:
             said += f", except those that do not answer: {', '.join(sorted(cut_off))}"

@@ -197,7 +197,7 @@ async def stop_and_wait(
     membership = Membership(client=client, keys=keys, drone="", lease_secs=_PATIENCE_SECS)
     deadline = now() + secs
     await look(client, keys)
-    await membership.stop()
+    await membership.order(stopping=True)
     while True:
         running = set(processes()) if processes else set()
         try:

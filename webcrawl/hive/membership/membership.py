@@ -260,7 +260,7 @@ class Beat(NamedTuple):
 
 
 class Membership:
-    """Gives *drone*, a name without spaces, access to the state of a hive in Redis.
+    """Gives *drone* access to the state of a hive in Redis: a name without spaces, "" for a user.
 
     *client* is connected to that Redis, *keys* are the hive's keys there. A lease of the drone
     lasts *lease_secs*.
@@ -430,20 +430,14 @@ class Membership:
         )
         return {shard: _last_id(answer) for shard, answer in zip(wanted, answers, strict=True)}
 
-    async def order(self, *, anyone: bool = False, **fields: Any) -> bool:
+    async def order(self, **fields: Any) -> bool:
         """Set *fields* of the hive's state, and return whether they were set.
 
-        They are set only if the drone is the queen, or if *anyone* may set them.
+        They are set only for the queen, or for a user, whose name as a drone is "".
         """
         pairs = chain(*encode_state(fields).items())
         keys = [self._keys.state, self._keys.queen]
-        return bool(
-            await self._run_script(_ORDER_SCRIPT, keys, "" if anyone else self._drone, *pairs)
-        )
-
-    async def stop(self) -> bool:
-        """Tell all drones to stop with a checkpoint; return whether the hive exists."""
-        return await self.order(anyone=True, stopping=True)
+        return bool(await self._run_script(_ORDER_SCRIPT, keys, self._drone, *pairs))
 
     async def leave(self) -> None:
         """End the drone's lease, and with it those of all its shards.

@@ -7,7 +7,7 @@ In the store::
     alive/<drone>                        the last heartbeat of a drone that cannot reach Redis
     commands/<number>-<hash>             a lasting command (control/hive.py)
     commands/<number>-<hash>.txt         what scrapy purge has excluded
-    bodies/<time>-<digest>               the body of a subresource, until that time (bus/)
+    bodies/<time>-<digest>               a large message about a subresource, until that time (bus/)
     claims/<shard>-<token>               the drone that has claimed it, where Redis can fail over
     shards/NN/                           checkpoints of shard NN, see checkpoint_files.py
 
