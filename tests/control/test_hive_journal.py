@@ -214,7 +214,6 @@ class Hive:
 def hive_at(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(hive_module, "_READ_EVERY_SECS", 0.02)
     monkeypatch.setattr(hive_module, "_MAX_RETRY_SECS", 0.05)
-    monkeypatch.setattr(hive_module, "_ANSWER_SECS", 2.0)
     CheckpointStore(url=str(tmp_path / "t.store")).enter(FACTS, "")
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(RedisServer(tmp_path / "redis"))

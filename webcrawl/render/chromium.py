@@ -414,7 +414,6 @@ class _Run:
         value = returned.get("result", {}).get("value")
         if not value:
             raise ConnectionLostError("it gives no DOM")
-        self._result.nodes = value["nodes"]
         self._result.html = value["html"]
 
     def _stop_scripts(self) -> None:

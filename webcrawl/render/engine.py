@@ -102,7 +102,6 @@ class Rendering(msgspec.Struct):
     wall_secs: Seconds = 0.0
     #: Bytes, the most seen.
     memory: int = 0
-    nodes: int = 0
     #: Look-ups, and the bytes of their answers.
     requests: int = 0
     bytes: int = 0
