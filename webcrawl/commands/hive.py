@@ -106,6 +106,7 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
     from webcrawl.hive.launch.supervisor import LocalHive, Supervisor
     from webcrawl.hive.membership.asking import hive_name
     from webcrawl.monitor.launch import MonitorProcess
+    from webcrawl.states import CrawlState
 
     name = hive_name(settings)
     monitor_port = port_number(settings, "MONITOR_PORT")
@@ -122,17 +123,17 @@ def _run_here(spider: str, opts: Options, settings: Settings) -> int:
         metrics_port=port_number(settings, "METRICS_PORT"),
     )
 
-    async def text() -> str:
+    async def table_text() -> str:
         """Return the table of the hive, as ``scrapy hive status`` prints it."""
         try:
             return "\n".join(table(name, await find_status(name, settings)))
-        except FatalError as error:  # no drone has joined yet
-            return str(error)
+        except FatalError:  # no drone runs yet
+            return f"hive {name}  {CrawlState.STARTING}"
 
     supervisor = Supervisor(
         hive=hive,
         say=lambda text: print_error(f"{text}\n"),
-        table=text,
+        table=table_text,
         table_secs=every,
         monitor=MonitorProcess(settings) if monitor_port else None,
     )

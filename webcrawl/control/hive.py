@@ -62,8 +62,9 @@ _POLL_SECS = 0.1
 _KEPT_SECS = 3600
 # How long to wait for answers of drones; Redis must answer within a quarter of this.
 _ANSWER_SECS = 15.0
-# Appends an entry and returns its number, which is at least the second argument. A Redis without
-# free memory refuses a script that does not begin with a deletion.
+# Appends an entry and returns its number, which is at least the second argument. The third one says
+# for how many seconds the hash is kept. A Redis without free memory refuses a script that does not
+# begin with a deletion.
 _APPEND = """
 redis.call('HDEL', KEYS[1], '')
 local highest = tonumber(redis.call('HGET', KEYS[1], 'highest') or 0) or 0
