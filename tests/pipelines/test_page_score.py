@@ -77,7 +77,8 @@ def test_bad_settings_end_the_crawl_and_unused_scores_are_reported(tmp_path, cap
             Run(PageScore, tmp_path, SCORE_MODEL=model)
     labels = "must be a label of the model, not 'good', such as .'__label__hq', '__label__lq'"
     with pytest.raises(FatalError, match=labels):
-        scores(tmp_path, SCORE_LABEL="good", FRONTIER_PRIORITIZER=FRONTIER_PRIORITIZER)
+        scores(tmp_path, SCORE_LABEL="good")
+    scores(tmp_path, FRONTIER_PRIORITIZER=FRONTIER_PRIORITIZER)
     prioritizer = re.search("not used: set FRONTIER_PRIORITIZER=(.*)", caplog.text)[1]
     caplog.clear()
     scores(tmp_path, FRONTIER_PRIORITIZER=prioritizer)

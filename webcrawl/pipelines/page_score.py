@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import re
 import struct
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,7 +22,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from webcrawl import settings as own_settings
-from webcrawl.errors import FatalError, require_file
+from webcrawl.errors import FatalError, require_file, require_package
 from webcrawl.pipelines.main_text import CONTENT_TYPES, PACKAGES, MainText, reader
 from webcrawl.pipelines.module import ProcessingModule
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
     from webcrawl.items import Page
 
@@ -53,39 +53,29 @@ class PageScore(ProcessingModule):
     The score is ``50 + 10 ln(p / (1 - p))``, from 0 to 100, where p is the probability of the
     label SCORE_LABEL. Pages without text have the score 0.
 
-    *read* extracts the main text of a page, *path* is the model, *label* its label for good pages.
+    *read* extracts the main text of a page, which *model* scores.
     """
 
     content_types = CONTENT_TYPES
     packages = PACKAGES
 
-    def __init__(self, *, read: Callable[[Page], MainText], path: str, label: str) -> None:
+    def __init__(self, *, read: Callable[[Page], MainText], model: ScoreModel) -> None:
         self._read = read
-        self._path = path
-        self._label = label
+        self._model = model
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, **values: Any) -> Self:
         """Make the module for SCORE_MODEL and SCORE_LABEL. Raises FatalError for bad settings."""
         settings = crawler.settings
-        if not settings["SCORE_MODEL"]:
+        model = ScoreModel.from_settings(settings)
+        if model is None:
             raise FatalError("The module page_score needs SCORE_MODEL, the file of a model.")
         if settings["FRONTIER_PRIORITIZER"] == own_settings.FRONTIER_PRIORITIZER:
             logging.getLogger(__name__).warning(
                 "The scores of pages are not used: set FRONTIER_PRIORITIZER="
                 "webcrawl.frontier.prioritizer.ScorePrioritizer"
             )
-        return super().from_crawler(
-            crawler,
-            read=reader(settings),
-            path=str(settings["SCORE_MODEL"]),
-            label=settings["SCORE_LABEL"],
-            **values,
-        )
-
-    def open(self) -> None:
-        """Load the model. Raises FatalError if that fails or the model lacks the label."""
-        self._model = ScoreModel.load(self._path, self._label)
+        return super().from_crawler(crawler, read=reader(settings), model=model, **values)
 
     def process(self, page: Page) -> None:
         """Do nothing with *page*, which was scored before its links were submitted."""
@@ -100,7 +90,6 @@ class ScoreModel:
 
     # Models in use, which several modules of a process may share, by path and label.
     _loaded: ClassVar[WeakValueDictionary[tuple[str, str], ScoreModel]] = WeakValueDictionary()
-    _loading: ClassVar = threading.Lock()
 
     def __init__(self, path: str, label: str) -> None:
         """Load the model. Raises FatalError if that fails or the model lacks the label."""
@@ -120,11 +109,18 @@ class ScoreModel:
         self._label = label
 
     @classmethod
-    def load(cls, path: str, label: str) -> ScoreModel:
-        """Return the model, loaded only once while it is in use. Raises FatalError."""
-        with cls._loading:
-            model = cls._loaded.get((path, label)) or cls(path, label)
-            cls._loaded[path, label] = model
+    def from_settings(cls, settings: BaseSettings) -> ScoreModel | None:
+        """Return the model of SCORE_MODEL, loaded once while it is in use; None if it is not set.
+
+        Raises FatalError if it cannot be used.
+        """
+        path = str(settings["SCORE_MODEL"] or "")
+        if not path:
+            return None
+        require_package("fasttext", feature="SCORE_MODEL")
+        label = settings["SCORE_LABEL"]
+        model = cls._loaded.get((path, label)) or cls(path, label)
+        cls._loaded[path, label] = model
         return model
 
     def score(self, text: str) -> int:

@@ -126,18 +126,17 @@ class TextDataset(ProcessingModule):
         read: Callable[[Page], MainText],
         complaints: str,
         replaces_addresses: bool,
-        model: tuple[str, str],
+        model: ScoreModel | None,
     ) -> None:
         """Make the module for Parquet files or, unless *is_parquet*, for JSON lines.
 
         *read* extracts the main text of a page. *complaints* is the URL or email address at which
-        site owners reach the operator, "" if there is none. *model* is the path of the model that
-        scores texts, or "", and its label for good ones.
+        site owners reach the operator, "" if there is none. *model* scores texts, if
+        there is one.
         """
         self._is_parquet = is_parquet
         self._replaces_addresses = replaces_addresses
-        self._model_file = model
-        self._model: ScoreModel | None = None  # ``open`` loads it
+        self._model = model
         self._complaints = complaints
         # The file of the pages that are left out; None until there is such a page.
         self._left_out: LineLog | None = None
@@ -157,14 +156,12 @@ class TextDataset(ProcessingModule):
             "is_parquet": is_parquet,
             "read": reader(settings),
             "replaces_addresses": flag(settings, "TEXT_REPLACE_ADDRESSES"),
-            "model": (str(settings["SCORE_MODEL"] or ""), settings["SCORE_LABEL"]),
+            "model": ScoreModel.from_settings(settings),
         }
         return super().from_crawler(crawler, complaints=settings["CRAWLER_CONTACT"] or "", **values)
 
     def open(self) -> None:
-        """Open the Parquet files or the line log, which is locked, and load the model, if any."""
-        if self._model_file[0]:
-            self._model = ScoreModel.load(*self._model_file)
+        """Open the Parquet files or the line log, which is locked."""
         self._job = self.jobdir.name if self.jobdir is not None else "crawl"
         if self._is_parquet:
             self._rows = ParquetFiles(directory=self.directory)
@@ -181,13 +178,13 @@ class TextDataset(ProcessingModule):
         """Write a row with the main text of *page*."""
         main_text = self._read(page)
         score = self._model.score(main_text.text) if self._model is not None else None
-        addresses = replace_addresses(main_text.text)
+        replaced, email_addresses, ip_addresses = replace_addresses(main_text.text)
         if self._replaces_addresses:
             main_text = msgspec.structs.replace(
                 main_text,
-                text=addresses.text,
-                title=replace_addresses(main_text.title).text,
-                markdown=replace_addresses(main_text.markdown).text,
+                text=replaced,
+                title=replace_addresses(main_text.title)[0],
+                markdown=replace_addresses(main_text.markdown)[0],
             )
         text = main_text.text
         columns = msgspec.structs.asdict(main_text)
@@ -212,8 +209,8 @@ class TextDataset(ProcessingModule):
             warc_offset=record[2],
             warc_length=record[3],
             minhash=minhash(text),
-            email_addresses=addresses.emails,
-            ip_addresses=addresses.ips,
+            email_addresses=email_addresses,
+            ip_addresses=ip_addresses,
             score=score,
             **columns,
         )

@@ -9,7 +9,7 @@ import re
 from contextlib import suppress
 from ipaddress import ip_address
 from itertools import cycle
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,19 +37,14 @@ _IPS = (
 )
 
 
-class Addresses(NamedTuple):
-    """A text without addresses, and how many email and IP addresses it had."""
+def replace_addresses(text: str) -> tuple[str, int, int]:
+    """Replace the email and public IP addresses in *text*. Takes 0.3 ms for 900 words.
 
-    text: str
-    emails: int
-    ips: int
-
-
-def replace_addresses(text: str) -> Addresses:
-    """Replace the email and public IP addresses in *text*. Takes 0.3 ms for 900 words."""
+    Also returns how many email and how many IP addresses there were.
+    """
     text, emails = _replace(text, _emails_in(text), _EMAILS)
     text, ips = _replace(text, _public_ips_in(text), _IPS)
-    return Addresses(text, emails, ips)
+    return text, emails, ips
 
 
 def _emails_in(text: str) -> Iterator[tuple[int, int]]:
