@@ -177,7 +177,7 @@ def test_a_module_that_fails_on_every_page_stops_nothing_and_loses_none(simulate
     assert f"bugs.Clumsy failed on {failed:,} pages: see logs/critical.jsonl" in said
     assert f" reprocess  scrapy replay {path / 'job/warc'}/*.warc.gz\n" in said
     alarm = f"bugs.Clumsy failed on {failed:,} pages: see logs/critical.jsonl"
-    assert alarm in report_of(path / "job").alarms
+    assert alarm in "\n".join(report_of(path / "job").alarms)
     # Five tracebacks are enough.
     logged = said.count("ERROR: The module bugs.Clumsy failed on http")
     assert logged < 10

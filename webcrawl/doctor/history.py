@@ -112,7 +112,7 @@ class History:
             "hosts ready": record.ready,
             "hosts paused": record.resting,
         }
-        added = [counts.get(name, 0) - self._last.get(name, 0) for name in COUNTS]
+        added = [max(counts.get(name, 0) - self._last.get(name, 0), 0) for name in COUNTS]
         secs = max(at - self._at, 0.001)  # the clock may have been set
         self._last = counts
         self._at = at
@@ -216,7 +216,8 @@ def _rows_of(path: Path, secs: int) -> NDArray[np.float64]:
         pass
     rows: NDArray[np.float64] = numbers.reshape(-1, _ROW.size // 8)
     # A row that a power failure has damaged is left out.
-    is_whole = (rows[:, 0] > 0) & (rows[:, 0] % secs == 0) & np.isfinite(rows).all(axis=1)
+    is_whole = (rows[:, 0] > 0) & (rows[:, 0] % secs == 0)
+    is_whole &= (np.isfinite(rows) & (rows >= 0)).all(axis=1)
     rows = rows[is_whole]
     rows = rows[np.argsort(rows[:, 0])]
     # Rows from before a long pause are older than what the file should have.

@@ -151,13 +151,14 @@ class RepeatedLines:
 
     def spider_opened(self) -> None:
         # The filter cannot be added earlier, because Scrapy may still replace its handler.
-        handlers: list[logging.Handler | None] = [get_scrapy_root_handler()]
+        scrapy_handler = get_scrapy_root_handler()
+        handlers = [scrapy_handler] if scrapy_handler is not None else []
         if jobdir := self._crawler.settings["JOBDIR"]:
             self._file = _WarningFile(Path(jobdir, WARNINGS))
             logging.getLogger().addHandler(self._file)
             handlers.append(self._file)
-        if logging.getLogger().level > logging.DEBUG:
-            for handler in filter(None, handlers):
+        if scrapy_handler is None or scrapy_handler.level > logging.DEBUG:
+            for handler in handlers:
                 handler.addFilter(self._repeats.admit)
 
     def _engine_stopped(self) -> None:

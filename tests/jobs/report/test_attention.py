@@ -52,8 +52,9 @@ def test_failures_need_attention_if_there_are_more_than_the_day_before(tmp_path,
     )
 
 
-def test_the_last_warnings_are_counted_and_errors_come_first(tmp_path):
-    """Also those of an earlier run."""
+def test_the_last_warnings_are_counted_and_errors_come_first(tmp_path, monkeypatch):
+    """Also those of an earlier run. Scrapy's root logger has no level of its own."""
+    monkeypatch.setattr(logging.getLogger(), "level", logging.NOTSET)
     write_log(tmp_path, [])
     for run in range(2):
         crawler = get_crawler(settings_dict={"JOBDIR": str(tmp_path)})
@@ -63,6 +64,7 @@ def test_the_last_warnings_are_counted_and_errors_come_first(tmp_path):
             logging.getLogger("my.module").warning("page %d failed\nwith a traceback", number)
         logging.getLogger("webcrawl.extensions.disk_guard").error("%d MB are free", run)
         extension._engine_stopped()
+    assert len((tmp_path / "logs/warnings.jsonl").read_bytes().splitlines()) == 14
     table = figure(report_of(tmp_path), "warnings").table
     shown = [(row[0], row[1], row[4], row[5]) for row in table.rows]
     assert shown == [

@@ -19,8 +19,8 @@ LINES = [
 ]
 QUEUES = [
     ("slow.test", "ready", 0.0, 10),
-    ("fast.test", "paused", 2e9, 50),
-    ("new.test", "ready", 0.0, 7),
+    ("fast.test", "paused", 4e9, 50),
+    ("new.test", "paused", 1e9, 7),  # its pause is over
 ]
 
 

@@ -83,7 +83,7 @@ def write_history(jobdir, ats, **gauges):
         stats = {"outcome/http_200": square, "outcome/timeout": square, "fetch/bytes": square}
         found = {name: gauge(number) for name, gauge in gauges.items()}
         record = Record(state=State("running"), diagnosis=diagnosis, **found)
-        free = {"free disk": 1e12 - 1e9 * square}
+        free = {"free disk": max(1e12 - 1e9 * square, 0.0)}
         history.add(at, stats, record, lag=0.001 * number, memory=1e6 * number, **free)
 
 

@@ -32,16 +32,18 @@ FILTERS = {
     "in process": "state = 'in process'",
     "failing": "faults",
 }
-# The time left is that of the queue if the host goes on as it did so far.
-_ROWS = """
+# A pause that is over leaves its host ready. The time left is that of the queue if the host goes on
+# as it did so far.
+_STATE = "iif(state = 'paused' AND ready_at < :now, 'ready', state) AS state"
+_ROWS = f"""
 WITH rows AS (
-    SELECT hosts.host, state, ready_at, coalesce(waiting, 0) AS waiting, pages, faults, denied,
+    SELECT hosts.host, {_STATE}, ready_at, coalesce(waiting, 0) AS waiting, pages, faults, denied,
         secs, (last - first) / nullif(fetches - 1, 0) AS period
     FROM hosts LEFT JOIN queues USING (host)
     UNION ALL
-    SELECT host, state, ready_at, waiting, 0, 0, 0, 0, NULL FROM queues
+    SELECT host, {_STATE}, ready_at, waiting, 0, 0, 0, 0, NULL FROM queues
     WHERE host NOT IN (SELECT host FROM hosts))
-"""
+"""  # noqa: S608  # constants
 
 
 class HostsPage(NamedTuple):
@@ -64,16 +66,16 @@ def hosts_page(
     """
     state = state if state in FILTERS else "all"
     order = order if order in ORDERS else "time left"
-    chosen = f"FROM rows WHERE instr(host, ?) AND {FILTERS[state]}"
-    values = [words.lower()]
+    chosen = f"FROM rows WHERE instr(host, :words) AND {FILTERS[state]}"
+    now = wall_time()
+    values = {"now": now, "words": words.lower(), "offset": offset}
     ((total,),) = file.select(f"{_ROWS} SELECT count(*) {chosen}", values)
     ((all_secs,),) = file.select("SELECT total(secs) FROM hosts")
     found = file.select(
         f"{_ROWS} SELECT *, waiting * period AS left {chosen} "
-        f"ORDER BY {ORDERS[order]}, host LIMIT {HOSTS_SHOWN} OFFSET ?",
-        [*values, offset],
+        f"ORDER BY {ORDERS[order]}, host LIMIT {HOSTS_SHOWN} OFFSET :offset",
+        values,
     )
-    now = wall_time()
     rows = []
     for host, host_state, ready_at, waiting, pages, faults, denied, secs, period, left in found:
         row = HostRow(host, host_state or "", ready_at or 0.0, waiting)

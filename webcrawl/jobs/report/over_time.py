@@ -83,8 +83,7 @@ def series_of(jobdirs: Sequence[Path], *, secs: float) -> Series:
     if not len(newest.at):
         return newest
     end = float(newest.at[-1])
-    if secs == math.inf:
-        secs = end - _beginning(jobdirs, newest)
+    secs = min(secs, end - _beginning(jobdirs, newest))
     row = next(row for row, number in ROWS.items() if secs <= number * row or row == DAY)
     every = math.ceil(max(secs, 1) / row / _MAX_INTERVALS)
     return read_series(jobdirs, row, every=every).since(end - secs)
@@ -107,11 +106,13 @@ def _figure(kind: _Chart, series: Series) -> Figure:
         values = (series.rates if kind.is_rate else series.columns)[name] / kind.unit
         lines[name] = [*map(_rounded, values.tolist())]
     lines = {name: values for name, values in lines.items() if any(values)} or lines
-    parts = [
-        f"{name} {values[-1]:,}" if len(lines) > 1 else f"{values[-1]:,}"
-        for name, values in lines.items()
-    ]
-    lead = "Now: " + f"{', '.join(parts)} {kind.y}".rstrip() + "."
+    now = {name: f"{values[-1]:,}" for name, values in lines.items()}
+    parts = [f"{name} {value}" for name, value in now.items()] if len(now) > 1 else now.values()
+    lead = f"Now: {', '.join(parts)} {kind.y}".rstrip()
+    if kind.is_rate and len(lines) == 1:
+        (rates,) = lines.values()
+        lead += f"; {_rounded(sum(rates) / len(rates)):,} on average of this time"
+    lead += "."
     if kind.name == "disk":
         lead += f" {full_in(series)}"
     # Values that never change need no chart.

@@ -16,7 +16,7 @@ from webcrawl.pipelines.warc.payloads import DIGESTS
 from webcrawl.urls import host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 
@@ -139,8 +139,8 @@ class TotalsFile:
         row = self._database.execute(_DIGEST, (at, url)).fetchone()
         return labelled_digest(bytes.fromhex(row[0])) if row else "-"
 
-    def select(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        """Return the rows of the SQL *query*, with *values* for its "?".
+    def select(self, query: str, values: Mapping[str, object] = {}) -> sqlite3.Cursor:
+        """Return the rows of the SQL *query*, with *values* for its names.
 
         Reading a million hosts takes a few seconds.
 

@@ -31,6 +31,7 @@ HOW_TO = {
     "webcrawl.pipelines": f"{_WRONG}#a-processing-module-fails",
     "webcrawl.render": "docs/howto/pages-that-need-javascript.md",
     "webcrawl.scheduler": f"{_WRONG}#the-crawl-was-killed-or-the-machine-went-down",
+    "scrapy.core.scraper": f"{_WRONG}#a-processing-module-fails",
     "": _WRONG,
 }
 
