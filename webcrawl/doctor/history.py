@@ -1,11 +1,11 @@
 """History of a process of a crawl: numbers over time, in a file of bounded size.
 
-``JOBDIR/history`` has a row for each minute of the last day, each hour of the last month and each
-day of the last ten years: 1.3 MB. A row has the epoch second at which its interval begins, the
-number of seconds for which there are samples, and for each of ``COLUMNS`` the count in them, or the
-sum of a gauge times its seconds; all as little-endian float64. The place of a row follows from its
-time, so newer rows replace older ones. A sample changes one row of each kind in place; a crash
-loses the samples of a few seconds at most.
+``JOBDIR/history`` has a row for each ten seconds of the last hour, each minute of the last day,
+each hour of the last month and each day of the last ten years: 1.1 MB. A row has the epoch second
+at which its interval begins, the number of seconds for which there are samples, and for each of
+``COLUMNS`` the count in them, or the sum of a gauge times its seconds; all as little-endian
+float64. The place of a row follows from its time, so newer rows replace older ones. A sample
+changes one row of each kind in place; a crash loses the samples of a few seconds at most.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ GAUGES = (
     *("memory", "lag", "free disk"),
 )
 COLUMNS = (*COUNTS, *GAUGES)
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+TEN_SECS, MINUTE, HOUR, DAY = 10, 60, 3600, 86_400
 #: Number of rows for each length of an interval.
-ROWS = {MINUTE: 1440, HOUR: 744, DAY: 3660}
+ROWS = {TEN_SECS: 360, MINUTE: 1440, HOUR: 744, DAY: 3660}
 _ROW = struct.Struct(f"<{2 + len(COLUMNS)}d")
-_MAGIC = f"webcrawl history 1 {len(COLUMNS)}\n".encode().ljust(64)
+_MAGIC = f"webcrawl history 2 {len(COLUMNS)}\n".encode().ljust(64)
 _REFUSALS = {"http_401", "http_403", "http_429", "http_451", "challenged", "walled"}
 _CONNECTIONS = (
     *("connect", "tls", "first_byte", "timeout", "too_slow", "incomplete", "bad_answer"),
@@ -174,7 +174,7 @@ class Series(NamedTuple):
 def read_series(jobdirs: Iterable[Path], secs: int, *, every: int = 1) -> Series:
     """Return the history of the processes in *jobdirs*, in intervals of *every* times *secs*.
 
-    *secs* is MINUTE, HOUR or DAY. Values of processes are added up, but of the delay of the event
+    *secs* is one of ``ROWS``. Values of processes are added up, but of the delay of the event
     loop and of the free space on the disk, the worst one counts. Missing files are left out.
     """
     width = secs * every

@@ -346,3 +346,11 @@ def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60))
     lead = figure(report_of(tmp_path), "disk").lead
     assert lead == "Now: 919 GB free. At this rate the disk is full in 102 min."
+
+
+def test_a_crawl_of_a_minute_has_charts_and_says_nothing_of_a_full_disk(tmp_path):
+    write_log(tmp_path, [])
+    write_history(tmp_path, range(int(T0), int(T0) + 50, 10), waiting=int)
+    found = report_of(tmp_path)
+    assert len(figure(found, "waiting").table.rows) == 5
+    assert "full" not in figure(found, "disk").lead

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: Ranges of the charts, in seconds.
 RANGES = {"hour": HOUR, "day": DAY, "all": math.inf}
 _MAX_INTERVALS = 120
+_MIN_INTERVALS = 6  # fewer say nothing about the disk
 # A kind of failure needs attention if it is at least this share of the URLs of an hour, and so many
 # times its share of the day before. With fewer URLs, a share says nothing.
 _MIN_SHARE = 0.1
@@ -114,7 +115,7 @@ def _figure(kind: _Chart, series: Series) -> Figure:
         lead += f"; {_rounded(sum(rates) / len(rates)):,} on average of this time"
     lead += "."
     if kind.name == "disk":
-        lead += f" {full_in(series)}"
+        lead = f"{lead} {full_in(series)}".rstrip()
     # Values that never change need no chart.
     if all(min(values) == max(values) for values in lines.values()):
         return Figure(kind.name, kind.title, lead)
@@ -129,8 +130,10 @@ def _rounded(value: float) -> float:
 
 
 def full_in(series: Series) -> str:
-    """Say when the disk is going to be full if it fills as it did in *series*."""
+    """Say when the disk is full if it fills as it did in *series*; "" if that is short."""
     free = series.columns["free disk"]
+    if len(free) < _MIN_INTERVALS:
+        return ""
     used = free[0] - free[-1]
     secs = series.at[-1] - series.at[0]
     left = free[-1] * secs / used if used > 0 else math.inf
