@@ -307,7 +307,8 @@ class Drone:
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         self._tasks.remove(task)
-        if isinstance(error, Exception):
+        # If it is cancelled while it connects, redis-py may raise any error.
+        if isinstance(error, Exception) and not task.cancelling():
             self.process.stop.fail(error)
 
     async def close(self) -> None:
