@@ -33,6 +33,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
     span = " to ".join(map(utc_time, crawl.log.span))
     period = f"; {span} (UTC)" if span else ""
     drones = f", {counted(crawl.drones, 'drone')}" if crawl.drones else ""
+    logged = warnings(crawl.jobdirs)
     damage = [f"The rest of a log could not be read: {why}" for why in crawl.damage]
     return ReportPage(
         title=f"Crawl {crawl.path.resolve().name}",
@@ -50,7 +51,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
         rates=charts(crawl.jobdirs, secs=RANGES["all"]),
         outcomes=breakdowns.outcomes(crawl, is_live=is_live),
         sections={
-            "Warnings": [warnings(crawl.jobdirs)],
+            **({"Warnings": [logged]} if logged.table else {}),
             **({"Drones": [now.drones_table(crawl)]} if crawl.drones and crawl.processes else {}),
             "Crawl": [
                 Figure("crawl-report", "The crawl in numbers", "", tables.crawl_table(crawl)),

@@ -76,10 +76,7 @@ def warnings(jobdirs: Iterable[Path]) -> Figure:
     ]
     head = ("level", "messages", "first (UTC)", "last (UTC)", "last message", "what to do")
     lead = "Warnings and errors of the log, of which each row counts those of one kind."
-    return Figure("warnings", "Warnings", lead, Table(head, rows)) if rows else _NONE
-
-
-_NONE = Figure("warnings", "Warnings", "None.")
+    return Figure("warnings", "Warnings", lead, Table(head, rows) if rows else None)
 
 
 def how_to(where: str) -> str:
