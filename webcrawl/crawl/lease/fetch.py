@@ -102,8 +102,10 @@ class Fetch(msgspec.Struct, eq=False):
             raise asyncio.CancelledError(f"{self.url}: the host was released")
         if self.sent_at is not None:
             raise RuntimeError(f"{self.url}: sent twice in one turn of its host")
-        self.sent_at = now()
+        # In this order: if the process has to wait between the two, the pause that follows is
+        # longer than logs say, and not shorter.
         self.sent_wall = round(wall_time(), 6)
+        self.sent_at = now()
 
     def note_transfer(self, result: Response | Exception | None) -> None:
         """Record *result*, None if the transfer was aborted, before any middleware sees it."""
