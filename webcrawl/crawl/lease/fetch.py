@@ -102,8 +102,8 @@ class Fetch(msgspec.Struct, eq=False):
             raise asyncio.CancelledError(f"{self.url}: the host was released")
         if self.sent_at is not None:
             raise RuntimeError(f"{self.url}: sent twice in one turn of its host")
-        # In this order: if the process has to wait between the two, the pause that follows is
-        # longer than logs say, and not shorter.
+        # In this order: if the process has to wait between the two, logs do not show a pause that
+        # is shorter than it was.
         self.sent_wall = round(wall_time(), 6)
         self.sent_at = now()
 
