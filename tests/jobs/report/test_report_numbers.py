@@ -336,7 +336,7 @@ def test_a_value_that_never_changes_is_a_sentence_instead_of_a_chart(tmp_path):
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60), waiting=lambda _: 7, resting=int)
     found = report_of(tmp_path)
     assert figure(found, "waiting").chart is None
-    assert figure(found, "waiting").lead == "Now: 7 URLs."
+    assert figure(found, "waiting").lead == "Last 10 s: 7 URLs."
     assert [*figure(found, "workers").chart.series] == ["hosts paused"]
 
 
@@ -345,7 +345,7 @@ def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
     write_log(tmp_path, [])
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60))
     lead = figure(report_of(tmp_path), "disk").lead
-    assert lead == "Now: 919 GB free. At this rate the disk is full in 102 min."
+    assert lead == "Last 10 s: 919 GB free. At this rate the disk is full in 102 min."
 
 
 def test_a_crawl_of_a_minute_has_charts_and_says_nothing_of_a_full_disk(tmp_path):

@@ -107,9 +107,9 @@ def _figure(kind: _Chart, series: Series) -> Figure:
         values = (series.rates if kind.is_rate else series.columns)[name] / kind.unit
         lines[name] = [*map(_rounded, values.tolist())]
     lines = {name: values for name, values in lines.items() if any(values)} or lines
-    now = {name: f"{values[-1]:,}" for name, values in lines.items()}
-    parts = [f"{name} {value}" for name, value in now.items()] if len(now) > 1 else now.values()
-    lead = f"Now: {', '.join(parts)} {kind.y}".rstrip()
+    last = {name: f"{values[-1]:,}" for name, values in lines.items()}
+    parts = [f"{name} {value}" for name, value in last.items()] if len(last) > 1 else last.values()
+    lead = f"Last {span(series.secs)}: {', '.join(parts)} {kind.y}".rstrip()
     if kind.is_rate and len(lines) == 1:
         (rates,) = lines.values()
         lead += f"; {_rounded(sum(rates) / len(rates)):,} on average of this time"
