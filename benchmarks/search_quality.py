@@ -14,6 +14,7 @@ the two judged sets.
 from __future__ import annotations
 
 import math
+import posixpath
 import random
 import re
 import sqlite3
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 
 DOC = Path("/usr/share/doc")
 MOST_QUERIES = 250
-FITTED_QUERIES = 60
+# Number of queries of each set that the weights are fitted on.
+FITTED_QUERIES = 750
 # No field is without weight, because other pages are found by other fields.
 LEAST = 0.25
 #: The fields whose weights are fitted; the text of a page is in one of TEXT_FIELDS.
@@ -92,6 +94,16 @@ SITES = {
     "structlog": Site("python-structlog-doc/html", "www.structlog.org/en/stable/"),
     "sphinx": Site("sphinx-doc/html", "www.sphinx-doc.org/en/master/"),
     "hypothesis": Site("python-hypothesis-doc/html", "hypothesis.readthedocs.io/en/latest/"),
+    "apache": Site("apache2-doc/manual/en", "httpd.apache.org/docs/2.4/en/"),
+    "glib": Site("/usr/share/gtk-doc/html", "docs.gtk.org/"),
+    "commons": Site("libcommons-lang3-java/api", "commons.apache.org/proper/commons-lang/"),
+}
+# The lists of terms of those that were not made with Sphinx.
+_LISTS = {
+    "apache": ("mod/directives.html",),
+    "glib": tuple(f"{part}/api-index-full.html" for part in ("glib", "gobject", "gio")),
+    "commons": ("index-all.html",),
+    "rust": ("std/all.html", "alloc/all.html"),
 }
 LINKED = "python postgresql django sqlalchemy flask werkzeug jinja click wtforms"
 #: The sites of each set; the general indexes of the first ones, up to ";", are its queries.
@@ -100,10 +112,13 @@ SETS = {
     "linked": f"{LINKED} ;",
     "fit": "aiohttp yarl attrs requests cryptography openssl celery kombu scrapy setuptools "
     "structlog sphinx hypothesis ; python",
+    "fit-others": "apache glib commons ;",
 }
 # Pages that are not served: copies, sources, indexes, tables of contents, and search pages.
 _LEFT_OUT = re.compile(
-    r"(core|src|_modules|_sources)/.*|(.*/)?(genindex.*|bookindex|all|contents|(py-)?modindex|search"
+    r"(core|src|_modules|_sources)/.*"
+    r"|(.*/)?(genindex.*|bookindex|api-index-[^/]*|index-[^/]*|[^/]*-index|[^/]*-tree|all[a-z-]*"
+    r"|directives|quickreference|directive-dict|contents|(py-)?modindex|search"
     r"|print|toc|404|settings|help|index)\.html"
 )
 # Only these have tables of contents as index.html; those of rust are pages about modules.
@@ -174,10 +189,11 @@ def served(names: list[str]) -> dict[str, str]:
 def entries_of(name: str) -> Iterator[tuple[str, str]]:
     """Yield the text and the link of each entry of the general index of the site *name*."""
     directory = DOC / SITES[name].folder
-    if name == "rust":
-        for crate in ("std", "alloc"):
-            for link in html.parse(directory / crate / "all.html").iterfind(".//main//li/a"):
-                yield link.text_content(), f"{crate}/{link.get('href')}"
+    if name in _LISTS:
+        for path in _LISTS[name]:
+            for link in html.parse(directory / path).xpath("//li/a | //dt//a[1]"):
+                href = f"{path.rpartition('/')[0]}/{link.get('href', '')}".lstrip("/")
+                yield link.text_content().partition("(")[0], posixpath.normpath(href)
     elif name == "postgresql":
         yield from _of_definitions(html.parse(directory / "bookindex.html").getroot())
     else:
@@ -328,54 +344,58 @@ def ours(job: Path) -> Find:
     return lambda words: [hit.url for hit in search(job / "search", words, limit=10).hits]
 
 
-def fit(work: Path, name: str) -> None:
-    """Search the weights of the fields and the exponents of links on the set *name*; print them.
+def fit(work: Path, *names: str) -> None:
+    """Search the weights of the fields and the exponents of links on the sets *names*; print them.
 
     From weights of 1, one weight at a time is changed as long as that finds right pages earlier.
     """
-    job = work / name / "job"
-    index = open_index(job / "search")
-    searcher = index.searcher()
-    numbers = _link_numbers(job)
     features: list[list[float]] = []
     is_right: list[bool] = []
     starts: list[int] = []
-    queries = [query for site in judged(name) for query in queries_of(site)[:FITTED_QUERIES]]
-    for query in queries:
-        found: dict[tuple[int, int], list[float]] = {}
-        for place, fields in enumerate((None, *FIELDS.values())):
-            parsed, _ = index.parse_query_lenient(
-                query.words, [*(fields or WEIGHTS)], conjunction_by_default=fields is None
-            )
-            for score, address in searcher.search(parsed, 300 if fields is None else 2000).hits:
-                key = (address.segment_ord, address.doc)
-                if fields is None:
-                    found[key] = [0.0] * len(FIELDS)
-                elif key in found:
-                    found[key][place - 1] = score
-        urls = [searcher.doc(tantivy.DocAddress(*key))["url"][0] for key in found]
-        are_right = [url in query.right for url in urls]
-        if any(are_right):
-            starts.append(len(features))
-            is_right += are_right
-            features += [
-                [*scores, *numbers.get(url, (0.0, 0.0, 0.0))]
-                for url, scores in zip(urls, found.values(), strict=True)
-            ]
+    number = 0
+    for name in names:
+        job = work / name / "job"
+        index = open_index(job / "search")
+        searcher = index.searcher()
+        numbers = _link_numbers(job)
+        most = FITTED_QUERIES // len(judged(name))
+        queries = [query for site in judged(name) for query in queries_of(site)[:most]]
+        number += len(queries)
+        for query in queries:
+            found: dict[tuple[int, int], list[float]] = {}
+            for place, fields in enumerate((None, *FIELDS.values())):
+                parsed, _ = index.parse_query_lenient(
+                    query.words, [*(fields or WEIGHTS)], conjunction_by_default=fields is None
+                )
+                for score, address in searcher.search(parsed, 300 if fields is None else 2000).hits:
+                    key = (address.segment_ord, address.doc)
+                    if fields is None:
+                        found[key] = [0.0] * len(FIELDS)
+                    elif key in found:
+                        found[key][place - 1] = score
+            urls = [searcher.doc(tantivy.DocAddress(*key))["url"][0] for key in found]
+            are_right = [url in query.right for url in urls]
+            if any(are_right):
+                starts.append(len(features))
+                is_right += are_right
+                features += [
+                    [*scores, *numbers.get(url, (0.0, 0.0, 0.0))]
+                    for url, scores in zip(urls, found.values(), strict=True)
+                ]
     table = np.array(features)
     right = np.array(is_right)
     sizes = np.diff([*starts, len(features)])
 
     def quality(weights: list[float]) -> float:
-        number = len(FIELDS)
-        scores = table[:, :number] @ weights[:number] * np.exp(table[:, number:] @ weights[number:])
+        fields = len(FIELDS)
+        scores = table[:, :fields] @ weights[:fields] * np.exp(table[:, fields:] @ weights[fields:])
         best = np.maximum.reduceat(np.where(right, scores, -1.0), starts)
         ranks = 1 + np.add.reduceat(scores > np.repeat(best, sizes), starts)
-        return float(np.where(ranks <= 10, 1 / ranks, 0).sum() / len(queries))
+        return float(np.where(ranks <= 10, 1 / ranks, 0).sum() / number)
 
     weights = [1.0] * len(FIELDS) + [0.0] * 3
     best = quality(weights)
-    print(f"{len(queries)} queries; weights of 1: {best:.4f}")
+    print(f"{number} queries; weights of 1: {best:.4f}")
     improved = True
     while improved:
         improved = False

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
@@ -29,16 +31,18 @@ from webcrawl.pipelines.search_fields import (
     WEIGHTS,
     build_analyzer,
     open_index,
+    stored_fields,
 )
 from webcrawl.pipelines.search_index import SearchIndex
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     import tantivy
     from scrapy.settings import BaseSettings
+
+    from webcrawl.items import Page
 
 #: Limit of the pages that a search returns or skips.
 MAX_HITS = 10_000
@@ -58,6 +62,7 @@ _CONDITION_FIELDS = {"lang": "language", "type": "type"}
 _decode = json_decoder(dict[str, Any])
 # The number of a field in a term, as Tantivy prints it.
 _FIELD = re.compile(r"field=(\d+)")
+_MAX_COPY_BYTES = 1 << 24
 # The sign for similar words in other search engines.
 _SIMILARITY_SIGN = re.compile(r"(?<=\w)~[\d.]*")
 # What Tantivy says about a query such as -word, which finds all pages without the word.
@@ -75,6 +80,7 @@ class SearchHit(msgspec.Struct):
     ``highlights``: where the words are in the snippet, each as the positions of the first character
     and of the character after the last.
     ``weight``: the weight of the page by its links, a factor of ``score``.
+    ``has_copy``: whether ``stored_copy`` returns the page.
     ``explanation``: what each field adds to the score before it is multiplied, if asked for.
     """
 
@@ -87,6 +93,7 @@ class SearchHit(msgspec.Struct):
     weight: float
     snippet: str
     highlights: list[tuple[int, int]]
+    has_copy: bool
     explanation: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
 
     def parts(self) -> Iterator[tuple[str, bool]]:
@@ -345,4 +352,31 @@ def _hit(
         # Without a found word in the text, the snippet is the beginning of the text.
         snippet=text or body[:_SNIPPET_CHARS],
         highlights=highlights,
+        has_copy="copy" in fields,
     )
+
+
+def stored_copy(directories: Iterable[Path], url: str) -> Page | None:
+    """Return the stored page of *url*, or None if there is none, or if it may not be shown.
+
+    One of the indexes in *directories* must have it. The owner may forbid to show it
+    (``noarchive``), or refuse the purpose of the crawl. Raises FatalError, OSError or ValueError.
+    """
+    from webcrawl.jobs.replay.warc_reader import (  # noqa: PLC0415  # only this needs it
+        DamagedWarcError,
+        stored_pages,
+    )
+
+    for directory in directories:
+        index = open_index(directory)
+        for copy in stored_fields(index.searcher(), index.schema, url).get("copy", ()):
+            offset, _, name = copy.partition(" ")
+            for path in (Path(name), Path(f"{name}.open")):
+                with suppress(FileNotFoundError, DamagedWarcError):
+                    pages = stored_pages(path, start=int(offset), max_bytes=_MAX_COPY_BYTES)
+                    with closing(pages):
+                        stored = next(pages, None)
+                    # After a purge, another page can be there.
+                    if stored is not None and stored.page.url == url:
+                        return stored.page
+    return None

@@ -5,6 +5,7 @@
     GET /hosts?q=, &state=, &sort=, &offset=
                              all hosts of the crawl, filtered and sorted
     GET /search?q=, &offset= the pages of the crawl with these words
+    GET /copy?url=           the stored copy of a page
     GET /token               makes the browser ask for the token and remember it
     POST /commands/NAME      a form of the page: runs a command, then redirects to the page
     GET /api/state           JSON: the state of the crawl
@@ -66,6 +67,13 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 
+# Headers of a stored page, which may be hostile.
+_COPY_HEADERS = {
+    "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; "
+    "img-src data:",
+    "Referrer-Policy": "no-referrer",
+}
+
 
 class Site:
     """Web site that answers the requests admitted by *access* with data from *watch*."""
@@ -92,6 +100,7 @@ class Site:
                 web.get("/page.js", self._asset),
                 web.get("/hosts", self._hosts),
                 web.get("/search", self._search),
+                web.get("/copy", self._copy),
                 web.get("/token", self._token),
                 web.post("/commands/{name}", self._command),
                 web.get("/api/state", self._state),
@@ -183,6 +192,19 @@ class Site:
             )
         )
 
+    async def _copy(self, request: web.Request) -> web.Response:
+        """Return the stored copy of a page, in which nothing can run or be loaded."""
+        try:
+            page = await self._watch.stored_copy(request.query.get("url", ""))
+        except ValueError as error:  # the index or the stored page cannot be read
+            raise web.HTTPConflict(text=f"{error}\n") from error
+        if page is None:
+            raise web.HTTPNotFound(text="There is no copy of this page that may be shown.\n")
+        content_type = "text/plain" if page.content_type == "text/plain" else "text/html"
+        response = _html(page.text, headers=_COPY_HEADERS)
+        response.content_type = content_type
+        return response
+
     async def _asset(self, request: web.Request) -> web.Response:
         """Return the style sheet or the script of the page."""
         name = request.path[1:]
@@ -267,7 +289,8 @@ class Site:
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(_HEADERS)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
 
 
 async def _form_token(request: web.Request) -> str:

@@ -26,7 +26,7 @@ from webcrawl.jobs.report.model import Live, NextCommand, ReportPage
 from webcrawl.jobs.report.over_time import RANGES, charts
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.sources import CrawlReader
-from webcrawl.jobs.search import SearchResult, indexes_of, search_all
+from webcrawl.jobs.search import SearchResult, indexes_of, search_all, stored_copy
 from webcrawl.wording import COMMAND
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from webcrawl.control.control import CommandAnswer
     from webcrawl.crawl.job.control_journal import Request
+    from webcrawl.items import Page
 
 # The pause between two updates of the page is at least _MIN_PAUSE_SECS, and at least _PAUSE_FACTOR
 # times as long as the last update took.
@@ -155,6 +156,11 @@ class Watch:
         indexes = indexes_of(self._settings)
         async with self._query_lock:
             return await asyncio.to_thread(search_all, indexes, words, limit=limit, offset=offset)
+
+    async def stored_copy(self, url: str) -> Page | None:
+        """Return the stored page of *url*, as ``stored_copy`` does, from a thread."""
+        async with self._query_lock:
+            return await asyncio.to_thread(stored_copy, indexes_of(self._settings), url)
 
     async def _answer_about(self, question: str) -> str:
         """Return the text of ``answer_about``, or of its error, from a thread.

@@ -13,6 +13,7 @@ Case and accents are folded in all of them. The fields::
     words           all words of title and text: for searches by prefix, and for words that are
                     written without their accents
     url, host, type, language, date, truncated
+    copy            where the stored page may be shown: offset and path of its WARC record
     prior           weight of the page by the links to it (search_ranks.py)
 
 The fields of the first group, and ``words``, are without stemming.
@@ -112,8 +113,8 @@ def open_index(directory: Path, *, create: bool = False) -> tantivy.Index:
     else:
         index = tantivy.Index.open(str(directory))
     try:
-        # Raises ValueError if there is no field "anchors", which older versions did not have.
-        tantivy.Query.term_query(index.schema, ANCHORS, "")
+        # Raises ValueError if there is no field "copy", which older versions did not have.
+        tantivy.Query.term_query(index.schema, "copy", "")
     except ValueError as error:
         raise FatalError(
             f"The search index in {directory} was made by an older version. Move it away, and "
@@ -139,7 +140,7 @@ def _schema() -> tantivy.Schema:
 
     builder = tantivy.SchemaBuilder()
     # These values are not divided into words; for "basic", only the pages that have them are kept.
-    for name in ("url", "host", "language", "type"):
+    for name in ("url", "host", "language", "type", "copy"):
         builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
     for name in ("words", "path"):
         builder.add_text_field(name, tokenizer_name="folded", index_option="freq")

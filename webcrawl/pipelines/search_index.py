@@ -72,6 +72,7 @@ class IndexedPage(msgspec.Struct, array_like=True):
     truncated: bool = False
     headings: str = ""
     type: str = ""
+    copy: str = ""
 
 
 _decode = msgpack_decoder(IndexedPage)
@@ -127,6 +128,9 @@ class SearchIndex(ProcessingModule):
             self.gone(page)
             return
         main_text = self._read(page)
+        record = page.warc_record
+        may_be_shown = not (page.robots.noarchive or page.rights.left_out)
+        copy = f"{record.offset} {record.path}" if record and record.path and may_be_shown else ""
         self._log_and_add(
             IndexedPage(
                 url=page.url,
@@ -138,6 +142,7 @@ class SearchIndex(ProcessingModule):
                 truncated=main_text.truncated,
                 headings=normalize("NFC", main_text.headings),
                 type="text" if page.content_type == "text/plain" else "html",
+                copy=copy,
             )
         )
 
@@ -183,6 +188,7 @@ class SearchIndex(ProcessingModule):
                     "language": [page.language],
                     "date": [datetime.fromtimestamp(page.fetched_at, UTC)],
                     "truncated": [page.truncated],
+                    "copy": [page.copy] if page.copy else [],
                     text_field(page.language, page.text): [page.title, page.text],
                 }
                 self._writer.add_document(build_document(fields))
