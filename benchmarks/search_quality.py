@@ -190,9 +190,9 @@ def entries_of(name: str) -> Iterator[tuple[str, str]]:
     """Yield the text and the link of each entry of the general index of the site *name*."""
     directory = DOC / SITES[name].folder
     if name in _LISTS:
-        for path in _LISTS[name]:
-            for link in html.parse(directory / path).xpath("//li/a | //dt//a[1]"):
-                href = f"{path.rpartition('/')[0]}/{link.get('href', '')}".lstrip("/")
+        for listing in _LISTS[name]:
+            for link in html.parse(directory / listing).xpath("//li/a | //dt//a[1]"):
+                href = f"{listing.rpartition('/')[0]}/{link.get('href', '')}".lstrip("/")
                 yield link.text_content().partition("(")[0], posixpath.normpath(href)
     elif name == "postgresql":
         yield from _of_definitions(html.parse(directory / "bookindex.html").getroot())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -374,8 +374,7 @@ def stored_copy(directories: Iterable[Path], url: str) -> Page | None:
             for path in (Path(name), Path(f"{name}.open")):
                 with suppress(FileNotFoundError, DamagedWarcError):
                     pages = stored_pages(path, start=int(offset), max_bytes=_MAX_COPY_BYTES)
-                    with closing(pages):
-                        stored = next(pages, None)
+                    stored = next(pages, None)
                     # After a purge, another page can be there.
                     if stored is not None and stored.page.url == url:
                         return stored.page
