@@ -170,7 +170,7 @@ def of_report(path, truth):
         "report known hosts": (known["hosts contacted"], len(truth.hosts)),
         "report known bytes": (known["bytes received"], truth.bytes),
         "report begin": (of_stamp(known["begin (UTC)"]), pytest.approx(truth.span[0], abs=1)),
-        "report end": (of_stamp(known["end (UTC)"]), truth.span[1]),
+        "report end": (of_stamp(known["last URL (UTC)"]), truth.span[1]),
         "report received": (rows["received"][0], float(f"{truth.bytes / 1e6:.3g}")),
         "report duplicates": (rows["duplicates"][0], round(100 * truth.duplicates / pages, 1)),
         "report size of a document": (told[1], round(sum(sizes) / len(sizes) / 1000, 1)),

@@ -10,6 +10,7 @@ changes one row of each kind in place; a crash loses the samples of a few second
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from collections import Counter
@@ -157,9 +158,9 @@ class Series(NamedTuple):
     columns: dict[str, NDArray[np.float64]]
     rates: dict[str, NDArray[np.float64]]
 
-    def since(self, at: float) -> Series:
-        """Return the intervals that begin at the epoch second *at* or later."""
-        is_shown = self.at >= at
+    def since(self, at: float, until: float = math.inf) -> Series:
+        """Return the intervals that begin from the epoch second *at* to *until*."""
+        is_shown = (self.at >= at) & (self.at <= until)
         columns, rates = (
             {name: values[is_shown] for name, values in table.items()}
             for table in (self.columns, self.rates)

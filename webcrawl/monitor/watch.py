@@ -122,7 +122,8 @@ class Watch:
         model = await self.page()
         assert self._reader is not None  # it has made that page
         jobdirs = [jobdir for jobdir in self._reader.jobdirs if live.drone in ("", jobdir.name)]
-        draw = partial(charts, jobdirs, secs=RANGES.get(live.range, RANGES["day"]))
+        secs = RANGES.get(live.range, RANGES["day"])
+        draw = partial(charts, jobdirs, secs=secs, until=model.at)
         return replace(model, live=live, rates=await asyncio.to_thread(draw))
 
     async def live_part(

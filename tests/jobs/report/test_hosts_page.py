@@ -20,7 +20,7 @@ LINES = [
 QUEUES = [
     ("slow.test", "ready", 0.0, 10),
     ("fast.test", "paused", 4e9, 50),
-    ("new.test", "paused", 1e9, 7),  # its pause is over
+    ("new.test", "paused", 1e9, 7),  # until a time that is over
 ]
 
 
@@ -41,8 +41,8 @@ def shown(**question):
     ("waiting", "", "", "fast.test slow.test new.test down.test"),
     ("failures", "all", "", "down.test fast.test new.test slow.test"),
     ("share of time", "waiting", "", "slow.test fast.test new.test"),
-    ("pages", "ready", "", "slow.test new.test"),
-    ("name", "paused", "", "fast.test"),
+    ("pages", "ready", "", "slow.test"),
+    ("name", "paused", "", "fast.test new.test"),
     ("name", "failing", "", "down.test"),
     ("name", "all", "SLOW", "slow.test"),
     ("no order", "no state", "%", ""),
@@ -55,7 +55,7 @@ def test_a_row_says_how_long_the_host_needs_and_what_share_of_the_time_it_took()
     rows = shown()[1]
     assert rows["slow.test"] == ("ready", 10, "10 min", "60 s", 3, 0, 0, "80.0%")
     assert rows["down.test"] == ("nothing waits", 0, "", "", 0, 1, 1, "3.3%")
-    assert rows["new.test"][:4] == ("ready", 7, "", "")
+    assert rows["new.test"][:4] == ("paused", 7, "", "")
 
 
 def test_each_host_is_a_link_and_other_pages_are_linked():

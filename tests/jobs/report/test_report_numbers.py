@@ -33,12 +33,14 @@ from webcrawl.crawl.figures.counts import with_prefix
 from webcrawl.crawl.figures.summary import summary
 from webcrawl.crawl.lease.outcome_log import NAMES
 from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.history import History
 from webcrawl.doctor.record import Line, Record
 from webcrawl.jobs.inspect import info_log
 from webcrawl.jobs.inspect.info_log import line_chunks
 from webcrawl.jobs.report import chart, figures, heritrix_log, totals_file
 from webcrawl.jobs.report.figures import share
 from webcrawl.jobs.report.log_totals import LogTotals, Timeline
+from webcrawl.jobs.report.over_time import disk_alarms, secs_until_full
 from webcrawl.jobs.report.sections import report
 from webcrawl.jobs.report.totals_file import TotalsFile
 from webcrawl.states import State
@@ -345,7 +347,20 @@ def test_a_disk_that_fills_is_full_in_so_many_days(tmp_path):
     write_log(tmp_path, [])
     write_history(tmp_path, range(int(T0), int(T0) + 600, 60))
     lead = figure(report_of(tmp_path), "disk").lead
-    assert lead == "Last 10 s: 919 GB free. At this rate the disk is full in 102 min."
+    full = "The disk is full in 102 min, if it fills as in the last ten minutes."
+    assert lead == f"Last 10 s: 919 GB free. {full}"
+    assert disk_alarms([tmp_path]) == [f"{full} See docs/howto/run-it-for-weeks.md#disk."]
+
+
+def test_a_disk_that_has_filled_slowly_is_full_as_it_fills_now(tmp_path):
+    """A megabyte a minute for an hour, then ten gigabytes."""
+    ats = range(int(T0), int(T0) + 4200, 60)
+    writer = History(tmp_path / "history", at=T0 - 60)
+    record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
+    for number, at in enumerate(ats):
+        used = 10**6 * number + 10**10 * max(number - 59, 0)
+        writer.add(at, {}, record, **{"free disk": 10**12 - used})
+    assert secs_until_full([tmp_path]) == pytest.approx(60 * 90, rel=0.01)
 
 
 def test_a_crawl_of_a_minute_has_charts_and_says_nothing_of_a_full_disk(tmp_path):

@@ -32,18 +32,17 @@ FILTERS = {
     "in process": "state = 'in process'",
     "failing": "faults",
 }
-# A pause that is over leaves its host ready. The time left is that of the queue if the host goes on
-# as it did so far.
-_STATE = "iif(state = 'paused' AND ready_at < :now, 'ready', state) AS state"
-_ROWS = f"""
+# States are those at the last checkpoint. The time left is that of the queue if the host goes on as
+# it did so far.
+_ROWS = """
 WITH rows AS (
-    SELECT hosts.host, {_STATE}, ready_at, coalesce(waiting, 0) AS waiting, pages, faults, denied,
+    SELECT hosts.host, state, ready_at, coalesce(waiting, 0) AS waiting, pages, faults, denied,
         secs, (last - first) / nullif(fetches - 1, 0) AS period
     FROM hosts LEFT JOIN queues USING (host)
     UNION ALL
-    SELECT host, {_STATE}, ready_at, waiting, 0, 0, 0, 0, NULL FROM queues
+    SELECT host, state, ready_at, waiting, 0, 0, 0, 0, NULL FROM queues
     WHERE host NOT IN (SELECT host FROM hosts))
-"""  # noqa: S608  # constants
+"""
 
 
 class HostsPage(NamedTuple):
@@ -68,7 +67,7 @@ def hosts_page(
     order = order if order in ORDERS else "time left"
     chosen = f"FROM rows WHERE instr(host, :words) AND {FILTERS[state]}"
     now = wall_time()
-    values = {"now": now, "words": words.lower(), "offset": offset}
+    values = {"words": words.lower(), "offset": offset}
     ((total,),) = file.select(f"{_ROWS} SELECT count(*) {chosen}", values)
     ((all_secs,),) = file.select("SELECT total(secs) FROM hosts")
     found = file.select(
@@ -82,7 +81,8 @@ def hosts_page(
         rows.append(
             (
                 Link(host, f"./?{urlencode({'url': host})}#ask"),
-                row.describe_state(now) if host_state else "nothing waits",
+                # A pause that is over may have been followed by others.
+                row.describe_state(now) if row.ready_at > now else host_state or "nothing waits",
                 waiting,
                 "" if left is None else span(left),
                 "" if period is None else span(period),

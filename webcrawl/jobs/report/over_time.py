@@ -13,6 +13,7 @@ from webcrawl.doctor.history import (
     KINDS,
     MINUTE,
     ROWS,
+    TEN_SECS,
     Series,
     count_kinds,
     read_series,
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 #: Ranges of the charts, in seconds.
 RANGES = {"hour": HOUR, "day": DAY, "all": math.inf}
 _MAX_INTERVALS = 120
+_RECENT_SECS = 600.0
 _MIN_INTERVALS = 6  # fewer say nothing about the disk
+_FULL = "The disk is full in {}, if it fills as in the last ten minutes."
+_DISK = "docs/howto/run-it-for-weeks.md#disk"
 # A kind of failure needs attention if it is at least this share of the URLs of an hour, and so many
 # times its share of the day before. With fewer URLs, a share says nothing.
 _MIN_SHARE = 0.1
@@ -68,26 +72,33 @@ _VISITS = (
 )
 
 
-def charts(jobdirs: Sequence[Path], *, secs: float) -> list[Figure]:
+def charts(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> list[Figure]:
     """Return the charts of the processes in *jobdirs* for the last *secs* of their history.
 
-    Charts of visits come first if there were any.
+    They end at the epoch second *until*. Charts of visits come first if there were any.
     """
-    series = series_of(jobdirs, secs=secs)
+    series = series_of(jobdirs, secs=secs, until=until)
     visits = _VISITS if series.total("visits", "due") else ()
-    return [_figure(kind, series) for kind in (*visits, *_CHARTS)]
+    figures = [_figure(kind, series) for kind in (*visits, *_CHARTS)]
+    left = secs_until_full(jobdirs)
+    return [
+        figure._replace(lead=f"{figure.lead} {_FULL.format(span(left))}")
+        if figure.name == "disk" and left < _FULL_SECS
+        else figure
+        for figure in figures
+    ]
 
 
-def series_of(jobdirs: Sequence[Path], *, secs: float) -> Series:
+def series_of(jobdirs: Sequence[Path], *, secs: float, until: float = math.inf) -> Series:
     """Return the last *secs* of the history of *jobdirs*, in at most about 120 intervals."""
     newest = read_series(jobdirs, MINUTE)
     if not len(newest.at):
         return newest
-    end = float(newest.at[-1])
+    end = min(float(newest.at[-1]), until)
     secs = min(secs, end - _beginning(jobdirs, newest))
     row = next(row for row, number in ROWS.items() if secs <= number * row or row == DAY)
     every = math.ceil(max(secs, 1) / row / _MAX_INTERVALS)
-    return read_series(jobdirs, row, every=every).since(end - secs)
+    return read_series(jobdirs, row, every=every).since(end - secs, until)
 
 
 def _beginning(jobdirs: Sequence[Path], minutes: Series) -> float:
@@ -114,8 +125,6 @@ def _figure(kind: _Chart, series: Series) -> Figure:
         (rates,) = lines.values()
         lead += f"; {_rounded(sum(rates) / len(rates)):,} on average of this time"
     lead += "."
-    if kind.name == "disk":
-        lead = f"{lead} {full_in(series)}".rstrip()
     # Values that never change need no chart.
     if all(min(values) == max(values) for values in lines.values()):
         return Figure(kind.name, kind.title, lead)
@@ -129,17 +138,26 @@ def _rounded(value: float) -> float:
     return round(value) if value >= 100 or value.is_integer() else float(f"{value:.3g}")
 
 
-def full_in(series: Series) -> str:
-    """Say when the disk is full if it fills as it did in *series*; "" if that is short."""
+def secs_until_full(jobdirs: Sequence[Path]) -> float:
+    """Return in how many seconds a disk is full if it fills as in the last ten minutes.
+
+    It is infinite if that is not known, or if the disk does not fill.
+    """
+    series = read_series(jobdirs, TEN_SECS)
+    if not len(series.at):
+        return math.inf
+    series = series.since(float(series.at[-1]) - _RECENT_SECS)
     free = series.columns["free disk"]
-    if len(free) < _MIN_INTERVALS:
-        return ""
-    used = free[0] - free[-1]
-    secs = series.at[-1] - series.at[0]
-    left = free[-1] * secs / used if used > 0 else math.inf
-    if left > _FULL_SECS:
-        return "It does not fill up in a year."
-    return f"At this rate the disk is full in {span(left)}."
+    used = float(free[0] - free[-1])
+    if len(free) < _MIN_INTERVALS or used <= 0:
+        return math.inf
+    return float(free[-1] * (series.at[-1] - series.at[0])) / used
+
+
+def disk_alarms(jobdirs: Sequence[Path]) -> list[str]:
+    """Return a sentence if the disk of the crawl in *jobdirs* is full within a day."""
+    left = secs_until_full(jobdirs)
+    return [f"{_FULL.format(span(left))} See {_DISK}."] if left < DAY else []
 
 
 def fault_alarms(jobdirs: Sequence[Path], given_up: Mapping[str, int], urls: int) -> list[str]:

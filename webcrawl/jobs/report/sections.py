@@ -15,7 +15,7 @@ from webcrawl.jobs.report import breakdowns, now, tables
 from webcrawl.jobs.report.figures import Figure, share, size, span
 from webcrawl.jobs.report.log_totals import MINUTE
 from webcrawl.jobs.report.model import ReportPage, alarms_of
-from webcrawl.jobs.report.over_time import RANGES, charts, fault_alarms
+from webcrawl.jobs.report.over_time import RANGES, charts, disk_alarms, fault_alarms
 from webcrawl.jobs.report.warning_log import warnings
 from webcrawl.wording import counted, utc_time
 
@@ -45,6 +45,7 @@ def report(crawl: Crawl, *, at: float, is_live: bool = False) -> ReportPage:
             crawl.counts("robots/lost/"),
         )
         + fault_alarms(crawl.jobdirs, crawl.results.given_up, crawl.results.urls)
+        + (disk_alarms(crawl.jobdirs) if crawl.state == "running" else [])
         + damage,
         processes=crawl.processes,
         summary=_summary(crawl, at),

@@ -129,7 +129,7 @@ def crawl_table(crawl: Crawl) -> Table:
     rows = {
         "state": crawl.state,
         "begin (UTC)": span[0],
-        "end (UTC)": span[-1],
+        "last URL (UTC)": span[-1],
         "running time in seconds": crawl.secs or UNKNOWN,
         "seeds finished": seeds,
         "seeds failed": int(failed_seeds),
