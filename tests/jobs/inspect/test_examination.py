@@ -6,13 +6,18 @@ import json
 import sys
 import time
 
+import msgspec
 import pytest
 import warm
 from crawling import ROOT, clean_web, crawl_command, kill, run_crawl, start_crawl
+from msgspec.structs import replace
 from patience import LIMIT_SECS
 
+from webcrawl.doctor.diagnosis import Cause, Diagnosis
+from webcrawl.doctor.record import Line, Record
 from webcrawl.errors import FatalError
 from webcrawl.jobs.inspect.examination import examinations
+from webcrawl.states import State
 
 
 def asked(job, *options):
@@ -75,3 +80,21 @@ def test_a_job_without_a_diagnosis_is_reported_in_a_sentence(tmp_path):
     (tmp_path / "logs/stats.jsonl").write_text('{"at":1.0,"pages":2}\n{"at":1.0,"doctor":7}\n')
     with pytest.raises(FatalError, match="There is no diagnosis of "):
         examinations(tmp_path)
+
+
+def test_only_the_end_of_a_long_history_is_read(tmp_path):
+    """Its beginning, 8 MB in one file, has more busy workers and no end of a line."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/info.jsonl").touch()
+    record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
+    old, new = (
+        msgspec.json.encode(Line(at, replace(record, busy=busy, workers=200)))
+        for at, busy in ((1.0, 90), (2.0, 30))
+    )
+    lines = [old, b'{"at":1.5,"pages":' + b"1" * (8 << 20) + b"}", new]
+    (tmp_path / "logs/stats.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    (found,) = examinations(tmp_path)
+    assert (found.at, found.busy) == (2.0, 30)
+    (tmp_path / "logs/stats.jsonl").rename(tmp_path / "logs/stats-000001.jsonl")
+    (found,) = examinations(tmp_path)  # the crawl has just begun the next file
+    assert (found.at, found.busy) == (2.0, 90)

@@ -20,7 +20,7 @@ from webcrawl.doctor.record import Line, Record, decode_line
 from webcrawl.errors import FatalError
 from webcrawl.hive.launch.crawl_stats import stats_of
 from webcrawl.hive.launch.job_directories import jobdirs_of
-from webcrawl.jobs.inspect.info_log import line_chunks
+from webcrawl.jobs.inspect.info_log import Position, end_of, line_chunks
 from webcrawl.jobs.inspect.job_view import running
 from webcrawl.jobs.inspect.why_text import moment
 from webcrawl.states import CrawlState, State
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from webcrawl.doctor.diagnosis import Diagnosis
 
 _BUSY = 0.9
+# So much of the end of the history is read, some hours of it.
+_READ_BYTES = 4 << 20
 # The doctor's lines contain this text among their first _PREFIX_LENGTH bytes.
 _MARK = b'"doctor":'
 _PREFIX_LENGTH = 48
@@ -48,7 +50,7 @@ class Examination(msgspec.Struct, frozen=True):
     diagnosis: what limits the crawl, or limited it at the end.
     shares: each cause's share of the running time, in words.
     secs: the running time in seconds.
-    busy: the largest number of workers that had a request at the same time.
+    busy: the largest number of workers that had a request at the same time in the last hours.
     changes: effects of control commands that are still in force.
     """
 
@@ -115,8 +117,16 @@ def _examine(path: Path, jobdir: Path) -> Examination | None:
 
 
 def doctor_lines(jobdir: Path) -> Iterator[Line]:
-    """Yield the recorded diagnoses of *jobdir*, the oldest first; damaged lines are skipped."""
-    for lines in line_chunks(jobdir / "logs" / "stats.jsonl", on_damage=lambda _: None):
+    """Yield the diagnoses of *jobdir* in the last hours, the oldest first.
+
+    Damaged lines are skipped.
+    """
+    path = jobdir / "logs" / "stats.jsonl"
+    end = end_of(path)
+    start = Position(end.file, end.offset - _READ_BYTES)
+    if start.offset < 0:  # most of it is in the file before
+        start = Position(end.file - 1, 0)
+    for lines in line_chunks(path, start=start, end=end, on_damage=lambda _: None):
         for line in lines.splitlines():
             if _MARK in line[:_PREFIX_LENGTH]:
                 with suppress(UndecodableError):
