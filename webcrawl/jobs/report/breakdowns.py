@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from webcrawl.crawl.figures.counts import with_prefix
+from webcrawl.doctor.history import kind_of
 from webcrawl.jobs.report.chart import Chart, format_scaled
-from webcrawl.jobs.report.figures import Figure, Table, histogram, share, shares, size, span
+from webcrawl.jobs.report.figures import (
+    Figure,
+    Link,
+    Table,
+    histogram,
+    share,
+    shares,
+    size,
+    span,
+)
 from webcrawl.wording import counted as plural
 
 if TYPE_CHECKING:
@@ -36,8 +47,13 @@ def outcomes(crawl: Crawl, *, is_live: bool) -> Figure:
     for (_, outcome), number in crawl.log.answers.items():
         counts[outcome] += number
     ranked = sorted(counts, key=lambda outcome: (-counts[outcome], outcome))
-    rows = [(outcome, counts[outcome], crawl.log.examples[outcome]) for outcome in ranked]
-    table = Table(("outcome", "URLs", "example"), rows)
+    rows = []
+    for outcome in ranked:
+        example = crawl.log.examples[outcome]
+        if is_live:
+            example = Link(example, f"./?{urlencode({'url': example})}#ask")
+        rows.append((outcome, counts[outcome], kind_of(outcome), example))
+    table = Table(("outcome", "URLs", "kind", "example"), rows)
     return Figure("responsecode-report", "Outcomes of URLs", lead, table, bars=1)
 
 

@@ -73,5 +73,5 @@ def commands_table(crawl: Crawl) -> Figure:
         for change in crawl.commands
     ]
     head = ("time (UTC)", "command", "by", "reason", "answer")
-    lead = "The latest commands. All are in logs/control.jsonl." if rows else "None."
-    return Figure("journal", "Commands", lead, Table(head, rows) if rows else None)
+    lead = "The latest ones. All are in logs/control.jsonl." if rows else "None so far."
+    return Figure("journal", "Commands that were sent", lead, Table(head, rows) if rows else None)
