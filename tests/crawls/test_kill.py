@@ -31,7 +31,7 @@ def test_a_crawl_killed_again_and_again_loses_nothing_and_stays_polite(tmp_path)
             time.sleep(rng.uniform(0.0, 1.5))
             kill(crawl)
             assert damage_in(web.job) == []
-            assert report_of(web.job).head[0].startswith("killed (can be resumed); ")
+            assert report_of(web.job).head[0].startswith("killed (can be resumed)")
         said = web.crawl(**settings)
         assert "finished: nothing is left to fetch" in said
         assert damage_in(web.job) == []

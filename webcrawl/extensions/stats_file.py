@@ -28,7 +28,6 @@ from scrapy.exceptions import NotConfigured
 
 from webcrawl.clock import wall_time
 from webcrawl.configuration.values import log_file_secs, number
-from webcrawl.doctor.history import NAME, History
 from webcrawl.extensions.periodic import while_crawling
 from webcrawl.scheduler import process_of
 from webcrawl.storage.atomic import write_atomic
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from webcrawl.doctor.history import History
     from webcrawl.doctor.record import Record
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,9 @@ class StatsFile:
             max_bytes=_HISTORY_FILE_BYTES,
             max_secs=max_secs,
         )
-        self._charts = History(path.parent / NAME, at=wall_time())
+        self._began_at = wall_time()
+        # Made with the first record, because a crawl needs no doctor.
+        self._charts: History | None = None
         self._lock = asyncio.Lock()  # held while a thread writes
         # The last tasks of ``write`` and ``record``; None before the first one.
         self._writing: asyncio.Task[None] | None = None
@@ -147,6 +149,10 @@ class StatsFile:
 
     def _save_record(self, stats: dict[str, Any], record: Record) -> None:
         """Append *record* to the history, and a sample to the charts. Runs in a thread."""
+        from webcrawl.doctor.history import NAME, History  # noqa: PLC0415
+
+        if self._charts is None:
+            self._charts = History(self._path.with_name(NAME), at=self._began_at)
         at = round(wall_time(), 3)
         self._history.append_once(msgspec.json.encode({"at": at, "doctor": record}))
         free = shutil.disk_usage(self._path.parent).free
