@@ -55,6 +55,8 @@ OPTIONS = """
     report --output           | output
     search --limit            | positive
     search --offset           | count
+    search --language         | text
+    search --host             | host
     simweb --hosts            | number
     simweb --seed             | number
     simweb --profile          | choice
@@ -183,7 +185,7 @@ ALWAYS = """
     purge: --dry-run --host --list --url --with-aliases; queue-build: --json --queue --seeds;
     rehearse: --contacts --directory --seed; replay: --from --output --submit;
     report: --bundle --csv --figures --json --output;
-    search: --explain --jsonl --limit --offset --rank;
+    search: --explain --host --jsonl --language --limit --offset --rank;
     simweb: --access-log --dns-port --hosts --http-port --https-port --profile --seconds --seed
     --seeds-file --world; urltrace: --json --popular; wacz: --output; why: --json
 """
