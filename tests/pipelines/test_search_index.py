@@ -412,7 +412,7 @@ def test_the_command_prints_titles_urls_and_snippets(indexed):
     assert command(indexed, "born", "site:A.TEST").stdout.endswith("\n\n2 pages found\n")
     deprecated = command(indexed, "born", "--host", "A.TEST")
     assert deprecated.stdout.endswith("\n\n2 pages found\n")
-    assert "--host goes with 0.6: use site:a.test" in deprecated.stderr
+    assert "--host is now site:a.test in the query" in deprecated.stderr
     explained = command(indexed, "born", "--explain", "--limit", "1").stdout
     assert re.search(r"^[\d.]+ = 1 \* \(.*[\d.]+ text_en.*\)$", explained, re.MULTILINE)
     assert command(indexed, "nowhere").stdout == "0 pages found\n"

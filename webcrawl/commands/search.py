@@ -95,7 +95,10 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
         value = getattr(opts, option)
         if value:
             args.append(f"{field}:{value}")
-            print(f"search: --{option} goes with 0.6: use {field}:{value}", file=sys.stderr)
+            print(
+                f"search: --{option} is now {field}:{value} in the query, and goes with 0.6",
+                file=sys.stderr,
+            )
     result = search_all(
         indexes_of(settings),
         " ".join(args),
