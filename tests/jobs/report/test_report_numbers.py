@@ -363,6 +363,16 @@ def test_a_disk_that_has_filled_slowly_is_full_as_it_fills_now(tmp_path):
     assert secs_until_full([tmp_path]) == pytest.approx(60 * 90, rel=0.01)
 
 
+def test_a_young_crawl_raises_no_alarm_for_a_disk_that_is_full_in_hours(tmp_path):
+    """In its first minute it takes a gigabyte of a terabyte."""
+    writer = History(tmp_path / "history", at=T0 - 10)
+    record = Record(state=State("running"), diagnosis=Diagnosis(Cause.POLITENESS, 0.0, ""))
+    for number in range(7):
+        writer.add(T0 + 10 * number, {}, record, **{"free disk": 10**12 - 10**9 * number / 6})
+    assert secs_until_full([tmp_path]) == pytest.approx(60 * 999, rel=0.01)
+    assert disk_alarms([tmp_path]) == []
+
+
 def test_a_crawl_of_a_minute_has_charts_and_says_nothing_of_a_full_disk(tmp_path):
     write_log(tmp_path, [])
     write_history(tmp_path, range(int(T0), int(T0) + 50, 10), waiting=int)

@@ -138,25 +138,31 @@ def _rounded(value: float) -> float:
     return round(value) if value >= 100 or value.is_integer() else float(f"{value:.3g}")
 
 
-def secs_until_full(jobdirs: Sequence[Path]) -> float:
+def secs_until_full(jobdirs: Sequence[Path], *, reach: float = math.inf) -> float:
     """Return in how many seconds a disk is full if it fills as in the last ten minutes.
 
-    It is infinite if that is not known, or if the disk does not fill.
+    It is infinite if that is not known, if the disk does not fill, or if it takes more than *reach*
+    times as long as the crawl has been looked at for this.
     """
     series = read_series(jobdirs, TEN_SECS)
     if not len(series.at):
         return math.inf
     series = series.since(float(series.at[-1]) - _RECENT_SECS)
     free = series.columns["free disk"]
+    secs = float(series.at[-1] - series.at[0])
     used = float(free[0] - free[-1])
     if len(free) < _MIN_INTERVALS or used <= 0:
         return math.inf
-    return float(free[-1] * (series.at[-1] - series.at[0])) / used
+    left = float(free[-1]) * secs / used
+    return left if left <= reach * secs else math.inf
 
 
 def disk_alarms(jobdirs: Sequence[Path]) -> list[str]:
-    """Return a sentence if the disk of the crawl in *jobdirs* is full within a day."""
-    left = secs_until_full(jobdirs)
+    """Return a sentence if the disk of the crawl in *jobdirs* is full within a day, or sooner.
+
+    What a crawl needs in its first minutes says little about a day.
+    """
+    left = secs_until_full(jobdirs, reach=DAY / _RECENT_SECS)
     return [f"{_FULL.format(span(left))} See {_DISK}."] if left < DAY else []
 
 
