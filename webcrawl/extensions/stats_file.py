@@ -149,7 +149,7 @@ class StatsFile:
 
     def _save_record(self, stats: dict[str, Any], record: Record) -> None:
         """Append *record* to the history, and a sample to the charts. Runs in a thread."""
-        from webcrawl.doctor.history import NAME, History  # noqa: PLC0415
+        from webcrawl.doctor.history import NAME, History  # noqa: PLC0415  # only with a doctor
 
         if self._charts is None:
             self._charts = History(self._path.with_name(NAME), at=self._began_at)
