@@ -83,6 +83,8 @@ def _run(args: list[str], opts: Options, settings: Settings) -> int:
     # An index is in a job, or in a directory that replay has written, which is not a job.
     if args and os.path.isdir(f"{args[0]}/search"):  # noqa: PTH112  # a path raises for a long name
         settings.set("JOBDIR", args.pop(0), priority="cmdline")
+        if args[:1] == ["--"]:
+            del args[0]
     else:
         args = take_job(args, settings)
     if opts.rank:
